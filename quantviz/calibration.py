@@ -1,0 +1,149 @@
+"""Calibrations: from the values of a block to its clipping range.
+
+A calibration is added here: one class in `CALIBRATIONS` and its words in each language.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+from quantviz.errors import QuantVizError
+
+if TYPE_CHECKING:
+    import torch
+
+    from quantviz.blocks import Blocks
+    from quantviz.formats import NumberFormat
+
+#: Largest finite float32.
+FLOAT32_MAX = (2 - 2**-23) * 2.0**127
+#: Smallest float32 above zero.
+FLOAT32_TINY = 2.0**-149
+#: Integers up to here are exact in float32, zero points included.
+FLOAT32_EXACT_INTEGER = 2**24
+
+
+@dataclass(frozen=True, eq=False)
+class Range:
+    """The clipping range of each block, as tensors of the layout's `grid_shape`."""
+
+    #: Lower end.
+    lo: torch.Tensor
+    #: Upper end.
+    hi: torch.Tensor
+    #: The first element of largest magnitude, with its sign.
+    extreme: torch.Tensor
+
+
+class Calibration(Protocol):
+    """What every calibration answers."""
+
+    id: ClassVar[str]
+
+    def problems(self, fmt: NumberFormat, mode: str) -> Iterator[QuantVizError]:
+        """What is wrong with the fields, for this format and mode."""
+
+    def range(self, blocks: Blocks, mode: str) -> Range | None:
+        """The clipping range of each block; none where scale and zero point are given instead."""
+
+
+@dataclass(frozen=True)
+class MinMax:
+    """From the smallest to the largest value of the block."""
+
+    id: ClassVar[str] = "min_max"
+
+    def problems(self, fmt: NumberFormat, mode: str) -> Iterator[QuantVizError]:
+        return iter(())
+
+    def range(self, blocks: Blocks, mode: str) -> Range | None:
+        lo, hi = blocks.min_max()
+        return Range(lo, hi, blocks.extreme())
+
+
+@dataclass(frozen=True)
+class Percentile:
+    """Leaves out the values beyond the `p`-th percentile, 50 < p ≤ 100.
+
+    Asymmetric cuts both tails, at `100 - p` and at `p`; symmetric cuts |x| at `p`. Between two
+    values the percentile is interpolated linearly, as `numpy.percentile` does.
+    """
+
+    p: float
+    id: ClassVar[str] = "percentile"
+
+    def problems(self, fmt: NumberFormat, mode: str) -> Iterator[QuantVizError]:
+        if not _is_number(self.p) or not 50 < self.p <= 100:
+            yield QuantVizError("percentile_out_of_range", got=self.p)
+
+    def range(self, blocks: Blocks, mode: str) -> Range | None:
+        extreme = blocks.extreme()
+        if mode == "symmetric":
+            (top,) = blocks.magnitudes().percentiles(self.p)
+            return Range(-top, top, extreme)
+        lo, hi = blocks.percentiles(100 - self.p, self.p)
+        return Range(lo, hi, extreme)
+
+
+@dataclass(frozen=True)
+class ManualRange:
+    """The range `lo` to `hi`, set by hand for every block."""
+
+    lo: float
+    hi: float
+    id: ClassVar[str] = "manual_range"
+
+    def problems(self, fmt: NumberFormat, mode: str) -> Iterator[QuantVizError]:
+        if not (_is_number(self.lo) and _is_number(self.hi) and self.lo < self.hi):
+            yield QuantVizError("manual_range_order", lo=self.lo, hi=self.hi)
+
+    def range(self, blocks: Blocks, mode: str) -> Range | None:
+        return Range(blocks.constant(float(self.lo)), blocks.constant(float(self.hi)), blocks.extreme())
+
+
+@dataclass(frozen=True)
+class Given:
+    """Scale and zero point set by hand, the same for every block.
+
+    The notebooks' hard-coded pair is `Given(3.5, -70)`.
+    """
+
+    scale: float
+    zero_point: int = 0
+    id: ClassVar[str] = "given"
+
+    def problems(self, fmt: NumberFormat, mode: str) -> Iterator[QuantVizError]:
+        if not _is_number(self.scale) or not FLOAT32_TINY <= self.scale <= FLOAT32_MAX:
+            yield QuantVizError("scale_not_positive", got=self.scale)
+        if not _is_number(self.zero_point) or self.zero_point != int(self.zero_point) or abs(self.zero_point) > FLOAT32_EXACT_INTEGER:
+            yield QuantVizError("zero_point_not_integer", got=self.zero_point, largest=FLOAT32_EXACT_INTEGER)
+        elif mode == "symmetric" and self.zero_point != 0:
+            yield QuantVizError("zero_point_in_symmetric", got=self.zero_point)
+
+    def range(self, blocks: Blocks, mode: str) -> Range | None:
+        return None
+
+
+@dataclass(frozen=True)
+class External:
+    """Scale and zero point were handed to `quantize(..., qparams=...)`: no text form, no cache."""
+
+    id: ClassVar[str] = "external"
+
+    def problems(self, fmt: NumberFormat, mode: str) -> Iterator[QuantVizError]:
+        return iter(())
+
+    def range(self, blocks: Blocks, mode: str) -> Range | None:
+        return None
+
+
+#: Every calibration that can be chosen, by id.
+CALIBRATIONS: Mapping[str, type[Calibration]] = MappingProxyType({each.id: each for each in (MinMax, Percentile, ManualRange, Given)})
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

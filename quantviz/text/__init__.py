@@ -1,0 +1,54 @@
+"""Every sentence a person reads, in one TOML file a language."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+#: The language used where none was chosen: in notebooks, in `str(error)`.
+DEFAULT_LANGUAGE = "en"
+
+_FOLDER = Path(__file__).parent
+
+
+@cache
+def languages() -> tuple[str, ...]:
+    """The languages there are, the default one first.
+
+    >>> languages()
+    ('en', 'zh')
+    """
+    found = sorted(path.stem for path in _FOLDER.glob("*.toml"))
+    return (DEFAULT_LANGUAGE, *(name for name in found if name != DEFAULT_LANGUAGE))
+
+
+@cache
+def catalogue(language: str) -> Mapping[str, str]:
+    """All sentences of one language by dotted key, read-only."""
+    with (_FOLDER / f"{language}.toml").open("rb") as file:
+        return MappingProxyType(dict(_flatten(tomllib.load(file))))
+
+
+def text(key: str, language: str = DEFAULT_LANGUAGE, /, **params: object) -> str:
+    """The sentence `key` in `language`, with `params` put into its braces.
+
+    An unknown key is a bug of ours, hence a `KeyError`.
+
+    >>> text("modes.symmetric.name")
+    'symmetric'
+    >>> text("modes.symmetric.name", "zh")
+    '对称'
+    """
+    return catalogue(language)[key].format(**params)
+
+
+def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _flatten(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
