@@ -38,6 +38,19 @@ class BlockLayout:
         """How many blocks there are."""
         return math.prod(self.grid_shape)
 
+    @property
+    def block_size(self) -> int:
+        """How many elements a block has."""
+        return math.prod(self.block_shape)
+
+    def block_of(self, index: Shape) -> Shape:
+        """The block that the element at `index` lies in, as a place in the grid.
+
+        >>> PerGroup(3, axis=1).layout((6, 6)).block_of((4, 5))
+        (4, 1)
+        """
+        return tuple(i // n for i, n in zip(index, self.block_shape, strict=True))
+
 
 class Granularity(Protocol):
     """What every granularity answers."""

@@ -1,0 +1,130 @@
+"""Split, reduce and expand by blocks: the only file that reshapes.
+
+A tensor of `view_shape` (a, b) in blocks of (p, q) is looked at as (a/p, p, b/q, q): even axes count
+blocks, odd axes count elements inside one. What is known of each block has the layout's `grid_shape`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from quantviz.granularity import BlockLayout, Shape
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """The blocks of a tensor, asked for what a calibration needs.
+
+    >>> from quantviz.granularity import PerGroup
+    >>> x = torch.tensor([[1.0, -2.0, 3.0, 4.0]])
+    >>> lo, hi = Blocks(x, PerGroup(2).layout((1, 4)), torch.float64).min_max()
+    >>> lo.tolist(), hi.tolist()
+    ([[-2.0, 3.0]], [[1.0, 4.0]])
+    """
+
+    #: The whole tensor, float32.
+    x: torch.Tensor
+    layout: BlockLayout
+    #: Dtype of the answers.
+    dtype: torch.dtype
+
+    def min_max(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Smallest and largest value of each block."""
+        split, inside = _split(self.x, self.layout), _inside(self.layout)
+        return split.amin(inside).to(self.dtype), split.amax(inside).to(self.dtype)
+
+    def extreme(self) -> torch.Tensor:
+        """The first element of largest magnitude of each block, with its sign."""
+        rows = self._rows()
+        first = rows.abs().argmax(-1, keepdim=True)
+        return rows.gather(-1, first).squeeze(-1).to(self.dtype)
+
+    def magnitudes(self) -> Blocks:
+        """The same blocks of |x|."""
+        return Blocks(self.x.abs(), self.layout, self.dtype)
+
+    def percentiles(self, *percents: float) -> tuple[torch.Tensor, ...]:
+        """The `percents` (0 to 100) of each block, interpolated linearly between two values."""
+        # Sorted by hand: torch.quantile refuses more than 2**24 elements.
+        ordered = self._rows().sort(-1).values.to(torch.float64)
+        last = ordered.shape[-1] - 1
+        answers = []
+        for percent in percents:
+            place = last * percent / 100
+            below = min(int(place), last)
+            above = min(below + 1, last)
+            lower, upper = ordered[..., below], ordered[..., above]
+            answers.append((lower + (upper - lower) * (place - below)).to(self.dtype))
+        return tuple(answers)
+
+    def constant(self, value: float) -> torch.Tensor:
+        """`value` for each block."""
+        return torch.full(self.layout.grid_shape, value, dtype=self.dtype)
+
+    def _rows(self) -> torch.Tensor:
+        """(*grid_shape, elements of a block), each block in row-major order."""
+        split = _split(self.x, self.layout)
+        axes = split.dim()
+        return split.permute(*range(0, axes, 2), *range(1, axes, 2)).reshape(*self.layout.grid_shape, -1)
+
+
+def expand(grid: torch.Tensor, layout: BlockLayout, shape: Shape) -> torch.Tensor:
+    """One value a block (`grid_shape`) as one value an element, broadcastable to the tensor's `shape`.
+
+    >>> from quantviz.granularity import PerGroup
+    >>> expand(torch.tensor([[1.0, 2.0]]), PerGroup(2).layout((1, 4)), (1, 4)).tolist()
+    [[1.0, 1.0, 2.0, 2.0]]
+    """
+    if layout.view_shape == shape and all(1 in pair for pair in zip(layout.grid_shape, layout.block_shape, strict=True)):
+        return grid
+    spread = [n for pair in zip(layout.grid_shape, layout.block_shape, strict=True) for n in pair]
+    single = [n for blocks in layout.grid_shape for n in (blocks, 1)]
+    return grid.reshape(single).expand(spread).reshape(shape)
+
+
+def block_ids(layout: BlockLayout, shape: Shape) -> torch.Tensor:
+    """The number of the block of each element, counted row-major over the grid, int32 of `shape`.
+
+    >>> from quantviz.granularity import PerBlock
+    >>> block_ids(PerBlock(1, 2).layout((2, 4)), (2, 4)).tolist()
+    [[0, 0, 1, 1], [2, 2, 3, 3]]
+    """
+    numbers = torch.arange(layout.block_count, dtype=torch.int32).reshape(layout.grid_shape)
+    return expand(numbers, layout, shape).expand(shape)
+
+
+def to_grid(values: torch.Tensor, layout: BlockLayout) -> torch.Tensor | None:
+    """One value for all blocks, or one a block in any shape, as `grid_shape`; none where the count does not fit."""
+    if values.numel() == 1:
+        return values.reshape(()).expand(layout.grid_shape).clone()
+    return values.reshape(layout.grid_shape) if values.numel() == layout.block_count else None
+
+
+def block_values(x: torch.Tensor, layout: BlockLayout, block: Shape) -> torch.Tensor:
+    """The elements of the block at `block` of the grid, as a vector."""
+    window = tuple(slice(i * n, (i + 1) * n) for i, n in zip(block, layout.block_shape, strict=True))
+    return x.reshape(layout.view_shape)[window].reshape(-1)
+
+
+def matrix(values: torch.Tensor, row_axis: int | None, col_axis: int, at: Shape) -> torch.Tensor:
+    """The rows × columns seen of a tensor: two axes of it, the others held at `at` (whose entries for the two are ignored).
+
+    A tensor of one axis is one row (`row_axis` none).
+
+    >>> matrix(torch.arange(8).reshape(2, 2, 2), 2, 0, (0, 1, 0)).tolist()
+    [[2, 6], [3, 7]]
+    """
+    if row_axis is None:
+        return values.reshape(1, -1)
+    picked = values[tuple(slice(None) if axis in (row_axis, col_axis) else i for axis, i in enumerate(at))]
+    return picked if row_axis < col_axis else picked.T
+
+
+def _split(x: torch.Tensor, layout: BlockLayout) -> torch.Tensor:
+    return x.reshape([n for pair in zip(layout.grid_shape, layout.block_shape, strict=True) for n in pair])
+
+
+def _inside(layout: BlockLayout) -> tuple[int, ...]:
+    return tuple(range(1, 2 * len(layout.grid_shape), 2))

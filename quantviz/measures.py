@@ -1,0 +1,170 @@
+"""Metrics: what a quantization cost, as numbers.
+
+A metric is added here: one function in `METRICS` and its words in each language. All are computed
+in float64 over the whole tensor.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import torch
+
+from quantviz.quantizer import QuantResult
+from quantviz.scheme import Scheme
+
+#: Root mean square of pure rounding, errors spread evenly over one step: 1/√12.
+RMSE_STEPS_OF_ROUNDING = 1 / math.sqrt(12)
+
+Metric = Callable[[QuantResult], float]
+
+
+def rounding_mse(r: QuantResult) -> float:
+    """The part of the MSE in elements that were not clipped."""
+    return _mean(_squared_error(r) * ~r.clipped)
+
+
+def clipping_mse(r: QuantResult) -> float:
+    """The part of the MSE in clipped elements: their whole squared error."""
+    return _mean(_squared_error(r) * r.clipped)
+
+
+def mse(r: QuantResult) -> float:
+    """Mean squared error, the sum of its two parts."""
+    return rounding_mse(r) + clipping_mse(r)
+
+
+def rmse(r: QuantResult) -> float:
+    """Root mean squared error, in units of x."""
+    return math.sqrt(mse(r))
+
+
+def rmse_steps(r: QuantResult) -> float:
+    """Root mean square of each element's error in its own steps."""
+    return math.sqrt(_mean(steps_of_error(r).square()))
+
+
+def max_abs_error(r: QuantResult) -> float:
+    """The largest error in size."""
+    return float(r.error.abs().max())
+
+
+def mean_error(r: QuantResult) -> float:
+    """Mean of x̂ - x: the bias."""
+    return _mean(r.error.to(torch.float64))
+
+
+def l2_norm_error(r: QuantResult) -> float:
+    """Euclidean norm of the error, `torch.norm(x - x_hat)` of source notebook 002."""
+    return math.sqrt(float(_squared_error(r).sum()))
+
+
+def sqnr_db(r: QuantResult) -> float:
+    """Signal-to-quantization-noise ratio, 10·log10(Σx² / Σerror²) dB; inf where there is no error."""
+    noise = float(_squared_error(r).sum())
+    signal = float(r.x.to(torch.float64).square().sum())
+    if noise == 0:
+        return math.inf
+    return 10 * math.log10(signal / noise) if signal else -math.inf
+
+
+def cosine(r: QuantResult) -> float:
+    """Cosine of the angle between x and x̂; nan where one of them is all zero."""
+    x, x_hat = r.x.to(torch.float64), r.x_hat.to(torch.float64)
+    lengths = math.sqrt(float(x.square().sum())) * math.sqrt(float(x_hat.square().sum()))
+    return float((x * x_hat).sum()) / lengths if lengths else math.nan
+
+
+def clipped_share(r: QuantResult) -> float:
+    """Share of elements whose code was changed by saturation."""
+    return _mean(r.clipped.to(torch.float64))
+
+
+def zeroed_share(r: QuantResult) -> float:
+    """Share of the non-zero elements whose x̂ is 0; 0 where there is no non-zero element."""
+    nonzero = r.x != 0
+    count = int(nonzero.sum())
+    return int((nonzero & (r.x_hat == 0)).sum()) / count if count else 0.0
+
+
+def levels_used(r: QuantResult) -> float:
+    """How many different codes occur."""
+    return float(torch.unique(r.q).numel())
+
+
+def effective_bits(r: QuantResult) -> float:
+    """Bits an element costs: its code and its share of scales and zero points at stored size."""
+    return bits_per_element(r.scheme, r.shape)
+
+
+#: Every metric by name.
+METRICS: Mapping[str, Metric] = MappingProxyType(
+    {
+        each.__name__: each
+        for each in (
+            mse,
+            rmse,
+            rmse_steps,
+            max_abs_error,
+            mean_error,
+            l2_norm_error,
+            sqnr_db,
+            cosine,
+            clipped_share,
+            zeroed_share,
+            levels_used,
+            rounding_mse,
+            clipping_mse,
+            effective_bits,
+        )
+    }
+)
+
+
+def metrics(r: QuantResult) -> dict[str, float]:
+    """All metrics of a result by name.
+
+    Source notebook 003, cell 11:
+
+    >>> from quantviz import Given, Scheme, quantize
+    >>> x = [[191.6, -13.5, 728.6], [92.14, 295.5, -184], [0, 684.6, 245.5]]
+    >>> round(metrics(quantize(x, Scheme("int8", "asymmetric", calibration=Given(3.5, -70))))["mse"], 4)
+    170.8753
+    """
+    return {name: metric(r) for name, metric in METRICS.items()}
+
+
+def bits_per_element(scheme: Scheme, shape: tuple[int, ...]) -> float:
+    """What `effective_bits` is for a tensor of `shape`, without one at hand.
+
+    >>> from quantviz import PerGroup
+    >>> bits_per_element(Scheme("int3", granularity=PerGroup(16)), (256, 256))
+    4.0
+    """
+    fmt = scheme.number_format
+    a_block = scheme.arithmetic.scale_bits + (fmt.bits if scheme.mode == "asymmetric" else 0)
+    return fmt.bits + a_block * scheme.granularity.layout(shape).block_count / math.prod(shape)
+
+
+def steps_of_error(r: QuantResult) -> torch.Tensor:
+    """Each element's error in its own steps, float64."""
+    return r.error.to(torch.float64) / r.step_of_cells().to(torch.float64)
+
+
+def sqnr_db_by_axis(r: QuantResult, axis: int) -> torch.Tensor:
+    """SQNR of each index of `axis`, in dB; inf without error, nan where x is all zero."""
+    others = tuple(i for i in range(r.x.dim()) if i != axis % r.x.dim())
+    signal, noise = r.x.to(torch.float64).square(), _squared_error(r)
+    if others:
+        signal, noise = signal.sum(others), noise.sum(others)
+    return 10 * torch.log10(signal / noise)
+
+
+def _squared_error(r: QuantResult) -> torch.Tensor:
+    return r.error.to(torch.float64).square()
+
+
+def _mean(values: torch.Tensor) -> float:
+    return float(values.mean())
