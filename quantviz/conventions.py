@@ -105,8 +105,12 @@ class Convention:
 
     def __str__(self) -> str:
         base = find_convention(self.id)
-        own = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in ("id", "scale") and getattr(self, f.name) != getattr(base, f.name)}
-        nested = {f"scale.{f.name}": getattr(self.scale, f.name) for f in dataclasses.fields(self.scale) if getattr(self.scale, f.name) != getattr(base.scale, f.name)}
+        own = {
+            f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in ("id", "scale") and getattr(self, f.name) != getattr(base, f.name)
+        }
+        nested = {
+            f"scale.{f.name}": getattr(self.scale, f.name) for f in dataclasses.fields(self.scale) if getattr(self.scale, f.name) != getattr(base.scale, f.name)
+        }
         parts = ",".join(f"{name}={textform.write_value(value)}" for name, value in {**own, **nested}.items())
         return f"{self.id}({parts})" if parts else self.id
 

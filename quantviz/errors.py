@@ -32,7 +32,8 @@ class QuantVizError(ValueError):
 
     def message(self, language: str = DEFAULT_LANGUAGE) -> str:
         """The sentence in `language`."""
-        return text(f"errors.{self.key}", language, **self.params)
+        said = {name: value.message(language) if isinstance(value, QuantVizError) else value for name, value in self.params.items()}
+        return text(f"errors.{self.key}", language, **said)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (self.key, self.params)

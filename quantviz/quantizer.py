@@ -178,8 +178,12 @@ _WIDTHS: Mapping[str, tuple[Operation, ...]] = MappingProxyType(
         "asymmetric": (
             Operation("width", "width = hi - lo", lambda v: v["hi"] - v["lo"]),
             # A block of equal values has no width of its own: it is widened to 0.
-            Operation("zero_width", "lo = where(width == 0, min(lo, 0), lo)", lambda v: torch.where(v["width"] == 0, v["lo"].clamp(max=0), v["lo"]), silent=True),
-            Operation("zero_width", "hi = where(width == 0, max(hi, 0), hi)", lambda v: torch.where(v["width"] == 0, v["hi"].clamp(min=0), v["hi"]), silent=True),
+            Operation(
+                "zero_width", "lo = where(width == 0, min(lo, 0), lo)", lambda v: torch.where(v["width"] == 0, v["lo"].clamp(max=0), v["lo"]), silent=True
+            ),
+            Operation(
+                "zero_width", "hi = where(width == 0, max(hi, 0), hi)", lambda v: torch.where(v["width"] == 0, v["hi"].clamp(min=0), v["hi"]), silent=True
+            ),
             Operation("zero_width", "width = hi - lo", lambda v: v["hi"] - v["lo"], silent=True),
         ),
     }

@@ -30,10 +30,10 @@ class Scheme:
     int4,asymmetric,per_tensor,min_max,course
     >>> Scheme.parse(str(scheme)) == scheme
     True
-    >>> Scheme("int9")
+    >>> Scheme("int8", "sideways")
     Traceback (most recent call last):
     ...
-    quantviz.errors.QuantVizError: Unknown number format: got 'int9'. Use one of int2, uint2, int3, uint3, int4, uint4, int5, uint5, int6, uint6, int7, uint7, int8, uint8, int16, uint16.
+    quantviz.errors.QuantVizError: Unknown mode: got 'sideways'. Use one of symmetric, asymmetric.
     """
 
     #: Id of a number format, one of `FORMATS`.

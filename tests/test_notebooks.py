@@ -65,7 +65,9 @@ def answer(item):
 def test_printed_number(item):
     got = torch.as_tensor(answer(item), dtype=torch.float64).flatten()
     expected = torch.tensor(item["expected"], dtype=torch.float64).flatten()
-    tolerance = item["tolerance"] or ({"rel": 1e-6} if item["call"]["op"] == "mse" and item["printed_precision"] == "repr64" else PRINTED[item["printed_precision"]])
+    tolerance = item["tolerance"] or (
+        {"rel": 1e-6} if item["call"]["op"] == "mse" and item["printed_precision"] == "repr64" else PRINTED[item["printed_precision"]]
+    )
     assert got.shape == expected.shape
     assert got.tolist() == [pytest.approx(value, rel=tolerance.get("rel", 0), abs=tolerance.get("abs", 0)) for value in expected.tolist()]
 

@@ -1,0 +1,116 @@
+"""The layers: what may be imported where, proven in fresh interpreters."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import quantviz as qv
+
+ROOT = Path(__file__).parent.parent
+BLOCK = """
+import sys
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.split('.')[0] in {names!r}:
+            raise ImportError('blocked: ' + name)
+sys.meta_path.insert(0, Blocked())
+"""
+
+
+def run(code, blocked=()):
+    return subprocess.run([sys.executable, "-W", "error", "-c", BLOCK.format(names=set(blocked)) + code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+
+
+def test_the_core_needs_only_torch():
+    code = """
+import quantviz as qv
+r = qv.quantize([[1.0, -2.0], [0.5, 4.0]], qv.Scheme('int4', 'asymmetric', qv.PerChannel(0)))
+assert len(qv.metrics(r)) == len(qv.METRICS) and qv.explain(r, (0, 1)).steps and qv.RECIPES
+"""
+    done = run(code, ("streamlit", "plotly", "pandas", "numpy", "PIL", "safetensors"))
+    # torch itself warns on stderr when numpy is missing; that must not fail the core.
+    assert done.returncode == 0 or "numpy" in done.stderr.lower(), done.stderr
+    done = run(code, ("streamlit", "plotly", "pandas", "PIL", "safetensors"))
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "module", ["errors", "scheme", "formats", "granularity", "conventions", "calibration", "textform", "recipes", "link", "sources", "scenarios"]
+)
+def test_choosing_does_not_import_torch(module):
+    done = run(
+        f"import quantviz.{module}\nimport sys\nassert not {{'torch', 'numpy', 'streamlit', 'plotly', 'pandas'}} & set(sys.modules)",
+        ("torch", "numpy", "streamlit", "plotly", "pandas"),
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_plotly_is_imported_only_by_the_figure():
+    code = "import quantviz as qv, sys\nqv.quantize([1.0], qv.Scheme())\nassert 'plotly' not in sys.modules"
+    done = run(f"{code}\nqv.plot_quantization_errors\nassert 'plotly' in sys.modules")
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_public_surface_is_what_the_package_names():
+    tree = ast.parse((ROOT / "quantviz" / "__init__.py").read_text(encoding="utf-8"))
+    typed = {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("quantviz.") for alias in node.names}
+    assert set(qv.__all__) == typed
+    assert all(getattr(qv, name) is not None for name in qv.__all__)
+    with pytest.raises(AttributeError, match="no_such_name"):
+        qv.no_such_name  # noqa: B018
+
+
+HOMES = {"plotly": ("quantviz/figures/",), "streamlit": ("quantviz/ui/", "pages/", "app.py")}
+
+
+@pytest.mark.parametrize("package", HOMES)
+def test_each_package_is_imported_only_in_its_layer(package):
+    files = [path for folder in ("quantviz", "pages") for path in (ROOT / folder).rglob("*.py")] + [ROOT / "app.py"]
+    for path in files:
+        where = path.relative_to(ROOT).as_posix()
+        imported = {
+            name.split(".")[0]
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            for name in (
+                [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            )
+        }
+        assert package not in imported or where.startswith(HOMES[package]), where
+
+
+#: From the bottom up: a module imports only from its own rank or below.
+RANKS = {
+    "text": 0, "errors": 1, "textform": 2, "formats": 3, "granularity": 3, "tensors": 3, "conventions": 4, "blocks": 4, "calibration": 4,
+    "scheme": 5, "quantizer": 6, "recipes": 6, "measures": 7, "explanation": 7, "sources": 7, "scenarios": 8, "link": 8, "export": 8, "figures": 9, "ui": 10,
+}  # fmt: skip
+
+
+def test_dependencies_point_down():
+    for path in (ROOT / "quantviz").rglob("*.py"):
+        own = path.relative_to(ROOT / "quantviz").parts[0].removesuffix(".py")
+        if own == "__init__":
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        only_types = {
+            inner for node in ast.walk(tree) if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING" for inner in ast.walk(node)
+        }
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node not in only_types and (node.module or "").startswith("quantviz"):
+                parts = (node.module or "").split(".")
+                for target in [parts[1]] if len(parts) > 1 else [alias.name for alias in node.names]:
+                    assert RANKS[target] <= RANKS[own], f"{path.name} imports {target}"
+
+
+def test_reshaping_is_done_only_in_blocks():
+    verbs = {"reshape", "view", "permute", "transpose", "unflatten", "movedim", "swapaxes"}
+    core = [path for path in (ROOT / "quantviz").glob("*.py") if path.name != "blocks.py"]
+    for path in core:
+        called = {
+            node.func.attr
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        }
+        assert not called & verbs, path.name
