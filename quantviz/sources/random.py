@@ -1,0 +1,311 @@
+"""Seeded random tensors: the same text form gives the same tensor on every machine.
+
+All values are drawn in float64 and rounded to float32 at the end. `torch.randn` in float32 takes a
+vectorised path whose last bits depend on the processor; in float64 it does not, and what a
+mathematical library may differ by there is lost in the rounding.
+
+A distribution is added here: one class, its entry in `SOURCES`, its words in each language.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from quantviz.errors import QuantVizError
+from quantviz.granularity import Shape
+
+if TYPE_CHECKING:
+    import torch
+
+#: Largest number of rows and of columns.
+LARGEST_SIDE = 512
+#: Largest seed. The generator reads 32 bits of it: larger seeds would repeat smaller ones.
+LARGEST_SEED = 2**32 - 1
+#: Largest value of a mean, a factor and the like; far enough inside float32 (3.4e38) that what is drawn stays in it.
+LARGEST_NUMBER = 1e30
+
+
+class Limits(NamedTuple):
+    """The values a field may have, both ends included."""
+
+    lowest: float
+    highest: float
+
+
+_SIGNED = Limits(-LARGEST_NUMBER, LARGEST_NUMBER)
+_SPREAD = Limits(0.0, LARGEST_NUMBER)
+_SIDE = Limits(1, LARGEST_SIDE)
+
+
+def _limits(**more: Limits) -> Mapping[str, Limits]:
+    return MappingProxyType({"rows": _SIDE, "cols": _SIDE, "seed": Limits(0, LARGEST_SEED), **more})
+
+
+@dataclass(frozen=True)
+class _Random:
+    """A matrix of `rows` × `cols` drawn from a generator seeded with `seed`."""
+
+    rows: int = 32
+    cols: int = 32
+    seed: int = 0
+
+    id: ClassVar[str]
+    #: The values each field may have, for checks and for controls.
+    limits: ClassVar[Mapping[str, Limits]] = _limits()
+
+    @property
+    def shape(self) -> Shape:
+        """(rows, cols)."""
+        return (self.rows, self.cols)
+
+    def problems(self) -> Iterator[QuantVizError]:
+        """Fields that are no numbers of their kind, or outside `limits`."""
+        for field in dataclasses.fields(self):
+            yield from self._field_problems(field.name, getattr(self, field.name), whole=str(field.type).startswith("int"))
+
+    def _field_problems(self, name: str, value: Any, whole: bool) -> Iterator[QuantVizError]:
+        if name not in self.limits or value is None:
+            return
+        if not isinstance(value, int if whole else int | float) or isinstance(value, bool):
+            yield QuantVizError("field_not_integer" if whole else "source.not_number", owner=self.id, field=name, got=value)
+        elif not self.limits[name].lowest <= value <= self.limits[name].highest:  # NaN too
+            yield QuantVizError("source.limits", source=self.id, field=name, got=value, **self.limits[name]._asdict())
+
+    def tensor(self) -> torch.Tensor:
+        """The tensor, float32 of shape (rows, cols); the first of `problems()` is raised."""
+        import torch
+
+        for problem in self.problems():
+            raise problem
+        return self._draw(_Draws(torch.Generator().manual_seed(self.seed), self.shape)).to(torch.float32)
+
+    def _draw(self, draws: _Draws) -> torch.Tensor:
+        raise NotImplementedError
+
+
+class _Draws:
+    """Independent float64 draws of one shape, from one generator."""
+
+    def __init__(self, generator: torch.Generator, shape: Shape) -> None:
+        self.generator = generator
+        self.shape = shape
+
+    def normal(self) -> torch.Tensor:
+        """N(0, 1)."""
+        import torch
+
+        return torch.randn(self.shape, generator=self.generator, dtype=torch.float64)
+
+    def uniform(self) -> torch.Tensor:
+        """U[0, 1)."""
+        import torch
+
+        return torch.rand(self.shape, generator=self.generator, dtype=torch.float64)
+
+    def above_zero(self) -> torch.Tensor:
+        """U(0, 1]: safe to take the logarithm of."""
+        return 1 - self.uniform()
+
+    def sign(self) -> torch.Tensor:
+        """-1 or 1, equally often."""
+        return 1 - 2 * (self.uniform() < 0.5).double()
+
+
+@dataclass(frozen=True)
+class Normal(_Random):
+    """N(mean, std²), as weights are after initialisation.
+
+    >>> Normal(rows=2, cols=3, seed=1).tensor().shape
+    torch.Size([2, 3])
+    """
+
+    mean: float = 0.0
+    std: float = 1.0
+    id: ClassVar[str] = "normal"
+    limits: ClassVar[Mapping[str, Limits]] = _limits(mean=_SIGNED, std=_SPREAD)
+
+    def _draw(self, draws: _Draws) -> torch.Tensor:
+        return draws.normal() * self.std + self.mean
+
+
+@dataclass(frozen=True)
+class Laplace(_Random):
+    """Laplace: an exponential of mean `scale` with a random sign, around `mean`; variance 2·scale².
+
+    >>> Laplace(rows=1, cols=4).tensor().shape
+    torch.Size([1, 4])
+    """
+
+    mean: float = 0.0
+    scale: float = 1.0
+    id: ClassVar[str] = "laplace"
+    limits: ClassVar[Mapping[str, Limits]] = _limits(mean=_SIGNED, scale=_SPREAD)
+
+    def _draw(self, draws: _Draws) -> torch.Tensor:
+        # Inverse of the exponential's distribution function, 1 - exp(-v).
+        return self.mean - draws.sign() * draws.above_zero().log() * self.scale
+
+
+@dataclass(frozen=True)
+class Uniform(_Random):
+    """U(lo, hi): equally likely everywhere between.
+
+    >>> values = Uniform(lo=10, hi=20).tensor()
+    >>> bool((values >= 10).all() and (values <= 20).all())
+    True
+    >>> str(next(Uniform(lo=2, hi=1).problems()))
+    'A range needs its lower end first: got lo = 2, hi = 1.'
+    """
+
+    lo: float = -1.0
+    hi: float = 1.0
+    id: ClassVar[str] = "uniform"
+    limits: ClassVar[Mapping[str, Limits]] = _limits(lo=_SIGNED, hi=_SIGNED)
+
+    def problems(self) -> Iterator[QuantVizError]:
+        found = tuple(super().problems())
+        yield from found
+        if not found and self.lo > self.hi:
+            yield QuantVizError("source.order", lo=self.lo, hi=self.hi)
+
+    def _draw(self, draws: _Draws) -> torch.Tensor:
+        return self.lo + draws.uniform() * (self.hi - self.lo)
+
+
+@dataclass(frozen=True)
+class StudentT(_Random):
+    """Student's t with `df` degrees of freedom: the smaller, the heavier the tails.
+
+    >>> bool(StudentT(df=3).tensor().abs().max() > Normal().tensor().abs().max())
+    True
+    """
+
+    df: float = 3.0
+    id: ClassVar[str] = "student_t"
+    limits: ClassVar[Mapping[str, Limits]] = _limits(df=Limits(1.0, 1e6))
+
+    def _draw(self, draws: _Draws) -> torch.Tensor:
+        # Bailey's polar form of Box-Muller (Mathematics of Computation 62, 1994): exact for every df.
+        import torch
+
+        radius = (self.df * torch.expm1(-2 / self.df * draws.above_zero().log())).sqrt()
+        return radius * torch.cos(2 * math.pi * draws.uniform())
+
+
+@dataclass(frozen=True)
+class Bimodal(_Random):
+    """Two normal heaps of spread `std` around -distance/2 and +distance/2.
+
+    >>> Bimodal(rows=4, cols=4).shape
+    (4, 4)
+    """
+
+    distance: float = 6.0
+    std: float = 0.5
+    id: ClassVar[str] = "bimodal"
+    limits: ClassVar[Mapping[str, Limits]] = _limits(distance=_SPREAD, std=_SPREAD)
+
+    def _draw(self, draws: _Draws) -> torch.Tensor:
+        return draws.sign() * (self.distance / 2) + draws.normal() * self.std
+
+
+_EVERY = Limits(1, LARGEST_SIDE)
+
+
+@dataclass(frozen=True)
+class LoudRows(_Random):
+    """N(0, 1), where row 0, row `every`, row 2·`every` … are `factor` times louder.
+
+    >>> loud, plain = LoudRows(rows=4, cols=4, every=2, factor=8).tensor(), Normal(rows=4, cols=4).tensor()
+    >>> (loud / plain)[:, 0]
+    tensor([8., 1., 8., 1.])
+    """
+
+    every: int = 8
+    factor: float = 10.0
+    id: ClassVar[str] = "loud_rows"
+    limits: ClassVar[Mapping[str, Limits]] = _limits(every=_EVERY, factor=_SIGNED)
+
+    def _draw(self, draws: _Draws) -> torch.Tensor:
+        values = draws.normal()
+        values[:: self.every] *= self.factor
+        return values
+
+
+@dataclass(frozen=True)
+class LoudColumns(_Random):
+    """N(0, 1), where column 0, column `every`, column 2·`every` … are `factor` times louder.
+
+    >>> loud, plain = LoudColumns(rows=4, cols=4, every=2, factor=8).tensor(), Normal(rows=4, cols=4).tensor()
+    >>> (loud / plain)[0]
+    tensor([8., 1., 8., 1.])
+    """
+
+    every: int = 8
+    factor: float = 10.0
+    id: ClassVar[str] = "loud_columns"
+    limits: ClassVar[Mapping[str, Limits]] = _limits(every=_EVERY, factor=_SIGNED)
+
+    def _draw(self, draws: _Draws) -> torch.Tensor:
+        values = draws.normal()
+        values[:, :: self.every] *= self.factor
+        return values
+
+
+_PLACE = Limits(0, LARGEST_SIDE - 1)
+
+
+@dataclass(frozen=True)
+class OneOutlier(_Random):
+    """N(0, 1) with the one cell (row, col) set to `value`; None is the middle.
+
+    >>> OneOutlier(rows=4, cols=4).tensor()[2, 2]
+    tensor(100.)
+    >>> str(next(OneOutlier(rows=4, cols=4, row=4).problems()))
+    'The outlier must lie in the tensor: got row 4, column 2 in 4 × 4. Counting starts at 0.'
+    """
+
+    value: float = 100.0
+    row: int | None = None
+    col: int | None = None
+    id: ClassVar[str] = "one_outlier"
+    limits: ClassVar[Mapping[str, Limits]] = _limits(value=_SIGNED, row=_PLACE, col=_PLACE)
+
+    @property
+    def place(self) -> Shape:
+        """Where the outlier is, (row, col)."""
+        return (self.rows // 2 if self.row is None else self.row, self.cols // 2 if self.col is None else self.col)
+
+    def problems(self) -> Iterator[QuantVizError]:
+        found = tuple(super().problems())
+        yield from found
+        if not found and not (self.place[0] < self.rows and self.place[1] < self.cols):
+            yield QuantVizError("source.place", row=self.place[0], col=self.place[1], rows=self.rows, cols=self.cols)
+
+    def _draw(self, draws: _Draws) -> torch.Tensor:
+        values = draws.normal()
+        values[self.place] = self.value
+        return values
+
+
+@dataclass(frozen=True)
+class AllPositive(_Random):
+    """Exponential of mean `scale`: no negative value, many small ones, like activations.
+
+    >>> bool((AllPositive().tensor() > 0).all())
+    True
+    """
+
+    scale: float = 1.0
+    id: ClassVar[str] = "all_positive"
+    # A smaller scale would let the smallest draws fall to 0 in float32.
+    limits: ClassVar[Mapping[str, Limits]] = _limits(scale=Limits(1e-20, LARGEST_NUMBER))
+
+    def _draw(self, draws: _Draws) -> torch.Tensor:
+        # A draw of exactly 0 or 1 (one in 2**53) is moved to its neighbour: its logarithm would be infinite or 0.
+        return -draws.uniform().clamp(min=2**-53, max=1 - 2**-53).log() * self.scale
