@@ -69,6 +69,9 @@ class Granularity(Protocol):
     def layout(self, shape: Shape) -> BlockLayout:
         """The blocks of a tensor of `shape`; `QuantVizError` where there are none."""
 
+    def fitted(self, shape: Shape) -> Granularity:
+        """The nearest granularity that fits a tensor of `shape`."""
+
 
 class _ByBlockShape:
     """A granularity that is told by the shape of its blocks."""
@@ -81,6 +84,9 @@ class _ByBlockShape:
 
     def block_shape(self, shape: Shape) -> Shape:
         raise NotImplementedError
+
+    def fitted(self, shape: Shape) -> Granularity:
+        return PerTensor()
 
     def layout(self, shape: Shape) -> BlockLayout:
         for problem in (*self.problems(), *self.shape_problems(shape)):
@@ -122,6 +128,9 @@ class PerChannel(_ByBlockShape):
     def shape_problems(self, shape: Shape) -> Iterator[QuantVizError]:
         yield from _axis_problems(self.axis, shape)
 
+    def fitted(self, shape: Shape) -> Granularity:
+        return PerChannel(max(-len(shape), min(self.axis, len(shape) - 1)))
+
     def block_shape(self, shape: Shape) -> Shape:
         axis = self.axis % len(shape)
         return tuple(1 if i == axis else n for i, n in enumerate(shape))
@@ -149,6 +158,10 @@ class PerGroup(_ByBlockShape):
         if not axis_problems and shape[self.axis] % self.size:
             length = shape[self.axis]
             yield QuantVizError("group_does_not_divide", size=self.size, axis=self.axis, length=length, shape=shape, sizes=_listed(divisors(length)))
+
+    def fitted(self, shape: Shape) -> Granularity:
+        axis = max(-len(shape), min(self.axis, len(shape) - 1))
+        return PerGroup(_largest_fitting(self.size, shape[axis]), axis)
 
     def block_shape(self, shape: Shape) -> Shape:
         axis = self.axis % len(shape)
@@ -184,6 +197,11 @@ class PerBlock(_ByBlockShape):
                 col_sizes=_listed(divisors(shape[-1])),
             )
 
+    def fitted(self, shape: Shape) -> Granularity:
+        if len(shape) < 2:
+            return PerTensor()
+        return PerBlock(_largest_fitting(self.rows, shape[-2]), _largest_fitting(self.cols, shape[-1]))
+
     def block_shape(self, shape: Shape) -> Shape:
         return (*(1 for _ in shape[:-2]), self.rows, self.cols)
 
@@ -200,6 +218,10 @@ def divisors(length: int) -> list[int]:
     """
     small = [n for n in range(1, math.isqrt(length) + 1) if length % n == 0]
     return sorted({*small, *(length // n for n in small)})
+
+
+def _largest_fitting(size: int, length: int) -> int:
+    return max(n for n in divisors(length) if n <= size)
 
 
 def _listed(sizes: list[int], most: int = 16) -> str:

@@ -83,6 +83,20 @@ class QuantResult:
         return self.scale_of_cells() * GRIDS[self.scheme.number_format.kind].gap(self.q, self.scheme.number_format)
 
 
+def part(r: QuantResult, index: tuple[slice | int, ...]) -> QuantResult:
+    """The same result seen on a part of the tensor: every cell keeps the scale it had.
+
+    >>> r = quantize([[1.0, 2.0], [3.0, 40.0]], Scheme("int4"))
+    >>> part(r, (0, slice(None))).x_hat.tolist() == r.x_hat[0].tolist()
+    True
+    """
+    scale, zero_point = (blocks.expand(grid, r.layout, r.shape).expand(r.shape)[index] for grid in (r.qparams.scale, r.qparams.zero_point))
+    shape = tuple(scale.shape)
+    layout = BlockLayout(shape, (1,) * len(shape), shape)
+    params = QParams(scale, zero_point, zero_domain=r.qparams.zero_domain)
+    return QuantResult(r.scheme, params, r.x[index], r.q[index], r.x_hat[index], r.error[index], r.clipped[index], layout, None, r.notes)
+
+
 # ---- grids: what rounding means for a kind of number format -------------------------------------
 
 

@@ -95,6 +95,15 @@ class Scheme:
         """
         return tuple(self._problems(shape))
 
+    def fitted(self, shape: Shape) -> Scheme:
+        """This scheme where it fits `shape`, else the same with the nearest granularity that does.
+
+        >>> from quantviz.granularity import PerGroup
+        >>> Scheme(granularity=PerGroup(32)).fitted((4, 48)).granularity
+        PerGroup(size=24, axis=-1)
+        """
+        return self if not self.problems(shape) else self.replace(granularity=self.granularity.fitted(shape))
+
     def _problems(self, shape: Shape | None) -> Iterator[QuantVizError]:
         try:
             fmt = find_format(self.format)

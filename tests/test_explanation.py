@@ -32,7 +32,8 @@ def replay(r, index):
         "min_max_lo": torch.min, "min_max_hi": torch.max,
         "percentile_lo": lambda b: -percentile(b.abs(), p) if symmetric else percentile(b, 100 - p),
         "percentile_hi": lambda b: percentile(b.abs(), p) if symmetric else percentile(b, p),
-        "manual_range_lo": lambda b: torch.tensor(calibration.lo, dtype=torch.float64), "manual_range_hi": lambda b: torch.tensor(calibration.hi, dtype=torch.float64),
+        "manual_range_lo": lambda b: torch.tensor(calibration.lo, dtype=torch.float64),
+        "manual_range_hi": lambda b: torch.tensor(calibration.hi, dtype=torch.float64),
     }  # fmt: skip
     at = r.layout.block_of(why.index)
     values = {"block": block, "x": r.x[why.index], "scale": r.qparams.scale[at], "zero_point": r.qparams.zero_point[at]}

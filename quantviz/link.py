@@ -1,0 +1,289 @@
+"""The Lab's state and its link: what the address bar must reopen, on any machine, in any language.
+
+The link carries permanent ids and numbers only, never words of a language, and is read as data: what
+cannot be read or had is named and left out, the rest is kept.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+
+from quantviz import textform
+from quantviz.errors import QuantVizError
+from quantviz.granularity import Shape
+from quantviz.scenarios import FIRST, SCENARIOS
+from quantviz.scheme import Scheme
+from quantviz.sources import Source, parse_source, write_source
+from quantviz.sources.typed import Typed
+
+#: How the error is shown.
+ERROR_VIEWS = ("signed", "absolute", "relative", "steps")
+#: How far the error's colours reach.
+ERROR_RANGES = ("held", "fit", "half_step", "same_as_x")
+#: What the tiles count.
+SCOPES = ("tensor", "slice")
+#: The version of the link's form.
+VERSION = "1"
+#: A longer link was not made by us.
+LONGEST = 4000
+#: Cells a side that the panels show at most.
+WINDOW = 512
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class View:
+    """Which rows × columns of a tensor are seen: two of its axes, the others held at `at`.
+
+    >>> View.of((4, 6))
+    View(rows=0, cols=1, at=(0, 0), top=0, left=0)
+    """
+
+    #: The axis shown as rows; none for a tensor of one axis.
+    rows: int | None
+    #: The axis shown as columns.
+    cols: int
+    #: One place for each axis; those of `rows` and `cols` are ignored.
+    at: Shape
+    #: The first row and column seen of a matrix larger than `WINDOW`.
+    top: int = 0
+    left: int = 0
+
+    @classmethod
+    def of(cls, shape: Shape) -> View:
+        """The usual view: the last two axes, the others at 0."""
+        return cls(len(shape) - 2 if len(shape) > 1 else None, len(shape) - 1, (0,) * len(shape))
+
+    def fits(self, shape: Shape) -> bool:
+        """Whether a tensor of `shape` can be seen so."""
+        axes = range(len(shape))
+        if len(shape) == 1:
+            return self.rows is None and self.cols == 0 and len(self.at) == 1 and 0 <= self.left < shape[0] and self.top == 0
+        return (
+            self.rows in axes
+            and self.cols in axes
+            and self.rows != self.cols
+            and len(self.at) == len(shape)
+            and all(0 <= i < n for i, n in zip(self.at, shape, strict=True))
+            and 0 <= self.top < shape[self.rows]
+            and 0 <= self.left < shape[self.cols]
+        )
+
+    def size(self, shape: Shape) -> tuple[int, int]:
+        """Rows and columns seen."""
+        rows = 1 if self.rows is None else shape[self.rows]
+        return min(rows - self.top, WINDOW), min(shape[self.cols] - self.left, WINDOW)
+
+    def index(self, row: int, col: int) -> Shape:
+        """The place in the tensor of the cell seen at `row`, `col`.
+
+        >>> View(2, 0, (0, 5, 0)).index(1, 3)
+        (3, 5, 1)
+        """
+        place = list(self.at)
+        place[self.cols] = self.left + col
+        if self.rows is not None:
+            place[self.rows] = self.top + row
+        return tuple(place)
+
+    def seen(self, index: Shape, shape: Shape) -> tuple[int, int] | None:
+        """Row and column at which the cell at `index` is seen; none where it is not in view."""
+        row = 0 if self.rows is None else index[self.rows] - self.top
+        col = index[self.cols] - self.left
+        rows, cols = self.size(shape)
+        inside = 0 <= row < rows and 0 <= col < cols
+        return (row, col) if inside and self.index(row, col) == index else None
+
+    def through(self, index: Shape) -> View:
+        """This view moved to the slice that holds the cell at `index`."""
+        return dataclasses.replace(self, at=index)
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A tensor that lies only in one person's session: no link can carry it."""
+
+    #: Digest of the content, so that another file is another source.
+    digest: str
+    #: The tensor's name in the file.
+    name: str
+    shape: Shape
+    id: ClassVar[str] = "upload"
+
+
+@dataclass(frozen=True)
+class LabState:
+    """Everything a person has chosen in the Lab."""
+
+    source: Source | Upload
+    scheme: Scheme
+    view: View
+    #: The selected cell, one number an axis.
+    cell: Shape
+    baseline: Scheme | None = None
+    error_view: str = "signed"
+    error_range: str = "held"
+    #: The held end of the error's colours; none until it has been measured for this tensor.
+    held: float | None = None
+    scope: str = "tensor"
+
+    def replace(self, **changes: Any) -> LabState:
+        """The same state but for `changes`."""
+        return dataclasses.replace(self, **changes)
+
+    def with_source(self, source: Source | Upload) -> LabState:
+        """Another tensor: the scheme is kept as far as it fits, what belongs to the old tensor is dropped."""
+        shape = source.shape
+        baseline = self.baseline if self.baseline and not self.baseline.problems(shape) else None
+        return LabState(source, self.scheme.fitted(shape), View.of(shape), (0,) * len(shape), baseline, self.error_view, self.error_range, None, self.scope)
+
+
+def opening(scenario_id: str = FIRST) -> LabState:
+    """The state a scenario opens with."""
+    scenario = SCENARIOS[scenario_id]
+    shape = scenario.source.shape
+    return LabState(scenario.source, scenario.scheme, View.of(shape), scenario.cell, scenario.baseline)
+
+
+def write_link(state: LabState, language: str | None = None) -> dict[str, str]:
+    """The state as query parameters: ids and numbers only.
+
+    >>> write_link(opening())["s"]
+    'int4,symmetric,per_tensor,min_max,course'
+    """
+    usual = LabState(state.source, state.scheme, View.of(state.source.shape), (0,) * len(state.source.shape))
+    parts = {
+        "v": VERSION,
+        "t": _write_source(state.source),
+        "s": str(state.scheme),
+        "c": _write_place(state.cell),
+        "b": str(state.baseline) if state.baseline else None,
+        "a": _write_view(state.view) if state.view != usual.view else None,
+        "e": state.error_view if state.error_view != usual.error_view else None,
+        "r": state.error_range if state.error_range != usual.error_range else None,
+        "h": repr(state.held) if state.held is not None else None,
+        "o": state.scope if state.scope != usual.scope else None,
+        "lang": language,
+    }
+    return {name: value for name, value in parts.items() if value is not None}
+
+
+def read_link(params: Mapping[str, str]) -> tuple[LabState, tuple[QuantVizError, ...]]:
+    """The state a link asks for, and by name what of it cannot be had.
+
+    >>> state, problems = read_link({"v": "1", "s": "int9,symmetric,per_tensor,min_max,course"})
+    >>> state == opening(), [str(problem) for problem in problems]  # doctest: +ELLIPSIS
+    (True, ["This part of the link could not be used: s. Unknown number format: got 'int9'. ..."])
+    """
+    if sum(len(value) for value in params.values()) > LONGEST:
+        return opening(), (QuantVizError("link.too_long", longest=LONGEST),)
+    problems: list[QuantVizError] = []
+
+    def part(name: str, read: Callable[[str], _T], usual: _T) -> _T:
+        if name not in params:
+            return usual
+        try:
+            return read(params[name])
+        except QuantVizError as problem:
+            problems.append(QuantVizError("link.part", part=name, reason=problem))
+            return usual
+
+    first = opening()
+    if params.get("v", VERSION) != VERSION:
+        problems.append(QuantVizError("link.version", got=params["v"], known=VERSION))
+    source = part("t", read_source, first.source)
+    shape = source.shape
+    same = source == first.source
+    scheme = part("s", lambda form: _fitting(Scheme.parse(form), shape), first.scheme if same else first.scheme.fitted(shape))
+    state = LabState(
+        source=source,
+        scheme=scheme,
+        view=part("a", lambda form: _read_view(form, shape), View.of(shape)),
+        cell=part("c", lambda form: _read_cell(form, shape), first.cell if same else (0,) * len(shape)),
+        baseline=part("b", lambda form: _fitting(Scheme.parse(form), shape), None),
+        error_view=part("e", lambda form: _one_of(form, ERROR_VIEWS), "signed"),
+        error_range=part("r", lambda form: _one_of(form, ERROR_RANGES), "held"),
+        held=part("h", _read_held, None),
+        scope=part("o", lambda form: _one_of(form, SCOPES), "tensor"),
+    )
+    return state, tuple(problems)
+
+
+def read_source(form: str) -> Source:
+    """The source whose text form is `form`."""
+    if form.startswith("typed."):
+        return Typed.from_payload(form.removeprefix("typed."))
+    if form.startswith(Upload.id):
+        raise QuantVizError("link.upload")
+    return parse_source(form)
+
+
+def link_problem(source: Source | Upload) -> QuantVizError | None:
+    """Why a link cannot carry this tensor, where it cannot."""
+    if isinstance(source, Upload):
+        return QuantVizError("link.upload")
+    if isinstance(source, Typed) and len(source.values) > 256:
+        return QuantVizError("link.typed_too_large", count=len(source.values))
+    return None
+
+
+def _write_source(source: Source | Upload) -> str:
+    if link_problem(source):
+        return Upload.id
+    return f"typed.{source.to_payload()}" if isinstance(source, Typed) else write_source(source)
+
+
+def _write_place(place: Shape) -> str:
+    return ".".join(map(str, place))
+
+
+def _read_place(form: str) -> Shape:
+    if not re.fullmatch(r"\d{1,9}(\.\d{1,9}){0,3}", form, re.ASCII):
+        raise QuantVizError("link.place", got=form)
+    return tuple(int(number) for number in form.split("."))
+
+
+def _write_view(view: View) -> str:
+    axes = (view.cols,) if view.rows is None else (view.rows, view.cols)
+    return "_".join((_write_place(axes), _write_place(view.at), _write_place((view.top, view.left))))
+
+
+def _read_view(form: str, shape: Shape) -> View:
+    axes, at, corner = (_read_place(part) for part in (form.split("_") if form.count("_") == 2 else ("x",) * 3))
+    if len(corner) != 2 or len(axes) > 2:
+        raise QuantVizError("link.place", got=form)
+    view = View(axes[0] if len(axes) == 2 else None, axes[-1], at, *corner)
+    if not view.fits(shape):
+        raise QuantVizError("link.view", got=form, shape=shape)
+    return view
+
+
+def _read_cell(form: str, shape: Shape) -> Shape:
+    place = _read_place(form)
+    if len(place) != len(shape) or any(i >= n for i, n in zip(place, shape, strict=True)):
+        raise QuantVizError("index_out_of_range", index=place, shape=shape)
+    return place
+
+
+def _read_held(form: str) -> float:
+    value: float = textform.read_value(form, float)
+    if value <= 0:
+        raise QuantVizError("text_form_bad_value", got=form, wanted="> 0")
+    return value
+
+
+def _one_of(form: str, known: tuple[str, ...]) -> str:
+    if form not in known:
+        raise QuantVizError("link.choice", got=form, known=", ".join(known))
+    return form
+
+
+def _fitting(scheme: Scheme, shape: Shape) -> Scheme:
+    for problem in scheme.problems(shape):
+        raise problem
+    return scheme

@@ -1,0 +1,158 @@
+"""The Lab's link: it reopens exactly the state, carries ids only, and names what it cannot have."""
+
+import re
+from urllib.parse import urlencode
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import quantviz as qv
+from quantviz.link import ERROR_RANGES, ERROR_VIEWS, LONGEST, SCOPES, LabState, Upload, View, link_problem, opening, read_link, write_link
+from quantviz.scenarios import SCENARIOS
+from quantviz.sources import Builtin, Normal, OneOutlier
+from quantviz.sources.typed import Typed
+from tests.test_scheme import SCHEMES
+
+FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
+SHAPES = st.lists(st.integers(1, 5), min_size=1, max_size=4).map(tuple)
+
+
+@st.composite
+def typed_tensors(draw):
+    shape = draw(SHAPES)
+    count = 1
+    for length in shape:
+        count *= length
+    return Typed(tuple(draw(st.lists(FLOATS, min_size=count, max_size=count))), shape) if count <= 256 else Typed((0.0,), (1,))
+
+
+SOURCES = st.one_of(
+    st.sampled_from([scenario.source for scenario in SCENARIOS.values()]),
+    st.builds(Normal, st.integers(1, 64), st.integers(1, 64), st.integers(0, 2**32 - 1)),
+    st.just(OneOutlier(rows=8, cols=8, row=1)),
+    st.just(Builtin("course_vector")),
+    typed_tensors(),
+)
+
+
+@st.composite
+def states(draw):
+    source = draw(SOURCES)
+    shape = source.shape
+    view = View.of(shape)
+    if len(shape) > 2:
+        rows, cols = draw(st.permutations(range(len(shape))))[:2]
+        view = View(rows, cols, tuple(draw(st.integers(0, n - 1)) for n in shape))
+    return LabState(
+        source=source,
+        scheme=draw(SCHEMES).fitted(shape),
+        view=view,
+        cell=tuple(draw(st.integers(0, n - 1)) for n in shape),
+        baseline=draw(st.none() | SCHEMES.map(lambda scheme: scheme.fitted(shape))),
+        error_view=draw(st.sampled_from(ERROR_VIEWS)),
+        error_range=draw(st.sampled_from(ERROR_RANGES)),
+        held=draw(st.none() | st.floats(1e-30, 1e30)),
+        scope=draw(st.sampled_from(SCOPES)),
+    )
+
+
+@settings(deadline=None)
+@given(states())
+def test_a_link_reopens_exactly_this_state(state):
+    params = write_link(state, "zh")
+    assert read_link(params) == (state, ())
+    assert all(re.fullmatch(r"[A-Za-z0-9._(),=+-]+", value) for value in params.values())
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_scenario_travels_in_under_300_characters(name):
+    state = opening(name)
+    held = state.replace(held=0.0123)
+    assert len("https://quantviz.example.org/lab?" + urlencode(write_link(held, "en"))) < 300
+    assert read_link(write_link(held)) == (held, ())
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_every_scenario_opens(name):
+    state = opening(name)
+    assert state.scheme.problems(state.source.shape) == ()
+    assert state.view.seen(state.cell, state.source.shape) is not None
+    assert not state.baseline or not state.baseline.problems(state.source.shape)
+    assert qv.explain(qv.quantize(state.source.tensor(), state.scheme), state.cell).steps
+
+
+@settings(deadline=None)
+@given(st.dictionaries(st.sampled_from(["v", "t", "s", "c", "b", "a", "e", "r", "h", "o", "lang", "x"]), st.text(max_size=80)))
+def test_anything_in_the_address_opens_something(params):
+    state, problems = read_link(params)
+    assert state.scheme.problems(state.source.shape) == ()
+    assert all(problem.message(language) for problem in problems for language in ("en", "zh"))
+
+
+@pytest.mark.parametrize(
+    ("params", "inner"),
+    [
+        ({"s": "int9,symmetric,per_tensor,min_max,course"}, "unknown_format"),
+        ({"s": "int4,symmetric,per_group(size=5),min_max,course"}, "group_does_not_divide"),
+        ({"t": "nothing"}, "source.unknown"),
+        ({"t": "normal(rows=100000)"}, "source.limits"),
+        ({"t": "upload"}, "link.upload"),
+        ({"c": "99.99"}, "index_out_of_range"),
+        ({"c": "1"}, "index_out_of_range"),
+        ({"c": "-1.2"}, "link.place"),
+        ({"a": "0.0_0.0_0.0"}, "link.view"),
+        ({"e": "loud"}, "link.choice"),
+        ({"h": "-1.0"}, "text_form_bad_value"),
+    ],
+)
+def test_what_cannot_be_had_is_named_and_the_rest_is_kept(params, inner):
+    state, problems = read_link({"lang": "zh", "r": "fit", **params})
+    assert [problem.key for problem in problems] == ["link.part"]
+    assert problems[0].params["reason"].key == inner
+    assert state.error_range == "fit"
+    assert state.source == opening().source
+
+
+def test_a_link_of_another_version_says_so():
+    assert [problem.key for problem in read_link({"v": "9"})[1]] == ["link.version"]
+
+
+def test_a_link_longer_than_any_of_ours_is_not_read():
+    assert [problem.key for problem in read_link({"t": "typed." + "A" * LONGEST})[1]] == ["link.too_long"]
+
+
+def test_a_typed_16_by_16_travels_bit_for_bit():
+    import torch
+
+    x = torch.randn(16, 16, generator=torch.Generator().manual_seed(0))
+    state = opening().with_source(Typed.of(x.tolist()))
+    params = write_link(state)
+    assert len(urlencode(params)) < 2000
+    assert torch.equal(read_link(params)[0].source.tensor(), x)
+
+
+def test_an_upload_cannot_travel_and_it_is_said():
+    state = opening().with_source(Upload("0" * 16, "weight", (4, 4)))
+    assert link_problem(state.source).key == "link.upload"
+    reopened, problems = read_link(write_link(state))
+    assert reopened.scheme == state.scheme
+    assert [problem.key for problem in problems] == ["link.part"]
+
+
+def test_another_tensor_keeps_the_scheme_as_far_as_it_fits():
+    state = opening().replace(scheme=qv.Scheme("int4", granularity=qv.PerGroup(8)), held=1.0, baseline=qv.Scheme(granularity=qv.PerGroup(8)))
+    other = state.with_source(Normal(rows=6, cols=12))
+    assert other.scheme.granularity == qv.PerGroup(6)
+    assert (other.held, other.baseline, other.cell) == (None, None, (0, 0))
+
+
+@pytest.mark.parametrize(
+    ("shape", "view"), [((4, 6), View.of((4, 6))), ((5,), View.of((5,))), ((2, 3, 4), View(2, 0, (0, 1, 0))), ((700, 600), View(0, 1, (0, 0), 256, 100))]
+)
+def test_views_find_their_cells(shape, view):
+    assert view.fits(shape)
+    rows, cols = view.size(shape)
+    for row, col in ((0, 0), (rows - 1, cols - 1), (rows // 2, cols // 3)):
+        assert view.seen(view.index(row, col), shape) == (row, col)
+    assert view.through(view.index(0, 0)).seen(view.index(0, 0), shape) == (0, 0)
