@@ -1,0 +1,1 @@
+"""Figures: the only place that imports plotly. Each is drawn in two steps: typed data, then the picture."""

@@ -1,0 +1,115 @@
+"""Where the four panels stand: four in a row, two by two, or one at a time on a phone.
+
+Pixels only, no drawing. The browser measures the width and Python lays out for it, so this
+arithmetic exists once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+#: The panels in the order they stand.
+PANELS = ("x", "q", "x_hat", "error")
+#: The least width in pixels of each arrangement, the widest first.
+BREAKPOINTS: Mapping[str, int] = MappingProxyType({"row": 900, "grid": 520, "single": 0})
+#: The width laid out for until the browser has said its own.
+USUAL_WIDTH = 1060
+#: A cell is at most so much wider than high, or higher than wide.
+MOST_STRETCH = 1.35
+
+_TITLE = 24
+_COLUMN_NUMBERS = 17
+_BAR_GAP = 4
+_BAR = 8
+_BAR_NUMBERS = 18
+_BELOW = _COLUMN_NUMBERS + _BAR_GAP + _BAR + _BAR_NUMBERS
+_GAP = 22
+_DIGIT = 6.2
+
+
+@dataclass(frozen=True)
+class Box:
+    """One panel's heatmap in pixels from the figure's top left corner."""
+
+    left: float
+    top: float
+    width: float
+    height: float
+
+    @property
+    def bar_top(self) -> float:
+        """Where its colour bar begins."""
+        return self.top + self.height + _COLUMN_NUMBERS + _BAR_GAP
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """The figure's size and the four boxes, in the order of `PANELS`."""
+
+    #: "row", "grid" or "single"; in "single" the four boxes are the same.
+    name: str
+    width: float
+    height: float
+    boxes: tuple[Box, ...]
+    #: Thickness of a colour bar in pixels.
+    bar: int = _BAR
+
+
+def arrangement_name(width: float) -> str:
+    """Which arrangement fits a width.
+
+    >>> arrangement_name(1060), arrangement_name(700), arrangement_name(358)
+    ('row', 'grid', 'single')
+    """
+    return next(name for name, least in BREAKPOINTS.items() if width >= least)
+
+
+def arrange(width: float, shape: tuple[int, int], height: float | None = None) -> Arrangement:
+    """The four boxes for a tensor of `shape` (rows, columns) in a figure `width` pixels wide.
+
+    `height` is the figure's, chosen by the width where it is not given.
+
+    >>> layout = arrange(1060, (8, 8))
+    >>> layout.name, layout.height, round(layout.boxes[0].width / layout.boxes[0].height, 2)
+    ('row', 270, 1.22)
+    """
+    name = arrangement_name(width)
+    across, down = {"row": (4, 1), "grid": (2, 2), "single": (1, 1)}[name]
+    numbers = _DIGIT * len(str(shape[0] - 1)) + 8
+    slot_width = (width - numbers - _GAP * (across - 1) - 8) / across
+    if height is None:
+        height = _usual_height(name, width, slot_width, shape, down)
+    slot_height = max(height / down - _TITLE - _BELOW, 24)
+    box_width, box_height = _fitted(slot_width, slot_height, shape)
+    boxes = tuple(
+        Box(
+            left=numbers + (i % across) * (slot_width + _GAP) + (slot_width - box_width) / 2,
+            top=(i // across) * (height / down) + _TITLE,
+            width=box_width,
+            height=box_height,
+        )
+        for i in (range(4) if name != "single" else (0,) * 4)
+    )
+    return Arrangement(name, width, height, boxes)
+
+
+def _usual_height(name: str, width: float, slot_width: float, shape: tuple[int, int], down: int) -> float:
+    # Beside everything else on a laptop's 625 pixels there are 270; a wider screen is also higher.
+    in_row = 270 if width < 1250 else 350
+    most = in_row if name == "row" else down * (min(slot_width / 1.15, 330) + _TITLE + _BELOW)
+    # A short, wide tensor needs no more than its own height.
+    wanted = max(slot_width / shape[1] * MOST_STRETCH * shape[0], 44)
+    return round(min(most, down * (wanted + _TITLE + _BELOW)))
+
+
+def _fitted(width: float, height: float, shape: tuple[int, int]) -> tuple[float, float]:
+    """The largest box in a slot whose cells are not stretched too far; never a thread."""
+    rows, cols = shape
+    stretch = (width / cols) / (height / rows)
+    if stretch > MOST_STRETCH:
+        return max(width * MOST_STRETCH / stretch, 0.5 * width), height
+    if stretch < 1 / MOST_STRETCH:
+        return width, max(height * MOST_STRETCH * stretch, 0.25 * height)
+    return width, height

@@ -1,0 +1,48 @@
+"""Numbers as a figure prints them: with the minus sign people read, as many digits as are needed."""
+
+from __future__ import annotations
+
+import math
+
+
+def number(value: float, digits: int = 4, *, signed: bool = False) -> str:
+    """`value` to `digits` significant digits.
+
+    >>> number(-0.41046), number(1.35, signed=True), number(float("inf")), number(float("nan")), number(-1.2e-9)
+    ('−0.4105', '+1.35', '∞', '–', '−1.2e−9')
+    """
+    if math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    written = f"{value:.{digits}g}"
+    if "e" in written:
+        mantissa, exponent = written.split("e")
+        written = f"{mantissa}e{int(exponent)}"
+    plus = "+" if signed and value > 0 else ""
+    return plus + written.replace("-", "−")
+
+
+def on_axis(value: float, step: float) -> str:
+    """`value` among others that lie `step` apart: all with the same decimals, three digits of the step.
+
+    >>> on_axis(-3.2886, 3.2886), on_axis(0.0, 3.2886), on_axis(689.5, 3.5), on_axis(12.34567, 0.0004)
+    ('−3.29', '0', '689.50', '12.345670')
+    """
+    if value == 0:
+        return "0"
+    decimals = 2 - math.floor(math.log10(step))
+    if not -6 <= decimals <= 8 or abs(value) >= 1e7:
+        return number(value, digits_for(value, step))
+    return f"{value:.{max(0, decimals)}f}".replace("-", "−")
+
+
+def digits_for(value: float, step: float) -> int:
+    """The significant digits that tell `value` from its neighbours `step` away, at least 4.
+
+    >>> digits_for(1.35, 3.3), digits_for(12.34567, 0.0004)
+    (4, 7)
+    """
+    if value == 0:
+        return 4
+    return min(9, max(4, math.floor(math.log10(abs(value))) - math.floor(math.log10(step)) + 2))

@@ -1,0 +1,392 @@
+"""The four linked heatmaps: x, q, x̂ and the error.
+
+`panels_data` computes everything that is shown; `panels_figure` only draws it. The figure is put
+together from plain dictionaries and base64 arrays: checking each property, as plotly does by
+default, takes longer than everything else on the server together. Tests check the figures instead.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from plotly.graph_objs._figure import Figure
+
+from quantviz.figures.arrangement import PANELS, USUAL_WIDTH, Arrangement, Box, arrange
+from quantviz.figures.panels_data import Array, PanelsData, fitted_error, panels_data, result_panels
+from quantviz.figures.raster import data_uri
+from quantviz.figures.theme import THEMES, Ramp, Theme, one_sided
+from quantviz.text import DEFAULT_LANGUAGE, text
+
+if TYPE_CHECKING:
+    from quantviz.quantizer import QuantResult
+
+__all__ = [
+    "PANELS",
+    "PANELS_CONFIG",
+    "PanelsData",
+    "error_caption",
+    "fitted_error",
+    "panels_alt",
+    "panels_data",
+    "panels_figure",
+    "plot_quantization_errors",
+    "result_panels",
+]
+
+#: Cells a side up to which a panel is a heatmap; above it is an image.
+MOST_HEATMAP = 128
+#: Cells a side up to which a notebook's figure carries x, q, x_hat and error to each panel's hover.
+MOST_HOVER = 64
+#: Cells a side up to which a notebook's figure prints the values.
+MOST_PRINTED = 10
+#: Where no axis reaches.
+_OUT_OF_SIGHT = -1_000_000
+#: Pixels between two borders below which they are left out.
+_LEAST_BORDER_GAP = 5
+#: For `fig.show(config=…)` and `st.plotly_chart(config=…)`: no logo, no upload of the data to somebody's cloud.
+PANELS_CONFIG: Mapping[str, Any] = MappingProxyType(
+    {"displaylogo": False, "modeBarButtonsToRemove": ["sendChartToCloud", "select2d", "lasso2d", "autoScale2d"], "doubleClick": "reset"}
+)
+
+
+def panels_figure(
+    data: PanelsData,
+    *,
+    language: str = DEFAULT_LANGUAGE,
+    theme: str = "light",
+    width: float = USUAL_WIDTH,
+    height: float | None = None,
+    selected: tuple[int, int] | None = None,
+    titles: Sequence[str] | None = None,
+    note: str | None = None,
+    hover: bool = False,
+    printed: bool = False,
+    tensor_key: str = "",
+) -> Figure:
+    """The four heatmaps, arranged for `width` pixels.
+
+    `hover` and `printed` make the figure tell values by itself, for a notebook, as far as the tensor
+    is small enough; in the app the bridge does both at a fraction of the time. `titles` are four,
+    the usual ones if none; `selected` is a cell marked in all four; `note` is a line under them.
+    The bridge keeps the zoom from one figure to the next while `tensor_key` stays the same.
+    """
+    layout = arrange(width, data.shape, height)
+    painter = _Painter(data, THEMES[theme], layout, language)
+    heatmap = max(data.shape) <= MOST_HEATMAP
+    traces: list[dict[str, Any]] = []
+    for i, name in enumerate(PANELS):
+        traces += [painter.heatmap(i, name, hover, printed)] if heatmap else painter.image(i, name)
+    figure = {
+        "data": traces,
+        "layout": {
+            **painter.layout(titles or [panel_title(name, data, language) for name in PANELS], selected, note),
+            # Without plotly's own hover the bridge shows the card.
+            "hovermode": "closest" if hover else False,
+            "meta": _meta(data, layout, tensor_key),
+        },
+    }
+    # Unchecked: see above.
+    return Figure(figure, _validate=False)  # type: ignore[no-untyped-call]
+
+
+def _meta(data: PanelsData, layout: Arrangement, tensor_key: str) -> dict[str, Any]:
+    """What the bridge must know of the drawing it finds."""
+    rows, cols = data.shape
+    full = {"x": [-0.5, cols - 0.5], "y": [rows - 0.5, -0.5]}
+    return {"arrangement": layout.name, "rows": rows, "cols": cols, "full": full, "tensor": f"{tensor_key} {rows}x{cols}", "stamp": data.stamp}
+
+
+def panel_ramp(name: str, data: PanelsData, theme: Theme) -> Ramp:
+    """The colours of a panel, from the low end of its range to the high one."""
+    if name == "error":
+        return one_sided(theme.errors) if data.error_view == "absolute" else theme.errors
+    if data.two_sided:
+        return theme.values
+    ramp = one_sided(theme.values)
+    return ramp if data.value_range[1] > 0 or name == "q" else one_sided(theme.values[::-1])[::-1]
+
+
+def panel_title(name: str, data: PanelsData, language: str = DEFAULT_LANGUAGE) -> str:
+    """A panel's title in the app, such as "q codes (int4)"."""
+    if name == "error":
+        return text(f"panels.title.error_{data.error_view}", language)
+    if name == "q" and data.format_id is None:
+        return text("panels.title.q_plain", language)
+    return text(f"panels.title.{name}", language, format=data.format_id)
+
+
+def panels_alt(data: PanelsData, language: str = DEFAULT_LANGUAGE) -> str:
+    """What the picture is, for those who hear it."""
+    rows, cols = data.shape
+    low, high = data.value_range
+    return text(
+        "panels.alt", language, rows=rows, cols=cols, low=short_number(low), high=short_number(high), error=short_number(float(np.abs(data.error).max()))
+    )
+
+
+def error_caption(data: PanelsData, language: str = DEFAULT_LANGUAGE) -> str:
+    """How far the error's colours reach, such as "±1.64, held"."""
+    limit = data.error_range[1]
+    number = text("panels.unit." + data.error_view, language, number=short_number(limit * 100 if data.error_view == "relative" else limit))
+    span = number if data.error_view == "absolute" else f"±{number}"
+    span = f"0 … {span}" if data.error_view == "absolute" else span
+    return text("panels.held", language, range=span) if data.error_held else span
+
+
+def short_number(value: float, digits: int = 3) -> str:
+    """A number to so many significant digits, with a real minus sign.
+
+    >>> short_number(-1.6449), short_number(1e-9), short_number(127.0), short_number(32768.0)
+    ('−1.64', '1e−9', '127', '32768')
+    """
+    shown = f"{value:.0f}" if value == round(value) and abs(value) < 1e6 else f"{value:.{digits}g}"
+    mantissa, e, exponent = shown.partition("e")
+    return (mantissa + (f"e{int(exponent)}" if e else "")).replace("-", "−")
+
+
+@dataclass(frozen=True)
+class _Painter:
+    """Draws one figure's parts; it computes nothing but places."""
+
+    data: PanelsData
+    theme: Theme
+    boxes: Arrangement
+    language: str
+
+    def heatmap(self, i: int, name: str, hover: bool, printed: bool) -> dict[str, Any]:
+        trace = {**self._frame(i, name), "type": "heatmap", "coloraxis": _axis_id("coloraxis", i), "z": encoded(self.data.panel(name)[0]), "hoverinfo": "none"}
+        if hover:
+            trace |= self._hover()
+        if printed and max(self.data.shape) <= MOST_PRINTED:
+            trace |= {"texttemplate": "%{z}" if name == "q" else "%{z:.3~g}", "textfont": {"size": 10}}
+        return trace
+
+    def image(self, i: int, name: str) -> list[dict[str, Any]]:
+        values, (lo, hi) = self.data.panel(name)
+        picture = {**self._frame(i, name), "type": "image", "source": data_uri(values, lo, hi, panel_ramp(name, self.data, self.theme)), "hoverinfo": "none"}
+        # An image has no colour bar: one cell far out of sight on the same axes brings it.
+        bar = {
+            **self._frame(i, name),
+            "type": "heatmap",
+            "coloraxis": _axis_id("coloraxis", i),
+            "z": [[lo]],
+            "x": [_OUT_OF_SIGHT],
+            "y": [_OUT_OF_SIGHT],
+            "hoverinfo": "skip",
+        }
+        return [picture, bar]
+
+    def layout(self, titles: Sequence[str], selected: tuple[int, int] | None, note: str | None) -> dict[str, Any]:
+        under = 18 if note else 0
+        layout: dict[str, Any] = {
+            # An empty template: the usual one is 6 kB that every slider move would send.
+            "template": {},
+            "width": self.boxes.width,
+            "height": self.boxes.height + under,
+            "autosize": False,
+            "margin": {"l": 0, "r": 0, "t": 0, "b": under, "autoexpand": False},
+            "paper_bgcolor": "rgba(0,0,0,0)",
+            "plot_bgcolor": "rgba(0,0,0,0)",
+            "font": {"family": self.theme.font, "color": self.theme.text, "size": 12},
+            "showlegend": False,
+            "dragmode": False if self.boxes.name == "single" else "zoom",
+            "uirevision": "panels",
+            "annotations": [self._title(box, title, i) for i, (box, title) in enumerate(zip(self.boxes.boxes, titles, strict=True))],
+            "shapes": [*self._borders(), *self._marks(selected)],
+            "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": self.theme.muted, "activecolor": self.theme.text},
+        }
+        if note:
+            layout["annotations"].append(
+                {**_TEXT, "text": note, "x": 0, "y": 0, "yanchor": "top", "xanchor": "left", "font": {"size": 11, "color": self.theme.muted}}
+            )
+        for i, box in enumerate(self.boxes.boxes):
+            layout[_axis_id("xaxis", i)], layout[_axis_id("yaxis", i)] = self._axes(i, box)
+            layout[_axis_id("coloraxis", i)] = self._colours(i, PANELS[i])
+        return layout
+
+    def _frame(self, i: int, name: str) -> dict[str, Any]:
+        return {"name": name, "xaxis": _axis_id("x", i), "yaxis": _axis_id("y", i)}
+
+    def _colours(self, i: int, name: str) -> dict[str, Any]:
+        _, (lo, hi) = self.data.panel(name)
+        return {"colorscale": _scale(panel_ramp(name, self.data, self.theme)), "cmin": lo, "cmax": hi, "colorbar": self._bar(i, name)}
+
+    def _bar(self, i: int, name: str) -> dict[str, Any]:
+        box = self.boxes.boxes[i]
+        _, (lo, hi) = self.data.panel(name)
+        if name == "error":
+            ticks = {(lo + hi) / 2: error_caption(self.data, self.language)}
+        elif name == "q" or self.data.two_sided:
+            middle = (lo + hi) / 2
+            ticks = {lo: short_number(lo), hi: short_number(hi)} | ({0: "0"} if abs(middle) < (hi - lo) / 4 else {})
+        else:
+            ticks = {lo: short_number(lo), hi: short_number(hi)}
+        return {
+            "orientation": "h",
+            "x": box.left / self.boxes.width,
+            "xanchor": "left",
+            "y": 1 - box.bar_top / self.boxes.height,
+            "yanchor": "top",
+            "len": box.width / self.boxes.width,
+            "thickness": self.boxes.bar,
+            "xpad": 0,
+            "ypad": 0,
+            "outlinewidth": 0,
+            "ticks": "",
+            "tickvals": list(ticks),
+            "ticktext": list(ticks.values()),
+            "tickfont": {"size": 11, "color": self.theme.muted},
+        }
+
+    def _axes(self, i: int, box: Box) -> tuple[dict[str, Any], dict[str, Any]]:
+        rows, cols = self.data.shape
+        width, height = self.boxes.width, self.boxes.height
+        both = {"showgrid": False, "zeroline": False, "showline": False, "ticks": "", "tickfont": {"size": 10, "color": self.theme.muted}}
+        x = {
+            **both,
+            "anchor": _axis_id("y", i),
+            "domain": [box.left / width, (box.left + box.width) / width],
+            "range": [-0.5, cols - 0.5],
+            "minallowed": -0.5,
+            "maxallowed": cols - 0.5,
+            **_numbers(cols, box.width / 30),
+        }
+        y = {
+            **both,
+            "anchor": _axis_id("x", i),
+            "domain": [1 - (box.top + box.height) / height, 1 - box.top / height],
+            # Rows run downwards.
+            "range": [rows - 0.5, -0.5],
+            "minallowed": -0.5,
+            "maxallowed": rows - 0.5,
+            **_numbers(rows, box.height / 22),
+            "showticklabels": i == 0 or self.boxes.name == "single" or (self.boxes.name == "grid" and i == 2),
+            # An image's axes are tied to square cells unless this is said.
+            "scaleanchor": False,
+        }
+        if i:
+            x["matches"], y["matches"] = "x", "y"
+        return x, y
+
+    def _title(self, box: Box, title: str, i: int) -> dict[str, Any]:
+        return {
+            **_TEXT,
+            "text": title,
+            "name": PANELS[i],
+            "x": box.left / self.boxes.width,
+            "xanchor": "left",
+            "y": 1 - (box.top - 4) / self.boxes.height,
+            "yanchor": "bottom",
+            "font": {"size": 13},
+        }
+
+    def _borders(self) -> list[dict[str, Any]]:
+        if self.data.blocks is None:
+            return []
+        rows, cols = self.data.shape
+        down, across = self.data.blocks.row_borders(), self.data.blocks.col_borders()
+        box = self.boxes.boxes[0]
+        lines = []
+        if len(down) and box.height / len(down) >= _LEAST_BORDER_GAP:
+            lines += [f"M-0.5,{row - 0.5}H{cols - 0.5}" for row in down.tolist()]
+        if len(across) and box.width / len(across) >= _LEAST_BORDER_GAP:
+            lines += [f"M{col - 0.5},-0.5V{rows - 0.5}" for col in across.tolist()]
+        if not lines:
+            return []
+        path = "".join(lines)
+        line = {"color": self.theme.border, "width": 1}
+        return [{"type": "path", "path": path, "xref": _axis_id("x", i), "yref": _axis_id("y", i), "line": line} for i in range(4)]
+
+    def _marks(self, selected: tuple[int, int] | None) -> list[dict[str, Any]]:
+        if selected is None:
+            return []
+        row, col = selected
+        place = {"type": "rect", "x0": col - 0.5, "x1": col + 0.5, "y0": row - 0.5, "y1": row + 0.5}
+        lines = ({"color": self.theme.mark_halo, "width": 4}, {"color": self.theme.mark, "width": 2})
+        return [{**place, "xref": _axis_id("x", i), "yref": _axis_id("y", i), "line": line} for i in range(4) for line in lines]
+
+    def _hover(self) -> dict[str, Any]:
+        if max(self.data.shape) > MOST_HOVER:
+            return {"hoverinfo": "all", "hovertemplate": "(%{y}, %{x})  %{z:.6~g}<extra></extra>"}
+        fields = [text(f"panels.field.{name}", self.language) for name in PANELS]
+        lines = [f"{field} %{{customdata[{i}]:.6~g}}" for i, field in enumerate(fields)]
+        # Numbers only: one column of strings costs more than the whole figure.
+        cells = np.stack([self.data.x, self.data.q.astype(np.float32), self.data.x_hat, self.data.error], axis=-1)
+        return {"customdata": encoded(cells), "hoverinfo": "all", "hovertemplate": "<br>".join(["(%{y}, %{x})", *lines]) + "<extra></extra>"}
+
+
+#: What all our annotations share.
+_TEXT: Mapping[str, Any] = MappingProxyType({"xref": "paper", "yref": "paper", "showarrow": False, "borderpad": 0, "align": "left"})
+_DTYPES: Mapping[str, str] = MappingProxyType(
+    {"float32": "f4", "float64": "f8", "int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2", "int32": "i4", "uint32": "u4"}
+)
+
+
+def encoded(array: Array) -> dict[str, str]:
+    """An array as the browser's plotly reads it without a list of numbers.
+
+    >>> encoded(np.array([[1, 2]], dtype=np.int8))
+    {'dtype': 'i1', 'bdata': 'AQI=', 'shape': '1, 2'}
+    """
+    if array.dtype.name not in _DTYPES:
+        array = array.astype(np.int32 if array.dtype.kind in "iub" else np.float64)
+    little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+    return {
+        "dtype": _DTYPES[array.dtype.name],
+        "bdata": base64.b64encode(little.tobytes()).decode("ascii"),
+        "shape": ", ".join(map(str, array.shape)),
+    }
+
+
+def _axis_id(name: str, i: int) -> str:
+    """What plotly calls the i-th of its axes.
+
+    >>> _axis_id("x", 0), _axis_id("coloraxis", 3)
+    ('x', 'coloraxis4')
+    """
+    return name if i == 0 else f"{name}{i + 1}"
+
+
+def _scale(ramp: Ramp) -> list[list[object]]:
+    return [[i / (len(ramp) - 1), colour] for i, colour in enumerate(ramp)]
+
+
+def _numbers(count: int, most: float) -> dict[str, Any]:
+    """Whole row or column numbers only."""
+    return {"tick0": 0, "dtick": 1} if count <= most else {"nticks": max(int(most / 1.6), 2), "tickformat": "d"}
+
+
+# ---- the notebook's call ------------------------------------------------------------------------
+
+
+def plot_quantization_errors(
+    original: Any,
+    quantized: Any,
+    dequantized: Any,
+    dtype: torch.dtype = torch.int8,
+    n_bits: int = 8,
+    *,
+    result: QuantResult | None = None,
+) -> Figure:
+    """The source notebooks' figure: original, quantized, dequantized and error tensor side by side.
+
+    The three are tensors or nested lists of one shape, 1 to 4 axes. `dtype` (signed or not) and
+    `n_bits` give the codes' colour range. The error is dequantized - original. `result`, what
+    `quantize` returned, adds the block borders; without it a line says that they are missing.
+
+    >>> figure = plot_quantization_errors([[1.0, -2.0]], [[64, -127]], [[1.008, -2.0]])
+    >>> [annotation.text for annotation in figure.layout.annotations][1]
+    '8-bit Linear Quantized Tensor'
+    """
+    code_range = (float(-(1 << (n_bits - 1))), float((1 << (n_bits - 1)) - 1)) if dtype.is_signed else (0.0, float((1 << n_bits) - 1))
+    scheme, qparams = (result.scheme, result.qparams) if result else (None, None)
+    data = panels_data(original, quantized, dequantized, scheme=scheme, qparams=qparams, code_range=code_range)
+    titles = [text(f"panels.notebook.{name}", n_bits=n_bits) for name in PANELS]
+    note = None if result else text("panels.no_result")
+    return panels_figure(data, titles=titles, note=note, hover=True, printed=True)

@@ -1,0 +1,276 @@
+"""What the four panels show, as arrays: x, its codes, the dequantized values and the error."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from quantviz import blocks
+from quantviz.errors import QuantVizError
+from quantviz.explanation import causes
+from quantviz.granularity import Shape
+from quantviz.link import ERROR_VIEWS, View
+
+if TYPE_CHECKING:
+    from quantviz.quantizer import QParams, QuantResult
+    from quantviz.scheme import Scheme
+
+Array = npt.NDArray[Any]
+#: Lowest and highest value of a colour scale.
+Span = tuple[float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class BlockMap:
+    """Which block each cell seen belongs to."""
+
+    #: Number of the block of each cell, (rows, columns) int32.
+    ids: Array
+    #: Scale of each cell, (rows, columns).
+    scale: Array
+    #: The grid the numbers count over, row-major.
+    grid_shape: Shape
+
+    def row_borders(self) -> Array:
+        """The rows above which some block ends."""
+        return np.flatnonzero((self.ids[1:] != self.ids[:-1]).any(axis=1)) + 1
+
+    def col_borders(self) -> Array:
+        """The columns left of which some block ends."""
+        return np.flatnonzero((self.ids[:, 1:] != self.ids[:, :-1]).any(axis=0)) + 1
+
+    def separated(self) -> tuple[Array, Array] | None:
+        """(by row, by column) whose sum is `ids`; none where blocks wind around rows."""
+        by_row, by_col = self.ids[:, 0], self.ids[0] - self.ids[0, 0]
+        return (by_row, by_col) if np.array_equal(by_row[:, None] + by_col, self.ids) else None
+
+
+@dataclass(frozen=True, eq=False)
+class PanelsData:
+    """Everything the four panels show, as (rows, columns) arrays."""
+
+    x: Array
+    q: Array
+    x_hat: Array
+    #: x_hat - x.
+    error: Array
+    #: The error as it is shown: signed, absolute, divided by |x|, or in steps. NaN where x is 0 and the error is not.
+    shown_error: Array
+    #: One of `ERROR_VIEWS`.
+    error_view: str
+    #: The colour scale of x and x_hat, of q (the format's codes) and of the error.
+    value_range: Span
+    code_range: Span
+    error_range: Span
+    #: Whether the error's colour scale was given, not fitted to this error.
+    error_held: bool
+    #: A checksum of x, q and x_hat: by it the browser knows that chart and hover card are of one run.
+    stamp: int
+    #: Place in `explanation.CAUSES`, uint8; none without a result.
+    cause: Array | None = None
+    #: None without a scheme.
+    blocks: BlockMap | None = None
+    #: The number format's id, where known.
+    format_id: str | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        rows, cols = self.x.shape
+        return rows, cols
+
+    @property
+    def two_sided(self) -> bool:
+        """Whether the values lie on both sides of 0."""
+        return self.value_range[0] < 0 < self.value_range[1]
+
+    def panel(self, name: str) -> tuple[Array, Span]:
+        """What is shown in a panel, and between which values."""
+        return {
+            "x": (self.x, self.value_range),
+            "q": (self.q, self.code_range),
+            "x_hat": (self.x_hat, self.value_range),
+            "error": (self.shown_error, self.error_range),
+        }[name]
+
+
+def panels_data(
+    x: Any,
+    q: Any,
+    x_hat: Any,
+    *,
+    scheme: Scheme | None = None,
+    qparams: QParams | None = None,
+    cause: Any = None,
+    view: View | None = None,
+    error_view: str = "signed",
+    error_range: float | None = None,
+    code_range: Span | None = None,
+) -> PanelsData:
+    """What the four panels show of a tensor (1 to 4 axes), its codes and its dequantized values.
+
+    `view` chooses rows and columns of a tensor of more than two axes, usually the last two. `scheme`
+    and `qparams` bring block borders and scales, `cause` (of `explanation.causes`) what became of each cell.
+    `error_range` is the held end of the error's colours, in the unit of `error_view`; without it they
+    reach to the largest error. Raises `QuantVizError` where shapes differ or a view needs what is missing.
+
+    >>> data = panels_data([[1.0, -2.0]], [[3, -7]], [[0.9, -2.1]])
+    >>> data.shape, data.value_range, data.error_held
+    ((1, 2), (-2.0999999046325684, 2.0999999046325684), False)
+    """
+    if error_view not in ERROR_VIEWS:
+        raise QuantVizError("panels.error_view", got=error_view, known=", ".join(ERROR_VIEWS))
+    tensors = {"x": _tensor(x), "q": _tensor(q), "x_hat": _tensor(x_hat)}
+    shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    shape = shapes["x"]
+    if len(set(shapes.values())) > 1:
+        raise QuantVizError("panels.shapes_differ", **shapes)
+    if not 1 <= len(shape) <= 4:
+        raise QuantVizError("input_dims", got=len(shape), shape=shape)
+    if not all(shape):
+        raise QuantVizError("input_empty", shape=shape)
+    view = view or View.of(shape)
+    seen = {name: _seen(tensor, view) for name, tensor in tensors.items()}
+    cells_x, cells_x_hat = _float32(seen["x"]), _float32(seen["x_hat"])
+    error = cells_x_hat - cells_x
+    block_map = _block_map(scheme, qparams, shape, view)
+    shown = _shown_error(error, cells_x, error_view, block_map)
+    return PanelsData(
+        x=cells_x,
+        q=seen["q"],
+        x_hat=cells_x_hat,
+        error=error,
+        shown_error=shown,
+        error_view=error_view,
+        value_range=_value_range(cells_x, cells_x_hat),
+        code_range=code_range or _code_range(seen["q"], scheme),
+        error_range=_error_range(shown, error_view, error_range),
+        error_held=error_range is not None,
+        stamp=_stamp(cells_x, seen["q"], cells_x_hat),
+        cause=None if cause is None else _seen(_tensor(cause), view),
+        blocks=block_map,
+        format_id=scheme.format if scheme else None,
+    )
+
+
+def result_panels(result: QuantResult, *, view: View | None = None, error_view: str = "signed", error_range: float | None = None) -> PanelsData:
+    """What the four panels show of a result; see `panels_data`."""
+    return panels_data(
+        result.x,
+        result.q,
+        result.x_hat,
+        scheme=result.scheme,
+        qparams=result.qparams,
+        cause=causes(result),
+        view=view,
+        error_view=error_view,
+        error_range=error_range,
+    )
+
+
+def fitted_error(data: PanelsData) -> float:
+    """The largest shown error: what `error_range` holds it at, or 0 where there is none."""
+    return _largest(data.shown_error)
+
+
+def _tensor(values: Any) -> torch.Tensor:
+    if isinstance(values, torch.Tensor):
+        return values.detach().cpu()
+    try:
+        return torch.as_tensor(values)
+    except (ValueError, TypeError, RuntimeError, OverflowError):
+        raise QuantVizError("input_not_tensor", got=type(values).__name__) from None
+
+
+def _seen(tensor: torch.Tensor, view: View) -> Array:
+    rows, cols = view.size(tuple(tensor.shape))
+    matrix = blocks.matrix(tensor, view.rows, view.cols, view.at)[view.top : view.top + rows, view.left : view.left + cols]
+    # numpy knows no bfloat16 and no 8-bit floats.
+    known = matrix if not matrix.is_floating_point() or matrix.dtype == torch.float64 else matrix.float()
+    return np.ascontiguousarray(known.numpy())
+
+
+def _stamp(*arrays: Array) -> int:
+    stamp = 0
+    for array in arrays:
+        stamp = zlib.crc32(array.tobytes(), stamp)
+    return stamp
+
+
+def _float32(cells: Array) -> Array:
+    return cells.astype(np.float32, copy=False)
+
+
+def _block_map(scheme: Scheme | None, qparams: QParams | None, shape: Shape, view: View) -> BlockMap | None:
+    if scheme is None or qparams is None:
+        return None
+    layout = scheme.granularity.layout(shape)
+    scale = blocks.to_grid(torch.as_tensor(qparams.scale), layout)
+    if scale is None:
+        raise QuantVizError("qparams_count", got=torch.as_tensor(qparams.scale).numel(), blocks=layout.block_count, grid=layout.grid_shape)
+    return BlockMap(
+        ids=_seen(blocks.block_ids(layout, shape), view),
+        scale=_seen(blocks.expand(scale, layout, shape).expand(shape), view),
+        grid_shape=layout.grid_shape,
+    )
+
+
+def _value_range(x: Array, x_hat: Array) -> Span:
+    """Both tensors' range, made symmetric around 0 where they lie on both sides of it."""
+    lo, hi = min(_smallest(x), _smallest(x_hat)), max(_greatest(x), _greatest(x_hat))
+    if lo < 0 < hi:
+        far = max(-lo, hi)
+        return -far, far
+    return (lo, hi) if lo < hi else _around(lo)
+
+
+def _around(value: float) -> Span:
+    """A range for a tensor of one value: it lies on the side of 0 that the value does."""
+    return (0.0, value or 1.0) if value >= 0 else (value, 0.0)
+
+
+def _code_range(q: Array, scheme: Scheme | None) -> Span:
+    if scheme:
+        return float(scheme.code_min), float(scheme.code_max)
+    lo, hi = float(q.min()), float(q.max())
+    return (lo, hi) if lo < hi else (lo - 1, hi + 1)
+
+
+def _shown_error(error: Array, x: Array, view: str, block_map: BlockMap | None) -> Array:
+    if view == "absolute":
+        return np.abs(error)
+    if view == "relative":
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            return np.where(error == 0, np.float32(0), np.where(x == 0, np.float32(np.nan), error / np.abs(x)))
+    if view == "steps":
+        if block_map is None:
+            raise QuantVizError("panels.steps_need_scale")
+        with np.errstate(over="ignore"):
+            return _float32(error / block_map.scale)
+    return error
+
+
+def _error_range(shown: Array, view: str, held: float | None) -> Span:
+    # A picture without any error needs some range all the same.
+    far = held or _largest(shown) or 1.0
+    return (0.0, far) if view == "absolute" else (-far, far)
+
+
+def _largest(shown: Array) -> float:
+    return max(abs(_smallest(shown)), abs(_greatest(shown)))
+
+
+def _smallest(cells: Array) -> float:
+    lowest = float(cells.min())
+    return lowest if math.isfinite(lowest) else min(cells[np.isfinite(cells)].tolist(), default=0.0)
+
+
+def _greatest(cells: Array) -> float:
+    highest = float(cells.max())
+    return highest if math.isfinite(highest) else max(cells[np.isfinite(cells)].tolist(), default=0.0)

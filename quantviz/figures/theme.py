@@ -1,0 +1,90 @@
+"""Colours of the figures, light and dark.
+
+Each scale is five colours with straight lines between them, so that the browser's heatmap, the
+image of a larger tensor and the printed values' contrast all come from the same five.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+import numpy.typing as npt
+
+#: Colours as "#rrggbb", evenly spaced from the lowest value to the highest.
+Ramp = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Theme:
+    """What a figure is painted with."""
+
+    #: Values and codes on both sides of 0: negative, neutral in the middle, positive.
+    values: Ramp
+    #: Errors on both sides of 0, told apart from values by hue.
+    errors: Ramp
+    #: Titles.
+    text: str
+    #: Row and column numbers, the ends of colour bars.
+    muted: str
+    #: Lines between blocks.
+    border: str
+    #: The selected cell: a line, and a wider one under it so that it shows on any colour.
+    mark: str
+    mark_halo: str
+    #: What the hover card is drawn on, and its edge.
+    surface: str
+    line: str
+    font: str = '"Source Sans", "Noto Sans SC", "PingFang SC", "Microsoft YaHei", sans-serif'
+
+
+#: The themes by what the browser calls them. The neutral colour of each lies close to its page: white would glare in the dark.
+THEMES: Mapping[str, Theme] = MappingProxyType(
+    {
+        "light": Theme(
+            values=("#0b4f57", "#5aa9a6", "#f1f0ec", "#dba55a", "#7d4300"),
+            errors=("#173f8f", "#7098d6", "#f1f0ec", "#e08d78", "#8f1522"),
+            text="#262730",
+            muted="#5c5e68",
+            border="rgba(38,39,48,0.62)",
+            mark="#111111",
+            mark_halo="#ffffff",
+            surface="#ffffff",
+            line="#c9cad1",
+        ),
+        "dark": Theme(
+            values=("#9df2e8", "#35999a", "#262b35", "#b57628", "#ffd596"),
+            errors=("#b4d2ff", "#4478d0", "#262b35", "#c9503f", "#ffc0ae"),
+            text="#fafafa",
+            muted="#a6a9b4",
+            border="rgba(250,250,250,0.5)",
+            mark="#ffffff",
+            mark_halo="#000000",
+            surface="#1b1f29",
+            line="#474b57",
+        ),
+    }
+)
+
+
+def one_sided(ramp: Ramp) -> Ramp:
+    """The half of a two-sided ramp that begins neutral: for values of one sign.
+
+    >>> one_sided(("#000000", "#111111", "#222222", "#333333", "#444444"))
+    ('#222222', '#333333', '#444444')
+    """
+    return ramp[len(ramp) // 2 :]
+
+
+def rgb(ramp: Ramp, count: int) -> npt.NDArray[np.uint8]:
+    """`count` colours along the ramp, as (count, 3) bytes.
+
+    >>> rgb(("#000000", "#0000ff"), 3).tolist()
+    [[0, 0, 0], [0, 0, 128], [0, 0, 255]]
+    """
+    stops = np.array([list(bytes.fromhex(colour[1:])) for colour in ramp], dtype=np.float64)
+    places = np.linspace(0, len(ramp) - 1, count)
+    channels = [np.interp(places, np.arange(len(ramp)), stops[:, channel]) for channel in range(3)]
+    return np.rint(np.stack(channels, axis=1)).astype(np.uint8)

@@ -1,0 +1,664 @@
+// What the browser does for the four panels that the server cannot: tell which cell was clicked,
+// show one cell in all four at once, keep the zoom while the data changes, print the values that
+// fit, and report how wide the page is. It lives in the page, beside the plotly chart inside
+// `.st-key-<chart>`; that chart is thrown away and drawn anew with each change of its data, so
+// everything here is found again by `look` and nothing is kept on the chart itself.
+//
+// Two components share this file: one hands over the cells (bytes, large, change with the data),
+// the other the state (small, changes with each click).
+
+const SVG = "http://www.w3.org/2000/svg";
+const PANELS = ["x", "q", "x_hat", "error"];
+const SPACE = (window.__quantviz ??= { bridges: new Map(), cells: new Map(), memory: new Map() });
+
+export default function (component) {
+  const { data } = component;
+  if (data instanceof Uint8Array) {
+    const cells = readCells(data);
+    SPACE.cells.set(cells.chart, cells);
+    SPACE.bridges.get(cells.chart)?.draw();
+    tuckAway(component.parentElement, true);
+    return () => SPACE.cells.delete(cells.chart);
+  }
+  let bridge = SPACE.bridges.get(data.chart);
+  if (!bridge) SPACE.bridges.set(data.chart, (bridge = new Bridge(data.chart)));
+  bridge.update(component);
+  return () => {
+    bridge.close();
+    SPACE.bridges.delete(data.chart);
+  };
+}
+
+// ---- cells ------------------------------------------------------------------------------------
+
+const TYPES = { f4: Float32Array, f8: Float64Array, i1: Int8Array, u1: Uint8Array, i2: Int16Array, u2: Uint16Array, i4: Int32Array, u4: Uint32Array };
+
+// A length, a JSON header of that length, then the arrays it names, each at a multiple of 8.
+function readCells(bytes) {
+  const aligned = bytes.slice().buffer;
+  const length = new DataView(aligned).getUint32(0, true);
+  const header = JSON.parse(new TextDecoder().decode(new Uint8Array(aligned, 4, length)));
+  const arrays = {};
+  for (const [name, [type, offset, count]] of Object.entries(header.arrays)) arrays[name] = new TYPES[type](aligned, offset, count);
+  return { ...header, ...arrays };
+}
+
+// The numbers of one cell: what the card, the printed values and the keyboard share.
+function cellAt(cells, row, col) {
+  const at = row * cells.cols + col;
+  const x = cells.x[at];
+  const x_hat = cells.x_hat[at];
+  const cell = { x, q: cells.q[at], x_hat, error: Math.fround(x_hat - x) };
+  if (cells.cause) cell.cause = cells.cause[at];
+  if (cells.block_of_row) {
+    cell.block = cells.block_of_row[row] + cells.block_of_col[col];
+    cell.scale = cells.scale[cells.scale_of_row[row] * cells.scale_cols + cells.scale_of_col[col]];
+  } else if (cells.block_of_cell) {
+    cell.block = cells.block_of_cell[at];
+    cell.scale = cells.scale[at];
+  }
+  return cell;
+}
+
+function shownError(cell, view) {
+  if (view === "absolute") return Math.abs(cell.error);
+  if (view === "relative") return cell.error === 0 ? 0 : cell.x === 0 ? NaN : cell.error / Math.abs(cell.x);
+  if (view === "steps") return cell.error / cell.scale;
+  return cell.error;
+}
+
+// A block's place in the grid, without the axes along which there is only one: "3" or "3, 1".
+function blockPlace(number, grid) {
+  const place = [];
+  for (let axis = grid.length - 1; axis >= 0; axis--) {
+    if (grid[axis] > 1) place.unshift(number % grid[axis]);
+    number = Math.floor(number / grid[axis]);
+  }
+  return place.join(", ");
+}
+
+function significant(value, digits) {
+  if (Number.isNaN(value)) return "–";
+  if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
+  return String(Number(value.toPrecision(digits))).replace("e+", "e").replaceAll("-", "−");
+}
+
+// ---- the bridge -------------------------------------------------------------------------------
+
+class Bridge {
+  constructor(chart) {
+    this.chart = chart;
+    if (!SPACE.memory.has(chart)) SPACE.memory.set(chart, { zoom: null, panel: "error" });
+    this.memory = SPACE.memory.get(chart);
+    this.stop = new AbortController();
+    this.card = new Card();
+    this.timers = {};
+    this.style = document.head.appendChild(document.createElement("style"));
+    this.observer = new MutationObserver(() => this.look());
+    this.observer.observe(document.body, { childList: true, subtree: true });
+    this.sizes = new ResizeObserver(() => this.measure());
+    const options = { signal: this.stop.signal };
+    window.addEventListener("pointerup", (event) => this.released(event), { ...options, capture: true });
+    window.addEventListener("pointercancel", () => (this.press = null), options);
+    window.addEventListener("scroll", () => this.leave(), { ...options, capture: true, passive: true });
+  }
+
+  update({ data, parentElement, setTriggerValue, setStateValue }) {
+    this.data = data;
+    this.host = parentElement;
+    this.send = setTriggerValue;
+    this.keep = setStateValue;
+    document.documentElement.lang = data.lang;
+    // What was clicked here stands until the server has answered that click, not an earlier one.
+    if (this.pending && same(this.pending, data.selected)) this.pending = null;
+    this.style.textContent = this.rules();
+    this.card.paint(data.colors);
+    this.look();
+    this.measure();
+    this.draw();
+  }
+
+  close() {
+    this.stop.abort();
+    this.observer.disconnect();
+    this.sizes.disconnect();
+    Object.values(this.timers).forEach(clearTimeout);
+    this.card.remove();
+    this.style.remove();
+    this.overlay?.remove();
+    this.ghost?.remove();
+    if (this.container) this.container.style.visibility = this.container.style.minHeight = "";
+  }
+
+  get selected() {
+    return this.pending ?? this.data?.selected ?? null;
+  }
+
+  get cells() {
+    const cells = SPACE.cells.get(this.chart);
+    // Chart and cells arrive one after the other: numbers of one are never shown over the other.
+    return cells && cells.stamp === this.meta?.stamp ? cells : null;
+  }
+
+  get meta() {
+    return this.gd?._fullLayout?.meta;
+  }
+
+  // ---- finding the chart, and finding it again ----
+
+  look() {
+    const container = document.querySelector(`.st-key-${CSS.escape(this.chart)}`);
+    if (container !== this.container) this.enter(container);
+    const gd = container?.querySelector(".js-plotly-plot") ?? null;
+    if (this.gd && gd !== this.gd) this.lose();
+    if (gd && gd !== this.gd && gd._fullLayout?.xaxis4?._length && gd.querySelector(".main-svg")) this.adopt(gd);
+  }
+
+  enter(container) {
+    this.container = container;
+    this.sizes.disconnect();
+    if (!container) return;
+    this.sizes.observe(container);
+    const options = { signal: this.stop.signal };
+    container.addEventListener("pointermove", (event) => this.moved(event), options);
+    container.addEventListener("pointerleave", () => this.leave(), options);
+    container.addEventListener("pointerdown", (event) => this.pressed(event), { ...options, capture: true });
+    container.addEventListener("keydown", (event) => this.typed(event), options);
+    container.addEventListener("focusout", () => this.leave(), options);
+  }
+
+  // The old picture stays in sight until the new one is drawn: without it the page blinks at each change.
+  lose() {
+    const picture = this.gd.querySelector(".svg-container");
+    this.gd = null;
+    this.overlay = null;
+    if (!picture || !this.container || !this.place) return;
+    this.ghost?.remove();
+    this.ghost = document.createElement("div");
+    this.ghost.setAttribute("aria-hidden", "true");
+    const { left, top, width, height } = this.place;
+    Object.assign(this.ghost.style, { position: "absolute", pointerEvents: "none", left: `${left}px`, top: `${top}px`, width: `${width}px`, height: `${height}px`, overflow: "hidden" });
+    this.ghost.append(picture);
+    this.container.append(this.ghost);
+    this.container.style.minHeight = `${this.container.clientHeight || height}px`;
+    this.later("ghost", 2000, () => this.settle());
+  }
+
+  settle() {
+    this.ghost?.remove();
+    this.ghost = null;
+    if (this.container) this.container.style.minHeight = "";
+  }
+
+  adopt(gd) {
+    this.gd = gd;
+    this.adopted = performance.now();
+    this.restores = 0;
+    this.overlay = element("svg", { class: "qv-overlay", "aria-hidden": "true" });
+    this.layers = Object.fromEntries(["values", "bands", "marks"].map((name) => [name, this.overlay.appendChild(element("g", {}))]));
+    gd.on("plotly_afterplot", () => gd === this.gd && this.plotted());
+    gd.on("plotly_relayout", () => gd === this.gd && this.zoomed());
+    gd.on("plotly_relayouting", () => gd === this.gd && this.draw());
+    this.container.dataset.qvArrangement = this.meta?.arrangement ?? "";
+    const figure = gd.closest(".stPlotlyChart") ?? gd;
+    figure.tabIndex = 0;
+    figure.setAttribute("aria-describedby", this.chart + "-keys");
+    this.plotted();
+  }
+
+  plotted() {
+    const svgs = this.gd.querySelector(".svg-container");
+    if (svgs && this.overlay.parentNode !== svgs) svgs.append(this.overlay);
+    this.restore();
+    this.showSwitch();
+    this.draw();
+    if (this.gd.querySelector(".plot image")) this.settle();
+    const outer = this.container.getBoundingClientRect();
+    const inner = this.gd.getBoundingClientRect();
+    this.place = { left: inner.left - outer.left, top: inner.top - outer.top, width: inner.width, height: inner.height };
+  }
+
+  // ---- zoom ----
+
+  zoomed() {
+    if (this.restoring) return;
+    const { xaxis, yaxis } = this.gd._fullLayout;
+    const full = this.meta.full;
+    const whole = close(xaxis.range, full.x) && close(yaxis.range, full.y);
+    this.memory.zoom = whole ? null : { tensor: this.meta.tensor, x: [...xaxis.range], y: [...yaxis.range] };
+    this.draw();
+  }
+
+  // Streamlit draws a new chart twice, so for a second the wanted window is asked for again.
+  restore() {
+    const { zoom } = this.memory;
+    if (!zoom || performance.now() - this.adopted > 1200 || this.restores >= 5) return;
+    if (zoom.tensor !== this.meta?.tensor) {
+      this.memory.zoom = null;
+      return;
+    }
+    const { xaxis, yaxis } = this.gd._fullLayout;
+    if (close(xaxis.range, zoom.x) && close(yaxis.range, zoom.y)) return;
+    if (typeof window.Plotly?.relayout !== "function") return;
+    this.restores += 1;
+    this.restoring = true;
+    Promise.resolve(window.Plotly.relayout(this.gd, { "xaxis.range": [...zoom.x], "yaxis.range": [...zoom.y] }))
+      .catch(() => {})
+      .finally(() => (this.restoring = false));
+  }
+
+  // ---- width ----
+
+  measure() {
+    const width = this.container?.clientWidth;
+    if (!width || !this.data) return;
+    const name = (w) => Object.keys(this.data.breakpoints).find((each) => w >= this.data.breakpoints[each]);
+    const wrong = name(width) !== name(this.data.width);
+    // Laid out for another arrangement: better nothing for a moment than a picture that jumps.
+    this.container.style.visibility = wrong && !this.gaveUp ? "hidden" : "";
+    if (wrong) this.later("hidden", 3000, () => ((this.gaveUp = true), (this.container.style.visibility = "")));
+    if (!wrong && Math.abs(width - this.data.width) <= 0.03 * this.data.width) return;
+    if (width === this.told) return;
+    this.later("width", this.told ? 250 : 0, () => this.keep("width", (this.told = width)));
+  }
+
+  // ---- drawing over the chart ----
+
+  // The panels in sight, in pixels of the chart.
+  panels() {
+    const layout = this.gd?._fullLayout;
+    if (!layout?.xaxis4) return [];
+    const single = this.meta?.arrangement === "single";
+    return PANELS.map((name, i) => {
+      const x = layout[i ? `xaxis${i + 1}` : "xaxis"];
+      const y = layout[i ? `yaxis${i + 1}` : "yaxis"];
+      return { name, left: x._offset, top: y._offset, width: x._length, height: y._length, x: x.range, y: y.range };
+    }).filter((panel) => !single || panel.name === this.memory.panel);
+  }
+
+  draw() {
+    if (!this.overlay || !this.gd) return;
+    const panels = this.panels();
+    this.drawValues(panels);
+    this.drawBands(panels);
+    this.drawMarks(panels);
+    this.sharpen(panels);
+  }
+
+  drawMarks(panels) {
+    const { marks } = this.layers;
+    marks.replaceChildren();
+    if (!this.selected || !this.data) return;
+    for (const panel of panels) {
+      const box = cellBox(panel, ...this.selected, true);
+      if (!box) continue;
+      const place = { x: box.left, y: box.top, width: box.width, height: box.height, fill: "none", rx: 1 };
+      marks.append(element("rect", { ...place, stroke: this.data.colors.halo, "stroke-width": 4 }), element("rect", { ...place, class: "qv-mark", stroke: this.data.colors.mark, "stroke-width": 2 }));
+    }
+  }
+
+  drawBands(panels) {
+    const { bands } = this.layers;
+    bands.replaceChildren();
+    if (!this.hover || !this.data) return;
+    const fill = { fill: this.data.colors.text, "fill-opacity": 0.13 };
+    for (const panel of panels) {
+      const box = cellBox(panel, ...this.hover);
+      if (!box) continue;
+      bands.append(
+        element("rect", { x: panel.left, y: box.top, width: panel.width, height: box.height, ...fill }),
+        element("rect", { x: box.left, y: panel.top, width: box.width, height: panel.height, ...fill }),
+        element("rect", { class: "qv-cross", x: box.left, y: box.top, width: box.width, height: box.height, fill: "none", stroke: this.data.colors.mark, "stroke-width": 1 }),
+      );
+    }
+  }
+
+  // Values, to three digits, in a panel whose longest one fits into a cell. As our own text elements:
+  // plotly's `texttemplate` takes longer than the rest of the drawing together.
+  drawValues(panels) {
+    const { values } = this.layers;
+    values.replaceChildren();
+    const cells = this.cells;
+    if (!cells) return;
+    for (const panel of panels) {
+      const [left, right] = window_(panel.x, cells.cols);
+      const [top, bottom] = window_([panel.y[1], panel.y[0]], cells.rows);
+      if ((right - left + 1) * (bottom - top + 1) > 400) continue;
+      const width = panel.width / (panel.x[1] - panel.x[0]);
+      const height = panel.height / (panel.y[0] - panel.y[1]);
+      const shown = [];
+      for (let row = top; row <= bottom; row++) {
+        for (let col = left; col <= right; col++) {
+          const cell = cellAt(cells, row, col);
+          shown.push([row, col, panel.name === "error" ? shownError(cell, cells.error_view) : cell[panel.name]]);
+        }
+      }
+      // Errors near 0 are long in three digits: two are better than none.
+      const fitting = (panel.name === "q" ? [6] : [3, 2]).map((digits) => {
+        const labels = shown.map(([, , value]) => significant(value, digits));
+        const longest = Math.max(...labels.map((label) => label.length));
+        return { labels, size: Math.min(12, (width - 3) / (0.52 * longest), height * 0.62) };
+      }).find(({ size }) => size >= 9);
+      if (!fitting) continue;
+      const { labels, size } = fitting;
+      const { ramp, lo, hi } = cells.scales[panel.name];
+      const group = element("g", { "font-size": size.toFixed(1), "text-anchor": "middle", "font-family": this.data.colors.font });
+      for (const [i, [row, col, value]] of shown.entries()) {
+        const x = panel.left + (col + 0.5 - (panel.x[0] + 0.5)) * width;
+        const y = panel.top + (row - panel.y[1]) * height;
+        if (x < panel.left + width * 0.3 || x > panel.left + panel.width - width * 0.3 || y < panel.top + height * 0.3 || y > panel.top + panel.height - height * 0.3) continue;
+        const text = element("text", { x: x.toFixed(1), y: (y + size * 0.35).toFixed(1), fill: inkOn(ramp, (value - lo) / (hi - lo)) });
+        text.textContent = labels[i];
+        group.append(text);
+      }
+      values.append(group);
+    }
+  }
+
+  // An image shrunk below a pixel a cell is averaged, so that no row is lost; larger it keeps its edges.
+  sharpen(panels) {
+    const images = this.gd.querySelectorAll(".imagelayer image, .im image");
+    if (!images.length || !panels.length) return;
+    const [panel] = panels;
+    const pixels = panel.width / (panel.x[1] - panel.x[0]);
+    for (const image of images) image.style.imageRendering = pixels < 1 ? "auto" : "pixelated";
+  }
+
+  // ---- pointer ----
+
+  // The cell under a point of the window, and the panel it is in.
+  cellUnder(clientX, clientY) {
+    const layout = this.gd?._fullLayout;
+    const frame = this.gd?.querySelector(".svg-container")?.getBoundingClientRect();
+    if (!layout || !frame?.width) return null;
+    const px = ((clientX - frame.left) * layout.width) / frame.width;
+    const py = ((clientY - frame.top) * layout.height) / frame.height;
+    const { rows, cols } = this.meta;
+    for (const panel of this.panels()) {
+      const across = (px - panel.left) / panel.width;
+      const down = (py - panel.top) / panel.height;
+      if (across < 0 || across > 1 || down < 0 || down > 1) continue;
+      const col = Math.round(panel.x[0] + across * (panel.x[1] - panel.x[0]));
+      const row = Math.round(panel.y[1] + down * (panel.y[0] - panel.y[1]));
+      return { cell: [clamp(row, 0, rows - 1), clamp(col, 0, cols - 1)], panel: panel.name };
+    }
+    return null;
+  }
+
+  moved(event) {
+    if (event.pointerType === "touch") return;
+    if (event.buttons || event.target.closest?.(".modebar")) return this.leave();
+    const { clientX, clientY } = event;
+    // One drawing a frame, however often the mouse reports.
+    if (this.frame) cancelAnimationFrame(this.frame);
+    this.frame = requestAnimationFrame(() => this.point(clientX, clientY));
+  }
+
+  point(clientX, clientY) {
+    this.frame = null;
+    const found = this.cellUnder(clientX, clientY);
+    if (!found) return this.leave();
+    if (!same(found.cell, this.hover)) {
+      this.hover = found.cell;
+      this.drawBands(this.panels());
+    }
+    this.tell(found.cell, clientX, clientY);
+  }
+
+  leave() {
+    if (this.frame) cancelAnimationFrame(this.frame);
+    this.frame = null;
+    if (!this.hover) return;
+    this.hover = null;
+    this.card.hide();
+    if (this.overlay) this.drawBands(this.panels());
+  }
+
+  pressed(event) {
+    if (event.button || !event.isPrimary || event.target.closest?.(".modebar")) return;
+    this.press = { x: event.clientX, y: event.clientY, at: performance.now(), touch: event.pointerType === "touch" };
+    if (!this.press.touch) this.leave();
+  }
+
+  released(event) {
+    const { press } = this;
+    this.press = null;
+    if (!press || !event.isPrimary) return;
+    const far = Math.hypot(event.clientX - press.x, event.clientY - press.y);
+    // A drag is a zoom, a long press is the phone's own.
+    if (far > (press.touch ? 10 : 4) || performance.now() - press.at > 900) return;
+    const found = this.cellUnder(press.x, press.y);
+    if (!found) return;
+    this.select(found.cell, 0);
+    if (press.touch) {
+      this.hover = found.cell;
+      this.drawBands(this.panels());
+      this.tell(found.cell, press.x, press.y - 24);
+      this.later("touch", 3500, () => this.leave());
+    }
+  }
+
+  select(cell, wait) {
+    this.pending = cell;
+    this.draw();
+    this.later("send", wait, () => this.send("cell", { row: cell[0], col: cell[1] }));
+    // An answer that never comes must not pin the mark.
+    this.later("pending", wait + 4000, () => {
+      this.pending = null;
+      this.draw();
+    });
+  }
+
+  // ---- keyboard ----
+
+  typed(event) {
+    const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+    if (!step || !this.meta || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    const [row, col] = this.selected ?? [0, 0];
+    const { rows, cols } = this.meta;
+    const cell = this.selected ? [clamp(row + step[0], 0, rows - 1), clamp(col + step[1], 0, cols - 1)] : [0, 0];
+    this.select(cell, 250);
+    const frame = this.gd.querySelector(".svg-container").getBoundingClientRect();
+    const box = cellBox(this.panels().at(-1), ...cell);
+    this.hover = cell;
+    this.drawBands(this.panels());
+    if (box) this.tell(cell, frame.left + box.left + box.width, frame.top + box.top + box.height);
+  }
+
+  // ---- card and switch ----
+
+  tell(cell, clientX, clientY) {
+    const cells = this.cells;
+    if (!cells || !this.data) return this.card.hide();
+    const { labels } = this.data;
+    const known = cellAt(cells, ...cell);
+    const lines = [
+      [`${labels.row} ${cell[0]}, ${labels.col} ${cell[1]}`, null],
+      [labels.x, significant(known.x, 6)],
+      [labels.q, significant(known.q, 6)],
+      [labels.x_hat, significant(known.x_hat, 6)],
+      [labels.error, significant(known.error, 6)],
+    ];
+    if (known.scale !== undefined) {
+      lines.push([labels.block, blockPlace(known.block, cells.grid) || labels.whole_tensor], [labels.scale, significant(known.scale, 6)]);
+    }
+    if (known.cause !== undefined) lines.push([labels.cause, labels.causes[known.cause]]);
+    this.card.show(lines, clientX, clientY);
+  }
+
+  showSwitch() {
+    const single = this.meta?.arrangement === "single";
+    tuckAway(this.host, !single);
+    if (this.container) this.container.dataset.qvPanel = single ? this.memory.panel : "";
+    const build = single ? JSON.stringify([this.data.labels, this.data.colors]) : "";
+    if (this.built === build && this.bar?.isConnected === single) return this.press_();
+    this.built = build;
+    this.bar?.remove();
+    this.bar = null;
+    if (!single) return;
+    const { labels, colors } = this.data;
+    this.bar = document.createElement("div");
+    this.bar.setAttribute("role", "group");
+    this.bar.setAttribute("aria-label", labels.switch);
+    Object.assign(this.bar.style, { display: "flex", border: `1px solid ${colors.line}`, borderRadius: "8px", overflow: "hidden", font: `14px ${colors.font}` });
+    for (const name of PANELS) {
+      const button = this.bar.appendChild(document.createElement("button"));
+      button.type = "button";
+      button.value = name;
+      button.textContent = labels.tabs[name];
+      Object.assign(button.style, { flex: "1", minHeight: "44px", border: "0", font: "inherit", cursor: "pointer" });
+      button.addEventListener("click", () => {
+        this.memory.panel = name;
+        this.container.dataset.qvPanel = name;
+        this.press_();
+        this.draw();
+      });
+    }
+    this.host.append(this.bar);
+    this.press_();
+  }
+
+  press_() {
+    const { colors } = this.data;
+    for (const button of this.bar?.children ?? []) {
+      const on = button.value === this.memory.panel;
+      button.setAttribute("aria-pressed", String(on));
+      Object.assign(button.style, { background: on ? colors.text : "transparent", color: on ? colors.surface : colors.text, fontWeight: on ? "600" : "400" });
+    }
+  }
+
+  rules() {
+    const here = `.st-key-${CSS.escape(this.chart)}`;
+    const rules = [
+      `${here} { position: relative; }`,
+      // The picture stays as it is while the server works; Streamlit would fade it.
+      `${here} [data-stale=true], ${here}[data-stale=true] { opacity: 1 !important; transition: none !important; }`,
+      `${here} .qv-overlay { position: absolute; inset: 0; width: 100%; height: 100%; pointer-events: none; overflow: hidden; }`,
+      `${here} .stPlotlyChart:focus-visible { outline: 2px solid ${this.data.colors.mark}; outline-offset: 2px; }`,
+      `${here}[data-qv-arrangement=single] .nsewdrag { cursor: pointer; touch-action: pan-y; }`,
+    ];
+    PANELS.forEach((name, i) => {
+      const n = i ? i + 1 : "";
+      const others = `${here}[data-qv-arrangement=single]:not([data-qv-panel=${name}])`;
+      const parts = [`.subplot.x${n}y${n}`, `.draglayer > .x${n}y${n}`, `.cbcoloraxis${n}`, `.annotation[data-index="${i}"]`, `.shapelayer [data-index="${i}"]`];
+      rules.push(`${parts.map((part) => `${others} ${part}`).join(", ")} { display: none !important; }`);
+    });
+    return rules.join("\n");
+  }
+
+  later(name, wait, act) {
+    clearTimeout(this.timers[name]);
+    this.timers[name] = setTimeout(act, wait);
+  }
+}
+
+// ---- the hover card ---------------------------------------------------------------------------
+
+class Card {
+  constructor() {
+    this.box = document.body.appendChild(document.createElement("div"));
+    this.box.className = "qv-card";
+    this.box.setAttribute("aria-hidden", "true");
+    Object.assign(this.box.style, {
+      position: "fixed", left: "0", top: "0", zIndex: "1000050", pointerEvents: "none", visibility: "hidden", display: "grid", gridTemplateColumns: "auto auto",
+      gap: "1px 12px", padding: "7px 10px", borderRadius: "6px", fontSize: "13px", lineHeight: "1.35", fontVariantNumeric: "tabular-nums", maxWidth: "min(320px, 92vw)",
+    });
+  }
+
+  paint({ surface, text, line, font }) {
+    Object.assign(this.box.style, { background: surface, color: text, border: `1px solid ${line}`, fontFamily: font, boxShadow: "0 2px 10px rgba(0, 0, 0, 0.25)" });
+  }
+
+  show(lines, clientX, clientY) {
+    const parts = lines.flatMap(([label, value]) => {
+      const name = document.createElement("span");
+      name.textContent = label;
+      if (value === null) {
+        Object.assign(name.style, { gridColumn: "1 / -1", fontWeight: "600" });
+        return [name];
+      }
+      name.style.opacity = "0.75";
+      const number = document.createElement("span");
+      number.textContent = value;
+      number.style.textAlign = "right";
+      return [name, number];
+    });
+    this.box.replaceChildren(...parts);
+    const { offsetWidth: width, offsetHeight: height } = this.box;
+    // Beside the pointer; on its other side where the window ends.
+    const left = clientX + 16 + width <= innerWidth - 4 ? clientX + 16 : clientX - 16 - width;
+    const top = clientY + 16 + height <= innerHeight - 4 ? clientY + 16 : clientY - 16 - height;
+    this.box.style.transform = `translate(${Math.round(clamp(left, 4, Math.max(4, innerWidth - 4 - width)))}px, ${Math.round(clamp(top, 4, Math.max(4, innerHeight - 4 - height)))}px)`;
+    this.box.style.visibility = "visible";
+  }
+
+  hide() {
+    this.box.style.visibility = "hidden";
+  }
+
+  remove() {
+    this.box.remove();
+  }
+}
+
+// ---- small things -----------------------------------------------------------------------------
+
+// Out of the flow where there is nothing in it: Streamlit would leave a gap.
+function tuckAway(parent, away) {
+  const outer = (parent instanceof ShadowRoot ? parent.host : parent)?.closest("[data-testid=stElementContainer]");
+  if (outer) Object.assign(outer.style, away ? { position: "absolute", height: "0", overflow: "hidden" } : { position: "", height: "", overflow: "" });
+}
+
+function element(name, attributes) {
+  const made = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  return made;
+}
+
+// A cell's rectangle in a panel, cut at the panel's edges; none where it is out of sight.
+function cellBox(panel, row, col, visibly = false) {
+  const width = panel.width / (panel.x[1] - panel.x[0]);
+  const height = panel.height / (panel.y[0] - panel.y[1]);
+  let left = panel.left + (col - 0.5 - panel.x[0]) * width;
+  let top = panel.top + (row - 0.5 - panel.y[1]) * height;
+  let right = left + width;
+  let bottom = top + height;
+  if (right <= panel.left || bottom <= panel.top || left >= panel.left + panel.width || top >= panel.top + panel.height) return null;
+  // A mark smaller than this would not be found again.
+  const grow = (from, to, least) => (to - from < least ? [(from + to - least) / 2, (from + to + least) / 2] : [from, to]);
+  if (visibly) [left, right] = grow(left, right, 6);
+  if (visibly) [top, bottom] = grow(top, bottom, 6);
+  left = Math.max(left, panel.left);
+  top = Math.max(top, panel.top);
+  right = Math.min(right, panel.left + panel.width);
+  bottom = Math.min(bottom, panel.top + panel.height);
+  return { left, top, width: right - left, height: bottom - top };
+}
+
+// The first and last index in sight of an axis range.
+function window_([from, to], count) {
+  return [clamp(Math.ceil(from - 0.5 + 1e-9), 0, count - 1), clamp(Math.floor(to + 0.5 - 1e-9), 0, count - 1)];
+}
+
+// Black or white, whichever is read better on a place of the colour scale.
+function inkOn(ramp, place) {
+  const at = clamp(Number.isNaN(place) ? 0.5 : place, 0, 1) * (ramp.length - 1);
+  const low = Math.min(Math.floor(at), ramp.length - 2);
+  const channel = (colour, i) => parseInt(colour.slice(1 + 2 * i, 3 + 2 * i), 16) / 255;
+  const linear = [0, 1, 2].map((i) => (channel(ramp[low], i) + (at - low) * (channel(ramp[low + 1], i) - channel(ramp[low], i))) ** 2.2);
+  const luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
+  return luminance > 0.19 ? "#101014" : "#ffffff";
+}
+
+function clamp(value, lo, hi) {
+  return Math.min(Math.max(value, lo), hi);
+}
+
+function same(a, b) {
+  return Boolean(a && b) && a[0] === b[0] && a[1] === b[1];
+}
+
+function close(a, b) {
+  return Math.abs(a[0] - b[0]) < 1e-6 && Math.abs(a[1] - b[1]) < 1e-6;
+}

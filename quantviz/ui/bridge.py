@@ -1,0 +1,185 @@
+"""The chart bridge: what the browser knows and Streamlit does not tell.
+
+`st.plotly_chart` says nothing of a click on a heatmap, forgets the zoom with each change of the
+data and never tells the page's width. A small component in the page (`bridge.js`) does these
+things for the chart inside one keyed container:
+
+    width = bridge_width("bridge")
+    chart_bridge("bridge", "panels", data, selected=(0, 2), width=width, on_cell=moved)
+    with st.container(key="panels"):
+        st.plotly_chart(panels_figure(data, width=width, tensor_key="…"), theme=None, config=PANELS_CONFIG)
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import streamlit as st
+
+from quantviz.figures.arrangement import BREAKPOINTS, PANELS, USUAL_WIDTH
+from quantviz.figures.theme import THEMES
+from quantviz.text import text
+
+if TYPE_CHECKING:
+    from quantviz.figures.panels_data import BlockMap, PanelsData
+
+#: What `<html lang>` is called in each language: "zh" alone leaves open which characters.
+_HTML_LANG: Mapping[str, str] = {"zh": "zh-CN"}
+_CELLS = "quantviz_cells"
+_STATE = "quantviz_bridge"
+
+
+def chart_bridge(
+    key: str,
+    chart_key: str,
+    data: PanelsData,
+    *,
+    selected: tuple[int, int] | None = None,
+    width: float = USUAL_WIDTH,
+    language: str = "en",
+    theme: str = "light",
+    on_cell: Callable[[], None] | None = None,
+) -> tuple[int, int] | None:
+    """Ties the chart in `st.container(key=chart_key)` to the page; returns the cell clicked in this run.
+
+    Call it before the container: on a phone it shows the switch between the panels in its place.
+    `selected` is marked in all four panels; `width` is what the figure was laid out for;
+    `on_cell` is run before the page when a cell was clicked, and finds it by `clicked_cell(key)`.
+    """
+    _component(_CELLS)(key=f"{key}_cells", data=pack_cells(data, chart_key, theme))
+    _component(_STATE)(
+        key=key,
+        data=_state(chart_key, selected, width, language, theme),
+        on_cell_change=on_cell or _nothing,
+        on_width_change=_nothing,
+    )
+    return clicked_cell(key)
+
+
+def clicked_cell(key: str) -> tuple[int, int] | None:
+    """Row and column of the cell clicked in this run."""
+    cell = _told(key, "cell")
+    return (int(cell["row"]), int(cell["col"])) if isinstance(cell, Mapping) else None
+
+
+def bridge_width(key: str) -> float:
+    """The width in pixels that the browser last told, the usual one until then."""
+    width = _told(key, "width")
+    return float(min(max(width, 240), 4000)) if isinstance(width, int | float) else USUAL_WIDTH
+
+
+def pack_cells(data: PanelsData, chart_key: str, theme: str) -> bytes:
+    """The cells' exact values for the hover card: a JSON header and the arrays, each aligned to 8 bytes."""
+    # Imported here: the page paints its frame before torch comes in.
+    from quantviz.figures.panels import panel_ramp
+
+    arrays = {"x": data.x, "q": data.q, "x_hat": data.x_hat}
+    if data.cause is not None:
+        arrays["cause"] = data.cause
+    header: dict[str, Any] = {"chart": chart_key, "stamp": data.stamp, "rows": data.shape[0], "cols": data.shape[1], "error_view": data.error_view}
+    if data.blocks is not None:
+        header["grid"] = data.blocks.grid_shape
+        arrays |= _block_arrays(data.blocks)
+        header["scale_cols"] = int(arrays["scale_of_col"].max()) + 1 if "scale_of_col" in arrays else 0
+    header["scales"] = {name: {"ramp": panel_ramp(name, data, THEMES[theme]), "lo": data.panel(name)[1][0], "hi": data.panel(name)[1][1]} for name in PANELS}
+    return _packed(header, arrays)
+
+
+def _block_arrays(blocks: BlockMap) -> dict[str, np.ndarray[Any, Any]]:
+    """Block and scale by row and by column where that is enough: two short lists instead of a number for each cell."""
+    separated = blocks.separated()
+    if separated is None:
+        return {"block_of_cell": blocks.ids, "scale": blocks.scale.astype(np.float64)}
+    by_row, by_col = separated
+    _, first_rows, of_row = np.unique(by_row, return_index=True, return_inverse=True)
+    _, first_cols, of_col = np.unique(by_col, return_index=True, return_inverse=True)
+    return {
+        "block_of_row": by_row,
+        "block_of_col": by_col,
+        "scale_of_row": of_row.astype(np.int32),
+        "scale_of_col": of_col.astype(np.int32),
+        "scale": blocks.scale[np.ix_(first_rows, first_cols)].astype(np.float64),
+    }
+
+
+def _packed(header: dict[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) -> bytes:
+    places: dict[str, tuple[str, int, int]] = {}
+    plain = {name: np.ascontiguousarray(array, dtype=_plain_dtype(array)) for name, array in arrays.items()}
+    header["arrays"] = places
+    # The offsets stand in the header and its length moves them, so room is left for the longest.
+    room = _aligned(len(json.dumps(header)) + 48 * len(plain) + 4)
+    offset = room
+    for name, array in plain.items():
+        places[name] = (f"{array.dtype.kind}{array.dtype.itemsize}", offset, array.size)
+        offset = _aligned(offset + array.nbytes)
+    head = json.dumps(header).encode("ascii")
+    parts = [struct.pack("<I", len(head)), head, bytes(room - 4 - len(head))]
+    for array in plain.values():
+        parts += [array.tobytes(), bytes(_aligned(array.nbytes) - array.nbytes)]
+    return b"".join(parts)
+
+
+def _plain_dtype(array: np.ndarray[Any, Any]) -> np.dtype[Any]:
+    """Little-endian, and never 8-byte integers, which JavaScript reads as another type."""
+    dtype = np.dtype(np.int32) if array.dtype.kind in "iu" and array.dtype.itemsize == 8 else array.dtype
+    return dtype.newbyteorder("<")
+
+
+def _aligned(count: int) -> int:
+    return -(-count // 8) * 8
+
+
+def _state(chart_key: str, selected: tuple[int, int] | None, width: float, language: str, theme: str) -> dict[str, Any]:
+    colors = THEMES[theme]
+    return {
+        "chart": chart_key,
+        "selected": list(selected) if selected is not None else None,
+        "width": width,
+        "breakpoints": dict(BREAKPOINTS),
+        "lang": _HTML_LANG.get(language, language),
+        "labels": _labels(language),
+        "colors": {
+            "text": colors.text,
+            "surface": colors.surface,
+            "line": colors.line,
+            "mark": colors.mark,
+            "halo": colors.mark_halo,
+            "font": colors.font,
+        },
+    }
+
+
+@cache
+def _labels(language: str) -> dict[str, Any]:
+    from quantviz.explanation import CAUSES
+
+    plain = ("row", "col", "block", "whole_tensor", "scale", "cause", "switch")
+    return {
+        **{name: text(f"panels.{name}", language) for name in plain},
+        **{name: text(f"panels.field.{name}", language) for name in PANELS},
+        "tabs": {name: text(f"panels.tab.{name}", language) for name in PANELS},
+        "causes": [text(f"causes.{name}", language) for name in CAUSES],
+    }
+
+
+@cache
+def _component(name: str) -> Callable[..., Any]:
+    # Registered once a process: a second registration of the same name is a warning.
+    script = Path(__file__).with_suffix(".js").read_text(encoding="utf-8")
+    component: Callable[..., Any] = st.components.v2.component(name, js=script)
+    return component
+
+
+def _told(key: str, name: str) -> Any:
+    state = st.session_state.get(key)
+    return state.get(name) if isinstance(state, Mapping) else getattr(state, name, None)
+
+
+def _nothing() -> None:
+    pass
