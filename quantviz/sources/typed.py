@@ -88,12 +88,10 @@ class Typed:
         """The tensor, float32 of `shape`; a fresh one at each call."""
         import torch
 
-        for problem in self.problems():
-            raise problem
         return torch.frombuffer(bytearray(self.__dict__["_bits"]), dtype=torch.float32).reshape(self.shape)
 
     @classmethod
-    def of(cls, nested: Any) -> Typed:
+    def of(cls, nested: Any, *, most: int = MOST_ELEMENTS) -> Typed:
         """The tensor in nested lists or tuples of numbers, or in anything that has `tolist()`.
 
         `QuantVizError` for rows of unequal length, more than 4 axes, and what is no number.
@@ -109,7 +107,7 @@ class Typed:
         items = [nested.tolist() if hasattr(nested, "tolist") else nested]
         while items and isinstance(items[0], list | tuple):
             length = len(items[0])
-            _check_growth(shape, length)
+            _check_growth(shape, length, most)
             for number, item in enumerate(items, start=1):
                 if not isinstance(item, list | tuple):
                     raise QuantVizError("typed.not_number", index=_index_of(number - 1, shape), got=item)
@@ -181,13 +179,13 @@ def _cut(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
     return (items[start : start + size] for start in range(0, len(items), size))
 
 
-def _check_growth(shape: Shape, length: int) -> None:
+def _check_growth(shape: Shape, length: int, most: int) -> None:
     if length == 0:
         raise QuantVizError("input_empty", shape=(*shape, 0))
     if len(shape) == MOST_AXES:
         raise QuantVizError("typed.axes", got=MOST_AXES + 1, most=MOST_AXES)
-    if math.prod(shape) * length > MOST_ELEMENTS:
-        raise QuantVizError("typed.too_many", most=MOST_ELEMENTS)
+    if math.prod(shape) * length > most:
+        raise QuantVizError("typed.too_many", most=most)
 
 
 def _index_of(position: int, shape: Shape) -> Shape:
@@ -297,6 +295,15 @@ class _Page:
         return QuantVizError(key, line=line, column=position - self.text.rfind("\n", 0, position), **params)
 
 
+def is_number(word: str) -> bool:
+    """Whether a word is a number as it is typed, nan and inf among them.
+
+    >>> is_number("-1e3"), is_number("inf"), is_number("width")
+    (True, True, False)
+    """
+    return len(word) <= _LONGEST_NUMBER and _NUMBER.fullmatch(word) is not None
+
+
 def _clipped(word: str) -> str:
     return word if len(word) <= 24 else word[:23] + "…"
 
@@ -370,7 +377,7 @@ _SEPARATORS = {mark: mark for mark in ",;\n\t[]()"} | dict.fromkeys(_WIDE_COMMAS
 
 def _number(page: _Page, word: _Token, decimal_comma: bool) -> float:
     text = word.text.replace(",", ".", 1) if decimal_comma else word.text
-    if len(text) > _LONGEST_NUMBER or not _NUMBER.fullmatch(text):
+    if not is_number(text):
         raise page.error("typed.no_number", word.start, got=_clipped(word.text))
     if text[-1] in "yYfFnN∞":  # infinity, inf, nan
         return float(text.replace("∞", "inf"))

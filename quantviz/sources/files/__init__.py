@@ -1,0 +1,89 @@
+"""Tensors in files: one reader a format, one interface.
+
+    with open_tensors("model.safetensors") as catalog:
+        catalog.names
+        catalog.info("layer.weight").shape
+        window = catalog.load("layer.weight", (slice(0, 512), slice(0, 512)))
+
+A format is added here: one subclass of `Catalog` in a file of its own, in `READERS`. Every file is
+taken for hostile until it is read: what it declares is checked before anything is allocated, and
+nothing in it is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import PurePath
+from types import MappingProxyType
+
+from quantviz.errors import QuantVizError
+from quantviz.sources.files.catalog import Catalog as Catalog
+from quantviz.sources.files.catalog import FileData
+from quantviz.sources.files.catalog import Limits as Limits
+from quantviz.sources.files.catalog import Loaded as Loaded
+from quantviz.sources.files.catalog import TensorInfo as TensorInfo
+from quantviz.sources.files.json_lists import JsonCatalog
+from quantviz.sources.files.npy import NpyCatalog
+from quantviz.sources.files.npz import NpzCatalog
+from quantviz.sources.files.safetensors import SafetensorsCatalog
+from quantviz.sources.files.table import TableCatalog
+from quantviz.sources.files.torch_save import TorchCatalog
+
+#: The formats, in the order in which bytes without a name are looked at: text last, for anything may be text.
+FORMATS: tuple[type[Catalog], ...] = (NpyCatalog, NpzCatalog, SafetensorsCatalog, TorchCatalog, JsonCatalog, TableCatalog)
+#: The reader of each suffix.
+READERS: Mapping[str, type[Catalog]] = MappingProxyType({suffix: reader for reader in FORMATS for suffix in reader.suffixes})
+
+
+@contextmanager
+def open_tensors(path_or_bytes: str | PurePath | bytes, filename: str | None = None, *, limits: Limits | None = None) -> Iterator[Catalog]:
+    """The tensors of a file, on disk or uploaded, while the `with` block lasts.
+
+    `filename` gives an upload its name, and with it the format; without any name the content decides.
+    What was loaded stays valid afterwards. `QuantVizError` (keys `file.*`, and `typed.*` for places in text)
+    for a file that is missing, unknown, not what its name says, damaged or beyond `limits`.
+
+    >>> with open_tensors(b"1.5,2\\n3,4", "numbers.csv") as catalog:
+    ...     catalog.names, catalog.info("numbers").shape, catalog.load("numbers", (0,))
+    (('numbers',), (2, 2), tensor([1.5000, 2.0000]))
+    """
+    data = FileData(path_or_bytes, filename)
+    try:
+        yield _reader(data)(data, limits or Limits())
+    finally:
+        data.close()
+
+
+def _reader(data: FileData) -> type[Catalog]:
+    """The reader by suffix, if the content is what the suffix says."""
+    if not data.size:
+        raise data.error("empty")
+    inside = next((reader for reader in FORMATS if reader.recognises(data)), None)
+    if data.name == "?" and inside:
+        return inside
+    named = READERS.get(data.suffix)
+    if named is None:
+        raise data.error("unknown_kind", known=", ".join(READERS))
+    if named.recognises(data):
+        return named
+    if inside in (None, JsonCatalog, TableCatalog):
+        raise data.error("damaged", kind=named.kind)
+    assert inside
+    raise data.error("mismatch", found=inside.kind, suffix=inside.suffixes[0])
+
+
+def cut_out_snippet(filename: str, name: str = "layer.weight") -> str:
+    """Three lines of Python that cut the first 512 rows of one tensor out of a file too large to upload.
+
+    `QuantVizError` for a suffix that has no reader.
+
+    >>> print(cut_out_snippet("model.safetensors", "layer.weight"))
+    from safetensors.torch import safe_open, save_file
+    with safe_open('model.safetensors', "pt") as file: x = file.get_slice('layer.weight')[:512]
+    save_file({"cut_out": x.contiguous()}, "cut_out.safetensors")
+    """
+    suffix = PurePath(filename).suffix.lower()
+    if suffix not in READERS:
+        raise QuantVizError("file.unknown_kind", file=filename, known=", ".join(READERS))
+    return READERS[suffix].snippet.format(file=filename, name=name)

@@ -1,0 +1,117 @@
+""".npy: one NumPy array. The header is read here, so that nothing of it is evaluated."""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+
+from quantviz.granularity import Shape
+from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, Window, raw_window
+
+if TYPE_CHECKING:
+    import torch
+
+MAGIC = b"\x93NUMPY"
+#: numpy itself refuses longer headers unless it is told to trust the file.
+_LONGEST_HEADER = 2**16
+#: Most axes numpy has.
+_MOST_AXES = 64
+
+_DESCR = re.compile(r"""['"]descr['"]\s*:\s*['"]([<>|=]?)([A-Za-z])(\d{0,9})(\[\w+\])?['"]""")
+_ORDER = re.compile(r"""['"]fortran_order['"]\s*:\s*(True|False)""")
+_SHAPE = re.compile(r"""['"]shape['"]\s*:\s*\(((?:\s*\d{1,18}L?\s*,)*(?:\s*\d{1,18}L?)?)\s*\)""")
+_KINDS = {"f": "float", "i": "int", "u": "uint", "c": "complex"}
+_OTHER_KINDS = {"b": "bool", "O": "object", "U": "string", "S": "bytes", "M": "datetime", "m": "timedelta", "V": "void"}
+
+
+class NpyHeader(NamedTuple):
+    """What the header of a .npy says."""
+
+    #: As torch spells it, where torch has it.
+    dtype: str
+    shape: Shape
+    #: Whether the first axis runs fastest.
+    fortran_order: bool
+    #: Whether bytes are in the order this machine does not use.
+    swapped: bool
+    item_bytes: int
+    #: Where the values start.
+    offset: int
+
+    @property
+    def data_bytes(self) -> int:
+        """Bytes of the values."""
+        return self.item_bytes * math.prod(self.shape)
+
+
+def read_header(stream: BinaryIO) -> NpyHeader | None:
+    """The header at the start of `stream`; None if there is none that makes sense."""
+    start = stream.read(10)
+    if len(start) < 10 or not start.startswith(MAGIC) or start[6] not in (1, 2, 3):
+        return None
+    raw_length = start[8:10] if start[6] == 1 else start[8:10] + stream.read(2)
+    if len(raw_length) != (2 if start[6] == 1 else 4):
+        return None
+    length: int = struct.unpack("<H" if start[6] == 1 else "<I", raw_length)[0]
+    if length > _LONGEST_HEADER:
+        return None
+    return _parse(stream.read(length).decode("utf-8", "replace"), 8 + len(raw_length) + length)
+
+
+def _parse(header: str, offset: int) -> NpyHeader | None:
+    order, shape = _ORDER.search(header), _SHAPE.search(header)
+    if not order or not shape:
+        return None
+    lengths = tuple(int(length.rstrip("Ll")) for length in shape[1].replace(" ", "").split(",") if length)
+    if len(lengths) > _MOST_AXES:
+        return None
+    descr = _DESCR.search(header)
+    if not descr:
+        return NpyHeader("structured", lengths, order[1] == "True", False, 0, offset)
+    size = int(descr[3] or 0)
+    name = f"{_KINDS[descr[2]]}{8 * size}" if descr[2] in _KINDS else _OTHER_KINDS.get(descr[2], "unknown")
+    swapped = size > 1 and {"<": "little", ">": "big"}.get(descr[1], sys.byteorder) != sys.byteorder
+    return NpyHeader(name, lengths, order[1] == "True", swapped, size, offset)
+
+
+def read_values(header: NpyHeader, values: memoryview, window: Window) -> torch.Tensor:
+    """The window of the values that `header` describes."""
+    import torch
+
+    dtype: torch.dtype = getattr(torch, header.dtype)
+    if not header.fortran_order:
+        return raw_window(values, dtype, header.shape, window, swapped=header.swapped)
+    # The first axis runs fastest: the same bytes, read with the axes in reverse.
+    turned = raw_window(values, dtype, header.shape[::-1], window[::-1], swapped=header.swapped)
+    return turned.permute(*reversed(range(turned.dim()))).contiguous()
+
+
+class NpyCatalog(Catalog):
+    """The one array of a .npy, named after the file."""
+
+    kind = ".npy"
+    suffixes = (".npy",)
+    snippet = 'import numpy\nx = numpy.load({file!r}, mmap_mode="r")[:512]\nnumpy.save("cut_out.npy", x)'
+
+    @classmethod
+    def recognises(cls, data: FileData) -> bool:
+        return bytes(data.view[: len(MAGIC)]) == MAGIC
+
+    def _list(self) -> Mapping[str, TensorInfo]:
+        with self._data.stream() as stream:
+            header = read_header(stream)
+        if header is None:
+            raise self._data.error("damaged", kind=self.kind)
+        self._header = header
+        info = self._info(self._data.stem, header.dtype, header.shape)
+        if info.problem is None and self._data.size - header.offset < header.data_bytes:
+            raise self._data.error("tensor_damaged", name=self._data.stem)
+        return {self._data.stem: info}
+
+    def _window(self, name: str, window: Window) -> torch.Tensor:
+        start = self._header.offset
+        return read_values(self._header, self._data.view[start : start + self._header.data_bytes], window)

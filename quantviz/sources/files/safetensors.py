@@ -1,0 +1,133 @@
+""".safetensors: a header in JSON, then the tensors' bytes. Read here, so that windows are read alone and fp4 too."""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from quantviz.granularity import Shape
+from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, Window, clipped, raw_window
+
+if TYPE_CHECKING:
+    import torch
+
+
+class _Dtype(NamedTuple):
+    #: As torch spells it, where torch has it.
+    name: str
+    bits: int
+
+
+#: Every dtype of the format's specification.
+DTYPES: Mapping[str, _Dtype] = {
+    "BOOL": _Dtype("bool", 8),
+    "F4": _Dtype("float4_e2m1fn", 4),
+    "F6_E2M3": _Dtype("float6_e2m3fn", 6),
+    "F6_E3M2": _Dtype("float6_e3m2fn", 6),
+    "F8_E4M3": _Dtype("float8_e4m3fn", 8),
+    "F8_E4M3FNUZ": _Dtype("float8_e4m3fnuz", 8),
+    "F8_E5M2": _Dtype("float8_e5m2", 8),
+    "F8_E5M2FNUZ": _Dtype("float8_e5m2fnuz", 8),
+    "F8_E8M0": _Dtype("float8_e8m0fnu", 8),
+    "F16": _Dtype("float16", 16),
+    "BF16": _Dtype("bfloat16", 16),
+    "F32": _Dtype("float32", 32),
+    "F64": _Dtype("float64", 64),
+    "C64": _Dtype("complex64", 64),
+    "I8": _Dtype("int8", 8),
+    "I16": _Dtype("int16", 16),
+    "I32": _Dtype("int32", 32),
+    "I64": _Dtype("int64", 64),
+    "U8": _Dtype("uint8", 8),
+    "U16": _Dtype("uint16", 16),
+    "U32": _Dtype("uint32", 32),
+    "U64": _Dtype("uint64", 64),
+}
+
+#: The eight magnitudes of a 4-bit float with 2 exponent bits and 1 mantissa bit; the highest bit is the sign.
+_E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+
+
+class _DuplicateName(Exception):
+    pass
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    entries = dict(pairs)
+    if len(entries) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise _DuplicateName(next(name for name in names if names.count(name) > 1))
+    return entries
+
+
+class SafetensorsCatalog(Catalog):
+    """The tensors of a .safetensors by name."""
+
+    kind = ".safetensors"
+    suffixes = (".safetensors",)
+    snippet = (
+        "from safetensors.torch import safe_open, save_file\n"
+        'with safe_open({file!r}, "pt") as file: x = file.get_slice({name!r})[:512]\n'
+        'save_file({{"cut_out": x.contiguous()}}, "cut_out.safetensors")'
+    )
+
+    @classmethod
+    def recognises(cls, data: FileData) -> bool:
+        return data.size >= 10 and bytes(data.view[8:9]) == b"{" and struct.unpack("<Q", data.view[:8])[0] <= data.size - 8
+
+    def _list(self) -> Mapping[str, TensorInfo]:
+        header = self._header()
+        self._check_count(len(header))
+        #: Where each tensor's bytes begin in the file.
+        self._starts: dict[str, tuple[int, _Dtype]] = {}
+        return {name: self._entry_info(name, entry) for name, entry in header.items() if name != "__metadata__"}
+
+    def _header(self) -> dict[str, Any]:
+        length: int = struct.unpack("<Q", self._data.view[:8])[0]
+        if length > self._limits.header_bytes:
+            raise self._data.error("header_too_large", got=length, most=self._limits.header_bytes)
+        self._body = 8 + length
+        try:
+            header = json.loads(bytes(self._data.view[8 : self._body]), object_pairs_hook=_no_duplicates)
+        except _DuplicateName as duplicate:
+            raise self._data.error("duplicate_name", name=clipped(str(duplicate))) from None
+        if not isinstance(header, dict):
+            raise self._data.error("damaged", kind=self.kind)
+        return header
+
+    def _entry_info(self, name: str, entry: dict[str, Any]) -> TensorInfo:
+        shape: Shape = tuple(entry["shape"])
+        start, stop = entry["data_offsets"]
+        if not all(type(number) is int and 0 <= number < 2**63 for number in (*shape, start, stop)):
+            raise self._data.error("damaged", kind=self.kind)
+        dtype = DTYPES.get(entry["dtype"])
+        if dtype is None:
+            return self._info(name, str(entry["dtype"]), shape)
+        info = self._info(name, dtype.name, shape)
+        if not start <= stop <= self._data.size - self._body or 8 * (stop - start) != dtype.bits * math.prod(shape):
+            return TensorInfo(dtype.name, shape, problem=self._data.error("tensor_damaged", name=clipped(name)))
+        self._starts[name] = self._body + start, dtype
+        return info
+
+    def _window(self, name: str, window: Window) -> torch.Tensor:
+        import torch
+
+        start, dtype = self._starts[name]
+        shape = self._infos[name].shape
+        values = self._data.view[start : start + dtype.bits * math.prod(shape) // 8]
+        if dtype.name == "float4_e2m1fn":
+            return _unpacked(values, shape)[window].clone()
+        return raw_window(values, getattr(torch, dtype.name), shape, window)
+
+
+def _unpacked(values: memoryview, shape: Shape) -> torch.Tensor:
+    """4-bit floats, two in a byte, the lower half first."""
+    import torch
+
+    pairs = torch.frombuffer(bytearray(values), dtype=torch.uint8)
+    codes = torch.stack((pairs & 15, pairs >> 4), dim=1).flatten()
+    table = torch.tensor((*_E2M1, *(-magnitude for magnitude in _E2M1)))
+    return table[codes.to(torch.int64)].reshape(shape)

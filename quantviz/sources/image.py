@@ -1,0 +1,101 @@
+"""Pictures as tensors: grey levels or channels from 0 to 255."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from io import BytesIO
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from quantviz.errors import Note, QuantVizError
+
+if TYPE_CHECKING:
+    import torch
+
+#: Longest side of the tensor; larger pictures are shrunk to it.
+LONGEST_SIDE = 512
+#: Most pixels a picture may declare. Decoded it takes 4 bytes a pixel: 128 MB.
+MOST_PIXELS = 2**25
+
+#: What a channel takes of a picture in red, green and blue.
+CHANNELS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
+    {
+        "grey": lambda picture: picture.convert("L"),
+        "red": lambda picture: picture.getchannel("R"),
+        "green": lambda picture: picture.getchannel("G"),
+        "blue": lambda picture: picture.getchannel("B"),
+        "all": lambda picture: picture,
+    }
+)
+
+
+def image_tensor(data: bytes, channel: str = "grey", *, longest_side: int = LONGEST_SIDE) -> tuple[torch.Tensor, tuple[Note, ...]]:
+    """The picture in `data`, a PNG or JPEG file, and notes on what was done to it.
+
+    The tensor is float32 with whole numbers from 0 to 255, as stored: (height, width), or
+    (3, height, width) for the channel "all". A picture is turned upright as its camera says, laid on
+    white where it is transparent, and shrunk to `longest_side` with a note, because nobody's camera
+    takes 512 pixels. `QuantVizError` for other files, damaged ones and more than `MOST_PIXELS`.
+    """
+    import torch
+
+    if channel not in CHANNELS:
+        raise QuantVizError("image.unknown_channel", got=channel, known=", ".join(CHANNELS))
+    picture = _decoded(data, longest_side)
+    width, height = picture.size
+    notes: tuple[Note, ...] = ()
+    if max(width, height) > longest_side:
+        scale = longest_side / max(width, height)
+        size = max(1, round(width * scale)), max(1, round(height * scale))
+        # A mean over areas: no value that was not between its neighbours.
+        picture = picture.resize(size, _box_filter())
+        original = picture.info.get("original_size", (width, height))
+        notes = (Note.of("source.picture_shrunk", width=original[0], height=original[1], new_width=size[0], new_height=size[1]),)
+    chosen = CHANNELS[channel](picture)
+    values = torch.frombuffer(bytearray(chosen.tobytes()), dtype=torch.uint8).reshape(chosen.height, chosen.width, -1)
+    planes = values.permute(2, 0, 1).to(torch.float32).contiguous()
+    return (planes if channel == "all" else planes[0]), notes
+
+
+def _decoded(data: bytes, longest_side: int) -> Any:
+    """The picture in red, green and blue, upright. Its size is checked before any pixel is decoded."""
+    from PIL import Image, ImageOps
+
+    try:
+        with Image.open(BytesIO(data), formats=("PNG", "JPEG")) as opened:
+            width, height = opened.size
+            if width * height > MOST_PIXELS:
+                raise QuantVizError("image.too_large", width=width, height=height, most=MOST_PIXELS)
+            # A JPEG can be decoded at a half, a quarter, an eighth: still at least as large as what is shown.
+            opened.draft("RGB", (longest_side, longest_side))
+            upright = ImageOps.exif_transpose(opened)
+            turned = upright.size[0] > upright.size[1] != (opened.size[0] > opened.size[1])
+            picture = _without_transparency(upright)
+            picture.info["original_size"] = (height, width) if turned else (width, height)
+            return picture
+    except QuantVizError:
+        raise
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        # Pillow's own limit lies above ours; it does not say the size.
+        raise QuantVizError("image.too_large", width="?", height="?", most=MOST_PIXELS) from None
+    except Exception:
+        # Damaged files make Pillow raise nearly anything, SyntaxError and struct.error among them.
+        raise QuantVizError("image.unreadable") from None
+
+
+def _without_transparency(picture: Any) -> Any:
+    from PIL import Image
+
+    if picture.mode.startswith("I"):
+        # 16 bits a pixel: the upper 8 are kept. Pillow would cut off what is above 255.
+        picture = picture.convert("I").point(lambda level: level / 256).convert("L")
+    if "A" in picture.getbands() or "transparency" in picture.info:
+        coloured = picture.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", coloured.size, "white"), coloured).convert("RGB")
+    return picture.convert("RGB")
+
+
+def _box_filter() -> Any:
+    from PIL import Image
+
+    return Image.Resampling.BOX
