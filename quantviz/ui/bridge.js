@@ -212,7 +212,7 @@ class Bridge {
     this.restore();
     this.showSwitch();
     this.draw();
-    if (this.gd.querySelector(".plot image")) this.settle();
+    if (this.gd.querySelector(".cartesianlayer image")) this.settle();
     const outer = this.container.getBoundingClientRect();
     const inner = this.gd.getBoundingClientRect();
     this.place = { left: inner.left - outer.left, top: inner.top - outer.top, width: inner.width, height: inner.height };
@@ -357,7 +357,7 @@ class Bridge {
 
   // An image shrunk below a pixel a cell is averaged, so that no row is lost; larger it keeps its edges.
   sharpen(panels) {
-    const images = this.gd.querySelectorAll(".imagelayer image, .im image");
+    const images = this.gd.querySelectorAll(".cartesianlayer .im image");
     if (!images.length || !panels.length) return;
     const [panel] = panels;
     const pixels = panel.width / (panel.x[1] - panel.x[0]);

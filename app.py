@@ -1,0 +1,23 @@
+"""Page config, language, navigation, error boundary. Nothing else."""
+
+import os
+
+# Before torch is imported: idle threads must not spin while other processes use the cores.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+import streamlit as st
+
+from quantviz.ui import cold_start
+from quantviz.ui.boundary import error_boundary
+from quantviz.ui.style import show_style
+from quantviz.ui.words import say
+
+st.set_page_config(page_title=say("app.title"), page_icon="🧮", layout="wide", initial_sidebar_state=250)
+show_style()
+cold = cold_start.before_navigation()
+# Streamlit gives the default page the address "/" alone, and links say /lab: the Lab answers at both.
+lab, title = "pages/lab/playground.py", say("pages.lab")
+page = st.navigation([st.Page(lab, title=title, url_path="home", default=True, visibility="hidden"), st.Page(lab, title=title, url_path="lab")])
+cold_start.close_wrong_message(cold)
+with error_boundary():
+    page.run()

@@ -1,0 +1,9 @@
+"""The Lab: one tensor under one scheme, four linked heatmaps, and why each cell errs."""
+
+from quantviz.ui import lab, session
+
+state = session.state()
+areas = lab.show_controls(state)
+lab.show_result(state, areas)
+lab.show_below(state)
+lab.show_link()

@@ -1,0 +1,83 @@
+"""The selected cell: one sentence with its numbers, a number line, and every step."""
+
+from __future__ import annotations
+
+import html
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from quantviz.link import LabState
+from quantviz.ui import session
+from quantviz.ui.words import language, number, say, theme
+
+if TYPE_CHECKING:
+    from quantviz.explanation import Explanation, Step
+    from quantviz.quantizer import QuantResult
+
+
+def show_cell_inputs(state: LabState) -> None:
+    """Row and column by keyboard, for who does not click."""
+    rows, cols = state.view.size(state.source.shape)
+    row, col = state.view.seen(state.cell, state.source.shape) or (0, 0)
+    with st.container(key="cell_inputs", horizontal=True, gap="small", wrap=False):
+        st.number_input(say("cell.row"), 0, rows - 1, key=session.show("cell_row", row), on_change=_move)
+        st.number_input(say("cell.column"), 0, cols - 1, key=session.show("cell_col", col), on_change=_move)
+
+
+def _move() -> None:
+    select(int(st.session_state["cell_row"]), int(st.session_state["cell_col"]))
+
+
+def select(row: int, col: int) -> None:
+    """Select the cell seen at `row`, `col`."""
+    now = session.state()
+    rows, cols = now.view.size(now.source.shape)
+    if 0 <= row < rows and 0 <= col < cols:
+        session.change(cell=now.view.index(row, col))
+
+
+def sentence(why: Explanation) -> str:
+    """The cell in one line: what its value went through, and what became of it.
+
+    Numbers are rounded for reading; the steps below show them in full.
+    """
+    divide, shift, clamp = (why.step(key) for key in ("divide", "shift", "clamp"))
+    rounded = why.step("round")
+    assert divide and clamp and rounded
+    parts = [say("cell.divide", x=number(why.x), scale=number(why.scale), y=number(divide.output))]
+    if shift and why.zero_point:
+        parts.append(say("cell.shift", zero_point=number(why.zero_point, 8, signed=True), y=number(shift.output)))
+    parts.append(say("cell.tie" if why.tie else "cell.round", code=number(rounded.output, 8)))
+    if why.cause == "clipped":
+        parts.append(say("cell.clamp", code=why.q))
+    parts.append(say("cell.value", x_hat=number(why.x_hat)))
+    return " ".join(parts) + say("cell.error", error=number(why.error, signed=True), cause=say(f"causes.{why.cause}"))
+
+
+def show_sentence(why: Explanation) -> None:
+    """The sentence."""
+    place = ", ".join(map(str, why.index))
+    st.html(f'<p class="qv-sentence"><b>{html.escape(say("cell.place", place=place))}</b> {html.escape(sentence(why))}</p>')
+
+
+def show_number_line(r: QuantResult, why: Explanation) -> None:
+    """The grid, x, and where it lands."""
+    from quantviz.figures.number_line import number_line_data, number_line_svg
+
+    st.html(number_line_svg(number_line_data(r, why), language=language(), theme=theme()))
+
+
+def show_steps(why: Explanation) -> None:
+    """Every step, from the block's range to the error."""
+    with st.expander(say("cell.steps"), key="cell_steps"):
+        head = "".join(f"<th>{html.escape(say(f'cell.{name}'))}</th>" for name in ("step", "line", "numbers", "gives"))
+        rows = "".join(_row(step) for step in why.steps)
+        st.html(f'<div class="qv-steps"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>')
+
+
+def _row(step: Step) -> str:
+    words = say(f"steps.{step.key}")
+    numbers = ", ".join(f"{name} = {number(value, 8)}" for name, value in step.inputs.items())
+    cells = (words, f"<code>{html.escape(step.code_line)}</code>", html.escape(numbers), f"<b>{number(step.output, 8)}</b> <small>{step.dtype}</small>")
+    return f"<tr><td>{html.escape(cells[0])}</td>" + "".join(f"<td>{cell}</td>" for cell in cells[1:]) + "</tr>"

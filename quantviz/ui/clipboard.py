@@ -1,0 +1,44 @@
+"""A button that copies: the page's own address, or a text."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+_JS = """
+export default function ({ data, parentElement }) {
+  const button = parentElement.querySelector("button");
+  button.textContent = data.label;
+  button.title = data.help;
+  const put = async (text) => {
+    try { await navigator.clipboard.writeText(text); }
+    catch {
+      // Outside https and localhost browsers offer no clipboard: fall back on a selection.
+      const area = document.createElement("textarea");
+      area.value = text; area.style.position = "fixed"; area.style.opacity = "0";
+      document.body.appendChild(area); area.select(); document.execCommand("copy"); area.remove();
+    }
+  };
+  button.onclick = async () => {
+    await put(data.text ?? window.location.href);
+    button.textContent = data.done;
+    setTimeout(() => { button.textContent = data.label; }, 1500);
+  };
+}
+"""
+
+_CSS = """
+button { font: inherit; font-size: 0.8rem; color: var(--st-text-color); background: var(--st-background-color); width: 100%;
+  border: 1px solid var(--st-border-color); border-radius: var(--st-button-radius, 0.4rem); min-height: 2rem; padding: 0 0.6rem; cursor: pointer; white-space: nowrap; }
+button:hover { border-color: var(--st-primary-color); color: var(--st-primary-color); }
+button:focus-visible { outline: 2px solid var(--st-primary-color); outline-offset: 1px; }
+"""
+
+
+def copy_button(key: str, label: str, done: str, text: str | None = None, explanation: str = "") -> None:
+    """A button `label` that copies `text`, or without it the page's address, and says `done`."""
+    _component()(key=key, data={"label": label, "done": done, "text": text, "help": explanation}, height="content", width="content")
+
+
+@st.cache_resource(show_spinner=False)
+def _component():  # type: ignore[no-untyped-def]
+    return st.components.v2.component("quantviz_copy", html='<button type="button"></button>', css=_CSS, js=_JS)

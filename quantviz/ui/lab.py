@@ -1,0 +1,208 @@
+"""The Lab page, from top to bottom: controls, tiles, panels, cell, and what is below the fold.
+
+The controls and the frame are painted before anything heavy is imported; then the panels, which a
+change is waited for; then the rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from quantviz.link import ERROR_RANGES, ERROR_VIEWS, SCOPES, LabState, Upload
+from quantviz.scenarios import scenario_of
+from quantviz.sources import write_source
+from quantviz.sources.typed import Typed
+from quantviz.ui import below, session
+from quantviz.ui.bridge import bridge_width, chart_bridge, clicked_cell
+from quantviz.ui.cell import select, show_cell_inputs, show_number_line, show_sentence, show_steps
+from quantviz.ui.clipboard import copy_button
+from quantviz.ui.data import result_of, upload_notes
+from quantviz.ui.sidebar import show_sidebar
+from quantviz.ui.start import warm_up
+from quantviz.ui.strip import show_strip
+from quantviz.ui.tiles import show_tiles
+from quantviz.ui.words import language, number, plain, say, say_error, say_note, theme
+
+if TYPE_CHECKING:
+    from quantviz.quantizer import QuantResult
+
+#: The panels' height before they are drawn.
+_PANELS_HEIGHT = 270
+_BRIDGE = "panels_bridge"
+
+
+@dataclass(frozen=True, eq=False)
+class Areas:
+    """Where the parts go that are filled after the frame was painted."""
+
+    tiles: Any
+    #: The bridge stands before the panels: on a phone it shows the switch between them.
+    bridge: Any
+    panels: Any
+    cell: Any
+
+
+def show_controls(state: LabState) -> Areas:
+    """Title, strip, sidebar and the empty frame: all of it without torch."""
+    _header(state)
+    show_sidebar(state)
+    show_strip(state)
+    tiles = st.container(key="tiles", horizontal=True, gap="small")
+    bridge = st.container(key="bridge")
+    panels = st.container(key="panels")
+    cell = st.container(key="cell")
+    if "lab_painted" not in st.session_state:
+        panels = panels.skeleton(height=_PANELS_HEIGHT)
+        st.session_state["lab_painted"] = True
+    warm_up()
+    return Areas(tiles, bridge, panels, cell)
+
+
+def _header(state: LabState) -> None:
+    with st.container(key="header", horizontal=True, vertical_alignment="center", gap="small"):
+        name = scenario_of(state.source)
+        hint = say(f"scenarios.{name}.look") if name else say("lab.hint")
+        st.markdown(f"**{say('lab.title')}** &nbsp; {plain(hint)}", width="stretch")
+        with st.container(key="actions", horizontal=True, gap="small", width="content", wrap=False):
+            _baseline_button(state)
+            copy_button("copy_link", say("lab.copy_link"), say("lab.copied"), explanation=say("lab.copy_link_help"))
+            st.button(say("lab.undo"), key="undo", on_click=session.undo, disabled=not session.can_undo(), help=say("lab.undo_help"))
+            st.button(say("lab.reset"), key="reset", on_click=session.reset, help=say("lab.reset_help"))
+    for problem in session.named():
+        st.warning(say_error(problem))
+
+
+def _baseline_button(state: LabState) -> None:
+    if state.baseline is None:
+        st.button(say("lab.set_baseline"), key="set_baseline", on_click=session.baseline, args=(state.scheme,), help=say("lab.set_baseline_help"))
+    else:
+        st.button(
+            say("lab.drop_baseline"), key="drop_baseline", on_click=session.baseline, args=(None,), help=say("lab.drop_baseline_help", scheme=plain(state.baseline))
+        )
+
+
+def show_result(state: LabState, areas: Areas) -> None:
+    """Tiles, panels and cell of the state's tensor under its scheme."""
+    from quantviz.explanation import explain
+
+    r = result_of(state)
+    why = explain(r, state.cell)
+    _remember_facts(why)
+    with areas.tiles:
+        show_tiles(r, state)
+    _panels(r, state, areas)
+    with areas.cell:
+        _cell(r, why, state)
+    for note in (*r.notes, *upload_notes(state.source)):
+        st.info(say_note(note))
+
+
+def _remember_facts(why: Any) -> None:
+    """What a range set by hand starts from."""
+    lo, hi = why.range or (-abs(why.scale), abs(why.scale))
+    st.session_state["lab_facts"] = {"lo": lo, "hi": hi if hi > lo else lo + 1.0, "scale": why.scale, "zero_point": why.zero_point}
+
+
+def _panels(r: QuantResult, state: LabState, areas: Areas) -> None:
+    from quantviz.figures.panels import PANELS_CONFIG, panels_figure, result_panels
+
+    data = result_panels(r, view=state.view, error_view=state.error_view, error_range=error_end(r, state))
+    shown = {"language": language(), "theme": theme(), "width": bridge_width(_BRIDGE)}
+    seen = state.view.seen(state.cell, state.source.shape)
+    with areas.bridge:
+        chart_bridge(_BRIDGE, "panels", data, selected=seen, on_cell=_clicked, **shown)
+    figure = panels_figure(data, tensor_key=_tensor_key(state), **shown)
+    areas.panels.plotly_chart(figure, key="panels_chart", theme=None, config=dict(PANELS_CONFIG), alt=say("lab.panels_alt"))
+
+
+def _clicked() -> None:
+    cell = clicked_cell(_BRIDGE)
+    if cell:
+        select(*cell)
+
+
+def _tensor_key(state: LabState) -> str:
+    """The zoom is kept while this stays the same."""
+    source = state.source
+    name = source.digest + source.name if isinstance(source, Upload) else str(hash(source)) if isinstance(source, Typed) else write_source(source)
+    return f"{name} {state.view}"
+
+
+def error_end(r: QuantResult, state: LabState) -> float | None:
+    """The end of the error's colours; none to fit them to this error."""
+    if state.error_range == "fit":
+        return None
+    if state.error_view == "steps":
+        return 0.5
+    if state.error_view == "relative":
+        return 1.0
+    if state.error_range == "half_step":
+        return float(r.step_of_cells().max()) / 2
+    if state.error_range == "same_as_x":
+        return float(r.x.abs().max())
+    if state.held is None:
+        largest = float(r.error.abs().max()) or float(r.step_of_cells().max()) / 2
+        session.remember_held(float(f"{largest:.3g}"))
+    return session.state().held
+
+
+def _cell(r: QuantResult, why: Any, state: LabState) -> None:
+    left, right = st.columns([1, 5], gap="small")
+    with left:
+        show_cell_inputs(state)
+        _error_choices(r, state)
+    with right:
+        show_sentence(why)
+        show_number_line(r, why)
+    show_steps(why)
+
+
+def _error_choices(r: QuantResult, state: LabState) -> None:
+    """What the error panel shows, how far its colours reach, and what the tiles count."""
+    end = error_end(r, state)
+    reach = say(f"error.reach_{state.error_range}") if state.error_view in ("signed", "absolute") or state.error_range == "fit" else say("error.reach_fixed")
+    shown = say("error.fitted") if end is None else f"±{number(end, 3)}"
+    with st.popover(f"{say('error.label')}: {shown}, {reach}", key="error_choices", width="stretch"):
+        st.radio(
+            say("error.view"),
+            ERROR_VIEWS,
+            key=session.show("error_view", state.error_view),
+            on_change=lambda: session.change(error_view=st.session_state["error_view"]),
+            format_func=lambda name: say(f"error.views.{name}"),
+        )
+        st.radio(
+            say("error.range"),
+            ERROR_RANGES,
+            key=session.show("error_range", state.error_range),
+            on_change=lambda: session.change(error_range=st.session_state["error_range"]),
+            format_func=lambda name: say(f"error.ranges.{name}"),
+        )
+        if state.view.size(state.source.shape) != state.source.shape:
+            st.radio(
+                say("error.scope"),
+                SCOPES,
+                key=session.show("scope", state.scope),
+                on_change=lambda: session.change(scope=st.session_state["scope"]),
+                format_func=lambda name: say(f"error.scopes.{name}"),
+            )
+
+
+def show_below(state: LabState) -> None:
+    """Below the fold: which scheme to use, histograms, scales, exports."""
+    below.show_recipes(state)
+    below.show_histograms(state)
+    below.show_scales(state)
+    below.show_exports(state)
+    st.caption(say("lab.purpose"))
+
+
+def show_link() -> None:
+    """The address bar, and what a link cannot carry."""
+    problem = session.write_address()
+    if problem:
+        st.info(say_error(problem))
+
+

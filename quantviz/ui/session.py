@@ -1,0 +1,126 @@
+"""The Lab's state in the session: one value, changed in callbacks, written to the address at the end of a run.
+
+Widgets show the state and change it in their callbacks; nothing is kept in a widget alone. So a
+link, a language switch, undo and reset are the same thing: another state.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+import streamlit as st
+
+from quantviz.errors import QuantVizError
+from quantviz.link import LabState, Upload, link_problem, opening, read_link, write_link
+from quantviz.scenarios import scenario_of
+from quantviz.scheme import Scheme
+from quantviz.sources import Source
+from quantviz.ui.words import language
+
+_STATE, _BEFORE, _NAMED, _COMPLAINTS, _LINK = "lab_state", "lab_before", "lab_named", "lab_complaints", "lab_link"
+
+
+def state() -> LabState:
+    """The session's state: at first what the address asks for."""
+    if _STATE not in st.session_state:
+        found, problems = read_link(dict(st.query_params))
+        st.session_state[_STATE] = found
+        st.session_state[_NAMED] = problems
+    return cast(LabState, st.session_state[_STATE])
+
+
+def change(**changes: Any) -> None:
+    """Replace parts of the state; the one before can be had back once."""
+    put(state().replace(**changes))
+
+
+def put(new: LabState) -> None:
+    """Take another state."""
+    if new != state():
+        st.session_state[_BEFORE] = state()
+        st.session_state[_STATE] = new
+    st.session_state[_NAMED] = ()
+    st.session_state[_COMPLAINTS] = {}
+
+
+def put_source(source: Source | Upload) -> None:
+    """Take another tensor; a scenario's tensor brings its whole state."""
+    name = scenario_of(source)
+    if source != state().source:
+        put(opening(name) if name else state().with_source(source))
+    else:
+        put(state())
+
+
+def put_scheme(**changes: Any) -> None:
+    """Change parts of the scheme, as far as it fits the tensor; `QuantVizError` where it cannot be."""
+    now = state()
+    scheme = now.scheme.replace(**changes)
+    for problem in scheme.problems(now.source.shape):
+        raise problem
+    change(scheme=scheme)
+
+
+def remember_held(value: float) -> None:
+    """Keep the end of the error's colours until the tensor changes. Not a step to undo."""
+    st.session_state[_STATE] = state().replace(held=value)
+
+
+def undo() -> None:
+    """Back to the state before the last change; once more brings that change back."""
+    before = st.session_state.get(_BEFORE)
+    if before is not None:
+        put(before)
+
+
+def can_undo() -> bool:
+    """Whether there is a state before."""
+    return st.session_state.get(_BEFORE) is not None
+
+
+def reset() -> None:
+    """The state this tensor's scenario opens with, else the first scenario's."""
+    name = scenario_of(state().source)
+    put(opening(name) if name else opening())
+
+
+def baseline(scheme: Scheme | None) -> None:
+    """Remember a scheme to compare with, or none."""
+    change(baseline=scheme)
+
+
+@contextlib.contextmanager
+def complaining(field: str) -> Iterator[None]:
+    """Keep a `QuantVizError` for showing beside the control `field`, and the state as it was."""
+    try:
+        yield
+    except QuantVizError as error:
+        st.session_state[_COMPLAINTS] = {field: error}
+
+
+def complaints() -> Mapping[str, QuantVizError]:
+    """What was wrong with the last input, by control."""
+    return cast(Mapping[str, QuantVizError], st.session_state.get(_COMPLAINTS, {}))
+
+
+def named() -> tuple[QuantVizError, ...]:
+    """What the link asked for and could not have."""
+    return cast(tuple[QuantVizError, ...], st.session_state.get(_NAMED, ()))
+
+
+def show(key: str, value: object) -> str:
+    """Let the widget `key` show `value`, unless what was typed into it is being complained about."""
+    if key not in complaints() and (key not in st.session_state or st.session_state[key] != value):
+        st.session_state[key] = value
+    return key
+
+
+def write_address() -> QuantVizError | None:
+    """Write the state to the address bar, and say what of it a link cannot carry."""
+    wanted = write_link(state(), language())
+    if st.session_state.get(_LINK) != wanted:
+        st.query_params.from_dict(wanted)
+        st.session_state[_LINK] = wanted
+    return link_problem(state().source)

@@ -1,0 +1,303 @@
+"""The sidebar: the tensor, its slice, the range, the language."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import streamlit as st
+
+from quantviz.calibration import CALIBRATIONS, Calibration, Given, ManualRange, MinMax, Percentile
+from quantviz.errors import QuantVizError
+from quantviz.link import WINDOW, LabState, Upload, View, opening
+from quantviz.scenarios import SCENARIOS, scenario_of
+from quantviz.sources import SOURCES, Builtin, Source
+from quantviz.sources.builtin import BUILTINS
+from quantviz.sources.typed import Typed
+from quantviz.text import languages
+from quantviz.ui import session
+from quantviz.ui.typed_input import show_typed, start_typing
+from quantviz.ui.uploads import show_file, show_image
+from quantviz.ui.words import language, plain, say, say_error, set_language, shape_text
+
+#: Where a tensor can come from, in the order they are offered.
+KINDS = ("scenario", "course", "random", "typed", "image", "file")
+_RANDOM = tuple(name for name in SOURCES if name != Builtin.id)
+_COURSE = tuple(name for name in BUILTINS if name.startswith("course_"))
+
+
+def show_sidebar(state: LabState) -> None:
+    """Tensor, slice, range and language."""
+    with st.sidebar:
+        st.markdown(f"#### 1 · {say('sidebar.tensor')}")
+        _tensor(state)
+        if len(state.source.shape) > 2 or max(state.source.shape) > WINDOW:
+            _slice(state)
+        _range(state)
+        _language()
+
+
+# ---- tensor -------------------------------------------------------------------------------------
+
+
+def kind_of(source: Source | Upload) -> str:
+    """The kind of source that a tensor came from."""
+    if isinstance(source, Upload):
+        return "file"
+    if isinstance(source, Typed):
+        return "typed"
+    if scenario_of(source):
+        return "scenario"
+    return "course" if isinstance(source, Builtin) else "random"
+
+
+def _tensor(state: LabState) -> None:
+    kind = st.session_state.get("kind_chosen") or kind_of(state.source)
+    st.selectbox(
+        say("sidebar.source"),
+        KINDS,
+        key=session.show("kind", kind),
+        on_change=_set_kind,
+        format_func=lambda name: say(f"sidebar.kinds.{name}"),
+        label_visibility="collapsed",
+    )
+    {
+        "scenario": _scenario,
+        "course": _course,
+        "random": _random,
+        "typed": show_typed,
+        "image": show_image,
+        "file": show_file,
+    }[kind](state)
+    st.caption(f"**{shape_text(state.source.shape)}** · {plain(source_name(state.source))}")
+
+
+def source_name(source: Source | Upload) -> str:
+    """The tensor's name for people."""
+    if isinstance(source, Upload):
+        return source.name
+    if isinstance(source, Builtin):
+        return say(f"sources.builtin.{source.name}.name")
+    return say("sidebar.kinds.typed") if isinstance(source, Typed) else say(f"sources.{source.id}.name")
+
+
+def _set_kind() -> None:
+    """Another kind shows its own controls; those that have a usual tensor load it at once."""
+    kind = st.session_state["kind"]
+    st.session_state["kind_chosen"] = kind if kind in ("image", "file") else None
+    if kind == "scenario":
+        session.put(opening())
+    elif kind == "course":
+        session.put_source(Builtin("course_randn_3x3"))
+    elif kind == "random":
+        session.put_source(SOURCES[_RANDOM[0]]())
+    elif kind == "typed":
+        start_typing()
+
+
+def _scenario(state: LabState) -> None:
+    st.selectbox(
+        say("sidebar.scenario"),
+        tuple(SCENARIOS),
+        key=session.show("scenario", scenario_of(state.source)),
+        on_change=lambda: session.put(opening(st.session_state["scenario"])),
+        format_func=lambda name: say(f"scenarios.{name}.name"),
+        label_visibility="collapsed",
+    )
+
+
+def _course(state: LabState) -> None:
+    st.selectbox(
+        say("sidebar.course"),
+        _COURSE,
+        key=session.show("course", state.source.name if isinstance(state.source, Builtin) else _COURSE[0]),
+        on_change=lambda: session.put(state.with_source(Builtin(st.session_state["course"]))),
+        format_func=lambda name: say(f"sources.builtin.{name}.name"),
+        label_visibility="collapsed",
+    )
+
+
+def _random(state: LabState) -> None:
+    source = state.source
+    st.selectbox(
+        say("sidebar.distribution"),
+        _RANDOM,
+        key=session.show("distribution", source.id if source.id in _RANDOM else _RANDOM[0]),
+        on_change=_set_distribution,
+        format_func=lambda name: say(f"sources.{name}.name"),
+        label_visibility="collapsed",
+    )
+    columns = st.columns(3, gap="small", wrap=False)
+    for position, field in enumerate(dataclasses.fields(source)):  # type: ignore[arg-type]
+        if position and position % 3 == 0:
+            columns = st.columns(3, gap="small", wrap=False)
+        with columns[position % 3]:
+            _random_field(source, field)
+    _complaint("random")
+
+
+def _random_field(source: Any, field: dataclasses.Field[Any]) -> None:
+    whole = str(field.type).startswith("int")
+    limits = source.limits[field.name]
+    kind: Callable[[float], float] = int if whole else float
+    value = getattr(source, field.name)
+    st.number_input(
+        say(f"source_fields.{field.name}"),
+        kind(limits.lowest),
+        kind(limits.highest),
+        key=session.show(f"random_{field.name}", value if value is None else kind(value)),
+        value=None if value is None else "min",
+        step=1 if whole else None,
+        format=None if whole else "%g",
+        on_change=_set_random,
+    )
+
+
+def _set_distribution() -> None:
+    now = session.state().source
+    kept = {name: getattr(now, name) for name in ("rows", "cols", "seed") if hasattr(now, name)}
+    session.put(session.state().with_source(SOURCES[st.session_state["distribution"]](**kept)))
+
+
+def _set_random() -> None:
+    now = session.state().source
+    values = {f.name: st.session_state[f"random_{f.name}"] for f in dataclasses.fields(now) if f"random_{f.name}" in st.session_state}  # type: ignore[arg-type]
+    with session.complaining("random"):
+        new = dataclasses.replace(now, **values)  # type: ignore[type-var]
+        for problem in new.problems():
+            raise problem
+        session.put(session.state().with_source(new))
+
+
+# ---- slice --------------------------------------------------------------------------------------
+
+
+def _slice(state: LabState) -> None:
+    shape, view = state.source.shape, state.view
+    if len(shape) > 2:
+        left, right = st.columns(2, gap="small", wrap=False)
+        axes = tuple(range(len(shape)))
+        names = {axis: say("sidebar.axis", axis=axis, length=shape[axis]) for axis in axes}
+        left.selectbox(say("sidebar.rows"), axes, key=session.show("view_rows", view.rows), format_func=names.__getitem__, on_change=_set_axes, args=("rows",))
+        right.selectbox(say("sidebar.cols"), axes, key=session.show("view_cols", view.cols), format_func=names.__getitem__, on_change=_set_axes, args=("cols",))
+        for axis in axes:
+            if axis not in (view.rows, view.cols):
+                st.number_input(names[axis], 0, shape[axis] - 1, key=session.show(f"view_at_{axis}", view.at[axis]), on_change=_set_at, args=(axis,))
+    for name, axis in (("top", view.rows), ("left", view.cols)):
+        if axis is not None and shape[axis] > WINDOW:
+            st.number_input(
+                say(f"sidebar.{name}", window=WINDOW), 0, shape[axis] - 1, key=session.show(f"view_{name}", getattr(view, name)), step=WINDOW // 2, on_change=_set_corner
+            )
+
+
+def _set_axes(changed: str) -> None:
+    view = session.state().view
+    rows, cols = st.session_state["view_rows"], st.session_state["view_cols"]
+    if rows == cols:  # the other one takes the place that was left
+        rows, cols = (rows, view.rows) if changed == "rows" else (view.cols, cols)
+    _look(dataclasses.replace(view, rows=rows, cols=cols, top=0, left=0))
+
+
+def _set_at(axis: int) -> None:
+    view = session.state().view
+    at = tuple(st.session_state[f"view_at_{axis}"] if i == axis else n for i, n in enumerate(view.at))
+    _look(dataclasses.replace(view, at=at))
+
+
+def _set_corner() -> None:
+    view = session.state().view
+    _look(dataclasses.replace(view, top=st.session_state.get("view_top", view.top), left=st.session_state.get("view_left", view.left)))
+
+
+def _look(view: View) -> None:
+    """Look through another view; the selected cell goes along into it."""
+    now = session.state()
+    row, col = now.view.seen(now.cell, now.source.shape) or (0, 0)
+    rows, cols = view.size(now.source.shape)
+    session.change(view=view, cell=view.index(min(row, rows - 1), min(col, cols - 1)))
+
+
+# ---- range --------------------------------------------------------------------------------------
+
+
+def _range(state: LabState) -> None:
+    calibration = state.scheme.calibration
+    with st.expander(f"3 · {say('sidebar.range')}: **{plain(calibration_words(calibration))}**", key="range_expander"):
+        st.radio(
+            say("sidebar.range"),
+            tuple(CALIBRATIONS),
+            key=session.show("calibration", calibration.id),
+            on_change=_set_calibration,
+            format_func=lambda name: say(f"calibrations.{name}.name"),
+            captions=[say(f"calibrations.{name}.help") for name in CALIBRATIONS],
+            label_visibility="collapsed",
+        )
+        for field in dataclasses.fields(calibration):  # type: ignore[arg-type]
+            _range_field(state, field)
+        _complaint("range")
+
+
+def calibration_words(calibration: Calibration) -> str:
+    """A calibration in one line.
+
+    The line names the numbers that were set.
+    """
+    return say(f"calibrations.{calibration.id}.line", **{f.name: f"{getattr(calibration, f.name):g}" for f in dataclasses.fields(calibration)})  # type: ignore[arg-type]
+
+
+def _range_field(state: LabState, field: dataclasses.Field[Any]) -> None:
+    value = getattr(state.scheme.calibration, field.name)
+    whole = str(field.type) == "int"
+    st.number_input(
+        say(f"calibrations.fields.{field.name}"),
+        key=session.show(f"range_{field.name}", int(value) if whole else float(value)),
+        value="min" if whole else 0.0,
+        step=1 if whole else None,
+        format="%d" if whole else "%.6g",
+        on_change=_set_range,
+        disabled=field.name == "zero_point" and state.scheme.mode == "symmetric",
+        help=say("calibrations.fields.zero_point_symmetric") if field.name == "zero_point" and state.scheme.mode == "symmetric" else None,
+    )
+
+
+def _set_calibration() -> None:
+    """Another calibration starts from the range that is in force, so that switching changes nothing by itself."""
+    scheme, wanted = session.state().scheme, st.session_state["calibration"]
+    facts = st.session_state.get("lab_facts", {})
+    new: Calibration = {
+        MinMax.id: MinMax,
+        Percentile.id: lambda: Percentile(99.0),
+        ManualRange.id: lambda: ManualRange(facts.get("lo", -1.0), facts.get("hi", 1.0)),
+        Given.id: lambda: Given(facts.get("scale", 1.0), 0 if scheme.mode == "symmetric" else facts.get("zero_point", 0)),
+    }[wanted]()
+    with session.complaining("range"):
+        session.put_scheme(calibration=new)
+
+
+def _set_range() -> None:
+    calibration = session.state().scheme.calibration
+    with session.complaining("range"):
+        values = {f.name: st.session_state[f"range_{f.name}"] for f in dataclasses.fields(calibration)}  # type: ignore[arg-type]
+        session.put_scheme(calibration=type(calibration)(**values))
+
+
+# ---- language -----------------------------------------------------------------------------------
+
+
+def _language() -> None:
+    st.segmented_control(
+        say("sidebar.language"),
+        languages(),
+        key=session.show("language_choice", language()),
+        required=True,
+        on_change=lambda: set_language(st.session_state["language_choice"]),
+        format_func=lambda name: say(f"languages.{name}"),
+        label_visibility="collapsed",
+    )
+
+
+def _complaint(field: str) -> None:
+    error: QuantVizError | None = session.complaints().get(field)
+    if error:
+        st.error(say_error(error))

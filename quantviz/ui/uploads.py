@@ -1,0 +1,111 @@
+"""Pictures and files: read once, kept in this session only."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from quantviz.errors import Note, QuantVizError
+from quantviz.link import LabState, Upload
+from quantviz.ui import session
+from quantviz.ui.data import keep_upload
+from quantviz.ui.words import say, say_error, shape_text
+
+if TYPE_CHECKING:
+    import torch
+
+#: The channels a picture can be read as.
+CHANNELS = ("grey", "red", "green", "blue", "all")
+#: Most elements that are quantized while a person waits.
+MOST_ELEMENTS = 2**23
+
+
+def show_image(state: LabState) -> None:
+    """Upload a picture and choose its channel."""
+    st.file_uploader(say("upload.image"), type=["png", "jpg", "jpeg"], key="image_file", on_change=_read_image, help=say("upload.private"))
+    st.selectbox(say("upload.channel"), CHANNELS, key="image_channel", on_change=_read_image, format_func=lambda name: say(f"upload.channels.{name}"))
+    _complaint("image")
+
+
+def _read_image() -> None:
+    uploaded = st.session_state.get("image_file")
+    if uploaded is None:
+        return
+    from quantviz.sources.image import image_tensor
+
+    data, channel = uploaded.getvalue(), st.session_state.get("image_channel", "grey")
+    with session.complaining("image"):
+        _take(data, f"{uploaded.name} · {say(f'upload.channels.{channel}')}", lambda: (image_tensor(data, channel), ()))
+
+
+def show_file(state: LabState) -> None:
+    """Upload a file and choose one of its tensors."""
+    st.file_uploader(say("upload.file"), key="tensor_file", on_change=_open_file, help=say("upload.private"))
+    listed: dict[str, str] = st.session_state.get("file_tensors", {}) if st.session_state.get("tensor_file") is not None else {}
+    if listed:
+        st.selectbox(say("upload.tensor"), tuple(listed), key="file_tensor", on_change=_load_tensor, format_func=lambda name: listed[name])
+    _complaint("file")
+    with st.expander(say("upload.too_large")):
+        from quantviz.sources.files import cut_out_snippet
+
+        st.code(cut_out_snippet("model.safetensors", "layer.weight"), language="python")
+
+
+def _open_file() -> None:
+    uploaded = st.session_state.get("tensor_file")
+    st.session_state["file_tensors"] = {}
+    if uploaded is None:
+        return
+    from quantviz.sources.files import open_tensors
+
+    with session.complaining("file"):
+        with open_tensors(uploaded.getvalue(), uploaded.name) as catalog:
+            listed = {name: f"{name or uploaded.name}  [{shape_text(catalog.info(name).shape)}]  {catalog.info(name).dtype}" for name in catalog.names}
+        st.session_state["file_tensors"] = listed
+        st.session_state["file_tensor"] = next(iter(listed))
+        _load(uploaded, next(iter(listed)))
+
+
+def _load_tensor() -> None:
+    uploaded = st.session_state.get("tensor_file")
+    if uploaded is not None:
+        with session.complaining("file"):
+            _load(uploaded, st.session_state["file_tensor"])
+
+
+def _load(uploaded: Any, name: str) -> None:
+    from quantviz.sources.files import open_tensors
+
+    data = uploaded.getvalue()
+
+    def load() -> tuple[torch.Tensor, tuple[Note, ...]]:
+        with open_tensors(data, uploaded.name) as catalog:
+            count = math.prod(catalog.info(name).shape)
+            if count > MOST_ELEMENTS:
+                raise QuantVizError("upload_too_many", name=name, count=count, most=MOST_ELEMENTS)
+            return catalog.load(name), catalog.info(name).notes
+
+    _take(data, f"{uploaded.name} · {name}" if name else uploaded.name, load)
+
+
+def _take(data: bytes, name: str, load: Callable[[], tuple[torch.Tensor, tuple[Note, ...]]]) -> None:
+    """Load a tensor and look at it; where it cannot be, the tensor that was open stays open."""
+    from quantviz.tensors import as_input
+
+    tensor, notes = load()
+    values, more = as_input(tensor)
+    upload = Upload(hashlib.sha256(data).hexdigest()[:16], name, tuple(values.shape))
+    keep_upload(upload, values, (*notes, *more))
+    session.put(session.state().with_source(upload))
+
+
+def _complaint(field: str) -> None:
+    error = session.complaints().get(field)
+    if error:
+        st.error(say_error(error))
+
+

@@ -1,0 +1,98 @@
+"""Words and numbers as a person reads them, in the language of the session."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import streamlit as st
+
+from quantviz.errors import Note, QuantVizError
+from quantviz.text import DEFAULT_LANGUAGE, languages, text
+
+#: The session's language, one of `languages()`.
+_LANGUAGE = "language"
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|$~:^=])")
+
+
+def language() -> str:
+    """The session's language: chosen, else the link's, else the browser's, else English."""
+    if _LANGUAGE not in st.session_state:
+        asked = st.query_params.get("lang") or (st.context.locale or DEFAULT_LANGUAGE).partition("-")[0]
+        st.session_state[_LANGUAGE] = asked if asked in languages() else DEFAULT_LANGUAGE
+    return str(st.session_state[_LANGUAGE])
+
+
+def set_language(name: str) -> None:
+    """Switch the session's language."""
+    st.session_state[_LANGUAGE] = name
+
+
+def theme() -> str:
+    """The page's theme, "light" or "dark"."""
+    return "dark" if st.context.theme.type == "dark" else "light"
+
+
+def say(key: str, /, **params: object) -> str:
+    """The sentence `key` in the session's language."""
+    return text(key, language(), **params)
+
+
+def say_error(error: QuantVizError) -> str:
+    """An error as Markdown that shows a user's own text as plain text."""
+    return plain(error.message(language()))
+
+
+def say_note(note: Note) -> str:
+    """A note as Markdown."""
+    return plain(note.message(language()))
+
+
+def plain(words: object) -> str:
+    """`words` escaped for Streamlit's Markdown.
+
+    >>> plain("a*b")
+    'a\\\\*b'
+    """
+    return _MARKDOWN.sub(r"\\\1", str(words))
+
+
+def number(value: float, digits: int = 4, *, signed: bool = False) -> str:
+    """A number to `digits` significant digits, with the signs that people read.
+
+    >>> number(-0.41046), number(float("inf")), number(float("nan")), number(1.35, signed=True)
+    ('−0.4105', '∞', '–', '+1.35')
+    """
+    if math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    digits_of = f"{abs(value):.{digits}g}"
+    if "e" in digits_of:
+        mantissa, exponent = digits_of.split("e")
+        digits_of = f"{mantissa}e{int(exponent)}"
+    sign = "−" if value < 0 else "+" if signed and value else ""
+    return sign + digits_of
+
+
+def share(value: float) -> str:
+    """A share as a percentage: 0 % and 100 % only where it is exactly that.
+
+    >>> share(0.8281), share(0.0), share(0.99999), share(0.00001)
+    ('82.8 %', '0 %', '> 99.9 %', '< 0.1 %')
+    """
+    percent = 100 * value
+    if 0 < percent < 0.1:
+        return "< 0.1 %"
+    if 99.9 < percent < 100:
+        return "> 99.9 %"
+    return f"{percent:.3g} %"
+
+
+def shape_text(shape: tuple[int, ...]) -> str:
+    """A shape as it is spoken.
+
+    >>> shape_text((4, 6))
+    '4 × 6'
+    """
+    return " × ".join(map(str, shape))
