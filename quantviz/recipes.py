@@ -1,15 +1,22 @@
-"""Recipes: schemes with a name, to set everything at once.
+"""Recipes: schemes with a name, to set everything at once, and what each makes of one tensor.
 
 A recipe is added here: one entry in `RECIPES` and its words in each language.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
-from quantviz.granularity import PerChannel, PerGroup, PerTensor
+from quantviz.errors import QuantVizError
+from quantviz.granularity import PerChannel, PerGroup, PerTensor, Shape
 from quantviz.scheme import Scheme
+
+if TYPE_CHECKING:
+    from quantviz.quantizer import QuantResult
 
 #: Every recipe by id: weights as they are usually quantized, symmetric, by the source notebooks' arithmetic.
 RECIPES: Mapping[str, Scheme] = MappingProxyType(
@@ -24,3 +31,130 @@ RECIPES: Mapping[str, Scheme] = MappingProxyType(
         )
     }
 )
+
+#: An error a tenth as large as the values, both as root mean squares: 20 dB.
+TARGET_DB = 20.0
+
+
+@dataclass(frozen=True)
+class RecipeRow:
+    """What one scheme makes of one tensor, or why it cannot be used on it."""
+
+    #: An id of `RECIPES`, or "current".
+    id: str
+    scheme: Scheme
+    #: Whether it does to this tensor what the current scheme does.
+    is_current: bool = False
+    #: Why it does not fit; the numbers are nan then.
+    problem: QuantVizError | None = None
+    #: Bits an element, scales included.
+    bits: float = math.nan
+    sqnr_db: float = math.nan
+    #: Share of the non-zero elements that became 0.
+    zeroed_share: float = math.nan
+    mse: float = math.nan
+
+    @property
+    def fits(self) -> bool:
+        """Whether there are numbers."""
+        return self.problem is None
+
+
+@dataclass(frozen=True)
+class RecipeAnswer:
+    """Which recipe to use on a tensor, as data for a sentence."""
+
+    #: The SQNR asked for.
+    target_db: float
+    #: Whether some recipe reaches it.
+    reached: bool
+    #: The fewest bits that reach it; where none does, the highest SQNR.
+    choice: RecipeRow
+    #: The best of each other number format, by bits: what to compare the choice with.
+    others: tuple[RecipeRow, ...]
+
+
+def recipe_rows(x: Any, *, current: Scheme) -> tuple[RecipeRow, ...]:
+    """Every recipe on this very tensor, in the order of `RECIPES`.
+
+    `x` is a real tensor or nested list of 1 to 4 axes. A recipe that cannot be used on it, because its
+    groups do not divide the last axis for example, has `problem` in place of numbers.
+
+    >>> rows = recipe_rows([[1.0, 2.0, 3.0, 40.0]], current=RECIPES["int4_per_row"])
+    >>> [row.id for row in rows if row.fits], [row.id for row in rows if row.is_current]
+    (['int8_per_tensor', 'int8_per_row', 'int4_per_tensor', 'int4_per_row'], ['int4_per_row'])
+    >>> rows[2].problem.key
+    'group_does_not_divide'
+    """
+    from quantviz.quantizer import quantize
+    from quantviz.tensors import as_input
+
+    tensor, _ = as_input(x)
+    same = _current_recipe(current, tuple(tensor.shape))
+    rows = []
+    for name, scheme in RECIPES.items():
+        try:
+            rows.append(row_of(quantize(tensor, scheme), name, is_current=name == same))
+        except QuantVizError as problem:
+            rows.append(RecipeRow(name, scheme, problem=problem))
+    return tuple(rows)
+
+
+def row_of(result: QuantResult, name: str = "current", *, is_current: bool = True) -> RecipeRow:
+    """The row of a result that is at hand."""
+    from quantviz import measures
+
+    return RecipeRow(
+        id=name,
+        scheme=result.scheme,
+        is_current=is_current,
+        bits=measures.effective_bits(result),
+        sqnr_db=measures.sqnr_db(result),
+        zeroed_share=measures.zeroed_share(result),
+        mse=measures.mse(result),
+    )
+
+
+def pareto_front(rows: Iterable[RecipeRow]) -> tuple[RecipeRow, ...]:
+    """The rows that no other one beats, by bits: fewer bits with no less SQNR, or more SQNR with no more bits.
+
+    Of rows with the same bits and SQNR the first is kept.
+    """
+    front: list[RecipeRow] = []
+    for row in sorted((row for row in rows if row.fits), key=lambda row: (row.bits, -row.sqnr_db)):
+        if not front or row.sqnr_db > front[-1].sqnr_db:
+            front.append(row)
+    return tuple(front)
+
+
+def answer(rows: Iterable[RecipeRow], target_db: float = TARGET_DB) -> RecipeAnswer | None:
+    """The recipe of the fewest bits with an SQNR of at least `target_db`; none where no recipe fits.
+
+    It is compared with the best of each other number format, because the target is only a rule of
+    thumb: an SQNR ranks recipes for one tensor and does not predict what a model will do.
+
+    >>> found = answer(recipe_rows([[0.1, 0.2, 0.3, 8.0], [0.3, -0.2, 0.1, 0.2]], current=Scheme()), target_db=30.0)
+    >>> found.choice.id, [row.id for row in found.others]
+    ('int8_per_tensor', ['int4_per_row'])
+    """
+    front = pareto_front(rows)
+    if not front:
+        return None
+    reaching = [row for row in front if row.sqnr_db >= target_db]
+    choice = reaching[0] if reaching else front[-1]
+    best = {row.scheme.format: row for row in front if row.scheme.format != choice.scheme.format}
+    return RecipeAnswer(target_db, bool(reaching), choice, tuple(best.values()))
+
+
+def _current_recipe(current: Scheme, shape: Shape) -> str | None:
+    """The recipe that is the current scheme, or that has the same blocks on this shape."""
+    exact = next((name for name, scheme in RECIPES.items() if scheme == current), None)
+    if exact or current.problems(shape):
+        return exact
+    return next((name for name, scheme in RECIPES.items() if _same_effect(scheme, current, shape)), None)
+
+
+def _same_effect(one: Scheme, other: Scheme, shape: Shape) -> bool:
+    if one.replace(granularity=other.granularity) != other or one.problems(shape):
+        return False
+    return one.granularity.layout(shape) == other.granularity.layout(shape)

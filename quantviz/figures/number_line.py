@@ -173,7 +173,7 @@ _CHARACTER = 6.7
 #: Free pixels left and right of the line.
 _PADDING = 30
 #: Where things stand, in pixels from the top of `HEIGHT`.
-_Y: Mapping[str, float] = MappingProxyType({"label": 12, "arrow": 22, "axis": 36, "value": 53, "code": 67, "bar": 78, "words": 96})
+_Y: Mapping[str, float] = MappingProxyType({"label": 12, "arrow": 22, "axis": 36, "value": 53, "code": 67, "bar": 78, "words": 97})
 #: Steps from the last tick to an x that lies too far out to be drawn to scale.
 _OUT = 1.6
 
@@ -335,8 +335,11 @@ class _Drawing:
 
     def _axis(self) -> Iterator[str]:
         y, at = self._y("axis"), self.layout.scale.at
-        left, right = at(self.layout.scale.lo), at(self.layout.scale.hi)
-        yield self._line(left, y, right, y, self.theme.muted)
+        lo, hi = self.layout.scale.lo, self.layout.scale.hi
+        grid_lo, grid_hi = max(lo, self.data.first.value), min(hi, self.data.last.value)
+        yield self._line(at(grid_lo), y, at(grid_hi), y, self.theme.text)
+        for left, right in ((lo, grid_lo), (grid_hi, hi)):
+            yield self._line(at(left), y, at(right), y, self.theme.muted, 1, ' stroke-dasharray="3 3"')
         if self.layout.broken:
             middle = (self.layout.x + at(self.data.x_hat)) / 2
             yield self._shape(middle, y, "M-7 6L-1 -6M1 6L7 -6", f'stroke="{self.theme.muted}" fill="none"')
@@ -350,7 +353,7 @@ class _Drawing:
         """Brackets where the block's clipping range begins and ends, as far as they are in sight."""
         for end, inward in zip(self.data.clipping_range or (), (1, -1), strict=False):
             if self.layout.scale.lo <= end <= self.layout.scale.hi and not self.layout.broken:
-                shape = f"M{4 * inward} -9H0V9H{4 * inward}"
+                shape = f"M{4 * inward} -10H0V5H{4 * inward}"
                 yield self._shape(self.layout.scale.at(end), self._y("axis"), shape, f'stroke="{self._range_colour}" stroke-width="2" fill="none"')
 
     def _arrow(self) -> Iterator[str]:
@@ -373,16 +376,15 @@ class _Drawing:
         """Value and code under each tick, the one x lands on first."""
         at = self.layout.scale.at
         ticks = sorted(self.layout.ticks, key=lambda tick: abs(tick.code - self.data.q))
-        for row, words_of, extra in (
-            ("value", lambda tick: on_axis(tick.value, self.data.step), ""),
-            ("code", lambda tick: number(tick.code, 8), f' fill="{self.theme.muted}"'),
-        ):
-            kept = list(_placed(((at(tick.value), words_of(tick)) for tick in ticks), self.layout.width))
+        values = [(at(tick.value), on_axis(tick.value, self.data.step)) for tick in ticks]
+        codes = [(at(tick.value), number(tick.code, 8)) for tick in ticks]
+        for row, wanted, colour in (("value", values, self.theme.text), ("code", codes, self.theme.muted)):
+            kept = list(_placed(wanted, self.layout.width))
             for i, (x, words) in enumerate(kept):
-                yield self._words(x, self._y(row), words, extra if i else f' font-weight="700" fill="{self.theme.text}"')
+                yield self._words(x, self._y(row), words, f' fill="{colour}"' if i else f' font-weight="700" fill="{self.theme.text}"')
             if min(x - _text_width(words) / 2 for x, words in kept) > 18:
-                name = text(f"number_line.row.{row}", self.language)
-                yield self._words(0, self._y(row), html.escape(name), f' fill="{self.theme.muted}" font-style="italic"', "start")
+                name = html.escape(text(f"number_line.row.{row}", self.language))
+                yield self._words(0, self._y(row), name, f' fill="{self.theme.muted}" font-style="italic"', "start")
 
     def _heading(self) -> Iterator[str]:
         """x and the error, above the arrow."""
@@ -418,8 +420,10 @@ class _Drawing:
     def _overview_words(self) -> Iterator[str]:
         data, y = self.data, self._y("words")
         codes = text("number_line.codes", self.language, count=data.levels, first=number(data.first.code, 8), last=number(data.last.code, 8))
-        yield self._words(0, y, html.escape(codes), f' font-size="11" fill="{self.theme.muted}"', "start")
         if data.clipping_range:
             lo, hi = (number(end) for end in data.clipping_range)
             words = text("number_line.range", self.language, lo=lo, hi=hi)
             yield self._words(self.layout.width, y, html.escape(words), f' font-size="11" fill="{self._range_colour}"', "end")
+            if _text_width(codes) + _text_width(words) > self.layout.width:
+                codes = text("number_line.count", self.language, count=data.levels)
+        yield self._words(0, y, html.escape(codes), f' font-size="11" fill="{self.theme.muted}"', "start")

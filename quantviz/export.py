@@ -1,0 +1,295 @@
+"""What leaves the page: lines of Python that print its numbers, arrays, tables, file names."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import re
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+from quantviz.conventions import CONVENTIONS, Convention
+from quantviz.errors import QuantVizError
+from quantviz.link import LabState, Upload, View
+from quantviz.scheme import Scheme
+from quantviz.sources import Source
+from quantviz.sources.builtin import Builtin
+from quantviz.sources.typed import Typed
+from quantviz.text import DEFAULT_LANGUAGE, text
+
+if TYPE_CHECKING:
+    from quantviz.granularity import Shape
+    from quantviz.quantizer import QuantResult
+
+#: Typed values up to which they are written out; more are read back from the .npz that the page offers.
+MOST_WRITTEN_OUT = 4096
+#: The longest file name, its ending left out.
+LONGEST_NAME = 120
+#: What an uploaded picture's file ends in.
+_PICTURES = (".png", ".jpg", ".jpeg")
+
+
+# ---- Python -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class UploadedFile:
+    """The file an uploaded tensor lies in."""
+
+    #: Its name, without a folder.
+    file: str
+    #: The tensor's name in it.
+    tensor: str = ""
+    #: The channel of a picture, as `image_tensor` calls it; none for other files.
+    channel: str | None = None
+
+    @classmethod
+    def of(cls, upload: Upload) -> UploadedFile:
+        """As far as the upload's name tells: "file · tensor", or the file alone."""
+        file, _, tensor = upload.name.partition(" · ")
+        return cls(file, channel="grey") if file.lower().endswith(_PICTURES) else cls(file, tensor)
+
+
+def python_lines(state: LabState, *, uploaded: UploadedFile | None = None, language: str = DEFAULT_LANGUAGE) -> str:
+    """A script that makes the state's tensor again, quantizes it, and prints the tiles' numbers and the cell's derivation.
+
+    `uploaded` says where an uploaded tensor lies; without it the upload's name has to tell.
+
+    >>> from quantviz.link import opening
+    >>> print(python_lines(opening()))  # doctest: +ELLIPSIS
+    import quantviz as qv
+    from quantviz.sources import Builtin
+    <BLANKLINE>
+    x = Builtin(name='loud_column').tensor()
+    scheme = qv.Scheme(
+        format='int4',
+    ...
+    """
+    tensor = _tensor_lines(state.source, state.scheme, uploaded, language)
+    imports = [line for line in tensor if line.startswith("from ")]
+    if state.scope == "slice":
+        imports.append("from quantviz.quantizer import part")
+    lines = ["import quantviz as qv", *imports, "", *(line for line in tensor if line not in imports)]
+    lines += [f"scheme = {scheme_code(state.scheme)}", "r = qv.quantize(x, scheme)", ""]
+    lines += [_comment("export.python.tiles", language), *_tile_lines(state), ""]
+    lines += [_comment("export.python.cell", language, cell=state.cell), *_cell_lines(state.cell)]
+    return "\n".join(lines) + "\n"
+
+
+def scheme_code(scheme: Scheme) -> str:
+    """The scheme as the Python that makes it, `quantviz` being called `qv`.
+
+    >>> print(scheme_code(Scheme("uint4", "asymmetric")))
+    qv.Scheme(
+        format='uint4',
+        mode='asymmetric',
+        granularity=qv.PerTensor(),
+        calibration=qv.MinMax(),
+        convention='course',
+    )
+    """
+    fields = {
+        "format": repr(scheme.format),
+        "mode": repr(scheme.mode),
+        "granularity": f"qv.{scheme.granularity!r}",
+        "calibration": f"qv.{scheme.calibration!r}",
+        "convention": _convention_code(scheme.arithmetic),
+    }
+    if scheme.nonfinite != "refuse":
+        fields["nonfinite"] = repr(scheme.nonfinite)
+    return "qv.Scheme(\n" + "".join(f"    {name}={value},\n" for name, value in fields.items()) + ")"
+
+
+def _convention_code(convention: Convention) -> str:
+    known = CONVENTIONS.get(convention.id) == convention
+    return repr(convention.id) if known else f"qv.Convention.parse({str(convention)!r})"
+
+
+def _comment(key: str, language: str, **params: object) -> str:
+    return "# " + text(key, language, **params)
+
+
+def _tensor_lines(source: Source | Upload, scheme: Scheme, uploaded: UploadedFile | None, language: str) -> list[str]:
+    """The lines that make `x`."""
+    if isinstance(source, Upload):
+        return _upload_lines(uploaded or UploadedFile.of(source), language)
+    if not isinstance(source, Typed):
+        return [f"from quantviz.sources import {type(source).__name__}", f"x = {source!r}.tensor()"]
+    if len(source.values) <= MOST_WRITTEN_OUT:
+        return [f"x = {source.to_text()}"]
+    saved = UploadedFile(file_name(source, scheme, "npz"), "x")
+    return [_comment("export.python.too_many", language, count=len(source.values)), *_upload_lines(saved, language)]
+
+
+def _upload_lines(uploaded: UploadedFile, language: str) -> list[str]:
+    """The lines that read a file. Names are a stranger's text: only their `repr` gets into the script."""
+    need = _comment("export.python.file", language, file=repr(uploaded.file))
+    if uploaded.channel is not None:
+        return [
+            "from pathlib import Path",
+            "from quantviz.sources.image import image_tensor",
+            need,
+            f"x, _ = image_tensor(Path({uploaded.file!r}).read_bytes(), {uploaded.channel!r})",
+        ]
+    name = repr(uploaded.tensor) if uploaded.tensor else "tensors.names[0]"
+    return [need, f"with qv.open_tensors({uploaded.file!r}) as tensors:", f"    x = tensors.load({name})"]
+
+
+def _tile_lines(state: LabState) -> list[str]:
+    """The five tiles, rounded as the page rounds them."""
+    seen = "r" if state.scope == "tensor" else f"part(r, {slice_index(state.view, state.source.shape)!r})"
+    return [
+        f"m = qv.metrics({seen})",
+        "print(f\"MSE {m['mse']:.4g}\")",
+        "print(f\"RMSE {m['rmse_steps']:.3g} steps\")",
+        "print(f\"SQNR {m['sqnr_db']:.3g} dB\")",
+        "print(f\"rounded to zero {100 * m['zeroed_share']:.3g} %\")",
+        "print(f\"clipped {100 * m['clipped_share']:.3g} %\")",
+        "print(f\"bits per element {qv.METRICS['effective_bits'](r):.4g}\")",
+    ]
+
+
+def _cell_lines(cell: Shape) -> list[str]:
+    return [
+        f"why = qv.explain(r, {cell!r})",
+        "for step in why.steps:",
+        '    print(f"{step.code_line:<44} # {step.output:.8g}")',
+        "print(why.cause)",
+    ]
+
+
+def slice_index(view: View, shape: Shape) -> tuple[slice | int, ...]:
+    """The index of the slice in view, its axes in the tensor's order.
+
+    >>> slice_index(View.of((2, 3, 4)), (2, 3, 4))
+    (0, slice(0, 3, None), slice(0, 4, None))
+    """
+    rows, cols = view.size(shape)
+    picked: list[slice | int] = list(view.at)
+    picked[view.cols] = slice(view.left, view.left + cols)
+    if view.rows is not None:
+        picked[view.rows] = slice(view.top, view.top + rows)
+    return tuple(picked)
+
+
+# ---- arrays and tables --------------------------------------------------------------------------
+
+
+def as_npz(result: QuantResult) -> bytes:
+    """The result as a .npz file: `x`, `codes`, `x_hat`, `error`, `scale`, `zero_point`, `scheme`.
+
+    The first four have the tensor's shape, scale and zero point one value a block. `scheme` is its text
+    form, empty where it has none. Nothing in it is pickled: `numpy.load` reads it with `allow_pickle=False`.
+    The same result gives the same bytes.
+    """
+    import numpy as np
+
+    buffer = io.BytesIO()
+    np.savez(
+        buffer,
+        x=result.x.numpy(),
+        codes=result.q.numpy(),
+        x_hat=result.x_hat.numpy(),
+        error=result.error.numpy(),
+        scale=result.qparams.scale.numpy(),
+        zero_point=result.qparams.zero_point.numpy(),
+        scheme=np.array(_scheme_text(result.scheme)),
+    )
+    return buffer.getvalue()
+
+
+def as_csv(result: QuantResult) -> str:
+    r"""One line a cell: its place, x, q, x_hat, error, block, scale, zero point and cause.
+
+    Places count from 0, one column an axis; `block` counts the blocks row by row. Floats have the fewest
+    digits that read back as the same number.
+
+    >>> from quantviz import quantize
+    >>> as_csv(quantize([[0.1, -1.75]], Scheme("int4"))).splitlines()[:2]
+    ['axis_0,axis_1,x,q,x_hat,error,block,scale,zero_point,cause', '0,0,0.1,0,0.0,-0.1,0,0.25,0,zeroed']
+    """
+    import numpy as np
+
+    from quantviz import blocks
+    from quantviz.explanation import CAUSES, causes
+
+    def words(values: Any) -> list[str]:
+        # numpy writes the shortest digits of the dtype itself: 0.1, not float64's 0.10000000149.
+        listed: list[str] = np.asarray(values).ravel().astype("U32").tolist()
+        return listed
+
+    ids = blocks.block_ids(result.layout, result.shape).numpy().ravel()
+    names = np.array(CAUSES)[causes(result).numpy().ravel()]
+    columns = {
+        **{f"axis_{axis}": words(places) for axis, places in enumerate(np.indices(result.shape))},
+        "x": words(result.x.numpy()),
+        "q": words(result.q.numpy()),
+        "x_hat": words(result.x_hat.numpy()),
+        "error": words(result.error.numpy()),
+        "block": words(ids),
+        "scale": np.array(words(result.qparams.scale.numpy()), dtype=object)[ids].tolist(),
+        "zero_point": np.array(words(result.qparams.zero_point.numpy()), dtype=object)[ids].tolist(),
+        "cause": names.tolist(),
+    }
+    return "\n".join(itertools.chain([",".join(columns)], map(",".join, zip(*columns.values(), strict=True)))) + "\n"
+
+
+def scales_table(result: QuantResult) -> dict[str, list[Any]]:
+    """Scale and zero point of each block, as columns of equal length, blocks counted row by row.
+
+    `block` and one `axis_<n>` for each axis of the grid say which block; `lo` and `hi` its clipping range
+    (nan where scale and zero point were given); `mse` its mean squared error and `clipped` how many of its
+    elements were clipped. The words for each column are under `[export.column]`.
+
+    >>> from quantviz import PerChannel, quantize
+    >>> table = scales_table(quantize([[1.0, -7.0], [14.0, 0.0]], Scheme("int4", granularity=PerChannel(0))))
+    >>> table["scale"], table["hi"], table["clipped"]
+    ([1.0, 2.0], [1.0, 14.0], [0, 0])
+    """
+    import torch
+
+    from quantviz import blocks
+
+    layout, count = result.layout, result.layout.block_count
+    ids = blocks.block_ids(layout, result.shape).flatten()
+    squared = torch.bincount(ids, result.error.to(torch.float64).square().flatten(), minlength=count)
+    clipped = torch.bincount(ids, result.clipped.flatten().to(torch.float64), minlength=count)
+    places = torch.unravel_index(torch.arange(count), layout.grid_shape)
+    nothing = [float("nan")] * count
+    return {
+        "block": list(range(count)),
+        **{f"axis_{axis}": place.tolist() for axis, place in enumerate(places)},
+        "lo": nothing if result.range is None else result.range.lo.flatten().tolist(),
+        "hi": nothing if result.range is None else result.range.hi.flatten().tolist(),
+        "scale": result.qparams.scale.flatten().tolist(),
+        "zero_point": result.qparams.zero_point.flatten().tolist(),
+        "mse": (squared / layout.block_size).tolist(),
+        "clipped": clipped.to(torch.int64).tolist(),
+    }
+
+
+def _scheme_text(scheme: Scheme) -> str:
+    try:
+        return str(scheme)
+    except QuantVizError:
+        return ""
+
+
+# ---- names --------------------------------------------------------------------------------------
+
+
+def file_name(source: Source | Upload, scheme: Scheme, ending: str) -> str:
+    """A name for a file with this tensor under this scheme, of `[A-Za-z0-9._+-]` only.
+
+    >>> file_name(Builtin("loud_column"), Scheme("int4"), "csv")
+    'loud_column_int4-symmetric-per_tensor-min_max-course.csv'
+    """
+    name = f"{_source_name(source)}_{_scheme_text(scheme)}"
+    return re.sub(r"[^A-Za-z0-9._+]+", "-", name).strip("-._")[:LONGEST_NAME].rstrip("-._") + f".{ending}"
+
+
+def _source_name(source: Source | Upload) -> str:
+    if isinstance(source, Builtin):
+        return source.name
+    return PurePath(source.name).stem if isinstance(source, Upload) else source.id
