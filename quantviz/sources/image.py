@@ -29,7 +29,12 @@ CHANNELS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
 )
 
 
-def image_tensor(data: bytes, channel: str = "grey", *, longest_side: int = LONGEST_SIDE) -> tuple[torch.Tensor, tuple[Note, ...]]:
+def image_tensor(data: bytes, channel: str = "grey", *, longest_side: int = LONGEST_SIDE) -> torch.Tensor:
+    """The picture in `data` as float32, without the notes; see `read_image`."""
+    return read_image(data, channel, longest_side=longest_side)[0]
+
+
+def read_image(data: bytes, channel: str = "grey", *, longest_side: int = LONGEST_SIDE) -> tuple[torch.Tensor, tuple[Note, ...]]:
     """The picture in `data`, a PNG or JPEG file, and notes on what was done to it.
 
     The tensor is float32 with whole numbers from 0 to 255, as stored: (height, width), or
@@ -41,24 +46,25 @@ def image_tensor(data: bytes, channel: str = "grey", *, longest_side: int = LONG
 
     if channel not in CHANNELS:
         raise QuantVizError("image.unknown_channel", got=channel, known=", ".join(CHANNELS))
-    picture = _decoded(data, longest_side)
-    width, height = picture.size
+    picture, (width, height) = _decoded(data, longest_side)
     notes: tuple[Note, ...] = ()
     if max(width, height) > longest_side:
         scale = longest_side / max(width, height)
         size = max(1, round(width * scale)), max(1, round(height * scale))
         # A mean over areas: no value that was not between its neighbours.
         picture = picture.resize(size, _box_filter())
-        original = picture.info.get("original_size", (width, height))
-        notes = (Note.of("source.picture_shrunk", width=original[0], height=original[1], new_width=size[0], new_height=size[1]),)
+        notes = (Note.of("source.picture_shrunk", width=width, height=height, new_width=size[0], new_height=size[1]),)
     chosen = CHANNELS[channel](picture)
     values = torch.frombuffer(bytearray(chosen.tobytes()), dtype=torch.uint8).reshape(chosen.height, chosen.width, -1)
     planes = values.permute(2, 0, 1).to(torch.float32).contiguous()
     return (planes if channel == "all" else planes[0]), notes
 
 
-def _decoded(data: bytes, longest_side: int) -> Any:
-    """The picture in red, green and blue, upright. Its size is checked before any pixel is decoded."""
+def _decoded(data: bytes, longest_side: int) -> tuple[Any, tuple[int, int]]:
+    """The picture in red, green and blue, upright, and the size it has in the file.
+
+    That is checked before any pixel is decoded.
+    """
     from PIL import Image, ImageOps
 
     try:
@@ -69,10 +75,8 @@ def _decoded(data: bytes, longest_side: int) -> Any:
             # A JPEG can be decoded at a half, a quarter, an eighth: still at least as large as what is shown.
             opened.draft("RGB", (longest_side, longest_side))
             upright = ImageOps.exif_transpose(opened)
-            turned = upright.size[0] > upright.size[1] != (opened.size[0] > opened.size[1])
-            picture = _without_transparency(upright)
-            picture.info["original_size"] = (height, width) if turned else (width, height)
-            return picture
+            lying, stood = opened.width > opened.height, upright.width > upright.height
+            return _without_transparency(upright), ((width, height) if lying == stood else (height, width))
     except QuantVizError:
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):

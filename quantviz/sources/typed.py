@@ -33,6 +33,8 @@ MOST_AXES = 4
 
 #: Characters an element may take on average before the text is refused unread.
 _CHARACTERS_AN_ELEMENT = 64
+#: More separators than this are no tensor: `[[[[1]]]],` has nine for its one number.
+_SEPARATORS_A_WORD, _SEPARATORS_AT_ALL = 12, 10_000
 #: Longest number. All digits of a float64 fit; converting endless ones would take more than linear time.
 _LONGEST_NUMBER = 1000
 #: From here on float32 rounds to infinity.
@@ -241,10 +243,11 @@ def parse_tensor(text: str, *, decimal_comma: bool | None = None, most: int = MO
     if decimal_comma is None:
         decimal_comma = _commas_are_decimal(page, start, end, most)
     tokens = _tokens(page, start, end, decimal_comma, most)
-    if not any(token.kind == "word" for token in tokens):
+    # Words first: that "abc" is no number says more than that the brackets around it do not match.
+    values = tuple(_number(page, token, decimal_comma) for token in tokens if token.kind == "word")
+    if not values:
         raise QuantVizError("typed.nothing")
-    words, shape = (_read_nested if _is_nested(tokens) else _read_rows)(page, tokens)
-    return Typed(tuple(_number(page, word, decimal_comma) for word in words), shape)
+    return Typed(values, (_nested_shape if _is_nested(tokens) else _table_shape)(page, tokens))
 
 
 #: What people type and paste for the plain sign: full-width forms, minus signs, other spaces and line ends.
@@ -332,10 +335,12 @@ def _commas_are_decimal(page: _Page, start: int, end: int, most: int) -> bool:
     Both is possible only where no number has a point, no word has two commas (`1,5,2`), and something
     else already separates numbers of a row: `1,5 2,5`.
     """
+    if "," not in page.text[start:end] or _POINT.search(page.text, start, end):
+        return False
     tokens = _tokens(page, start, end, True, most)
     words = [token.text for token in tokens if token.kind == "word"]
     marked = [word for word in words if "," in word]
-    if not marked or _POINT.search(page.text, start, end) or not all(map(_DECIMAL_COMMA.fullmatch, marked)):
+    if not marked or not all(map(_DECIMAL_COMMA.fullmatch, marked)):
         return False
     # The text as a line of kinds, "w" for a word. Inside brackets a new line is only space.
     space = "\t\n" if _is_nested(tokens) else "\t"
@@ -360,6 +365,8 @@ def _tokens(page: _Page, start: int, end: int, decimal_comma: bool, most: int) -
         text = match[0]
         if text in _SEPARATORS:
             tokens.append(_Token(_SEPARATORS[text], text, match.start()))
+            if len(tokens) > _SEPARATORS_A_WORD * words + _SEPARATORS_AT_ALL:
+                raise QuantVizError("typed.only_separators")
             continue
         words += 1
         if words > most:
@@ -390,19 +397,19 @@ def _number(page: _Page, word: _Token, decimal_comma: bool) -> float:
 # ---- tables: a line is a row --------------------------------------------------------------------
 
 
-def _read_rows(page: _Page, tokens: list[_Token]) -> tuple[list[_Token], Shape]:
-    """The words and the shape of a table without brackets; one row is a vector."""
+def _table_shape(page: _Page, tokens: list[_Token]) -> Shape:
+    """The shape of a table without brackets; one row is a vector."""
     row_ends = {"\n", ";"} if _semicolons_end_rows(tokens) else {"\n"}
-    rows: list[list[_Token]] = []
+    rows, length = 0, 0
     for ends_row, group in itertools.groupby(tokens, key=lambda token: token.kind in row_ends):
-        row = [] if ends_row else _cells(page, list(group))
-        if not row:
+        cells = [] if ends_row else _cells(page, list(group))
+        if not cells:
             continue
-        if rows and len(row) != len(rows[0]):
-            raise page.error("typed.ragged", row[0].start, row=len(rows) + 1, got=len(row), expected=len(rows[0]))
-        rows.append(row)
-    words = list(itertools.chain.from_iterable(rows))
-    return words, (len(words),) if len(rows) == 1 else (len(rows), len(rows[0]))
+        rows += 1
+        length = length or len(cells)
+        if len(cells) != length:
+            raise page.error("typed.ragged", cells[0].start, row=rows, got=len(cells), expected=length)
+    return (length,) if rows == 1 else (rows, length)
 
 
 def _semicolons_end_rows(tokens: list[_Token]) -> bool:
@@ -455,15 +462,13 @@ class _List:
     after_comma: bool = False
 
 
-def _read_nested(page: _Page, tokens: list[_Token]) -> tuple[list[_Token], Shape]:
-    """The words and the shape of nested brackets; several lists side by side are stacked."""
-    words: list[_Token] = []
+def _nested_shape(page: _Page, tokens: list[_Token]) -> Shape:
+    """The shape of nested brackets; several lists side by side are stacked."""
     open_lists = [_List(None)]
     for token in tokens:
         here = open_lists[-1]
         if token.kind == "word":
             _add_item(page, here, (), token)
-            words.append(token)
         elif token.kind in _BRACKETS:
             if len(open_lists) > MOST_AXES:
                 raise page.error("typed.too_deep", token.start, most=MOST_AXES)
@@ -486,7 +491,7 @@ def _read_nested(page: _Page, tokens: list[_Token]) -> tuple[list[_Token], Shape
     shape = outside.item_shape if outside.count == 1 else (outside.count, *outside.item_shape)
     if len(shape) > MOST_AXES:
         raise QuantVizError("typed.axes", got=len(shape), most=MOST_AXES)
-    return words, shape
+    return shape
 
 
 def _add_item(page: _Page, here: _List, item_shape: Shape, token: _Token) -> None:

@@ -1,0 +1,139 @@
+"""Pictures: channels, sizes, and what is refused."""
+
+import contextlib
+import io
+import struct
+import zlib
+
+import pytest
+import torch
+from PIL import Image
+
+from quantviz.errors import QuantVizError
+from quantviz.sources.image import CHANNELS, image_tensor, read_image
+from quantviz.text import languages
+
+
+def encoded(picture, kind="PNG", **options):
+    stream = io.BytesIO()
+    picture.save(stream, kind, **options)
+    return stream.getvalue()
+
+
+def gradient(width=4, height=3):
+    picture = Image.new("RGB", (width, height))
+    for x in range(width):
+        for y in range(height):
+            picture.putpixel((x, y), (x % 256, y % 256, (x + y) % 256))
+    return picture
+
+
+def test_channels():
+    data = encoded(gradient())
+    everything = image_tensor(data, "all")
+    assert (everything.shape, everything.dtype) == ((3, 3, 4), torch.float32)
+    assert everything[0].tolist() == [[0, 1, 2, 3]] * 3
+    assert everything[1].tolist() == [[0] * 4, [1] * 4, [2] * 4]
+    for position, channel in enumerate(("red", "green", "blue")):
+        assert torch.equal(image_tensor(data, channel), everything[position])
+    assert image_tensor(data).shape == (3, 4)
+    for channel in CHANNELS:
+        assert image_tensor(data, channel).is_contiguous()
+
+
+@pytest.mark.parametrize(
+    ("mode", "colour", "grey"),
+    [
+        ("L", 200, 200),
+        ("1", 1, 255),
+        ("RGB", (255, 255, 255), 255),
+        ("RGBA", (0, 0, 0, 0), 255),
+        ("RGBA", (10, 10, 10, 255), 10),
+        ("LA", (0, 0), 255),
+        ("I;16", 65535, 255),
+        ("I;16", 25600, 100),
+        ("P", 0, 0),
+    ],
+)
+def test_modes(mode, colour, grey):
+    assert image_tensor(encoded(Image.new(mode, (5, 2), colour))).tolist() == [[grey] * 5] * 2
+
+
+def test_jpeg_and_cmyk():
+    assert float(image_tensor(encoded(Image.new("L", (16, 16), 77), "JPEG")).mean()) == pytest.approx(77, abs=2)
+    assert image_tensor(encoded(Image.new("CMYK", (16, 16)), "JPEG")).shape == (16, 16)
+
+
+def test_large_pictures_are_shrunk_with_a_note():
+    tensor, notes = read_image(encoded(Image.new("L", (2048, 1024), 9)))
+    assert tensor.shape == (256, 512)
+    assert float(tensor.min()) == float(tensor.max()) == 9
+    assert str(notes[0]) == "The picture was shrunk from 2048 × 1024 to 512 × 256, so that every pixel is a cell."
+    assert read_image(encoded(Image.new("L", (512, 512))))[1] == ()
+    assert image_tensor(encoded(Image.new("L", (3000, 1)))).shape == (1, 512)
+    jpeg, notes = read_image(encoded(Image.new("L", (2048, 1024), 9), "JPEG"))
+    assert jpeg.shape == (256, 512)
+    assert notes[0].params["width"] == 2048
+
+
+def test_a_photo_is_turned_upright():
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    tensor, notes = read_image(encoded(Image.new("L", (2000, 1000)), "JPEG", exif=exif))
+    assert tensor.shape == (512, 256)
+    assert (notes[0].params["width"], notes[0].params["height"]) == (1000, 2000)
+
+
+def png_claiming(width, height):
+    """A PNG whose header lies about its size."""
+
+    def chunk(kind, body):
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(bytes(1000))) + chunk(b"IEND", b"")
+
+
+SMALL = encoded(gradient(40, 40))
+BAD = {
+    "empty": (b"", "image.unreadable"),
+    "text": (b"hello", "image.unreadable"),
+    "gif": (encoded(Image.new("L", (2, 2)), "GIF"), "image.unreadable"),
+    "bmp": (encoded(Image.new("L", (2, 2)), "BMP"), "image.unreadable"),
+    "cut": (SMALL[:60], "image.unreadable"),
+    "half": (SMALL[: len(SMALL) // 2], "image.unreadable"),
+    "cut_jpeg": (encoded(gradient(64, 64), "JPEG")[:300], "image.unreadable"),
+    "lies": (png_claiming(5000, 5000), "image.unreadable"),
+    "bomb": (png_claiming(8000, 8000), "image.too_large"),
+    "large_bomb": (png_claiming(12000, 12000), "image.too_large"),
+    "huge_bomb": (png_claiming(2**31 - 1, 2**31 - 1), "image.too_large"),
+    "no_size": (png_claiming(0, 5), "image.unreadable"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_pictures(name):
+    data, key = BAD[name]
+    with pytest.raises(QuantVizError) as caught:
+        image_tensor(data)
+    assert caught.value.key == key
+    assert caught.value.__cause__ is None
+    for language in languages():
+        assert caught.value.message(language)
+
+
+def test_an_unknown_channel():
+    with pytest.raises(QuantVizError) as caught:
+        image_tensor(SMALL, "alpha")
+    assert caught.value.key == "image.unknown_channel"
+
+
+def test_flipped_bytes_never_crash():
+    generator = torch.Generator().manual_seed(0)
+    for data in (SMALL, encoded(gradient(24, 24), "JPEG")):
+        for _ in range(150):
+            damaged = bytearray(data)
+            for place in torch.randint(len(data), (3,), generator=generator).tolist():
+                damaged[place] ^= 1 << int(torch.randint(8, (1,), generator=generator))
+            with contextlib.suppress(QuantVizError):
+                assert image_tensor(bytes(damaged)).numel() <= 512 * 512
