@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pickle
+import pickletools
 import zipfile
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from contextlib import ExitStack
+from typing import IO, TYPE_CHECKING, Any
 
 from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, Window, clipped
 from quantviz.sources.files.npz import member_names
@@ -62,9 +64,28 @@ class TorchCatalog(Catalog):
                 return torch.load(self._data.path, weights_only=True, map_location="cpu", mmap=True)
             with self._data.stream() as stream:
                 return torch.load(stream, weights_only=True, map_location="cpu")
-        except pickle.UnpicklingError as error:
-            # Only the reason is looked at; the sentence itself recommends the switch that runs a file's code.
-            raise self._data.error("python_objects" if "Unsupported" in str(error) else "damaged", kind=self.kind) from None
+        except (pickle.UnpicklingError, UserWarning):
+            # torch's own sentence recommends the switch that runs a file's code.
+            raise self._data.error("python_objects" if self._is_whole() else "damaged", kind=self.kind) from None
+
+    def _is_whole(self) -> bool:
+        """Whether the pickles can be followed to their ends: then torch refused what they hold, not their damage."""
+        with self._data.stream() as stream, ExitStack() as stack:
+            pickles: IO[bytes] = stream
+            if bytes(self._data.view[:2]) == b"PK":
+                archive = stack.enter_context(zipfile.ZipFile(stream))
+                pickles = stack.enter_context(archive.open(next(name for name in archive.namelist() if name.endswith("/data.pkl"))))
+            try:
+                # An old file begins with five: magic number, version, system, object, keys.
+                for _ in range(5):
+                    if not pickles.read(1):
+                        break
+                    pickles.seek(-1, 1)
+                    for _ in pickletools.genops(pickles):
+                        pass
+            except ValueError:
+                return False
+        return True
 
     def _walk(self, content: Any) -> Iterator[tuple[str, torch.Tensor]]:
         """The tensors in dicts and lists, each container once, in order."""

@@ -1,0 +1,620 @@
+"""Files: each format reads back what its own library wrote, windows are the slices, and bad files get a sentence."""
+
+import contextlib
+import io
+import json
+import pickle
+import struct
+import subprocess
+import sys
+import zipfile
+
+import numpy
+import pytest
+import safetensors.torch
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import quantviz as qv
+from quantviz.errors import QuantVizError
+from quantviz.sources.files import FORMATS, READERS, Limits, cut_out_snippet, open_tensors
+from quantviz.text import languages
+
+X = torch.randn(6, 5, generator=torch.Generator().manual_seed(0))
+
+
+def npy(array):
+    stream = io.BytesIO()
+    numpy.save(stream, array)
+    return stream.getvalue()
+
+
+def npz(compressed=False, **arrays):
+    stream = io.BytesIO()
+    (numpy.savez_compressed if compressed else numpy.savez)(stream, **arrays)
+    return stream.getvalue()
+
+
+def saved(content, **options):
+    stream = io.BytesIO()
+    torch.save(content, stream, **options)
+    return stream.getvalue()
+
+
+def csv(x, separator=","):
+    return "\n".join(separator.join(map(repr, row)) for row in x.tolist()).encode()
+
+
+#: One file of each kind that holds X under the name "x".
+FILES = {
+    "x.npy": npy(X.numpy()),
+    "x.npz": npz(x=X.numpy()),
+    "packed.npz": npz(compressed=True, x=X.numpy()),
+    "x.csv": csv(X),
+    "x.tsv": csv(X, "\t"),
+    "x.txt": repr(X.tolist()).encode(),
+    "x.json": json.dumps(X.tolist()).encode(),
+    "named.json": json.dumps({"x": X.tolist()}).encode(),
+    "x.pt": saved({"x": X}),
+    "alone.pth": saved({"x": torch.nn.Parameter(X)}),
+    "old.pt": saved({"x": X}, _use_new_zipfile_serialization=False),
+    "x.safetensors": safetensors.torch.save({"x": X}),
+}
+WINDOWS = [None, (), (2,), (slice(1, 4),), (slice(None), 3), (slice(1, 6, 2), slice(0, 5, 3)), (-1, -1), (slice(-2, None), slice(None, -1)), (slice(0, 99),)]
+
+
+@pytest.mark.parametrize("filename", FILES)
+@pytest.mark.parametrize("on_disk", [False, True], ids=["upload", "path"])
+def test_every_format_reads_what_was_written(filename, on_disk, tmp_path):
+    if on_disk:
+        (tmp_path / filename).write_bytes(FILES[filename])
+    with open_tensors(tmp_path / filename) if on_disk else open_tensors(FILES[filename], filename) as catalog:
+        assert catalog.names == ("x",)
+        info = catalog.info("x")
+        assert (info.shape, info.count, info.problem, info.source_type) == ((6, 5), 30, None, "")
+        assert info.dtype in ("float32", "decimal")
+        loaded = [catalog.load("x", window) for window in WINDOWS]
+    for window, tensor in zip(WINDOWS, loaded, strict=True):
+        assert torch.equal(tensor, X[window or ...]), window
+        assert tensor.dtype == torch.float32
+        assert not tensor.requires_grad
+        assert tensor.untyped_storage().nbytes() <= 4 * 30
+        # What was loaded is the caller's own.
+        tensor.zero_()
+
+
+@pytest.mark.parametrize("filename", FILES)
+def test_every_format_is_known_by_its_content(filename):
+    with open_tensors(FILES[filename]) as catalog:
+        assert torch.equal(catalog.load(catalog.names[0]), X)
+
+
+def test_the_public_name():
+    assert qv.open_tensors is open_tensors
+
+
+@pytest.mark.parametrize(
+    "index", [(6,), (-7,), (0, 0, 0), (slice(3, 3),), (slice(None, None, -1),), (slice(None, None, 0),), ("a",), (1.5,), (slice("a"),), (None,)]
+)
+@pytest.mark.parametrize("filename", ["x.npy", "x.pt", "x.csv"])
+def test_a_window_outside_is_said(filename, index):
+    with open_tensors(FILES[filename], filename) as catalog, pytest.raises(QuantVizError) as caught:
+        catalog.load("x", index)
+    assert caught.value.key == "file.index"
+
+
+def test_an_unknown_name_gets_the_nearest():
+    with open_tensors(saved({f"layers.{i}.weight": X for i in range(20)}), "model.pt") as catalog, pytest.raises(QuantVizError) as caught:
+        catalog.info("layers.7.wieght")
+    assert caught.value.key == "file.no_tensor"
+    assert "'layers.7.weight'" in str(caught.value)
+
+
+# ---- dtypes -------------------------------------------------------------------------------------
+
+FLOAT_DTYPES = [
+    torch.float32,
+    torch.float16,
+    torch.bfloat16,
+    torch.float8_e4m3fn,
+    torch.float8_e5m2,
+    torch.float8_e4m3fnuz,
+    torch.float8_e5m2fnuz,
+    torch.float8_e8m0fnu,
+]
+
+
+@pytest.mark.parametrize("dtype", FLOAT_DTYPES, ids=str)
+def test_small_floats_come_exactly(dtype, tmp_path):
+    stored = torch.randint(0, 200, (4, 8), generator=torch.Generator().manual_seed(0), dtype=torch.uint8).float().to(dtype)
+    safetensors.torch.save_file({"x": stored}, tmp_path / "x.safetensors")
+    torch.save(stored, tmp_path / "x.pt")
+    for path in (tmp_path / "x.safetensors", tmp_path / "x.pt"):
+        with open_tensors(path) as catalog:
+            assert catalog.info("x").dtype == str(dtype).removeprefix("torch.")
+            tensor, notes = catalog.read("x", (slice(1, 4, 2),))
+        assert torch.equal(tensor, stored.float()[1:4:2])
+        assert notes == ()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"])
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".pt", ".safetensors"])
+def test_other_numbers_are_converted_and_counted(dtype, suffix):
+    lost = {"float64": 0.1, "int32": 2**24 + 1, "int64": 2**24 + 1, "uint32": 2**24 + 1, "uint64": 2**24 + 1}.get(dtype)
+    array = numpy.array([[1, 2], [3, 100 if lost is None else lost]], dtype=dtype)
+    tensor = torch.from_numpy(array)
+    data = {".npy": npy(array), ".npz": npz(x=array), ".pt": saved(tensor), ".safetensors": safetensors.torch.save({"x": tensor})}[suffix]
+    with open_tensors(data, f"x{suffix}") as catalog:
+        loaded, notes = catalog.read("x")
+    assert torch.equal(loaded, torch.from_numpy(array.astype("float32")))
+    assert notes[0].params == {"dtype": dtype, "changed": int(lost is not None), "count": 4}
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("layout", ["C", "F"])
+def test_npy_byte_order_and_axis_order(order, layout):
+    array = numpy.asarray(numpy.arange(24).reshape(2, 3, 4), dtype=f"{order}i4", order=layout)
+    with open_tensors(npy(array), "x.npy") as catalog:
+        for window in [(), (1,), (slice(None), 2), (0, slice(1, 3), slice(0, 4, 2)), (slice(None), slice(None), 3)]:
+            assert catalog.load("x", window).tolist() == array[window].tolist(), window
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (0,), (3, 0), (2, 3, 4, 5), (1, 1, 1, 1, 1, 2)])
+def test_shapes(shape):
+    array = numpy.zeros(shape, dtype="float32")
+    for data, name in (
+        (npy(array), "x.npy"),
+        (npz(x=array), "x.npz"),
+        (saved(torch.zeros(shape)), "x.pt"),
+        (safetensors.torch.save({"x": torch.zeros(shape)}), "x.safetensors"),
+    ):
+        with open_tensors(data, name) as catalog:
+            assert catalog.info("x").shape == catalog.load("x").shape == shape
+
+
+def test_fp4_is_decoded_two_to_a_byte():
+    codes = bytes((low | high << 4) for low, high in ((0, 1), (2, 3), (4, 5), (6, 7), (8, 9), (15, 10)))
+    data = raw_safetensors({"x": {"dtype": "F4", "shape": [3, 4], "data_offsets": [0, 6]}}, codes)
+    with open_tensors(data, "x.safetensors") as catalog:
+        assert catalog.load("x").tolist() == [[0, 0.5, 1, 1.5], [2, 3, 4, 6], [-0.0, -0.5, -6, -1]]
+        assert catalog.load("x", (1, slice(2, 4))).tolist() == [4, 6]
+
+
+@pytest.mark.parametrize(
+    ("data", "filename", "dtype"),
+    [
+        (npy(numpy.array([True])), "x.npy", "bool"),
+        (npy(numpy.array([1j])), "x.npy", "complex128"),
+        (npy(numpy.array(["a"])), "x.npy", "string"),
+        (npy(numpy.array([b"a"])), "x.npy", "bytes"),
+        (npy(numpy.array([{"a": 1}], dtype=object)), "x.npy", "object"),
+        (npy(numpy.array(["2026-01-01"], dtype="M8[D]")), "x.npy", "datetime"),
+        (npy(numpy.zeros(2, dtype=[("a", "f4"), ("b", "i4")])), "x.npy", "structured"),
+        (npy(numpy.zeros(2, dtype=numpy.longdouble)), "x.npy", "float128"),
+        (npz(x=numpy.array([True])), "x.npz", "bool"),
+        (saved(torch.tensor([True])), "x.pt", "bool"),
+        (saved(torch.tensor([1j])), "x.pt", "complex64"),
+        (saved(torch.eye(3).to_sparse()), "x.pt", "sparse"),
+        (safetensors.torch.save({"x": torch.tensor([True])}), "x.safetensors", "bool"),
+        (safetensors.torch.save({"x": torch.tensor([1j])}), "x.safetensors", "complex64"),
+        (b'{"x": ["a", "b"]}', "x.json", "str"),
+        (b'{"x": [true]}', "x.json", "bool"),
+        (b'{"x": [null]}', "x.json", "NoneType"),
+    ],
+)
+def test_what_is_no_real_number_is_listed_but_not_loaded(data, filename, dtype):
+    with open_tensors(data, filename) as catalog:
+        assert catalog.info("x").dtype == dtype
+        assert catalog.info("x").problem
+        with pytest.raises(QuantVizError) as caught:
+            catalog.load("x")
+    assert caught.value.key == "file.not_numbers"
+
+
+def test_nan_comes_through_and_beyond_float32_does_not():
+    array = numpy.array([[1.0, numpy.nan], [-numpy.inf, 1e300]])
+    for data, name in ((npy(array), "x.npy"), (saved(torch.from_numpy(array)), "x.pt")):
+        with open_tensors(data, name) as catalog:
+            assert str(catalog.load("x", (slice(None), 0)).tolist()) == "[1.0, -inf]"
+            with pytest.raises(QuantVizError) as caught:
+                catalog.load("x")
+        assert caught.value.key == "file.beyond_float32"
+        assert (caught.value.params["index"], caught.value.params["count"]) == ((1, 1), 1)
+
+
+# ---- names and nesting --------------------------------------------------------------------------
+
+
+def test_nested_state_dicts_get_dotted_names():
+    content = {"model": {"a.weight": X, "layers": [X[0], {"b": X[1]}]}, "step": 3, "names": ["u", "v"], "again": None}
+    with open_tensors(saved(content), "model.pt") as catalog:
+        assert catalog.names == ("model.a.weight", "model.layers.0", "model.layers.1.b")
+        assert torch.equal(catalog.load("model.layers.1.b"), X[1])
+    with open_tensors(saved(torch.nn.Linear(3, 2).state_dict()), "linear.pth") as catalog:
+        assert catalog.names == ("weight", "bias")
+    with open_tensors(json.dumps({"a": {"b": [[1, 2]]}, "c": [{"d": [3]}, {"d": [4]}], "e": 5, "f": "g"}).encode(), "m.json") as catalog:
+        assert {name: catalog.load(name).tolist() for name in catalog.names} == {"a.b": [[1, 2]], "c.0.d": [3], "c.1.d": [4]}
+
+
+def test_views_of_one_storage_are_read_right():
+    base = torch.arange(12.0)
+    with open_tensors(saved({"a": base[2:8].reshape(2, 3), "b": base.reshape(3, 4).T, "c": base[:1].expand(5)}), "v.pt") as catalog:
+        assert catalog.load("a").tolist() == [[2, 3, 4], [5, 6, 7]]
+        assert catalog.load("b", (1,)).tolist() == [1, 5, 9]
+        assert catalog.load("c").tolist() == [0] * 5
+
+
+def test_names_of_any_kind_stay_plain_text():
+    names = ["../../etc/passwd", "<b>bold</b>", "**", "\u202eevil", "a b", "权重", ""]
+    with open_tensors(safetensors.torch.save({name: X.clone() for name in names}), "n.safetensors") as catalog:
+        assert set(catalog.names) == set(names)
+        with pytest.raises(QuantVizError) as caught:
+            catalog.info("\u202e" + "x" * 500)
+    assert "\u202e" not in str(caught.value)
+    assert len(str(caught.value)) < 400
+    with open_tensors(npz(**{"../up": X.numpy()}), "n.npz") as catalog:
+        assert torch.equal(catalog.load("../up"), X)
+
+
+def test_a_servers_folders_are_never_shown(tmp_path):
+    with pytest.raises(QuantVizError) as caught, open_tensors(tmp_path / "secret" / "x.npy"):
+        pass
+    assert caught.value.key == "file.missing"
+    assert "secret" not in str(caught.value)
+
+
+# ---- tables -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "shape", "notes"),
+    [
+        ("a,b\n1,2\n3,4\n", (2, 2), ["source.header_skipped"]),
+        ('"width","height"\n1,2\n', (2,), ["source.header_skipped"]),
+        ("nan,inf\n1,2\n", (2, 2), []),
+        ("1,5;2,5\n3,5;4,5\n", (2, 2), ["source.decimal_commas"]),
+        ("x;y\n1,5;2,5\n3,5;4,5\n", (2, 2), ["source.header_skipped", "source.decimal_commas"]),
+        ("1,5\t2\n3\t4\n", (2, 2), ["source.decimal_commas"]),
+        ("1\r\n2\r\n3\r\n", (3, 1), []),
+        ("\ufeff1,2\n3,4", (2, 2), []),
+        ('"1","2"\n"3","4"', (2, 2), []),
+        ("tensor([[1., 2.],\n        [3., 4.]])", (2, 2), []),
+    ],
+)
+def test_tables(text, shape, notes):
+    for encoding in ("utf-8", "utf-16"):
+        with open_tensors(text.encode(encoding), "t.csv") as catalog:
+            loaded, given = catalog.read("t")
+            assert tuple(loaded.shape) == shape
+            assert [note.key for note in given] == notes
+
+
+def test_long_tables_are_read_in_blocks_and_errors_keep_their_lines():
+    lines = ["0.5,1.5,2.5,3.5"] * 70_000
+    expected = torch.tensor([[0.5, 1.5, 2.5, 3.5]]).expand(70_000, 4)
+    for text in ("\n".join(lines), "\n".join(lines).replace(",", "; "), "a,b,c,d\n" + "\n".join(lines)):
+        with open_tensors(text.encode(), "long.csv") as catalog:
+            assert torch.equal(catalog.load("long"), expected)
+    for place, bad, key in (
+        (69_000, "0.5,1.5,2.5,x", "typed.no_number"),
+        (69_000, "0.5,1.5,2.5", "typed.ragged"),
+        (69_999, "1e39,1,1,1", "typed.beyond_float32"),
+    ):
+        lines[place], good = bad, lines[place]
+        with pytest.raises(QuantVizError) as caught, open_tensors("\n".join(lines).encode(), "long.csv"):
+            pass
+        assert (caught.value.key, caught.value.params["line"]) == (key, place + 1)
+        lines[place] = good
+
+
+# ---- limits -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("filename", [name for name in FILES if not name.endswith(("csv", "tsv", "txt", "json"))])
+def test_too_large_tensors_are_listed_and_windows_of_them_load(filename):
+    with open_tensors(FILES[filename], filename, limits=Limits(elements=20)) as catalog:
+        assert catalog.info("x").shape == (6, 5)
+        with pytest.raises(QuantVizError) as caught:
+            catalog.load("x")
+        assert caught.value.key == "file.tensor_too_large"
+        if not filename.endswith(".npz"):
+            assert torch.equal(catalog.load("x", (slice(0, 4),)), X[:4])
+
+
+def test_limits_on_lists_and_headers():
+    for limits, data, filename, key in (
+        (Limits(tensors=2), npz(a=X, b=X, c=X), "x.npz", "file.too_many_tensors"),
+        (Limits(tensors=2), saved([X, X, X]), "x.pt", "file.too_many_tensors"),
+        (Limits(tensors=2), safetensors.torch.save({name: X.clone() for name in "abc"}), "x.safetensors", "file.too_many_tensors"),
+        (Limits(tensors=2), b'{"a":[1],"b":[1],"c":[1]}', "x.json", "file.too_many_tensors"),
+        (Limits(header_bytes=10), FILES["x.safetensors"], "x.safetensors", "file.header_too_large"),
+        (Limits(header_bytes=10), FILES["x.pt"], "x.pt", "file.header_too_large"),
+        (Limits(json_bytes=10), FILES["x.json"], "x.json", "file.too_large"),
+        (Limits(table_bytes=10), FILES["x.csv"], "x.csv", "file.too_large"),
+        (Limits(depth=3), saved({"a": {"b": {"c": {"d": {"e": X}}}}}), "x.pt", "file.too_deep"),
+        (Limits(depth=3), b'{"a":{"b":{"c":{"d":{"e":[1]}}}}}', "x.json", "file.too_deep"),
+    ):
+        with pytest.raises(QuantVizError) as caught, open_tensors(data, filename, limits=limits):
+            pass
+        assert caught.value.key == key, (filename, limits)
+
+
+def test_a_window_of_a_large_tensor_reads_only_its_rows(tmp_path):
+    """A sparse file of 16 GB: reading more than the window would be noticed."""
+    rows, cols = 2**16, 2**16
+    header = json.dumps({"x": {"dtype": "F32", "shape": [rows, cols], "data_offsets": [0, 4 * rows * cols]}}).encode()
+    with (tmp_path / "large.safetensors").open("wb") as file:
+        file.write(struct.pack("<Q", len(header)) + header)
+        file.seek(8 + len(header) + 4 * (60_000 * cols + 7))
+        file.write(struct.pack("<f", 2.5))
+        file.truncate(8 + len(header) + 4 * rows * cols)
+    with open_tensors(tmp_path / "large.safetensors") as catalog:
+        assert catalog.load("x", (slice(59_999, 60_001), slice(6, 9))).tolist() == [[0, 0, 0], [0, 2.5, 0]]
+        with pytest.raises(QuantVizError) as caught:
+            catalog.load("x")
+        assert caught.value.key == "file.tensor_too_large"
+
+
+# ---- hostile and damaged files ------------------------------------------------------------------
+
+
+def raw_safetensors(header, body=b""):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + body
+
+
+def raw_npy(header, body=b"", version=b"\x01\x00"):
+    return b"\x93NUMPY" + version + struct.pack("<H", len(header)) + header + body
+
+
+def zipped(members, packing=zipfile.ZIP_STORED):
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", packing) as archive:
+        for name, body in members:
+            archive.writestr(name, body)
+    return stream.getvalue()
+
+
+class Exploit:
+    def __reduce__(self):
+        return (print, ("this file ran code",))
+
+
+def with_storage_of(shape, stride, offset=0):
+    """A state dict whose tensor claims a place outside its storage."""
+    data = saved({"x": torch.zeros(4)})
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = [(name, archive.read(name)) for name in archive.namelist()]
+    stream = io.BytesIO()
+
+    class Pickler(pickle.Pickler):
+        def persistent_id(self, value):
+            return ("storage", torch.FloatStorage, "0", "cpu", 4) if value == "STORAGE" else None
+
+    class Fake:
+        def __reduce__(self):
+            return (torch._utils._rebuild_tensor_v2, ("STORAGE", offset, shape, stride, False, {}))
+
+    Pickler(stream, protocol=2).dump({"x": Fake()})
+    return zipped([(name, stream.getvalue() if name.endswith("data.pkl") else body) for name, body in members])
+
+
+def entry(dtype="F32", shape=(2,), offsets=(0, 8)):
+    return {"x": {"dtype": dtype, "shape": list(shape), "data_offsets": list(offsets)}}
+
+
+NPY_HEADER = "{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }\n"
+SAFE = FILES["x.safetensors"]
+DAMAGED, TENSOR = "file.damaged", "file.tensor_damaged"
+
+BAD = {
+    # any file
+    "empty.npy": (b"", "file.empty"),
+    "unknown.xyz": (b"123", "file.unknown_kind"),
+    "nosuffix": (b"\x00\x01", "file.unknown_kind"),
+    "model.gguf": (b"GGUF", "file.unknown_kind"),
+    # not what the name says
+    "npy_is.safetensors": (FILES["x.npy"], "file.mismatch"),
+    "safetensors_is.npy": (SAFE, "file.mismatch"),
+    "pt_is.npz": (FILES["x.pt"], "file.mismatch"),
+    "npz_is.pt": (FILES["x.npz"], "file.mismatch"),
+    "npy_is.csv": (FILES["x.npy"], "file.mismatch"),
+    "pt_is.txt": (FILES["x.pt"], "file.mismatch"),
+    "npy_is.json": (FILES["x.npy"], "file.mismatch"),
+    "text_is.npy": (b"1 2 3", DAMAGED),
+    "text_is.pt": (b"1 2 3", DAMAGED),
+    "text_is.safetensors": (b"1 2 3 4 5 6 7 8", DAMAGED),
+    "text_is.json": (b"hello", DAMAGED),
+    "html_is.pt": (b"<!DOCTYPE html>", DAMAGED),
+    "lfs_is.safetensors": (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", DAMAGED),
+    "zip_is.npz": (zipped([("a.txt", b"x")]), DAMAGED),
+    "emptyzip.npz": (zipped([]), DAMAGED),
+    # npy
+    "short.npy": (FILES["x.npy"][:-1], TENSOR),
+    "headeronly.npy": (FILES["x.npy"][:20], DAMAGED),
+    "magiconly.npy": (b"\x93NUMPY", DAMAGED),
+    "version.npy": (raw_npy(b"{}", version=b"\x09\x00"), DAMAGED),
+    "noheader.npy": (raw_npy(b"{}"), DAMAGED),
+    "code.npy": (raw_npy(b"__import__('os').system('true')"), DAMAGED),
+    "deep.npy": (raw_npy(b"(" * 60000), DAMAGED),
+    "huge.npy": (raw_npy((NPY_HEADER % "1000000000000, 1000000000000").encode()), TENSOR),
+    "negative.npy": (raw_npy((NPY_HEADER % "-1, 2").encode(), bytes(8)), DAMAGED),
+    "words.npy": (raw_npy((NPY_HEADER % "two, 2").encode(), bytes(8)), DAMAGED),
+    "axes.npy": (raw_npy((NPY_HEADER % ("1," * 2000)).encode(), bytes(4)), DAMAGED),
+    "longnumber.npy": (raw_npy((NPY_HEADER % ("9" * 5000)).encode()), DAMAGED),
+    # npz
+    "cut.npz": (FILES["x.npz"][:-30], DAMAGED),
+    "member.npz": (zipped([("x.npy", b"no array")]), TENSOR),
+    "shortmember.npz": (zipped([("x.npy", FILES["x.npy"][:-4])]), TENSOR),
+    "longmember.npz": (zipped([("x.npy", FILES["x.npy"] + b"more")]), TENSOR),
+    "claims.npz": (zipped([("x.npy", raw_npy((NPY_HEADER % "1000000, 1000000").encode()))]), TENSOR),
+    "bomb.npz": (zipped([("x.npy", raw_npy((NPY_HEADER % "1").encode()) + bytes(10**7))], zipfile.ZIP_DEFLATED), TENSOR),
+    "packing.npz": (zipped([("x.npy", FILES["x.npy"])], zipfile.ZIP_LZMA), TENSOR),
+    "crc.npz": (FILES["x.npz"].replace(X.numpy().tobytes()[:8], b"\x00" * 8), DAMAGED),
+    # safetensors
+    "cut.safetensors": (SAFE[:-1], TENSOR),
+    "header.safetensors": (struct.pack("<Q", 2**63) + b"{}" + bytes(8), DAMAGED),
+    "array.safetensors": (raw_safetensors(b"[]        "), DAMAGED),
+    "nojson.safetensors": (raw_safetensors(b"{abc}     "), DAMAGED),
+    "deep.safetensors": (raw_safetensors(b'{"a":' * 50000), DAMAGED),
+    "noentries.safetensors": (raw_safetensors({"__metadata__": {"a": "b"}}), "file.empty"),
+    "nokeys.safetensors": (raw_safetensors({"x": {}}), DAMAGED),
+    "negative.safetensors": (raw_safetensors(entry(shape=(-2,)), bytes(8)), DAMAGED),
+    "fraction.safetensors": (raw_safetensors(entry(shape=(2.0,)), bytes(8)), DAMAGED),
+    "truth.safetensors": (raw_safetensors(entry(shape=(True,), offsets=(0, 4)), bytes(8)), DAMAGED),
+    "outside.safetensors": (raw_safetensors(entry(offsets=(8, 16)), bytes(8)), TENSOR),
+    "backwards.safetensors": (raw_safetensors(entry(offsets=(8, 0)), bytes(8)), TENSOR),
+    "size.safetensors": (raw_safetensors(entry(shape=(3,)), bytes(8)), TENSOR),
+    "huge.safetensors": (raw_safetensors(entry(shape=(2**40, 2**40)), bytes(8)), TENSOR),
+    "dtype.safetensors": (raw_safetensors(entry(dtype="F7"), bytes(8)), "file.not_numbers"),
+    "f6.safetensors": (raw_safetensors(entry(dtype="F6_E2M3", shape=(4,), offsets=(0, 3)), bytes(8)), "file.not_numbers"),
+    "listdtype.safetensors": (raw_safetensors(entry(dtype=["F32"]), bytes(8)), DAMAGED),
+    "twice.safetensors": (
+        raw_safetensors(b'{"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}', bytes(4)),
+        "file.duplicate_name",
+    ),
+    # torch
+    "pickle.pt": (pickle.dumps(Exploit()), "file.python_objects"),
+    "zippickle.pt": (saved({"x": X, "exploit": Exploit()}), "file.python_objects"),
+    "module.pt": (saved(torch.nn.Linear(2, 2)), "file.python_objects"),
+    "oldmodule.pt": (saved(torch.nn.Linear(2, 2), _use_new_zipfile_serialization=False), "file.python_objects"),
+    "plainpickle.pt": (pickle.dumps({"a": [1, 2]}, protocol=4), "file.python_objects"),
+    "cutpickle.pt": (pickle.dumps({"a": [1, 2]}, protocol=4)[:-3], DAMAGED),
+    "notensors.pt": (saved({"step": 3}), "file.empty"),
+    "cut.pt": (FILES["x.pt"][:-200], DAMAGED),
+    "half.pt": (FILES["old.pt"][: len(FILES["old.pt"]) // 2], DAMAGED),
+    "missing.pt": (zipped([("archive/data.pkl", b"\x80\x02}q\x00.")]), DAMAGED),
+    "packed.pt": (zipped([("archive/data.pkl", b"\x80\x02}q\x00."), ("archive/version", b"3")], zipfile.ZIP_DEFLATED), DAMAGED),
+    "script.pt": (zipped([("archive/data.pkl", b"\x80\x02}q\x00."), ("archive/constants.pkl", b"x")]), "file.torchscript"),
+    "twice.pt": (saved({"a.b": X, "a": {"b": X}}), "file.duplicate_name"),
+    # json
+    "cut.json": (b"[[1, 2], [3", DAMAGED),
+    "ragged.json": (b"[[1, 2], [3]]", "typed.ragged_rows"),
+    "mixed.json": (b'[[1, 2], [3, "x"]]', "typed.not_number"),
+    "beyond.json": (b"[1e39]", "typed.not_number_beyond"),
+    "digits.json": (b"[" + b"9" * 10000 + b"]", DAMAGED),
+    "deep.json": (b"[" * 100_000, DAMAGED),
+    "deepobjects.json": (b'{"a":' * 100 + b"[1]" + b"}" * 100, "file.too_deep"),
+    "axes.json": (b"[[[[[1]]]]]", "typed.axes"),
+    "nothing.json": (b'{"a": 1, "b": "c"}', "file.empty"),
+    "twice.json": (b'{"a": [1], "a": [2]}', "file.duplicate_name"),
+    "dotted.json": (b'{"a.b": [1], "a": {"b": [2]}}', "file.duplicate_name"),
+    "latin.json": (b'{"\xe9": [1]}', "file.not_text"),
+    # tables
+    "word.csv": (b"1,2\n3,x", "typed.no_number"),
+    "ragged.csv": (b"1,2\n3", "typed.ragged"),
+    "hole.csv": (b"1,,2\n3,4,5", "typed.empty_cell"),
+    "beyond.csv": (b"1,1e39", "typed.beyond_float32"),
+    "commas.txt": (b"1,5 2,5", "typed.comma_ambiguous"),
+    "cutoff.txt": (b"tensor([1., ..., 2.])", "typed.cut_off"),
+    "blank.txt": (b"  \n \n", "typed.nothing"),
+    "latin.csv": (b"\xe9\n1", "file.not_text"),
+}
+
+
+@pytest.mark.parametrize("filename", BAD)
+@pytest.mark.parametrize("on_disk", [False, True], ids=["upload", "path"])
+def test_bad_files(filename, on_disk, tmp_path, capsys):
+    data, key = BAD[filename]
+    (tmp_path / filename).write_bytes(data)
+    with pytest.raises(QuantVizError) as caught, open_tensors(tmp_path / filename) if on_disk else open_tensors(data, filename) as catalog:
+        catalog.load(catalog.names[0])
+    error = caught.value
+    assert error.key == key
+    assert error.__cause__ is None
+    for language in languages():
+        assert len(error.message(language)) < 400
+        for word in ("weights_only=False", "Traceback", "allow_pickle", "tmp"):
+            assert word not in error.message(language)
+    if key.startswith("file."):
+        assert repr(filename) in str(error)
+    # Nothing in the file was run.
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("shape", "stride", "offset"),
+    [((1000,), (1,), 0), ((4,), (1000,), 0), ((4,), (1,), 10**6), ((2**20, 2**20), (2**20, 1), 0), ((4,), (-1,), 3), ((4,), (1,), -1)],
+)
+def test_tensors_that_claim_more_than_their_storage(shape, stride, offset):
+    with pytest.raises(QuantVizError) as caught, open_tensors(with_storage_of(shape, stride, offset), "claims.pt") as catalog:
+        catalog.load("x")
+    assert caught.value.key in (TENSOR, DAMAGED)
+
+
+def test_a_tensor_inside_its_storage_is_read():
+    with open_tensors(with_storage_of((3,), (1,), 1), "inside.pt") as catalog:
+        assert catalog.load("x").tolist() == [0, 0, 0]
+
+
+def test_a_stride_of_zero_is_bounded():
+    with open_tensors(with_storage_of((2**20, 2**20), (0, 0)), "zero.pt") as catalog, pytest.raises(QuantVizError) as caught:
+        catalog.load("x")
+    assert caught.value.key == "file.tensor_too_large"
+
+
+def test_a_folder_is_no_file(tmp_path):
+    (tmp_path / "x.npy").mkdir()
+    with pytest.raises(QuantVizError) as caught, open_tensors(tmp_path / "x.npy"):
+        pass
+    assert caught.value.key == "file.not_readable"
+
+
+@pytest.mark.parametrize("filename", FILES)
+def test_flipped_bytes_give_a_sentence_or_a_tensor(filename):
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(60):
+        damaged = bytearray(FILES[filename])
+        for place in torch.randint(min(400, len(damaged)), (2,), generator=generator).tolist():
+            damaged[place] ^= 1 << int(torch.randint(8, (1,), generator=generator))
+        read_all(bytes(damaged), filename)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from(sorted(READERS)),
+    st.binary(max_size=200),
+    st.sampled_from([b"", b"\x93NUMPY\x01\x00", b"PK\x03\x04", b"\x80\x02", b"[", b"\x08\0\0\0\0\0\0\0{"]),
+)
+def test_any_bytes_give_a_sentence_or_a_tensor(suffix, body, start):
+    read_all(start + body, f"x{suffix}")
+
+
+def read_all(data, filename):
+    with contextlib.suppress(QuantVizError), open_tensors(data, filename, limits=Limits(elements=10_000)) as catalog:
+        for name in catalog.names:
+            with contextlib.suppress(QuantVizError):
+                assert catalog.load(name).dtype == torch.float32
+
+
+# ---- registry and snippets ----------------------------------------------------------------------
+
+
+def test_every_reader_keeps_the_contract():
+    for reader in FORMATS:
+        assert reader.kind
+        assert all(READERS[suffix] is reader for suffix in reader.suffixes)
+        assert len(reader.snippet.splitlines()) == 3
+    assert set(READERS) == {".npy", ".npz", ".safetensors", ".pt", ".pth", ".bin", ".json", ".csv", ".tsv", ".txt"}
+
+
+@pytest.mark.parametrize("filename", ["x.npy", "x.npz", "x.csv", "named.json", "x.pt", "x.safetensors"])
+def test_the_snippets_cut_out_what_they_say(filename, tmp_path):
+    (tmp_path / filename).write_bytes(FILES[filename])
+    lines = cut_out_snippet(filename, "x")
+    assert len(lines.splitlines()) == 3
+    subprocess.run([sys.executable, "-c", lines], cwd=tmp_path, check=True)
+    (written,) = tmp_path.glob("cut_out.*")
+    with open_tensors(written) as catalog:
+        # pandas takes the first row for names, which this file has none of.
+        expected = X[1:] if filename == "x.csv" else X
+        assert torch.allclose(catalog.load("cut_out")[-5:], expected[-5:])
+
+
+def test_a_snippet_quotes_names():
+    code = cut_out_snippet("we\"ird'\\.pt", "'] + __import__('os').name + ['")
+    compile(code, "snippet", "exec")
+    with pytest.raises(QuantVizError) as caught:
+        cut_out_snippet("model.gguf")
+    assert caught.value.key == "file.unknown_kind"
