@@ -49,9 +49,15 @@ MOST_PRINTED = 10
 _OUT_OF_SIGHT = -1_000_000
 #: Pixels between two borders below which they are left out.
 _LEAST_BORDER_GAP = 5
-#: For `fig.show(config=…)` and `st.plotly_chart(config=…)`: no logo, no upload of the data to somebody's cloud.
+#: For `fig.show(config=…)` and `st.plotly_chart(config=…)`: no logo, no upload of the data to somebody's cloud, no tips in English.
 PANELS_CONFIG: Mapping[str, Any] = MappingProxyType(
-    {"displaylogo": False, "modeBarButtonsToRemove": ["sendChartToCloud", "select2d", "lasso2d", "autoScale2d"], "doubleClick": "reset"}
+    {
+        "displaylogo": False,
+        "modeBarButtonsToRemove": ["sendChartToCloud", "select2d", "lasso2d", "autoScale2d"],
+        "doubleClick": "reset",
+        "showTips": False,
+        "toImageButtonOptions": {"filename": "quantviz", "scale": 2},
+    }
 )
 
 

@@ -9,6 +9,10 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const PANELS = ["x", "q", "x_hat", "error"];
+// Cells printed at most, the smallest size in pixels they are printed in, and a digit's width at size 1.
+const MOST_PRINTED = 400;
+const SMALLEST_PRINT = 9;
+const CHARACTER = 0.52;
 const SPACE = (window.__quantviz ??= { bridges: new Map(), cells: new Map(), memory: new Map() });
 
 export default function (component) {
@@ -200,9 +204,7 @@ class Bridge {
     gd.on("plotly_relayout", () => gd === this.gd && this.zoomed());
     gd.on("plotly_relayouting", () => gd === this.gd && this.draw());
     this.container.dataset.qvArrangement = this.meta?.arrangement ?? "";
-    const figure = gd.closest(".stPlotlyChart") ?? gd;
-    figure.tabIndex = 0;
-    figure.setAttribute("aria-describedby", this.chart + "-keys");
+    (gd.closest(".stPlotlyChart") ?? gd).tabIndex = 0;
     this.plotted();
   }
 
@@ -313,46 +315,28 @@ class Bridge {
     }
   }
 
-  // Values, to three digits, in a panel whose longest one fits into a cell. As our own text elements:
-  // plotly's `texttemplate` takes longer than the rest of the drawing together.
+  // Values, as our own text elements: plotly's `texttemplate` takes longer than the rest of the drawing together.
   drawValues(panels) {
     const { values } = this.layers;
     values.replaceChildren();
     const cells = this.cells;
-    if (!cells) return;
-    for (const panel of panels) {
-      const [left, right] = window_(panel.x, cells.cols);
-      const [top, bottom] = window_([panel.y[1], panel.y[0]], cells.rows);
-      if ((right - left + 1) * (bottom - top + 1) > 400) continue;
-      const width = panel.width / (panel.x[1] - panel.x[0]);
-      const height = panel.height / (panel.y[0] - panel.y[1]);
-      const shown = [];
-      for (let row = top; row <= bottom; row++) {
-        for (let col = left; col <= right; col++) {
-          const cell = cellAt(cells, row, col);
-          shown.push([row, col, panel.name === "error" ? shownError(cell, cells.error_view) : cell[panel.name]]);
-        }
-      }
-      // Errors near 0 are long in three digits: two are better than none.
-      const fitting = (panel.name === "q" ? [6] : [3, 2]).map((digits) => {
-        const labels = shown.map(([, , value]) => significant(value, digits));
-        const longest = Math.max(...labels.map((label) => label.length));
-        return { labels, size: Math.min(12, (width - 3) / (0.52 * longest), height * 0.62) };
-      }).find(({ size }) => size >= 9);
-      if (!fitting) continue;
-      const { labels, size } = fitting;
-      const { ramp, lo, hi } = cells.scales[panel.name];
-      const group = element("g", { "font-size": size.toFixed(1), "text-anchor": "middle", "font-family": this.data.colors.font });
-      for (const [i, [row, col, value]] of shown.entries()) {
-        const x = panel.left + (col + 0.5 - (panel.x[0] + 0.5)) * width;
-        const y = panel.top + (row - panel.y[1]) * height;
-        if (x < panel.left + width * 0.3 || x > panel.left + panel.width - width * 0.3 || y < panel.top + height * 0.3 || y > panel.top + panel.height - height * 0.3) continue;
-        const text = element("text", { x: x.toFixed(1), y: (y + size * 0.35).toFixed(1), fill: inkOn(ramp, (value - lo) / (hi - lo)) });
-        text.textContent = labels[i];
-        group.append(text);
-      }
-      values.append(group);
+    if (!cells || !panels.length) return;
+    // x and x̂ are read against each other: both or neither.
+    for (const names of [["x", "x_hat"], ["q"], ["error"]]) {
+      const prints = panels.filter((panel) => names.includes(panel.name)).map((panel) => printed(panel, cells));
+      if (prints.every(Boolean)) values.append(...prints.map((print) => this.valueGroup(print)));
     }
+  }
+
+  valueGroup({ panel, scale, size, labels }) {
+    const group = element("g", { "font-size": size.toFixed(1), "text-anchor": "middle", "font-family": this.data.colors.font });
+    for (const { x, y, value, label } of labels) {
+      const text = element("text", { x: x.toFixed(1), y: (y + size * 0.35).toFixed(1), fill: inkOn(scale.ramp, (value - scale.lo) / (scale.hi - scale.lo)) });
+      text.textContent = label;
+      group.append(text);
+    }
+    group.dataset.panel = panel.name;
+    return group;
   }
 
   // An image shrunk below a pixel a cell is averaged, so that no row is lost; larger it keeps its edges.
@@ -415,6 +399,8 @@ class Bridge {
   }
 
   pressed(event) {
+    // From the first touch on, the window in sight is the person's.
+    this.adopted = -Infinity;
     if (event.button || !event.isPrimary || event.target.closest?.(".modebar")) return;
     this.press = { x: event.clientX, y: event.clientY, at: performance.now(), touch: event.pointerType === "touch" };
     if (!this.press.touch) this.leave();
@@ -492,7 +478,7 @@ class Bridge {
     tuckAway(this.host, !single);
     if (this.container) this.container.dataset.qvPanel = single ? this.memory.panel : "";
     const build = single ? JSON.stringify([this.data.labels, this.data.colors]) : "";
-    if (this.built === build && this.bar?.isConnected === single) return this.press_();
+    if (this.built === build && this.bar?.isConnected === single) return this.showPressed();
     this.built = build;
     this.bar?.remove();
     this.bar = null;
@@ -511,15 +497,15 @@ class Bridge {
       button.addEventListener("click", () => {
         this.memory.panel = name;
         this.container.dataset.qvPanel = name;
-        this.press_();
+        this.showPressed();
         this.draw();
       });
     }
     this.host.append(this.bar);
-    this.press_();
+    this.showPressed();
   }
 
-  press_() {
+  showPressed() {
     const { colors } = this.data;
     for (const button of this.bar?.children ?? []) {
       const on = button.value === this.memory.panel;
@@ -637,8 +623,38 @@ function cellBox(panel, row, col, visibly = false) {
 }
 
 // The first and last index in sight of an axis range.
-function window_([from, to], count) {
+function inSight([from, to], count) {
   return [clamp(Math.ceil(from - 0.5 + 1e-9), 0, count - 1), clamp(Math.floor(to + 0.5 - 1e-9), 0, count - 1)];
+}
+
+// What is printed into a panel's cells: to three significant digits, to two or one where a cell is too
+// narrow for more; nothing where one of them does not fit, or where there are too many to read.
+function printed(panel, cells) {
+  const [left, right] = inSight(panel.x, cells.cols);
+  const [top, bottom] = inSight([panel.y[1], panel.y[0]], cells.rows);
+  if ((right - left + 1) * (bottom - top + 1) > MOST_PRINTED) return null;
+  const width = panel.width / (panel.x[1] - panel.x[0]);
+  const height = panel.height / (panel.y[0] - panel.y[1]);
+  const room = Math.floor((width - 3) / (CHARACTER * SMALLEST_PRINT));
+  if (height * 0.62 < SMALLEST_PRINT) return null;
+  const labels = [];
+  for (let row = top; row <= bottom; row++) {
+    for (let col = left; col <= right; col++) {
+      const x = panel.left + (col - panel.x[0]) * width;
+      const y = panel.top + (row - panel.y[1]) * height;
+      // A cell cut by the edge is left empty.
+      if (x - panel.left < width * 0.4 || panel.left + panel.width - x < width * 0.4) continue;
+      if (y - panel.top < height * 0.4 || panel.top + panel.height - y < height * 0.4) continue;
+      const cell = cellAt(cells, row, col);
+      const value = panel.name === "error" ? shownError(cell, cells.error_view) : cell[panel.name];
+      const label = (panel.name === "q" ? [6] : [3, 2, 1]).map((digits) => significant(value, digits)).find((text) => text.length <= room);
+      if (label === undefined) return null;
+      labels.push({ x, y, value, label });
+    }
+  }
+  const longest = Math.max(1, ...labels.map(({ label }) => label.length));
+  const size = Math.min(12, (width - 3) / (CHARACTER * longest), height * 0.62);
+  return { panel, scale: cells.scales[panel.name], size, labels };
 }
 
 // Black or white, whichever is read better on a place of the colour scale.
