@@ -32,6 +32,8 @@ RECIPES: Mapping[str, Scheme] = MappingProxyType(
     }
 )
 
+#: The id of a row that is no recipe but the scheme that is set.
+CURRENT = "current"
 #: An error a tenth as large as the values, both as root mean squares: 20 dB.
 TARGET_DB = 20.0
 
@@ -40,7 +42,7 @@ TARGET_DB = 20.0
 class RecipeRow:
     """What one scheme makes of one tensor, or why it cannot be used on it."""
 
-    #: An id of `RECIPES`, or "current".
+    #: An id of `RECIPES`, or `CURRENT`.
     id: str
     scheme: Scheme
     #: Whether it does to this tensor what the current scheme does.
@@ -90,7 +92,7 @@ def recipe_rows(x: Any, *, current: Scheme) -> tuple[RecipeRow, ...]:
     from quantviz.tensors import as_input
 
     tensor, _ = as_input(x)
-    same = _current_recipe(current, tuple(tensor.shape))
+    same = current_recipe(current, tuple(tensor.shape))
     rows = []
     for name, scheme in RECIPES.items():
         try:
@@ -100,7 +102,7 @@ def recipe_rows(x: Any, *, current: Scheme) -> tuple[RecipeRow, ...]:
     return tuple(rows)
 
 
-def row_of(result: QuantResult, name: str = "current", *, is_current: bool = True) -> RecipeRow:
+def row_of(result: QuantResult, name: str = CURRENT, *, is_current: bool = True) -> RecipeRow:
     """The row of a result that is at hand."""
     from quantviz import measures
 
@@ -146,8 +148,8 @@ def answer(rows: Iterable[RecipeRow], target_db: float = TARGET_DB) -> RecipeAns
     return RecipeAnswer(target_db, bool(reaching), choice, tuple(best.values()))
 
 
-def _current_recipe(current: Scheme, shape: Shape) -> str | None:
-    """The recipe that is the current scheme, or that has the same blocks on this shape."""
+def current_recipe(current: Scheme, shape: Shape) -> str | None:
+    """The id of the recipe that is the current scheme, or that has the same blocks on this shape."""
     exact = next((name for name, scheme in RECIPES.items() if scheme == current), None)
     if exact or current.problems(shape):
         return exact

@@ -15,7 +15,7 @@ def number(value: float, digits: int = 4, *, signed: bool = False) -> str:
         return "–"
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
-    written = f"{value:.{digits}g}"
+    written = f"{value + 0.0:.{digits}g}"  # -0.0 is 0 to people
     if "e" in written:
         mantissa, exponent = written.split("e")
         written = f"{mantissa}e{int(exponent)}"

@@ -1,0 +1,295 @@
+"""Bits against SQNR: what each recipe makes of this very tensor, and what to take from it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from plotly.graph_objs._figure import Figure
+
+from quantviz.figures.numbers import number
+from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, bare_layout, faint
+from quantviz.figures.theme import THEMES, Theme
+from quantviz.recipes import CURRENT, RecipeAnswer, RecipeRow, pareto_front
+from quantviz.text import DEFAULT_LANGUAGE, text
+
+#: For `st.plotly_chart(config=…)`.
+RECIPE_PLOT_CONFIG = SMALL_PLOT_CONFIG
+#: The usual height in pixels.
+HEIGHT = 260
+
+#: Pixels of the frame around the plot: left, right, top, bottom.
+_MARGIN = (44, 10, 8, 40)
+#: Pixels between two labels one above the other.
+_LINE = 15
+#: Points at most so far apart, as a share of the plot's width, are labelled on the same side.
+_CLUSTER = 0.15
+#: Between a cluster and its labels, as a share of the plot's width.
+_ASIDE = 0.07
+
+
+@dataclass(frozen=True)
+class RecipePoint:
+    """One scheme in the plot."""
+
+    row: RecipeRow
+    #: dB at which it is drawn: its SQNR, or the top of the plot where there is no error.
+    y: float
+    #: Where its label stands, in bits and dB, and on which side of the point.
+    label_x: float
+    label_y: float
+    side: str
+    #: Whether some other recipe has no more bits and no less SQNR.
+    beaten: bool
+
+
+@dataclass(frozen=True)
+class RecipePlotData:
+    """What the plot shows."""
+
+    #: The recipes that fit, and the scheme that is set now where it is none of them.
+    points: tuple[RecipePoint, ...]
+    #: The recipes no other one beats, by bits, as (bits, dB).
+    front: tuple[tuple[float, float], ...]
+    bits_range: tuple[float, float]
+    db_range: tuple[float, float]
+
+    @property
+    def current(self) -> RecipePoint | None:
+        """The scheme that is set now."""
+        return next((point for point in self.points if point.row.is_current), None)
+
+
+def recipe_plot_data(rows: Iterable[RecipeRow], current: RecipeRow | None = None, *, height: int = HEIGHT) -> RecipePlotData:
+    """Places of points and labels. Rows that do not fit the tensor are left out; without any the plot is empty.
+
+    >>> from quantviz import Scheme
+    >>> from quantviz.recipes import recipe_rows
+    >>> data = recipe_plot_data(recipe_rows([[1.0, 2.0, 3.0, 40.0]], current=Scheme()))
+    >>> [point.row.id for point in data.points], data.current.row.id
+    (['int8_per_tensor', 'int8_per_row', 'int4_per_tensor', 'int4_per_row'], 'int8_per_tensor')
+    """
+    recipes = [row for row in rows if row.fits]
+    alone = current is not None and current.fits and not any(row.is_current for row in recipes)
+    shown = [*recipes, current] if current is not None and alone else recipes
+    db_range = _db_range([row.sqnr_db for row in shown])
+    bits_range = _bits_range([row.bits for row in shown])
+    top = db_range[1] - 0.06 * (db_range[1] - db_range[0])
+    heights = [min(row.sqnr_db, top) for row in shown]
+    gap = _LINE * (db_range[1] - db_range[0]) / (height - _MARGIN[2] - _MARGIN[3])
+    front = pareto_front(recipes)
+    sides = _label_sides([row.bits for row in shown], bits_range)
+    return RecipePlotData(
+        points=tuple(
+            RecipePoint(row, y, label_x, label_y, side, _is_beaten(row, front))
+            for row, y, (label_x, side), label_y in zip(shown, heights, sides, _spread(heights, gap, db_range), strict=True)
+        ),
+        front=tuple((row.bits, min(row.sqnr_db, top)) for row in front),
+        bits_range=bits_range,
+        db_range=db_range,
+    )
+
+
+def _is_beaten(row: RecipeRow, front: Iterable[RecipeRow]) -> bool:
+    return any(other.bits <= row.bits and other.sqnr_db >= row.sqnr_db and (other.bits, other.sqnr_db) != (row.bits, row.sqnr_db) for other in front)
+
+
+def _db_range(values: Sequence[float]) -> tuple[float, float]:
+    finite = [value for value in values if math.isfinite(value)] or [0.0, 40.0]
+    low, high = min(finite), max(finite)
+    room = max(4.0, 0.12 * (high - low))
+    # A scheme without any error is drawn at the top, above all others.
+    return low - room, high + (3 if len(finite) < len(values) else 1) * room
+
+
+def _bits_range(bits: Sequence[float]) -> tuple[float, float]:
+    low, high = (min(bits), max(bits)) if bits else (4.0, 8.0)
+    room = max(0.4, 0.06 * (high - low))
+    return low - room, high + room
+
+
+def _label_sides(bits: Sequence[float], bits_range: tuple[float, float]) -> list[tuple[float, str]]:
+    """For each point where its label begins, in bits, and on which side: beside its cluster, toward the middle of the plot."""
+    width, middle = bits_range[1] - bits_range[0], sum(bits_range) / 2
+    places: dict[int, tuple[float, str]] = {}
+    for cluster in _clusters(bits, _CLUSTER * width):
+        low, high = bits[cluster[0]], bits[cluster[-1]]
+        right = (low + high) / 2 <= middle
+        for i in cluster:
+            places[i] = (high + _ASIDE * width, "right") if right else (low - _ASIDE * width, "left")
+    return [places[i] for i in range(len(bits))]
+
+
+def _clusters(bits: Sequence[float], near: float) -> Iterator[list[int]]:
+    """The places in `bits`, ascending, in runs whose neighbours are at most `near` apart."""
+    cluster: list[int] = []
+    for i in sorted(range(len(bits)), key=lambda i: bits[i]):
+        if cluster and bits[i] - bits[cluster[-1]] > near:
+            yield cluster
+            cluster = []
+        cluster.append(i)
+    if cluster:
+        yield cluster
+
+
+def _spread(wanted: Sequence[float], gap: float, limits: tuple[float, float]) -> list[float]:
+    """Places at least `gap` apart, as near to the wanted ones as that allows, inside the limits.
+
+    >>> _spread([5.0, 5.0, 9.0], 2.0, (0.0, 10.0))
+    [4.0, 6.0, 9.0]
+    """
+    order = sorted(range(len(wanted)), key=lambda i: wanted[i])
+    low, high = limits[0] + gap / 2, limits[1] - gap / 2
+    # Neighbours that touch are joined, and a joined group stands around the mean of what it wants.
+    groups: list[list[float]] = []
+    for rank, i in enumerate(order):
+        groups.append([max(low + rank * gap, min(wanted[i], high - (len(order) - 1 - rank) * gap))])
+        while len(groups) > 1 and _start(groups[-1], gap) < _start(groups[-2], gap) + len(groups[-2]) * gap:
+            last = groups.pop()
+            groups[-1] += last
+    placed = [_start(group, gap) + i * gap for group in groups for i in range(len(group))]
+    return [placed[order.index(i)] for i in range(len(wanted))]
+
+
+def _start(group: Sequence[float], gap: float) -> float:
+    return sum(group) / len(group) - gap * (len(group) - 1) / 2
+
+
+# ---- words --------------------------------------------------------------------------------------
+
+
+def recipe_name(recipe_id: str, language: str = DEFAULT_LANGUAGE) -> str:
+    """The recipe in words, for a table or a sentence.
+
+    >>> recipe_name("int4_g32"), recipe_name("int4_g32", "zh")
+    ('int4 in groups of 32', 'int4，每组 32 个')
+    """
+    return text(f"recipe_plot.name.{recipe_id}", language)
+
+
+def answer_sentence(answer: RecipeAnswer | None, language: str = DEFAULT_LANGUAGE) -> str:
+    """Which recipe to use, in one or two sentences; empty without an answer.
+
+    >>> from quantviz import Scheme
+    >>> from quantviz.recipes import answer, recipe_rows
+    >>> print(answer_sentence(answer(recipe_rows([[0.1, 0.2, 0.3, 8.0], [0.3, -0.2, 0.1, 0.2]], current=Scheme()), target_db=30.0)))
+    At least 30 dB with the fewest bits: int8, one scale for all, 44.7 dB at 10 bits. To compare, int4 per row: 26.6 dB at 8 bits.
+    """
+    if answer is None:
+        return ""
+
+    def facts(row: RecipeRow) -> dict[str, str]:
+        return {"name": recipe_name(row.id, language), "db": number(row.sqnr_db, 3), "bits": f"{row.bits:.4g}"}
+
+    key = "reached" if answer.reached else "missed"
+    sentences = [text(f"recipe_plot.answer.{key}", language, target=number(answer.target_db, 3), **facts(answer.choice))]
+    sentences += [text("recipe_plot.answer.other", language, **facts(row)) for row in answer.others]
+    return text("recipe_plot.answer.between", language).join(sentences)
+
+
+# ---- drawing ------------------------------------------------------------------------------------
+
+
+def recipe_plot_figure(
+    rows: Iterable[RecipeRow], current: RecipeRow | None = None, *, language: str = DEFAULT_LANGUAGE, theme: str = "light", height: int = HEIGHT
+) -> Figure:
+    """Bits (x) against SQNR (y): a point a recipe, a line through those no other one beats, a ring around what is set now."""
+    data = recipe_plot_data(rows, current, height=height)
+    colours = THEMES[theme]
+    traces = [_front(data, colours), *_rings(data, colours), _points(data, colours, language)]
+    return Figure({"data": traces, "layout": _layout(data, colours, language, height)}, _validate=False)  # type: ignore[no-untyped-call]
+
+
+def _front(data: RecipePlotData, theme: Theme) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": [bits for bits, _ in data.front],
+        "y": [db for _, db in data.front],
+        "line": {"color": theme.values[1], "width": 1.5, "dash": "dot"},
+        "hoverinfo": "skip",
+        "showlegend": False,
+    }
+
+
+def _points(data: RecipePlotData, theme: Theme, language: str) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [point.row.bits for point in data.points],
+        "y": [point.y for point in data.points],
+        # Recipes on the line are filled, those that another one beats are hollow.
+        "marker": {
+            "color": [theme.surface if point.beaten else theme.values[0] for point in data.points],
+            "size": 8,
+            "line": {"color": theme.values[0], "width": 1.5},
+        },
+        "text": [_hover(point.row, language) for point in data.points],
+        "customdata": [point.row.id for point in data.points],
+        "hovertemplate": "%{text}<extra></extra>",
+        "showlegend": False,
+    }
+
+
+def _rings(data: RecipePlotData, theme: Theme) -> list[dict[str, Any]]:
+    """A ring around what is set now."""
+    return [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "x": [point.row.bits],
+            "y": [point.y],
+            "marker": {"symbol": "circle-open", "size": 17, "line": {"width": 2.5}, "color": theme.errors[-1]},
+            "hoverinfo": "skip",
+            "showlegend": False,
+        }
+        for point in ([data.current] if data.current else [])
+    ]
+
+
+def _name(row: RecipeRow, language: str, kind: str) -> str:
+    if row.id == CURRENT:
+        return text("recipe_plot.current", language)
+    return text(f"recipe_plot.{kind}.{row.id}", language)
+
+
+def _hover(row: RecipeRow, language: str) -> str:
+    return text("recipe_plot.hover", language, name=_name(row, language, "name"), db=number(row.sqnr_db, 3), bits=f"{row.bits:.4g}")
+
+
+def _layout(data: RecipePlotData, theme: Theme, language: str, height: int) -> dict[str, Any]:
+    layout = bare_layout(theme, height, _MARGIN)
+    layout["xaxis"] |= {"range": list(data.bits_range), "title": _title("bits", language), "nticks": 8}
+    layout["yaxis"] |= {"range": list(data.db_range), "title": _title("sqnr", language), "nticks": 6}
+    return layout | {"annotations": [_label(point, theme, language) for point in data.points]}
+
+
+def _title(name: str, language: str) -> dict[str, Any]:
+    return {"text": text(f"recipe_plot.{name}", language), "standoff": 5, "font": {"size": 12}}
+
+
+def _label(point: RecipePoint, theme: Theme, language: str) -> dict[str, Any]:
+    """The name, tied to its point by a thin line."""
+    words = _name(point.row, language, "short") + (" ∞" if math.isinf(point.row.sqnr_db) else "")
+    if point.row.is_current:
+        words = f"<b>{words if point.row.id == CURRENT else text('recipe_plot.is_current', language, name=words)}</b>"
+    return {
+        "text": words,
+        "x": point.row.bits,
+        "y": point.y,
+        "ax": point.label_x,
+        "ay": point.label_y,
+        "axref": "x",
+        "ayref": "y",
+        "xanchor": "left" if point.side == "right" else "right",
+        "showarrow": True,
+        "arrowhead": 0,
+        "arrowwidth": 1,
+        "arrowcolor": faint(theme.muted, 0.7),
+        "standoff": 5,
+        "bgcolor": faint(theme.surface, 0.8),
+        "borderpad": 0,
+        "font": {"size": 11, "color": theme.errors[-1] if point.row.is_current else theme.text},
+    }
