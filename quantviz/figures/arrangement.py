@@ -27,6 +27,10 @@ _BAR_NUMBERS = 18
 _BELOW = _COLUMN_NUMBERS + _BAR_GAP + _BAR + _BAR_NUMBERS
 _GAP = 22
 _DIGIT = 6.2
+# A panel is never thinner.
+_THREAD = 44
+# Half of the last number under a colour bar stands right of it.
+_RIGHT = 18
 
 
 @dataclass(frozen=True)
@@ -73,12 +77,12 @@ def arrange(width: float, shape: tuple[int, int], height: float | None = None) -
 
     >>> layout = arrange(1060, (8, 8))
     >>> layout.name, layout.height, round(layout.boxes[0].width / layout.boxes[0].height, 2)
-    ('row', 270, 1.22)
+    ('row', 270, 1.21)
     """
     name = arrangement_name(width)
     across, down = {"row": (4, 1), "grid": (2, 2), "single": (1, 1)}[name]
     numbers = _DIGIT * len(str(shape[0] - 1)) + 8
-    slot_width = (width - numbers - _GAP * (across - 1) - 8) / across
+    slot_width = (width - numbers - _GAP * (across - 1) - _RIGHT) / across
     if height is None:
         height = _usual_height(name, width, slot_width, shape, down)
     slot_height = max(height / down - _TITLE - _BELOW, 24)
@@ -100,7 +104,7 @@ def _usual_height(name: str, width: float, slot_width: float, shape: tuple[int, 
     in_row = 270 if width < 1250 else 350
     most = in_row if name == "row" else down * (min(slot_width / 1.15, 330) + _TITLE + _BELOW)
     # A short, wide tensor needs no more than its own height.
-    wanted = max(slot_width / shape[1] * MOST_STRETCH * shape[0], 44)
+    wanted = max(slot_width / shape[1] * MOST_STRETCH * shape[0], _THREAD)
     return round(min(most, down * (wanted + _TITLE + _BELOW)))
 
 
@@ -111,5 +115,5 @@ def _fitted(width: float, height: float, shape: tuple[int, int]) -> tuple[float,
     if stretch > MOST_STRETCH:
         return max(width * MOST_STRETCH / stretch, 0.5 * width), height
     if stretch < 1 / MOST_STRETCH:
-        return width, max(height * MOST_STRETCH * stretch, 0.25 * height)
+        return width, max(height * MOST_STRETCH * stretch, min(height, _THREAD))
     return width, height

@@ -247,6 +247,7 @@ class _Painter:
             "ticks": "",
             "tickvals": list(ticks),
             "ticktext": list(ticks.values()),
+            "ticklabeloverflow": "allow",
             "tickfont": {"size": 11, "color": self.theme.muted},
         }
 

@@ -224,7 +224,7 @@ def test_a_phone_shows_one_panel_and_a_switch(open_demo, shot, theme):
     assert min(button.bounding_box()["height"] for button in buttons.all()) >= 40
     shown = lambda: page.locator(".st-key-panels .subplot").evaluate_all("all => all.filter(one => one.getClientRects().length).length")  # noqa: E731
     assert shown() == 1
-    for i, name in enumerate(["x", "q", "x̂", "error"]):
+    for i, name in enumerate(PANELS):
         buttons.nth(i).click()
         assert buttons.nth(i).get_attribute("aria-pressed") == "true"
         assert shown() == 1

@@ -1,0 +1,46 @@
+"""Where the panels stand: inside the figure, apart from each other, with cells not stretched too far."""
+
+import itertools
+
+import pytest
+
+from quantviz.figures.arrangement import BREAKPOINTS, MOST_STRETCH, arrange, arrangement_name
+
+WIDTHS = (280, 360, 519, 520, 760, 899, 900, 1060, 1216, 1500, 1900)
+SHAPES = ((8, 8), (1, 1), (1, 8), (1, 512), (512, 1), (3, 3), (32, 32), (512, 512), (4, 64), (64, 4))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_panels_lie_inside_and_apart(width, shape):
+    layout = arrange(width, shape)
+    assert len(layout.boxes) == 4
+    for box in layout.boxes:
+        assert box.left >= 0
+        assert box.left + box.width <= width
+        assert box.top >= 20
+        assert box.bar_top + layout.bar + 14 <= layout.height
+        assert min(box.width, box.height) >= 20
+    for one, other in itertools.combinations(layout.boxes, 2):
+        beside = one.left + one.width <= other.left or other.left + other.width <= one.left
+        above = one.top + one.height < other.top or other.top + other.height < one.top
+        assert beside or above or layout.name == "single"
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (3, 3), (32, 32), (8, 10), (128, 128)])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_cells_are_about_square(width, shape):
+    box = arrange(width, shape).boxes[0]
+    stretch = (box.width / shape[1]) / (box.height / shape[0])
+    assert 1 / MOST_STRETCH - 1e-6 <= stretch <= MOST_STRETCH + 1e-6
+
+
+def test_the_row_of_four_fits_a_laptop():
+    assert arrange(1060, (8, 8)).name == "row"
+    assert arrange(1060, (512, 512)).height <= 270
+
+
+def test_every_width_has_one_arrangement():
+    assert [arrangement_name(least) for least in BREAKPOINTS.values()] == list(BREAKPOINTS)
+    assert list(BREAKPOINTS.values()) == sorted(BREAKPOINTS.values(), reverse=True)
+    assert arrange(360, (8, 8)).boxes == (arrange(360, (8, 8)).boxes[0],) * 4

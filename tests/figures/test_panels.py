@@ -1,0 +1,320 @@
+"""What the four panels show is right, and what is drawn is a valid figure."""
+
+import base64
+import io
+import json
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+import torch
+from PIL import Image
+
+import quantviz as qv
+from quantviz.explanation import CAUSES
+from quantviz.figures.panels import (
+    MOST_HEATMAP,
+    PANELS,
+    PANELS_CONFIG,
+    encoded,
+    error_caption,
+    fitted_error,
+    panels_alt,
+    panels_data,
+    panels_figure,
+    plot_quantization_errors,
+    result_panels,
+    short_number,
+)
+from quantviz.figures.theme import THEMES
+from quantviz.link import ERROR_VIEWS, View
+from quantviz.text import languages
+
+#: The notebooks' tensor, and what it becomes with s = 3.5, z = -70.
+NOTEBOOK = [[191.6, -13.5, 728.6], [92.14, 295.5, -184.0], [0.0, 684.6, 245.5]]
+
+
+def normal(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def result(x, form="int4,symmetric,per_tensor,min_max,course"):
+    return qv.quantize(x, qv.Scheme.parse(form))
+
+
+def decoded(field):
+    array = np.frombuffer(base64.b64decode(field["bdata"]), dtype="<" + field["dtype"])
+    return array.reshape([int(n) for n in str(field["shape"]).split(",")])
+
+
+# ---- data ----
+
+
+def test_the_arrays_are_the_results():
+    r = result(normal(6, 8), "int4,asymmetric,per_group(size=4),min_max,course")
+    data = result_panels(r)
+    for name in ("x", "q", "x_hat", "error"):
+        np.testing.assert_array_equal(getattr(data, name), getattr(r, name).numpy())
+    assert data.shape == (6, 8)
+    assert data.format_id == "int4"
+
+
+@pytest.mark.parametrize("x", [normal(5, 7), normal(5, 7).abs() + 3, -normal(5, 7).abs() - 3, torch.zeros(2, 2), torch.full((2, 3), -4.0), torch.ones(1)])
+def test_x_and_x_hat_share_one_range_that_holds_both(x):
+    data = result_panels(result(x, "int3,asymmetric,per_tensor,min_max,course"))
+    lo, hi = data.value_range
+    assert lo < hi
+    assert lo <= min(data.x.min(), data.x_hat.min())
+    assert hi >= max(data.x.max(), data.x_hat.max())
+    if data.two_sided:
+        assert lo == -hi
+    figure = panels_figure(data)
+    assert (figure.layout.coloraxis.cmin, figure.layout.coloraxis.cmax) == (lo, hi) == (figure.layout.coloraxis3.cmin, figure.layout.coloraxis3.cmax)
+
+
+@pytest.mark.parametrize("name", qv.FORMATS)
+def test_codes_are_shown_over_the_whole_format(name):
+    fmt = qv.FORMATS[name]
+    data = result_panels(result(normal(4, 4), f"{name},asymmetric,per_tensor,min_max,course"))
+    assert data.code_range == (fmt.code_min, fmt.code_max)
+
+
+@pytest.mark.parametrize("view", ERROR_VIEWS)
+def test_the_error_is_centred_at_zero_and_held_where_it_is_given(view):
+    r = result(normal(8, 8))
+    fitted = result_panels(r, error_view=view)
+    assert not fitted.error_held
+    assert fitted.error_range[1] == pytest.approx(fitted_error(fitted))
+    assert fitted.error_range[0] == (0 if view == "absolute" else -fitted.error_range[1])
+    held = result_panels(r, error_view=view, error_range=1.64)
+    assert held.error_held
+    assert held.error_range == ((0, 1.64) if view == "absolute" else (-1.64, 1.64))
+
+
+def test_the_errors_views():
+    x = torch.tensor([[0.0, 1.0, -2.0, 10.0]])
+    r = qv.quantize(x, qv.Scheme("int8"), qparams=qv.QParams(0.7, 0))
+    error = r.error.numpy()
+    np.testing.assert_array_equal(result_panels(r, error_view="absolute").shown_error, np.abs(error))
+    np.testing.assert_allclose(result_panels(r, error_view="steps").shown_error, error / 0.7, rtol=1e-6)
+    np.testing.assert_allclose(result_panels(r, error_view="relative").shown_error, [[0, *(error[0, 1:] / [1, 2, 10])]], rtol=1e-6)
+    assert np.abs(result_panels(r, error_view="steps").shown_error).max() <= 0.5 + 1e-6
+    # A value of 0 that becomes something else has no relative error.
+    assert np.isnan(panels_data([0.0, 1.0], [1, 1], [1.0, 1.0], error_view="relative").shown_error).tolist() == [[True, False]]
+
+
+def test_no_error_at_all_still_has_a_range():
+    data = panels_data([[1.0, 2.0]], [[1, 2]], [[1.0, 2.0]])
+    assert fitted_error(data) == 0
+    assert data.error_range == (-1, 1)
+
+
+@pytest.mark.parametrize(
+    ("granularity", "down", "across"),
+    [
+        (qv.PerTensor(), [], []),
+        (qv.PerChannel(0), [1, 2, 3], []),
+        (qv.PerChannel(1), [], [1, 2, 3, 4, 5]),
+        (qv.PerGroup(3, 1), [1, 2, 3], [3]),
+        (qv.PerGroup(2, 0), [2], [1, 2, 3, 4, 5]),
+        (qv.PerBlock(2, 3), [2], [3]),
+    ],
+)
+def test_borders_are_where_the_block_changes(granularity, down, across):
+    r = qv.quantize(normal(4, 6), qv.Scheme("int4", granularity=granularity))
+    data = result_panels(r)
+    assert data.blocks.row_borders().tolist() == down
+    assert data.blocks.col_borders().tolist() == across
+    by_row, by_col = data.blocks.separated()
+    np.testing.assert_array_equal(by_row[:, None] + by_col, data.blocks.ids)
+    np.testing.assert_array_equal(data.blocks.scale.astype(np.float32), r.scale_of_cells().expand(r.shape).numpy())
+    paths = [shape.path for shape in panels_figure(data).layout.shapes]
+    assert len(paths) == (4 if down or across else 0)
+    for path in paths:
+        assert path.count("H") == len(down)
+        assert path.count("V") == len(across)
+
+
+def test_borders_too_close_to_tell_apart_are_left_out():
+    data = result_panels(qv.quantize(normal(128, 128), qv.Scheme("int4", granularity=qv.PerGroup(32, 1))))
+    paths = {shape.path for shape in panels_figure(data).layout.shapes}
+    assert len(paths) == 1
+    path = paths.pop()
+    assert path.count("V") == 3
+    assert "H" not in path
+
+
+def test_causes_are_the_explanations():
+    x = torch.tensor([[0.0, 1.0, 0.2, 9.0], [7.0, -0.3, -9.0, 2.4]])
+    r = qv.quantize(x, qv.Scheme("int4", calibration=qv.ManualRange(-7, 7)))
+    data = result_panels(r)
+    for row in range(2):
+        for col in range(4):
+            assert CAUSES[data.cause[row, col]] == qv.explain(r, (row, col)).cause
+    assert {CAUSES[place] for place in data.cause.ravel()} == set(CAUSES)
+
+
+@pytest.mark.parametrize("view", [View(1, 2, (1, 0, 0)), View(2, 0, (0, 3, 0)), View(0, 1, (0, 0, 4), top=1, left=2)])
+def test_a_view_shows_the_cells_it_names(view):
+    r = qv.quantize(normal(3, 4, 5), qv.Scheme("int4", granularity=qv.PerGroup(2, 1)))
+    data = result_panels(r, view=view)
+    assert data.shape == view.size(r.shape)
+    scale = r.scale_of_cells().expand(r.shape)
+    for row in range(data.shape[0]):
+        for col in range(data.shape[1]):
+            index = view.index(row, col)
+            assert data.x[row, col] == r.x[index]
+            assert data.q[row, col] == r.q[index]
+            assert data.blocks.scale[row, col] == pytest.approx(float(scale[index]))
+            assert CAUSES[data.cause[row, col]] == qv.explain(r, index).cause
+
+
+def test_one_axis_is_one_row_and_more_show_the_last_two():
+    assert result_panels(result(normal(5))).shape == (1, 5)
+    four = normal(2, 3, 4, 5)
+    np.testing.assert_array_equal(result_panels(result(four)).x, four[0, 0].numpy())
+
+
+def test_the_stamp_tells_results_apart():
+    x = normal(8, 8)
+    stamps = {result_panels(result(x, f"int{bits},symmetric,per_tensor,min_max,course")).stamp for bits in (2, 3, 4, 8)}
+    assert len(stamps) == 4
+
+
+# ---- mistakes ----
+
+
+@pytest.mark.parametrize(
+    ("call", "key"),
+    [
+        (lambda: panels_data([[1.0]], [[1, 2]], [[1.0]]), "panels.shapes_differ"),
+        (lambda: panels_data([[1.0], [1.0, 2.0]], [[1]], [[1.0]]), "input_not_tensor"),
+        (lambda: panels_data([[1.0]], [[1]], [[1.0]], error_view="cubed"), "panels.error_view"),
+        (lambda: panels_data([[1.0]], [[1]], [[1.0]], error_view="steps"), "panels.steps_need_scale"),
+        (lambda: panels_data(1.0, 1, 1.0), "input_dims"),
+        (lambda: panels_data([], [], []), "input_empty"),
+        (lambda: plot_quantization_errors(torch.zeros(2, 2), torch.zeros(2), torch.zeros(2, 2)), "panels.shapes_differ"),
+    ],
+)
+def test_a_mistake_is_named_in_both_languages(call, key):
+    with pytest.raises(qv.QuantVizError) as caught:
+        call()
+    assert caught.value.key == key
+    assert all(caught.value.message(language) for language in languages())
+
+
+# ---- figure ----
+
+
+@pytest.mark.parametrize("language", languages())
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("width", [360, 700, 1060])
+@pytest.mark.parametrize("shape", [(1, 1), (7,), (8, 8), (1, 200), (130, 40)])
+def test_the_figure_is_valid_and_serializes(shape, width, theme, language):
+    data = result_panels(result(normal(*shape), "int4,asymmetric,per_channel,min_max,course"))
+    figure = panels_figure(data, width=width, theme=theme, language=language, selected=(0, 0), tensor_key="t")
+    # The figure is built unchecked; here plotly checks each property of it.
+    go.Figure(json.loads(figure.to_json()))
+    assert {trace.type for trace in figure.data} == ({"heatmap"} if max(data.shape) <= MOST_HEATMAP else {"image", "heatmap"})
+    assert len(figure.layout.annotations) == 4
+    assert figure.layout.yaxis.range[0] > figure.layout.yaxis.range[1]
+    assert all(figure.layout[axis].matches in (axis[0], None) for axis in ("xaxis", "xaxis2", "yaxis3", "yaxis4"))
+
+
+def test_heatmaps_carry_the_exact_numbers_and_nothing_else():
+    r = result(normal(128, 128))
+    figure = panels_figure(result_panels(r)).to_plotly_json()
+    for trace, tensor in zip(figure["data"], (r.x, r.q, r.x_hat, r.error), strict=True):
+        np.testing.assert_array_equal(decoded(trace["z"]), tensor.numpy())
+        assert "customdata" not in trace
+        assert "texttemplate" not in trace
+    # Three float32 and one int8 a cell in base64, and little besides.
+    assert len(json.dumps(figure, default=list)) < 128 * 128 * 13 * 4 / 3 + 8_000
+
+
+def test_images_are_the_size_of_the_tensor_and_in_the_heatmaps_colours():
+    r = result(normal(200, 140))
+    data = result_panels(r)
+    sources = [trace.source for trace in panels_figure(data).data if trace.type == "image"]
+    assert len(sources) == 4
+    for name, source in zip(PANELS, sources, strict=True):
+        picture = Image.open(io.BytesIO(base64.b64decode(source.partition(",")[2])))
+        assert picture.size == (140, 200)
+        colours = np.asarray(picture.convert("RGB")).reshape(-1, 3)
+        values, (lo, hi) = data.panel(name)
+        # Equal values have equal colours, and the middle of the scale is its neutral one.
+        brightness = colours[np.abs(values.ravel() - (lo + hi) / 2) < (hi - lo) / 1000].astype(int)
+        assert np.abs(brightness - [0xF1, 0xF0, 0xEC]).max(initial=0) <= 3
+
+
+def test_a_cell_without_a_value_is_transparent_in_an_image():
+    x = torch.ones(1, 200)
+    x[0, 3] = 0
+    data = panels_data(x, x.to(torch.int8), torch.full((1, 200), 0.5), error_view="relative")
+    source = [trace.source for trace in panels_figure(data).data if trace.type == "image"][3]
+    opacity = np.asarray(Image.open(io.BytesIO(base64.b64decode(source.partition(",")[2]))).convert("RGBA"))[0, :, 3]
+    assert np.flatnonzero(opacity == 0).tolist() == [3]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8, np.uint8, np.int16, np.int32, np.int64])
+def test_arrays_come_back_from_their_code(dtype):
+    array = np.arange(6).reshape(2, 3).astype(dtype)
+    np.testing.assert_array_equal(decoded(encoded(array)), array)
+
+
+@pytest.mark.parametrize("language", languages())
+@pytest.mark.parametrize("view", ERROR_VIEWS)
+def test_the_errors_range_is_printed(view, language):
+    r = result(normal(4, 4))
+    held = error_caption(result_panels(r, error_view=view, error_range=1.64), language)
+    assert ("164" if view == "relative" else "1.64") in held
+    assert held != error_caption(result_panels(r, error_view=view), language)
+    assert panels_alt(result_panels(r), language)
+    titles = [annotation.text for annotation in panels_figure(result_panels(r, error_view=view), language=language).layout.annotations]
+    assert len(set(titles)) == 4
+    assert "int4" in titles[1]
+
+
+@pytest.mark.parametrize(("value", "shown"), [(1.6449, "1.64"), (-0.5, "−0.5"), (0.0, "0"), (127.0, "127"), (1.5e-9, "1.5e−9"), (3e38, "3e38")])
+def test_numbers_are_short(value, shown):
+    assert short_number(value) == shown
+
+
+# ---- the notebook's call ----
+
+
+@pytest.mark.parametrize("kind", [list, torch.tensor])
+def test_the_notebooks_call(kind):
+    r = qv.quantize(NOTEBOOK, qv.Scheme("int8", "asymmetric", calibration=qv.Given(3.5, -70)))
+    figure = plot_quantization_errors(kind(NOTEBOOK), kind(r.q.tolist()), kind(r.x_hat.tolist()))
+    go.Figure(json.loads(figure.to_json()))
+    texts = [annotation.text for annotation in figure.layout.annotations]
+    assert texts[:4] == ["Original Tensor", "8-bit Linear Quantized Tensor", "Dequantized Tensor", "Quantization Error Tensor"]
+    assert "result=" in texts[4]
+    assert (figure.layout.coloraxis2.cmin, figure.layout.coloraxis2.cmax) == (-128, 127)
+    for trace in figure.to_plotly_json()["data"]:
+        cells = decoded(trace["customdata"])
+        assert cells.shape == (3, 3, 4)
+        np.testing.assert_allclose(cells[0, 2], [728.6, 127, 689.5, -39.1], rtol=1e-5)
+        assert "texttemplate" in trace
+
+
+def test_the_notebooks_call_with_a_result_has_borders():
+    r = qv.quantize(normal(6, 6), qv.Scheme("uint4", "asymmetric", qv.PerChannel(0)))
+    figure = qv.plot_quantization_errors(r.x, r.q, r.x_hat, torch.uint8, 4, result=r)
+    assert len(figure.layout.shapes) == 4
+    assert len(figure.layout.annotations) == 4
+    assert figure.layout.annotations[1].text == "4-bit Linear Quantized Tensor"
+    assert (figure.layout.coloraxis2.cmin, figure.layout.coloraxis2.cmax) == (0, 15)
+
+
+@pytest.mark.parametrize("n", [64, 100, 300])
+def test_a_larger_notebook_figure_leaves_out_what_is_dear(n):
+    r = result(normal(n, n))
+    traces = plot_quantization_errors(r.x, r.q, r.x_hat, n_bits=4).to_plotly_json()["data"]
+    assert all(("customdata" in trace) == (n <= 64) and "texttemplate" not in trace for trace in traces)
+
+
+def test_the_config_keeps_data_at_home():
+    assert PANELS_CONFIG["displaylogo"] is False
+    assert "sendChartToCloud" in PANELS_CONFIG["modeBarButtonsToRemove"]
