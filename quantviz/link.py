@@ -65,7 +65,8 @@ class View:
         if len(shape) == 1:
             return self.rows is None and self.cols == 0 and len(self.at) == 1 and 0 <= self.left < shape[0] and self.top == 0
         return (
-            self.rows in axes
+            self.rows is not None
+            and self.rows in axes
             and self.cols in axes
             and self.rows != self.cols
             and len(self.at) == len(shape)
@@ -233,7 +234,7 @@ def link_problem(source: Source | Upload) -> QuantVizError | None:
 
 
 def _write_source(source: Source | Upload) -> str:
-    if link_problem(source):
+    if isinstance(source, Upload) or link_problem(source):
         return Upload.id
     return f"typed.{source.to_payload()}" if isinstance(source, Typed) else write_source(source)
 

@@ -28,7 +28,7 @@ def test_the_languages_have_the_same_sentences(language):
     assert set(KEYS) == set(other)
     for key, sentence in KEYS.items():
         assert placeholders(sentence) == placeholders(other[key]), key
-        assert other[key].strip(), key
+        assert other[key].strip() or not sentence.strip(), key
 
 
 def literal_keys():
@@ -39,7 +39,7 @@ def literal_keys():
             if not isinstance(node, ast.Call) or not node.args or not isinstance(node.args[0], ast.Constant) or not isinstance(node.args[0].value, str):
                 continue
             name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr if isinstance(node.func, ast.Attribute) else ""
-            if name in prefixes and (name != "of" or isinstance(node.func, ast.Attribute) and getattr(node.func.value, "id", "") == "Note"):
+            if name in prefixes and (name != "of" or (isinstance(node.func, ast.Attribute) and getattr(node.func.value, "id", "") == "Note")):
                 yield path, prefixes[name] + node.args[0].value
 
 
@@ -67,7 +67,8 @@ def test_every_operation_has_its_words():
     layout = qv.PerTensor().layout((2, 2))
     for mode in qv.MODES:
         scheme = qv.Scheme("int8", mode, convention=course)
-        operations = (*quantizer.range_operations(scheme, layout), *quantizer.code_operations(scheme), *quantizer.value_operations(scheme), *quantizer.error_operations())
+        operations = [*quantizer.range_operations(scheme, layout), *quantizer.code_operations(scheme)]
+        operations += [*quantizer.value_operations(scheme), *quantizer.error_operations()]
         assert [operation.key for operation in operations if f"steps.{operation.key}" not in KEYS] == []
 
 

@@ -4,6 +4,6 @@ from quantviz.ui import lab, session
 
 state = session.state()
 areas = lab.show_controls(state)
-lab.show_result(state, areas)
-lab.show_below(state)
+result = lab.show_result(state, areas)
+lab.show_below(result, state, areas)
 lab.show_link()

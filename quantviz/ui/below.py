@@ -1,21 +1,139 @@
-"""Below the fold: which scheme to use, histograms, scales, exports."""
+"""Which scheme to use, and below the fold: histograms, scales, exports."""
 
 from __future__ import annotations
 
+import dataclasses
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
 from quantviz.link import LabState
+from quantviz.recipes import RECIPES, RecipeRow, answer, current_recipe, recipe_rows
+from quantviz.ui import session
+from quantviz.ui.clipboard import copy_button
+from quantviz.ui.data import source_key, tensor_of
+from quantviz.ui.words import language, plain, say, say_error, theme
+
+if TYPE_CHECKING:
+    from quantviz.quantizer import QuantResult
+
+#: Blocks up to which the scales are listed without asking.
+_FEW_BLOCKS = 16
+#: Cells up to which the .csv is made at once; above it, on a click.
+_MOST_CSV = 2**18
 
 
-def show_recipes(state: LabState) -> None:
-    pass
+# ---- which one should I use? --------------------------------------------------------------------
 
 
-def show_histograms(state: LabState) -> None:
-    pass
+def show_recipes(state: LabState, r: QuantResult) -> None:
+    """The eight recipes on this very tensor; a click loads one."""
+    from quantviz.figures.recipe_plot import RECIPE_PLOT_CONFIG, answer_sentence, recipe_plot_figure
+    from quantviz.recipes import row_of
+
+    rows = _rows(state)
+    st.markdown(f"**{plain(answer_sentence(answer(rows), language()))}**")
+    st.caption(say("recipes.how"))
+    table, plot = st.columns([7, 5], gap="small")
+    with table:
+        _table(rows)
+    with plot:
+        figure = recipe_plot_figure(rows, row_of(r), language=language(), theme=theme())
+        st.plotly_chart(figure, key="recipe_plot", theme=None, config=dict(RECIPE_PLOT_CONFIG), alt=say("recipes.plot_alt"))
+    for problem in {row.problem.key: row.problem for row in rows if row.problem}.values():
+        st.caption(f"{say('recipes.not_fitting', names=', '.join(_name(row) for row in rows if row.problem))} {say_error(problem)}")
 
 
-def show_scales(state: LabState) -> None:
-    pass
+def _rows(state: LabState) -> tuple[RecipeRow, ...]:
+    """The rows of this tensor: computed once for it, kept in the session."""
+    key = source_key(state.source)
+    kept = st.session_state.get("recipe_rows")
+    if kept is None or kept[0] != key:
+        kept = st.session_state["recipe_rows"] = (key, recipe_rows(tensor_of(state.source), current=state.scheme))
+    now = current_recipe(state.scheme, state.source.shape)
+    return tuple(dataclasses.replace(row, is_current=row.id == now) for row in kept[1])
 
 
-def show_exports(state: LabState) -> None:
-    pass
+def _name(row: RecipeRow) -> str:
+    from quantviz.figures.recipe_plot import recipe_name
+
+    return recipe_name(row.id, language())
+
+
+def _table(rows: tuple[RecipeRow, ...]) -> None:
+    fitting = [row for row in rows if not row.problem]
+    columns: dict[str, list[Any]] = {
+        "name": [_name(row) for row in fitting],
+        "bits": [row.bits for row in fitting],
+        "sqnr_db": [row.sqnr_db for row in fitting],
+        "zeroed": [100 * row.zeroed_share for row in fitting],
+        "mse": [row.mse for row in fitting],
+    }
+    st.dataframe(
+        columns,
+        key="recipe_table",
+        hide_index=True,
+        on_select=lambda: _load([row.id for row in fitting]),
+        selection_mode="single-cell",
+        row_height=29,
+        column_config={
+            "name": st.column_config.TextColumn(say("recipes.name"), width="medium"),
+            "bits": st.column_config.NumberColumn(say("recipes.bits"), format="%.3f", width="small"),
+            "sqnr_db": st.column_config.NumberColumn(say("recipes.sqnr"), format="%.1f", width="small"),
+            "zeroed": st.column_config.NumberColumn(say("recipes.zeroed"), format="%.1f %%", width="small"),
+            "mse": st.column_config.NumberColumn(say("recipes.mse"), format="%.3g", width="small"),
+        },
+        alt=say("recipes.table_alt"),
+    )
+
+
+def _load(ids: list[str]) -> None:
+    """Load the recipe whose cell was clicked; a click on a heading sorts and selects no cell."""
+    cells = st.session_state["recipe_table"]["selection"]["cells"]
+    if cells:
+        session.change(scheme=RECIPES[ids[cells[0][0]]])
+
+
+# ---- histograms, scales -------------------------------------------------------------------------
+
+
+def show_histograms(r: QuantResult, state: LabState) -> None:
+    """x over the grid, and the error in steps."""
+    from quantviz.figures.histograms import HISTOGRAM_CONFIG, histogram_data, histogram_figure
+
+    figure = histogram_figure(histogram_data(r), language=language(), theme=theme())
+    st.plotly_chart(figure, key="histograms", theme=None, config=dict(HISTOGRAM_CONFIG), alt=say("below.histograms_alt"))
+
+
+def show_scales(r: QuantResult, state: LabState) -> None:
+    """Scale and zero point of each block."""
+    from quantviz.export import scales_table
+
+    with st.expander(say("below.scales", count=r.layout.block_count), expanded=1 < r.layout.block_count <= _FEW_BLOCKS, key="scales"):
+        columns = scales_table(r)
+        st.dataframe(
+            columns,
+            key="scales_table",
+            hide_index=True,
+            row_height=29,
+            column_config={name: st.column_config.NumberColumn(say(f"export.column.{name}"), format="%.6g") for name in columns},
+            alt=say("below.scales_alt"),
+        )
+
+
+# ---- exports ------------------------------------------------------------------------------------
+
+
+def show_exports(r: QuantResult, state: LabState) -> None:
+    """Downloads, and the Python that prints these numbers."""
+    from quantviz.export import as_csv, as_npz, file_name, python_lines
+
+    with st.container(key="exports", horizontal=True, gap="small", vertical_alignment="center"):
+        # Made when they are asked for: nobody waits for a file that is not wanted.
+        for ending, make in (("npz", partial(as_npz, r)), ("csv", partial(as_csv, r))):
+            st.download_button(say(f"below.{ending}"), make, file_name(state.source, state.scheme, ending), key=f"download_{ending}", on_click="ignore")
+        lines = python_lines(state, language=language())
+        copy_button("copy_python", say("below.copy_python"), say("lab.copied"), text=lines)
+    with st.expander(say("below.python"), key="python"):
+        st.code(lines, language="python")

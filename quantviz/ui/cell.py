@@ -42,9 +42,10 @@ def sentence(why: Explanation) -> str:
 
     Numbers are rounded for reading; the steps below show them in full.
     """
-    divide, shift, clamp = (why.step(key) for key in ("divide", "shift", "clamp"))
+    divide, shift = why.step("divide"), why.step("shift")
     rounded = why.step("round")
-    assert divide and clamp and rounded
+    assert divide
+    assert rounded
     parts = [say("cell.divide", x=number(why.x), scale=number(why.scale), y=number(divide.output))]
     if shift and why.zero_point:
         parts.append(say("cell.shift", zero_point=number(why.zero_point, 8, signed=True), y=number(shift.output)))
@@ -63,9 +64,9 @@ def show_sentence(why: Explanation) -> None:
 
 def show_number_line(r: QuantResult, why: Explanation) -> None:
     """The grid, x, and where it lands."""
-    from quantviz.figures.number_line import number_line_data, number_line_svg
+    from quantviz.figures.number_line import number_line_data, number_line_html
 
-    st.html(number_line_svg(number_line_data(r, why), language=language(), theme=theme()))
+    st.html(number_line_html(number_line_data(r, why), language=language(), theme=theme()))
 
 
 def show_steps(why: Explanation) -> None:

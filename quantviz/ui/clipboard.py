@@ -28,7 +28,8 @@ export default function ({ data, parentElement }) {
 
 _CSS = """
 button { font: inherit; font-size: 0.8rem; color: var(--st-text-color); background: var(--st-background-color); width: 100%;
-  border: 1px solid var(--st-border-color); border-radius: var(--st-button-radius, 0.4rem); min-height: 2rem; padding: 0 0.6rem; cursor: pointer; white-space: nowrap; }
+  border: 1px solid var(--st-border-color); border-radius: var(--st-button-radius, 0.4rem); 
+  min-height: 2rem; padding: 0 0.6rem; cursor: pointer; white-space: nowrap; }
 button:hover { border-color: var(--st-primary-color); color: var(--st-primary-color); }
 button:focus-visible { outline: 2px solid var(--st-primary-color); outline-offset: 1px; }
 """

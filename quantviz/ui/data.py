@@ -15,6 +15,7 @@ from quantviz.errors import Note
 from quantviz.link import LabState, Upload
 from quantviz.scheme import Scheme
 from quantviz.sources import SOURCES, Source, parse_source, write_source
+from quantviz.sources.typed import Typed
 
 if TYPE_CHECKING:
     import torch
@@ -45,6 +46,13 @@ def upload_notes(source: Source | Upload) -> tuple[Note, ...]:
 
 def _uploads() -> dict[Upload, tuple[torch.Tensor, tuple[Note, ...]]]:
     return cast("dict[Upload, tuple[torch.Tensor, tuple[Note, ...]]]", st.session_state.setdefault("lab_uploads", {}))
+
+
+def source_key(source: Source | Upload) -> str:
+    """What tells this tensor from any other of the session, without reading its values."""
+    if isinstance(source, Upload):
+        return f"upload {source.digest} {source.name}"
+    return f"typed {hash(source)}" if isinstance(source, Typed) else write_source(source)
 
 
 def result_of(state: LabState) -> QuantResult:

@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from quantviz.link import ERROR_RANGES, ERROR_VIEWS, SCOPES, LabState, Upload
+from quantviz.link import ERROR_RANGES, ERROR_VIEWS, SCOPES, LabState
 from quantviz.scenarios import scenario_of
-from quantviz.sources import write_source
-from quantviz.sources.typed import Typed
 from quantviz.ui import below, session
 from quantviz.ui.bridge import bridge_width, chart_bridge, clicked_cell
 from quantviz.ui.cell import select, show_cell_inputs, show_number_line, show_sentence, show_steps
 from quantviz.ui.clipboard import copy_button
-from quantviz.ui.data import result_of, upload_notes
+from quantviz.ui.data import result_of, source_key, upload_notes
 from quantviz.ui.sidebar import show_sidebar
 from quantviz.ui.start import warm_up
 from quantviz.ui.strip import show_strip
@@ -43,11 +41,13 @@ class Areas:
     bridge: Any
     panels: Any
     cell: Any
+    #: Opened by a button in the header, filled last.
+    recipes: Any
 
 
 def show_controls(state: LabState) -> Areas:
     """Title, strip, sidebar and the empty frame: all of it without torch."""
-    _header(state)
+    recipes = _header(state)
     show_sidebar(state)
     show_strip(state)
     tiles = st.container(key="tiles", horizontal=True, gap="small")
@@ -58,21 +58,23 @@ def show_controls(state: LabState) -> Areas:
         panels = panels.skeleton(height=_PANELS_HEIGHT)
         st.session_state["lab_painted"] = True
     warm_up()
-    return Areas(tiles, bridge, panels, cell)
+    return Areas(tiles, bridge, panels, cell, recipes)
 
 
-def _header(state: LabState) -> None:
+def _header(state: LabState) -> Any:
     with st.container(key="header", horizontal=True, vertical_alignment="center", gap="small"):
         name = scenario_of(state.source)
         hint = say(f"scenarios.{name}.look") if name else say("lab.hint")
         st.markdown(f"**{say('lab.title')}** &nbsp; {plain(hint)}", width="stretch")
         with st.container(key="actions", horizontal=True, gap="small", width="content", wrap=False):
+            recipes = st.popover(say("recipes.question"), key="recipes", help=say("recipes.question_help"))
             _baseline_button(state)
             copy_button("copy_link", say("lab.copy_link"), say("lab.copied"), explanation=say("lab.copy_link_help"))
             st.button(say("lab.undo"), key="undo", on_click=session.undo, disabled=not session.can_undo(), help=say("lab.undo_help"))
             st.button(say("lab.reset"), key="reset", on_click=session.reset, help=say("lab.reset_help"))
     for problem in session.named():
         st.warning(say_error(problem))
+    return recipes
 
 
 def _baseline_button(state: LabState) -> None:
@@ -80,11 +82,15 @@ def _baseline_button(state: LabState) -> None:
         st.button(say("lab.set_baseline"), key="set_baseline", on_click=session.baseline, args=(state.scheme,), help=say("lab.set_baseline_help"))
     else:
         st.button(
-            say("lab.drop_baseline"), key="drop_baseline", on_click=session.baseline, args=(None,), help=say("lab.drop_baseline_help", scheme=plain(state.baseline))
+            say("lab.drop_baseline"),
+            key="drop_baseline",
+            on_click=session.baseline,
+            args=(None,),
+            help=say("lab.drop_baseline_help", scheme=plain(state.baseline)),
         )
 
 
-def show_result(state: LabState, areas: Areas) -> None:
+def show_result(state: LabState, areas: Areas) -> QuantResult:
     """Tiles, panels and cell of the state's tensor under its scheme."""
     from quantviz.explanation import explain
 
@@ -98,6 +104,7 @@ def show_result(state: LabState, areas: Areas) -> None:
         _cell(r, why, state)
     for note in (*r.notes, *upload_notes(state.source)):
         st.info(say_note(note))
+    return r
 
 
 def _remember_facts(why: Any) -> None:
@@ -110,11 +117,11 @@ def _panels(r: QuantResult, state: LabState, areas: Areas) -> None:
     from quantviz.figures.panels import PANELS_CONFIG, panels_figure, result_panels
 
     data = result_panels(r, view=state.view, error_view=state.error_view, error_range=error_end(r, state))
-    shown = {"language": language(), "theme": theme(), "width": bridge_width(_BRIDGE)}
+    width, words, colours = bridge_width(_BRIDGE), language(), theme()
     seen = state.view.seen(state.cell, state.source.shape)
     with areas.bridge:
-        chart_bridge(_BRIDGE, "panels", data, selected=seen, on_cell=_clicked, **shown)
-    figure = panels_figure(data, tensor_key=_tensor_key(state), **shown)
+        chart_bridge(_BRIDGE, "panels", data, selected=seen, width=width, language=words, theme=colours, on_cell=_clicked)
+    figure = panels_figure(data, language=words, theme=colours, width=width, tensor_key=f"{source_key(state.source)} {state.view}")
     areas.panels.plotly_chart(figure, key="panels_chart", theme=None, config=dict(PANELS_CONFIG), alt=say("lab.panels_alt"))
 
 
@@ -122,13 +129,6 @@ def _clicked() -> None:
     cell = clicked_cell(_BRIDGE)
     if cell:
         select(*cell)
-
-
-def _tensor_key(state: LabState) -> str:
-    """The zoom is kept while this stays the same."""
-    source = state.source
-    name = source.digest + source.name if isinstance(source, Upload) else str(hash(source)) if isinstance(source, Typed) else write_source(source)
-    return f"{name} {state.view}"
 
 
 def error_end(r: QuantResult, state: LabState) -> float | None:
@@ -190,12 +190,13 @@ def _error_choices(r: QuantResult, state: LabState) -> None:
             )
 
 
-def show_below(state: LabState) -> None:
-    """Below the fold: which scheme to use, histograms, scales, exports."""
-    below.show_recipes(state)
-    below.show_histograms(state)
-    below.show_scales(state)
-    below.show_exports(state)
+def show_below(r: QuantResult, state: LabState, areas: Areas) -> None:
+    """Which scheme to use; below the fold histograms, scales and exports."""
+    with areas.recipes:
+        below.show_recipes(state, r)
+    below.show_histograms(r, state)
+    below.show_scales(r, state)
+    below.show_exports(r, state)
     st.caption(say("lab.purpose"))
 
 
@@ -204,5 +205,3 @@ def show_link() -> None:
     problem = session.write_address()
     if problem:
         st.info(say_error(problem))
-
-

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import streamlit as st
@@ -164,7 +164,7 @@ def _set_random() -> None:
     now = session.state().source
     values = {f.name: st.session_state[f"random_{f.name}"] for f in dataclasses.fields(now) if f"random_{f.name}" in st.session_state}  # type: ignore[arg-type]
     with session.complaining("random"):
-        new = dataclasses.replace(now, **values)  # type: ignore[type-var]
+        new: Source = dataclasses.replace(now, **values)  # type: ignore[type-var, assignment]
         for problem in new.problems():
             raise problem
         session.put(session.state().with_source(new))
@@ -184,10 +184,15 @@ def _slice(state: LabState) -> None:
         for axis in axes:
             if axis not in (view.rows, view.cols):
                 st.number_input(names[axis], 0, shape[axis] - 1, key=session.show(f"view_at_{axis}", view.at[axis]), on_change=_set_at, args=(axis,))
-    for name, axis in (("top", view.rows), ("left", view.cols)):
-        if axis is not None and shape[axis] > WINDOW:
+    for name, side in (("top", view.rows), ("left", view.cols)):
+        if side is not None and shape[side] > WINDOW:
             st.number_input(
-                say(f"sidebar.{name}", window=WINDOW), 0, shape[axis] - 1, key=session.show(f"view_{name}", getattr(view, name)), step=WINDOW // 2, on_change=_set_corner
+                say(f"sidebar.{name}", window=WINDOW),
+                0,
+                shape[side] - 1,
+                key=session.show(f"view_{name}", getattr(view, name)),
+                step=WINDOW // 2,
+                on_change=_set_corner,
             )
 
 
@@ -265,14 +270,14 @@ def _set_calibration() -> None:
     """Another calibration starts from the range that is in force, so that switching changes nothing by itself."""
     scheme, wanted = session.state().scheme, st.session_state["calibration"]
     facts = st.session_state.get("lab_facts", {})
-    new: Calibration = {
-        MinMax.id: MinMax,
-        Percentile.id: lambda: Percentile(99.0),
-        ManualRange.id: lambda: ManualRange(facts.get("lo", -1.0), facts.get("hi", 1.0)),
-        Given.id: lambda: Given(facts.get("scale", 1.0), 0 if scheme.mode == "symmetric" else facts.get("zero_point", 0)),
-    }[wanted]()
+    starts: Mapping[str, Calibration] = {
+        MinMax.id: MinMax(),
+        Percentile.id: Percentile(99.0),
+        ManualRange.id: ManualRange(facts.get("lo", -1.0), facts.get("hi", 1.0)),
+        Given.id: Given(facts.get("scale", 1.0), 0 if scheme.mode == "symmetric" else facts.get("zero_point", 0)),
+    }
     with session.complaining("range"):
-        session.put_scheme(calibration=new)
+        session.put_scheme(calibration=starts[wanted])
 
 
 def _set_range() -> None:

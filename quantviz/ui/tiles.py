@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import streamlit as st
 
-from quantviz.link import LabState, View
+from quantviz.export import slice_index
+from quantviz.link import LabState
 from quantviz.scheme import Scheme
 from quantviz.ui.data import gaussian_sqnr_db, tensor_of
-from quantviz.ui.words import number, plain, say, shape_text, share
+from quantviz.ui.words import number, plain, say, share
 
 if TYPE_CHECKING:
     from quantviz.quantizer import QuantResult
@@ -38,17 +39,7 @@ def seen(r: QuantResult, state: LabState) -> QuantResult:
     """What the tiles count: the whole tensor, or the slice in view."""
     from quantviz.quantizer import part
 
-    return r if state.scope == "tensor" else part(r, slice_of(state.view, r.shape))
-
-
-def slice_of(view: View, shape: tuple[int, ...]) -> tuple[slice | int, ...]:
-    """The index of the slice in view, its axes in the tensor's order."""
-    rows, cols = view.size(shape)
-    picked: list[slice | int] = list(view.at)
-    picked[view.cols] = slice(view.left, view.left + cols)
-    if view.rows is not None:
-        picked[view.rows] = slice(view.top, view.top + rows)
-    return tuple(picked)
+    return r if state.scope == "tensor" else part(r, slice_index(state.view, r.shape))
 
 
 def tiles(r: QuantResult, state: LabState) -> tuple[Tile, ...]:
@@ -63,10 +54,18 @@ def tiles(r: QuantResult, state: LabState) -> tuple[Tile, ...]:
     clipping = m["clipping_mse"] / m["mse"] if m["mse"] else 0.0
     nonzero = int((own.x != 0).sum())
     return (
-        Tile("mse", number(m["mse"]), say("tiles.mse.line", steps=number(m["rmse_steps"], 3)), {"rounding": number(rounding, 3), "rmse": number(m["rmse"])}, m["mse"]),
+        Tile(
+            "mse",
+            number(m["mse"]),
+            say("tiles.mse.line", steps=number(m["rmse_steps"], 3)),
+            {"rounding": number(rounding, 3), "rmse": number(m["rmse"])},
+            m["mse"],
+        ),
         Tile("sqnr", f"{number(m['sqnr_db'], 3)} dB", *_sqnr_words(own, state, m["sqnr_db"])),
         Tile("zeroed", share(m["zeroed_share"]), say("tiles.zeroed.line", count=round(m["zeroed_share"] * nonzero), all=nonzero), {}, m["zeroed_share"]),
-        Tile("clipped", share(m["clipped_share"]), say("tiles.clipped.line", share=share(clipping)), {"count": str(int(own.clipped.sum()))}, m["clipped_share"]),
+        Tile(
+            "clipped", share(m["clipped_share"]), say("tiles.clipped.line", share=share(clipping)), {"count": str(int(own.clipped.sum()))}, m["clipped_share"]
+        ),
         Tile("bits", f"{bits:.4g}", say("tiles.bits.line", bits=_usual_bits(state.scheme)), _storage(r), bits),
     )
 
@@ -143,14 +142,9 @@ def _delta(tile: Tile, before: Tile) -> str:
     return number(100 * change if unit == " pp" else change, 3, signed=True) + unit
 
 
-def _colour(tile: Tile, before: Tile) -> str:
+def _colour(tile: Tile, before: Tile) -> Literal["off", "green", "red"]:
     """Green where the change is for the better."""
     if tile.raw == before.raw:
         return "off"
     better = tile.raw > before.raw if tile.key == "sqnr" else tile.raw < before.raw
     return "green" if better else "red"
-
-
-def shape_line(state: LabState) -> str:
-    """What the tiles count, in words."""
-    return say(f"tiles.scope_{state.scope}", shape=shape_text(state.source.shape))

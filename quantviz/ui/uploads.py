@@ -35,11 +35,11 @@ def _read_image() -> None:
     uploaded = st.session_state.get("image_file")
     if uploaded is None:
         return
-    from quantviz.sources.image import image_tensor
+    from quantviz.sources.image import read_image
 
     data, channel = uploaded.getvalue(), st.session_state.get("image_channel", "grey")
     with session.complaining("image"):
-        _take(data, f"{uploaded.name} · {say(f'upload.channels.{channel}')}", lambda: (image_tensor(data, channel), ()))
+        _take(data, f"{uploaded.name} · {say(f'upload.channels.{channel}')}", lambda: read_image(data, channel))
 
 
 def show_file(state: LabState) -> None:
@@ -64,10 +64,11 @@ def _open_file() -> None:
 
     with session.complaining("file"):
         with open_tensors(uploaded.getvalue(), uploaded.name) as catalog:
-            listed = {name: f"{name or uploaded.name}  [{shape_text(catalog.info(name).shape)}]  {catalog.info(name).dtype}" for name in catalog.names}
-        st.session_state["file_tensors"] = listed
-        st.session_state["file_tensor"] = next(iter(listed))
-        _load(uploaded, next(iter(listed)))
+            infos = {name: catalog.info(name) for name in catalog.names}
+        st.session_state["file_tensors"] = {name: f"{name or uploaded.name}  [{shape_text(info.shape)}]  {info.dtype}" for name, info in infos.items()}
+        first = next((name for name, info in infos.items() if info.problem is None), catalog.names[0])
+        st.session_state["file_tensor"] = first
+        _load(uploaded, first)
 
 
 def _load_tensor() -> None:
@@ -87,7 +88,8 @@ def _load(uploaded: Any, name: str) -> None:
             count = math.prod(catalog.info(name).shape)
             if count > MOST_ELEMENTS:
                 raise QuantVizError("upload_too_many", name=name, count=count, most=MOST_ELEMENTS)
-            return catalog.load(name), catalog.info(name).notes
+            loaded = catalog.read(name)
+            return loaded.tensor, loaded.notes
 
     _take(data, f"{uploaded.name} · {name}" if name else uploaded.name, load)
 
@@ -107,5 +109,3 @@ def _complaint(field: str) -> None:
     error = session.complaints().get(field)
     if error:
         st.error(say_error(error))
-
-

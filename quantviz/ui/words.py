@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import re
 
 import streamlit as st
 
 from quantviz.errors import Note, QuantVizError
+from quantviz.figures.numbers import number as number
 from quantviz.text import DEFAULT_LANGUAGE, languages, text
 
 #: The session's language, one of `languages()`.
@@ -55,24 +55,6 @@ def plain(words: object) -> str:
     'a\\\\*b'
     """
     return _MARKDOWN.sub(r"\\\1", str(words))
-
-
-def number(value: float, digits: int = 4, *, signed: bool = False) -> str:
-    """A number to `digits` significant digits, with the signs that people read.
-
-    >>> number(-0.41046), number(float("inf")), number(float("nan")), number(1.35, signed=True)
-    ('−0.4105', '∞', '–', '+1.35')
-    """
-    if math.isnan(value):
-        return "–"
-    if math.isinf(value):
-        return "∞" if value > 0 else "−∞"
-    digits_of = f"{abs(value):.{digits}g}"
-    if "e" in digits_of:
-        mantissa, exponent = digits_of.split("e")
-        digits_of = f"{mantissa}e{int(exponent)}"
-    sign = "−" if value < 0 else "+" if signed and value else ""
-    return sign + digits_of
 
 
 def share(value: float) -> str:

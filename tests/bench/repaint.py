@@ -1,0 +1,89 @@
+"""From a widget's change to four panels repainted: the Lab against a bare Streamlit page, side by side.
+
+    python -m tests.bench.repaint [--rounds 15]
+
+Both servers run at once and are clicked in turn, in the same Chromium. A change counts from the click
+on another bit width until the pixels of the second and fourth heatmap have changed and the browser has
+shown them. Prints the medians and their ratio for 8×8, 32×32 and 128×128.
+"""
+
+import argparse
+import statistics
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+from playwright.sync_api import Page, sync_playwright
+
+from tests.bench.servers import ROOT, serving
+from tests.browser.conftest import _FLAGS as FLAGS
+from tests.browser.conftest import IDLE, chromium_path
+
+#: The most that the Lab may take, as a multiple of the bare page.
+BAR = 1.5
+SIDES = (8, 32, 128)
+
+#: Clicks a button and resolves with the milliseconds until the picture has changed and was shown.
+_CHANGE = """
+async (selector) => {
+  const images = () => [...document.querySelectorAll(".js-plotly-plot .heatmaplayer image")];
+  const pictures = () => images().map((image) => image.getAttribute("href") ?? image.getAttribute("xlink:href"));
+  const before = pictures();
+  const start = performance.now();
+  document.querySelector(selector).click();
+  for (;;) {
+    await new Promise(requestAnimationFrame);
+    const now = pictures();
+    if (now.length === 4 && now[1] !== before[1] && now[3] !== before[3]) break;
+    if (performance.now() - start > 20000) throw new Error("not repainted in 20 s");
+  }
+  await new Promise(requestAnimationFrame);
+  return performance.now() - start;
+}
+"""
+
+
+def change_ms(page: Page, bits: int) -> float:
+    """Milliseconds from the click on `bits` to the changed picture."""
+    page.wait_for_selector(IDLE)
+    page.wait_for_timeout(150)
+    button = page.locator(f".st-key-bits button:has-text('{bits}')").first
+    button.evaluate("node => node.setAttribute('data-bench', '1')")
+    elapsed = page.evaluate(_CHANGE, "[data-bench='1']")
+    page.evaluate("document.querySelectorAll('[data-bench]').forEach(node => node.removeAttribute('data-bench'))")
+    return float(elapsed)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=15)
+    rounds = parser.parse_args().rounds
+    with ExitStack() as stack:
+        bare_folder = stack.enter_context(tempfile.TemporaryDirectory())
+        # Default settings: away from the project's own .streamlit/config.toml.
+        (Path(bare_folder) / "bare_page.py").write_text((Path(__file__).parent / "bare_page.py").read_text(encoding="utf-8"), encoding="utf-8")
+        bare = stack.enter_context(serving(Path(bare_folder) / "bare_page.py", cwd=Path(bare_folder)))
+        lab = stack.enter_context(serving(ROOT / "app.py", cwd=ROOT))
+        browser = stack.enter_context(sync_playwright()).chromium.launch(executable_path=chromium_path(), args=list(FLAGS))
+        for side in SIDES:
+            pages = {}
+            for name, address in {"bare": f"{bare}/?side={side}", "lab": f"{lab}/lab?t=normal(rows={side},cols={side})&lang=en"}.items():
+                pages[name] = browser.new_page(viewport={"width": 1366, "height": 625})
+                pages[name].goto(address)
+                pages[name].wait_for_function("document.querySelectorAll('.js-plotly-plot .heatmaplayer image').length >= 4", timeout=60000)
+            times: dict[str, list[float]] = {"bare": [], "lab": []}
+            for turn in range(rounds + 2):
+                for name, page in pages.items():
+                    page.bring_to_front()
+                    elapsed = change_ms(page, 3 + turn % 3)
+                    if turn >= 2:  # the first two are warm-up
+                        times[name].append(elapsed)
+            medians = {name: statistics.median(values) for name, values in times.items()}
+            ratio = medians["lab"] / medians["bare"]
+            print(f"{side:>4} × {side:<4} bare {medians['bare']:6.0f} ms   lab {medians['lab']:6.0f} ms   ratio {ratio:.2f}   bar {BAR}", flush=True)
+            for page in pages.values():
+                page.close()
+
+
+if __name__ == "__main__":
+    main()
