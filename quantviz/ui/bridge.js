@@ -22,12 +22,14 @@ export default function (component) {
     SPACE.cells.set(cells.chart, cells);
     SPACE.bridges.get(cells.chart)?.draw();
     tuckAway(component.parentElement, true);
-    return () => SPACE.cells.delete(cells.chart);
+    return () => SPACE.cells.get(cells.chart) === cells && SPACE.cells.delete(cells.chart);
   }
   let bridge = SPACE.bridges.get(data.chart);
   if (!bridge) SPACE.bridges.set(data.chart, (bridge = new Bridge(data.chart)));
   bridge.update(component);
   return () => {
+    // The page may have mounted a successor already.
+    if (bridge.host !== component.parentElement) return;
     bridge.close();
     SPACE.bridges.delete(data.chart);
   };

@@ -48,7 +48,7 @@ def sentence(why: Explanation) -> str:
     assert rounded
     parts = [say("cell.divide", x=number(why.x), scale=number(why.scale), y=number(divide.output))]
     if shift and why.zero_point:
-        parts.append(say("cell.shift", zero_point=number(why.zero_point, 8, signed=True), y=number(shift.output)))
+        parts.append(say("cell.shift", sign="+" if why.zero_point > 0 else "−", zero_point=abs(why.zero_point), y=number(shift.output)))
     parts.append(say("cell.tie" if why.tie else "cell.round", code=number(rounded.output, 8)))
     if why.cause == "clipped":
         parts.append(say("cell.clamp", code=why.q))

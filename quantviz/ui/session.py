@@ -93,7 +93,7 @@ def baseline(scheme: Scheme | None) -> None:
 
 @contextlib.contextmanager
 def complaining(field: str) -> Iterator[None]:
-    """Keep a `QuantVizError` for showing beside the control `field`, and the state as it was."""
+    """Keep a `QuantVizError` for showing beside the controls of `field`, and the state as it was."""
     try:
         yield
     except QuantVizError as error:
@@ -110,9 +110,9 @@ def named() -> tuple[QuantVizError, ...]:
     return cast(tuple[QuantVizError, ...], st.session_state.get(_NAMED, ()))
 
 
-def show(key: str, value: object) -> str:
-    """Let the widget `key` show `value`, unless what was typed into it is being complained about."""
-    if key not in complaints() and (key not in st.session_state or st.session_state[key] != value):
+def show(key: str, value: object, field: str = "") -> str:
+    """Let the widget `key` show `value`, unless what was typed into its `field` is being complained about."""
+    if (field or key) not in complaints() and (key not in st.session_state or st.session_state[key] != value):
         st.session_state[key] = value
     return key
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from quantviz.calibration import CALIBRATIONS, Calibration, Given, ManualRange, MinMax, Percentile
+from quantviz.calibration import CALIBRATIONS, FLOAT32_EXACT_INTEGER, Calibration, Given, ManualRange, MinMax, Percentile
 from quantviz.errors import QuantVizError
 from quantviz.link import WINDOW, LabState, Upload, View, opening
 from quantviz.scenarios import SCENARIOS, scenario_of
@@ -146,7 +146,7 @@ def _random_field(source: Any, field: dataclasses.Field[Any]) -> None:
         say(f"source_fields.{field.name}"),
         kind(limits.lowest),
         kind(limits.highest),
-        key=session.show(f"random_{field.name}", value if value is None else kind(value)),
+        key=session.show(f"random_{field.name}", value if value is None else kind(value), "random"),
         value=None if value is None else "min",
         step=1 if whole else None,
         format=None if whole else "%g",
@@ -254,15 +254,18 @@ def calibration_words(calibration: Calibration) -> str:
 def _range_field(state: LabState, field: dataclasses.Field[Any]) -> None:
     value = getattr(state.scheme.calibration, field.name)
     whole = str(field.type) == "int"
+    locked = field.name == "zero_point" and state.scheme.mode == "symmetric"
     st.number_input(
         say(f"calibrations.fields.{field.name}"),
-        key=session.show(f"range_{field.name}", int(value) if whole else float(value)),
-        value="min" if whole else 0.0,
+        # Whole limits make the number whole; what else is asked of it, the scheme says.
+        -FLOAT32_EXACT_INTEGER if whole else None,
+        FLOAT32_EXACT_INTEGER if whole else None,
+        key=session.show(f"range_{field.name}", int(value) if whole else float(value), "range"),
         step=1 if whole else None,
         format="%d" if whole else "%.6g",
         on_change=_set_range,
-        disabled=field.name == "zero_point" and state.scheme.mode == "symmetric",
-        help=say("calibrations.fields.zero_point_symmetric") if field.name == "zero_point" and state.scheme.mode == "symmetric" else None,
+        disabled=locked,
+        help=say("calibrations.fields.zero_point_symmetric") if locked else None,
     )
 
 

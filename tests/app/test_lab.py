@@ -1,0 +1,311 @@
+"""The Lab through AppTest: what each control does, what a link opens, what a mistake says."""
+
+import base64
+import io
+import json
+import re
+
+import numpy as np
+import pytest
+import torch
+from streamlit.testing.v1 import AppTest
+
+import quantviz as qv
+from quantviz.link import opening, write_link
+from quantviz.scenarios import SCENARIOS
+from quantviz.sources import Builtin
+from quantviz.text import catalogue
+
+
+def opened(**params):
+    """The app as a new session sees it at this address."""
+    at = AppTest.from_file("../../app.py", default_timeout=60)
+    for name, value in params.items():
+        at.query_params[name] = value
+    return healthy(at.run())
+
+
+def healthy(at):
+    assert not at.exception, at.exception
+    assert [error.value for error in at.error] == []
+    return at
+
+
+def panels(at):
+    """The four heatmaps' arrays as the browser gets them."""
+    spec = json.loads(chart(at, "panels_chart").proto.spec)
+    return [decoded(trace["z"]) for trace in spec["data"] if trace["type"] == "heatmap"]
+
+
+def chart(at, key):
+    return next(element for element in at.get("plotly_chart") if key in element.proto.id)
+
+
+def decoded(z):
+    if isinstance(z, list):
+        return np.array(z)
+    values = np.frombuffer(base64.b64decode(z["bdata"]), dtype=z["dtype"])
+    return values.reshape([int(n) for n in str(z["shape"]).split(",")])
+
+
+def result(at):
+    from quantviz.link import read_link
+
+    state, problems = read_link(address(at))
+    assert problems == ()
+    return qv.quantize(state.source.tensor(), state.scheme)
+
+
+def address(at):
+    return {name: value[0] if isinstance(value, list) else value for name, value in at.query_params.items()}
+
+
+def metric(at, place):
+    return at.metric[place].value
+
+
+def test_the_first_screen_is_one_loud_column():
+    at = opened()
+    r = qv.quantize(Builtin("loud_column").tensor(), qv.Scheme("int4"))
+    x, q, x_hat, error = panels(at)
+    assert np.array_equal(x, r.x.numpy())
+    assert np.array_equal(q, r.q.numpy())
+    assert np.array_equal(x_hat, r.x_hat.numpy())
+    assert np.allclose(error, r.error.numpy())
+    assert len(at.metric) == 5
+    assert metric(at, 0) == f"{qv.metrics(r)['mse']:.4g}"
+    assert metric(at, 2) == "82.8 %"
+    sentence = next(element.proto.body for element in at.get("html") if "qv-sentence" in element.proto.body)
+    assert "−1.35 ÷ 3.289 = −0.4105 → 0 → 0, error +1.35: rounded to zero" in sentence
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_every_scenario_opens_in_every_language(name, language):
+    at = opened(**write_link(opening(name)), lang=language)
+    assert catalogue(language)[f"scenarios.{name}.look"].replace("\\", "")[:12] in "".join(m.value for m in at.markdown).replace("\\", "")
+    assert len(at.metric) == 5
+    # The address reopens this very state, and every number is there.
+    assert address(at)["t"] == write_link(opening(name))["t"]
+    assert not re.search(r"\b(nan|None|inf)\b", " ".join(m.value for m in at.metric))
+
+
+def test_each_control_changes_the_scheme_and_the_address():
+    at = opened()
+    at.segmented_control(key="bits").set_value(8).run()
+    assert address(at)["s"].startswith("int8,symmetric,per_tensor")
+    at.segmented_control(key="mode").set_value("asymmetric").run()
+    at.segmented_control(key="sign").set_value("unsigned").run()
+    assert address(at)["s"].startswith("uint8,asymmetric,per_tensor")
+    at.button(key="per_column").click().run()
+    assert address(at)["s"] == "uint8,asymmetric,per_channel(axis=1),min_max,course"
+    at.button(key="per_group").click().run()
+    at.selectbox(key="group_size").set_value(2).run()
+    at.selectbox(key="group_axis").set_value(0).run()
+    assert address(at)["s"] == "uint8,asymmetric,per_group(size=2,axis=0),min_max,course"
+    at.button(key="per_block").click().run()
+    at.selectbox(key="block_rows").set_value(8).run()
+    assert address(at)["s"] == "uint8,asymmetric,per_block(rows=8,cols=4),min_max,course"
+    assert np.array_equal(panels(healthy(at))[1], result(at).q.numpy())
+
+
+def test_each_range_starts_from_the_one_in_force():
+    at = opened()
+    before = panels(at)[1]
+    at.radio(key="calibration").set_value("given").run()
+    assert "given(scale=3.28" in address(at)["s"]
+    assert np.array_equal(panels(healthy(at))[1], before)
+    at.radio(key="calibration").set_value("percentile").run()
+    at.number_input(key="range_p").set_value(90.0).run()
+    assert "percentile(p=90.0)" in address(at)["s"]
+    at.radio(key="calibration").set_value("manual_range").run()
+    at.number_input(key="range_hi").set_value(5.0).run()
+    assert "hi=5.0" in address(healthy(at))["s"]
+
+
+def test_a_range_that_cannot_be_is_said_beside_it_and_nothing_is_lost():
+    at = opened()
+    at.radio(key="calibration").set_value("manual_range").run()
+    kept = address(at)["s"]
+    at.number_input(key="range_lo").set_value(1000.0).run()
+    assert not at.exception
+    assert any("lower one first" in error.value for error in at.error)
+    assert at.number_input(key="range_lo").value == 1000.0
+    assert address(at)["s"] == kept
+    assert len(panels(at)) == 4
+
+
+def test_what_is_impossible_is_grey_with_its_reason():
+    at = opened(t="builtin(name=course_vector)")
+    assert at.button(key="per_row").disabled
+    assert at.button(key="per_block").disabled
+    assert not at.button(key="per_column").disabled
+    assert any("one axis" in caption.value for caption in at.caption)
+    at.button(key="per_column").click().run()
+    assert result(healthy(at)).qparams.scale.shape == (7,)
+
+
+def test_a_cell_by_row_and_column():
+    at = opened()
+    at.number_input(key="cell_row").set_value(6).run()
+    at.number_input(key="cell_col").set_value(5).run()
+    assert address(at)["c"] == "6.5"
+    sentence = next(element.proto.body for element in at.get("html") if "qv-sentence" in element.proto.body)
+    assert "(6, 5)" in sentence
+    assert "→ 7 →" in sentence
+
+
+def test_baseline_undo_and_reset():
+    at = opened()
+    at.button(key="set_baseline").click().run()
+    at.segmented_control(key="bits").set_value(8).run()
+    assert address(at)["b"].startswith("int4")
+    assert at.metric[1].delta.endswith("dB")
+    at.button(key="undo").click().run()
+    assert address(at)["s"].startswith("int4")
+    at.button(key="undo").click().run()
+    assert address(at)["s"].startswith("int8")
+    at.button(key="reset").click().run()
+    assert address(healthy(at)) == {**write_link(opening().replace(held=1.64)), "lang": "en"}
+
+
+def test_the_error_range_is_held_until_the_tensor_changes():
+    at = opened()
+    assert address(at)["h"] == "1.64"
+    at.segmented_control(key="bits").set_value(8).run()
+    assert address(at)["h"] == "1.64"
+    spec = json.loads(chart(at, "panels_chart").proto.spec)
+    error = [trace for trace in spec["data"] if trace["type"] == "heatmap"][3]
+    scale = spec["layout"][error["coloraxis"]]
+    assert (scale["cmin"], scale["cmax"]) == (-1.64, 1.64)
+    at.selectbox(key="scenario").set_value("one_cell").run()
+    assert address(at)["h"] == "39.1"
+
+
+@pytest.mark.parametrize("view", ["absolute", "relative", "steps"])
+def test_the_error_has_four_views(view):
+    at = opened()
+    at.radio(key="error_view").set_value(view).run()
+    assert address(healthy(at))["e"] == view
+    r = result(at)
+    expected = {"absolute": r.error.abs(), "relative": r.error / r.x.abs(), "steps": r.error / r.step_of_cells()}[view].numpy()
+    shown = panels(at)[3]
+    assert np.allclose(shown, expected, equal_nan=True) or np.allclose(shown, abs(expected), equal_nan=True)
+
+
+def test_the_language_switches_everything_and_stays_in_the_link():
+    at = opened()
+    at.segmented_control(key="language_choice").set_value("zh").run()
+    assert address(healthy(at))["lang"] == "zh"
+    assert at.metric[2].label == "归零"
+    reopened = opened(**address(at))
+    assert reopened.metric[2].label == "归零"
+
+
+def test_what_a_link_cannot_have_is_named_and_the_rest_kept():
+    at = opened(s="int9,symmetric,per_tensor,min_max,course", r="fit", lang="en")
+    assert any("int9" in warning.value for warning in at.warning)
+    assert address(at)["r"] == "fit"
+    assert len(panels(at)) == 4
+
+
+def test_random_tensors():
+    at = opened()
+    at.selectbox(key="kind").set_value("random").run()
+    at.selectbox(key="distribution").set_value("student_t").run()
+    at.number_input(key="random_rows").set_value(12).run()
+    at.number_input(key="random_seed").set_value(7).run()
+    assert address(healthy(at))["t"] == "student_t(rows=12,seed=7)"
+    assert panels(at)[0].shape == (12, 32)
+
+
+def test_typing_a_tensor():
+    at = opened()
+    at.selectbox(key="kind").set_value("typed").run()
+    assert address(at)["t"].startswith("typed.8x8.")
+    at.text_area(key="typed_text").set_value("tensor([[1., -2.], [3., 4.5]], dtype=torch.float32)").run()
+    assert panels(healthy(at))[0].tolist() == [[1.0, -2.0], [3.0, 4.5]]
+    at.text_area(key="typed_text").set_value("1 2\n3 x").run()
+    assert "x" in at.error[0].value
+    assert at.text_area(key="typed_text").value == "1 2\n3 x"
+    assert panels(at)[0].tolist() == [[1.0, -2.0], [3.0, 4.5]]
+    at.text_area(key="typed_text").set_value("1,5 2,5").run()
+    at.button(key="typed_decimal").click().run()
+    assert panels(healthy(at))[0].tolist() == [[1.5, 2.5]]
+
+
+def test_uploads_stay_in_the_session_and_bad_ones_change_nothing():
+    at = opened()
+    at.selectbox(key="kind").set_value("file").run()
+    buffer = io.BytesIO()
+    np.savez(buffer, first=np.arange(12, dtype=np.float64).reshape(3, 4) / 10, second=np.ones((2, 3, 4), dtype=np.float32))
+    at.file_uploader(key="tensor_file").set_value(("two.npz", buffer.getvalue(), "application/octet-stream")).run()
+    assert panels(healthy(at))[0].shape == (3, 4)
+    assert address(at)["t"] == "upload"
+    assert any("uploads do not travel" in info.value for info in at.info)
+    assert any("float64 was stored as float32" in info.value for info in at.info)
+    at.selectbox(key="file_tensor").set_value("second").run()
+    assert panels(at)[0].shape == (3, 4)
+    at.number_input(key="view_at_0").set_value(1).run()
+    at.selectbox(key="view_rows").set_value(0).run()
+    assert panels(healthy(at))[0].shape == (2, 4)
+    at.file_uploader(key="tensor_file").set_value(("bad.npz", b"PK\x03\x04nonsense", "application/octet-stream")).run()
+    assert "bad" in at.error[0].value
+    assert panels(at)[0].shape == (2, 4)
+
+
+def test_pickles_run_nothing():
+    at = opened()
+    at.selectbox(key="kind").set_value("file").run()
+    at.file_uploader(key="tensor_file").set_value(("evil.pt", b"cos\nsystem\n(S'touch /tmp/quantviz_evil'\ntR.", "application/octet-stream")).run()
+    assert not at.exception
+    assert len(at.error) == 1
+    assert "weights_only" not in at.error[0].value
+
+
+def test_a_picture():
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    Image.fromarray(np.arange(64, dtype=np.uint8).reshape(8, 8) * 4).save(buffer, "PNG")
+    at = opened()
+    at.selectbox(key="kind").set_value("image").run()
+    at.file_uploader(key="image_file").set_value(("small.png", buffer.getvalue(), "image/png")).run()
+    assert panels(healthy(at))[0].shape == (8, 8)
+
+
+def test_nonfinite_tensors_are_refused_and_the_open_one_stays():
+    at = opened()
+    at.selectbox(key="kind").set_value("file").run()
+    buffer = io.BytesIO()
+    np.save(buffer, np.array([[1.0, np.nan], [2.0, 3.0]], dtype=np.float32))
+    at.file_uploader(key="tensor_file").set_value(("nan.npy", buffer.getvalue(), "application/octet-stream")).run()
+    assert "(0, 1)" in at.error[0].value.replace("\\", "")
+    assert panels(at)[0].shape == (8, 8)
+
+
+def test_recipes_are_this_tensors_own():
+    at = opened(t="normal(rows=64,cols=128)")
+    table = next(element.value for element in at.dataframe if "sqnr_db" in element.value.columns)
+    assert len(table) == 8
+    x = torch.randn(64, 128, generator=torch.Generator().manual_seed(0), dtype=torch.float64).float()
+    expected = {round(qv.metrics(qv.quantize(x, scheme))["sqnr_db"], 6) for scheme in qv.RECIPES.values()}
+    assert {round(value, 6) for value in table["sqnr_db"]} == expected
+
+
+def test_nobody_sees_a_traceback(monkeypatch):
+    at = opened()
+    monkeypatch.setattr("quantviz.explanation.explain", lambda *args: 1 / 0)
+    at.segmented_control(key="bits").set_value(8).run()
+    assert not at.exception
+    assert any("on our side" in error.value for error in at.error)
+    monkeypatch.undo()
+    at.button(key="boundary_reset").click().run()
+    healthy(at)
+
+
+def test_the_steps_and_the_python_are_on_the_page():
+    at = opened()
+    assert any("qv.quantize" in code.value for code in at.code)
+    steps = next(element.proto.body for element in at.get("html") if "qv-steps" in element.proto.body)
+    assert "y = x / scale" in steps
