@@ -25,7 +25,8 @@ _BAR_GAP = 4
 _BAR = 8
 _BAR_NUMBERS = 18
 _BELOW = _COLUMN_NUMBERS + _BAR_GAP + _BAR + _BAR_NUMBERS
-_GAP = 22
+_GAP = 28
+_ROW_GAP = 10
 _DIGIT = 6.2
 # A panel is never thinner.
 _THREAD = 44
@@ -77,7 +78,7 @@ def arrange(width: float, shape: tuple[int, int], height: float | None = None) -
 
     >>> layout = arrange(1060, (8, 8))
     >>> layout.name, layout.height, round(layout.boxes[0].width / layout.boxes[0].height, 2)
-    ('row', 270, 1.21)
+    ('row', 270, 1.19)
     """
     name = arrangement_name(width)
     across, down = {"row": (4, 1), "grid": (2, 2), "single": (1, 1)}[name]
@@ -85,12 +86,12 @@ def arrange(width: float, shape: tuple[int, int], height: float | None = None) -
     slot_width = (width - numbers - _GAP * (across - 1) - _RIGHT) / across
     if height is None:
         height = _usual_height(name, width, slot_width, shape, down)
-    slot_height = max(height / down - _TITLE - _BELOW, 24)
+    slot_height = max((height - _ROW_GAP * (down - 1)) / down - _TITLE - _BELOW, 24)
     box_width, box_height = _fitted(slot_width, slot_height, shape)
     boxes = tuple(
         Box(
             left=numbers + (i % across) * (slot_width + _GAP) + (slot_width - box_width) / 2,
-            top=(i // across) * (height / down) + _TITLE,
+            top=(i // across) * (height + _ROW_GAP) / down + _TITLE,
             width=box_width,
             height=box_height,
         )
@@ -105,7 +106,7 @@ def _usual_height(name: str, width: float, slot_width: float, shape: tuple[int, 
     most = in_row if name == "row" else down * (min(slot_width / 1.15, 330) + _TITLE + _BELOW)
     # A short, wide tensor needs no more than its own height.
     wanted = max(slot_width / shape[1] * MOST_STRETCH * shape[0], _THREAD)
-    return round(min(most, down * (wanted + _TITLE + _BELOW)))
+    return round(min(most, down * (wanted + _TITLE + _BELOW))) + _ROW_GAP * (down - 1)
 
 
 def _fitted(width: float, height: float, shape: tuple[int, int]) -> tuple[float, float]:

@@ -248,7 +248,7 @@ class _Painter:
             "tickvals": list(ticks),
             "ticktext": list(ticks.values()),
             "ticklabeloverflow": "allow",
-            "tickfont": {"size": 11, "color": self.theme.muted},
+            "tickfont": {"size": 10, "color": self.theme.muted},
         }
 
     def _axes(self, i: int, box: Box) -> tuple[dict[str, Any], dict[str, Any]]:
