@@ -130,7 +130,7 @@ def _upload_lines(uploaded: UploadedFile, language: str) -> list[str]:
             "from pathlib import Path",
             "from quantviz.sources.image import image_tensor",
             need,
-            f"x, _ = image_tensor(Path({uploaded.file!r}).read_bytes(), {uploaded.channel!r})",
+            f"x = image_tensor(Path({uploaded.file!r}).read_bytes(), {uploaded.channel!r})",
         ]
     name = repr(uploaded.tensor) if uploaded.tensor else "tensors.names[0]"
     return [need, f"with qv.open_tensors({uploaded.file!r}) as tensors:", f"    x = tensors.load({name})"]

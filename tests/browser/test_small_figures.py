@@ -1,0 +1,113 @@
+"""No words run into each other or out of the number line, the histograms and the recipe plot, at any width."""
+
+import json
+
+import pytest
+
+import quantviz as qv
+from quantviz.figures.histograms import HISTOGRAM_CONFIG, histogram_data, histogram_figure
+from quantviz.figures.number_line import HEIGHT, number_line_data, number_line_html, number_line_svg
+from quantviz.figures.recipe_plot import recipe_plot_figure
+from quantviz.recipes import recipe_rows, row_of
+from quantviz.scenarios import SCENARIOS
+from quantviz.text import languages
+
+WIDTHS = (340, 700, 1100)
+
+#: Pairs of texts whose boxes overlap by more than a pixel, and texts that stick out of the picture.
+CROWDED = """root => {
+    const frame = root.getBoundingClientRect();
+    const shown = [...root.querySelectorAll("text")].filter(each => each.textContent.trim() && each.getClientRects().length)
+        .map(each => [each.textContent.trim(), each.getBoundingClientRect()]).filter(([, box]) => box.width > 0);
+    const found = [];
+    shown.forEach(([words, box], i) => {
+        const sideways = box.left < frame.left - 1 || box.right > frame.right + 1;
+        if (sideways || box.top < frame.top - 2 || box.bottom > frame.bottom + 2) found.push(["outside", words]);
+        for (const [other, its] of shown.slice(i + 1)) {
+            const across = Math.min(box.right, its.right) - Math.max(box.left, its.left), down = Math.min(box.bottom, its.bottom) - Math.max(box.top, its.top);
+            // Boxes are as high as a line, words are not: lines may come closer than their boxes.
+            if (across > 1 && down > 0.4 * Math.min(box.height, its.height)) found.push([words, other]);
+        }
+    });
+    return found;
+}"""
+
+
+def results():
+    for name, scenario in SCENARIOS.items():
+        yield name, qv.quantize(scenario.source.tensor(), scenario.scheme), scenario.cell
+    x = SCENARIOS["clip_one_percent"].source.tensor()[:16, :32]
+    yield "int16", qv.quantize(x, qv.Scheme("int16", "asymmetric")), (1, 2)
+    yield "tiny", qv.quantize(x * 1e-9, qv.Scheme("uint16", "asymmetric")), (3, 3)
+    yield "far_clipped", qv.quantize(x, qv.Scheme("int4", calibration=qv.ManualRange(-0.01, 0.01))), (2, 2)
+    yield "all_zero", qv.quantize(x * 0, qv.Scheme("int4")), (0, 0)
+
+
+RESULTS = {name: (r, cell) for name, r, cell in results()}
+
+
+def crowded(page, selector):
+    return page.locator(selector).evaluate(CROWDED)
+
+
+def test_crowding_is_noticed(new_page):
+    page = new_page()
+    words = "".join(f"<text x='{x}' y='20'>{said}</text>" for x, said in ((10, "some words"), (40, "other words"), (380, "beyond")))
+    page.set_content(f"<body style='margin:0'><svg role='img' width='400' height='40'>{words}</svg></body>")
+    assert crowded(page, "svg[role=img]") == [["some words", "other words"], ["outside", "beyond"]]
+
+
+@pytest.mark.parametrize("language", languages())
+def test_the_number_line_has_room_at_every_width(new_page, shot, language):
+    page = new_page(width=1100, height=300)
+    for name, (r, cell) in RESULTS.items():
+        data = number_line_data(r, qv.explain(r, cell))
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 300})
+            # As a page of its own it is as wide as the window; the layout is chosen by that, as in an image.
+            page.set_content(f"<body style='margin:0'>{number_line_svg(data, language=language)}</body>")
+            assert crowded(page, "svg[role=img]") == [], (name, width)
+    page.set_viewport_size({"width": 1100, "height": 110 * len(RESULTS)})
+    shown = [number_line_html(number_line_data(r, qv.explain(r, cell)), language=language) for r, cell in RESULTS.values()]
+    page.set_content(f"<body style='margin:8px'>{''.join(shown)}</body>")
+    shot(page, f"number_line_{language}")
+
+
+def test_the_image_fills_its_place_and_shows_one_layout(new_page):
+    r, cell = RESULTS["one_loud_column"]
+    page = new_page()
+    page.set_content(f"<div style='width:500px'>{number_line_html(number_line_data(r, qv.explain(r, cell)))}</div>")
+    page.wait_for_function("document.images[0].complete")
+    assert page.locator("img").bounding_box()["width"] == 500
+    assert page.locator("img").bounding_box()["height"] == HEIGHT
+    for width, layout in ((500, 320), (600, 560), (1000, 900)):
+        page.set_viewport_size({"width": width, "height": 200})
+        page.set_content(f"<body style='margin:0'>{number_line_svg(number_line_data(r, qv.explain(r, cell)))}</body>")
+        seen = page.evaluate("[...document.querySelectorAll('svg > g')].filter(g => getComputedStyle(g).display != 'none').map(g => g.getAttribute('class'))")
+        assert seen == [f"qv-line-{layout}"]
+
+
+def figures(r, language):
+    data = histogram_data(r)
+    yield "values", histogram_figure(data, "values", language=language)
+    yield "errors", histogram_figure(data, "errors", language=language)
+    yield "values_log", histogram_figure(data, "values", language=language, log_counts=True)
+    yield "recipes", recipe_plot_figure(recipe_rows(r.x, current=r.scheme), row_of(r), language=language)
+
+
+@pytest.mark.parametrize("language", languages())
+def test_the_plots_have_room_on_a_phone(new_page, shot, language):
+    from plotly.offline import get_plotlyjs
+
+    page = new_page(width=1100, height=300)
+    page.set_content("<body style='margin:0'><div id='plot'></div></body>")
+    page.add_script_tag(content=get_plotlyjs())
+    for name, (r, _) in RESULTS.items():
+        for kind, figure in figures(r, language):
+            figure.layout.width = WIDTHS[0]
+            page.evaluate(
+                "([figure, config]) => Plotly.newPlot('plot', figure.data, figure.layout, config)", [json.loads(figure.to_json()), dict(HISTOGRAM_CONFIG)]
+            )
+            assert page.locator("#plot text").count() > 6
+            assert crowded(page, "#plot .svg-container") == [], (name, kind)
+    shot(page, f"recipe_plot_{language}")

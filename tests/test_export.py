@@ -1,0 +1,284 @@
+"""What leaves the page says what the page says."""
+
+import contextlib
+import csv
+import io
+import itertools
+import json
+import math
+import random
+import re
+
+import numpy as np
+import pytest
+import torch
+
+import quantviz as qv
+from quantviz.explanation import CAUSES, causes
+from quantviz.export import MOST_WRITTEN_OUT, UploadedFile, as_csv, as_npz, file_name, python_lines, scales_table, scheme_code, slice_index
+from quantviz.link import LabState, Upload, View, opening
+from quantviz.quantizer import part
+from quantviz.scenarios import SCENARIOS
+from quantviz.sources import Builtin, Normal
+from quantviz.sources.typed import Typed
+from quantviz.text import catalogue, languages
+
+
+def normal(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def state_of(source, scheme, cell=None, **changes):
+    shape = source.shape
+    return LabState(source, scheme, View.of(shape), cell or (0,) * len(shape)).replace(**changes)
+
+
+def printed(lines):
+    """What the script prints, and the names it leaves behind."""
+    names, output = {"__name__": "__main__"}, io.StringIO()
+    with contextlib.redirect_stdout(output):
+        exec(compile(lines, "copied.py", "exec"), names)
+    return output.getvalue().splitlines(), names
+
+
+def expected(r, seen, cell):
+    """The same numbers from quantviz itself."""
+    m = qv.metrics(seen)
+    why = qv.explain(r, cell)
+    return [
+        f"MSE {m['mse']:.4g}",
+        f"RMSE {m['rmse_steps']:.3g} steps",
+        f"SQNR {m['sqnr_db']:.3g} dB",
+        f"rounded to zero {100 * m['zeroed_share']:.3g} %",
+        f"clipped {100 * m['clipped_share']:.3g} %",
+        f"bits per element {qv.metrics(r)['effective_bits']:.4g}",
+        *(f"{step.code_line:<44} # {step.output:.8g}" for step in why.steps),
+        why.cause,
+    ]
+
+
+def check(state, tensor, **options):
+    got, names = printed(python_lines(state, **options))
+    r = qv.quantize(tensor, state.scheme)
+    assert names["scheme"] == state.scheme
+    made = names["x"] if isinstance(names["x"], torch.Tensor) else torch.tensor(names["x"])
+    assert same_bits(made, tensor)
+    seen = part(r, slice_index(state.view, r.shape)) if state.scope == "slice" else r
+    assert got == expected(r, seen, state.cell)
+
+
+def same_bits(one, other):
+    return one.shape == other.shape and torch.equal(one.float().view(torch.int32), other.float().view(torch.int32))
+
+
+# ---- Python -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("language", languages())
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_copied_python_prints_the_numbers_of_every_scenario(name, language):
+    check(opening(name), SCENARIOS[name].source.tensor(), language=language)
+
+
+def random_schemes(count, seed=0):
+    choose = random.Random(seed)
+    course = qv.CONVENTIONS["course"]
+    conventions = ["course", course.replace(zero_in_range=True), course.replace(scale_math="float32", narrow_range=True, **{"scale.floor": 1e-8})]
+    while count:
+        mode = choose.choice(qv.MODES)
+        calibration = choose.choice(
+            [
+                qv.MinMax(),
+                qv.Percentile(choose.uniform(60, 100)),
+                qv.ManualRange(-choose.random(), choose.random()),
+                qv.Given(choose.random() + 0.01, 0 if mode == "symmetric" else choose.randrange(-99, 99)),
+            ]
+        )
+        granularity = choose.choice([qv.PerTensor(), qv.PerChannel(choose.choice([0, 1, -1])), qv.PerGroup(4, choose.choice([0, -1])), qv.PerBlock(2, 4)])
+        scheme = (choose.choice(list(qv.FORMATS)), mode, granularity, calibration, choose.choice(conventions))
+        with contextlib.suppress(qv.QuantVizError):
+            yield qv.Scheme(*scheme)
+            count -= 1
+
+
+@pytest.mark.parametrize("scheme", list(random_schemes(40)), ids=str)
+def test_the_copied_python_prints_the_numbers_of_any_scheme(scheme):
+    source = Normal(rows=8, cols=8, seed=3, std=0.1)
+    check(state_of(source, scheme, (5, 2)), source.tensor())
+    assert eval(scheme_code(scheme), {"qv": qv}) == scheme
+
+
+def test_typed_values_come_back_bit_for_bit():
+    values = [[0.1, -0.0, 1e-45], [3.4e38, -1 / 3, 16777217.0]]
+    source = Typed.of(values)
+    check(state_of(source, qv.Scheme("int8", calibration=qv.Given(0.5)), (1, 1)), torch.tensor(values))
+    wild = Typed.of(normal(16, 16, seed=9).tolist())
+    check(state_of(wild, qv.Scheme("int4")), wild.tensor())
+    deep = Typed.of(normal(2, 3, 4).tolist())
+    check(state_of(deep, qv.Scheme("int4", granularity=qv.PerChannel(2)), (1, 2, 3)), deep.tensor())
+
+
+def test_a_slice_is_counted_where_the_page_counts_one():
+    values = normal(3, 4, 5)
+    source = Typed.of(values.tolist())
+    for view in (View.of((3, 4, 5)), View(2, 0, (0, 3, 0)), View(0, 1, (0, 0, 4), 1, 2)):
+        check(state_of(source, qv.Scheme("int3"), view=view, scope="slice"), values)
+
+
+def test_too_many_typed_values_are_read_from_the_download(tmp_path, monkeypatch):
+    source = Typed.of(normal(65, 64).tolist())
+    assert len(source.values) > MOST_WRITTEN_OUT
+    scheme = qv.Scheme("int4")
+    (tmp_path / file_name(source, scheme, "npz")).write_bytes(as_npz(qv.quantize(source.tensor(), scheme)))
+    monkeypatch.chdir(tmp_path)
+    check(state_of(source, scheme), source.tensor())
+
+
+@pytest.mark.parametrize("name", ["weights.npz", 'it\'s "mine".npz', "名字 ü.npz"])
+def test_an_upload_is_read_from_its_file(name, tmp_path, monkeypatch):
+    x = normal(4, 6)
+    with (tmp_path / name).open("wb") as file:
+        np.savez(file, **{"layer.weight": x.numpy(), "other": np.zeros(3, np.float32)})
+    monkeypatch.chdir(tmp_path)
+    source = Upload("0123456789abcdef", f"{name} · layer.weight", (4, 6))
+    check(state_of(source, qv.Scheme("int4"), (3, 5)), x)
+    check(state_of(source, qv.Scheme("int4"), (3, 5)), x, uploaded=UploadedFile(name, "layer.weight"))
+    alone = UploadedFile(name)
+    assert "tensors.names[0]" in python_lines(state_of(source, qv.Scheme("int4")), uploaded=alone)
+
+
+def test_a_picture_is_read_from_its_file(tmp_path, monkeypatch):
+    from PIL import Image
+
+    pixels = np.arange(48, dtype=np.uint8).reshape(4, 4, 3)
+    Image.fromarray(pixels).save(tmp_path / "tiny.png")
+    monkeypatch.chdir(tmp_path)
+    source = Upload("0123456789abcdef", "tiny.png · rot", (4, 4))
+    check(state_of(source, qv.Scheme("uint4"), (3, 3)), torch.tensor(pixels[:, :, 0]).float(), uploaded=UploadedFile("tiny.png", channel="red"))
+
+
+@pytest.mark.parametrize("nasty", ["a\nimport os\n.npy", "'); print('x", "\\", '"""', "a\u2028b.npy", "{0}.npz", "# x\r.csv"])
+@pytest.mark.parametrize("language", languages())
+def test_a_strange_name_stays_a_name(nasty, language):
+    source = Upload("0123456789abcdef", "x", (2, 2))
+    for uploaded in (UploadedFile(nasty, nasty), UploadedFile(nasty, channel=nasty)):
+        lines = python_lines(state_of(source, qv.Scheme()), uploaded=uploaded, language=language)
+        compile(lines, "copied.py", "exec")
+        plain = python_lines(
+            state_of(source, qv.Scheme()), uploaded=UploadedFile("f", "t", channel=None if uploaded.channel is None else "c"), language=language
+        )
+        assert lines.count("\n") == plain.count("\n")
+        assert len(lines.splitlines()) == len(plain.splitlines())
+
+
+# ---- arrays and tables --------------------------------------------------------------------------
+
+RESULTS = [
+    pytest.param(qv.quantize(normal(*shape), qv.Scheme(name, mode, granularity, calibration)), id=f"{shape}-{name}-{mode}-{granularity}-{calibration}")
+    for shape, granularity in (((5,), qv.PerTensor()), ((4, 6), qv.PerGroup(3)), ((4, 6), qv.PerBlock(2, 3)), ((2, 3, 4), qv.PerChannel(1)))
+    for name, mode, calibration in (
+        ("int4", "symmetric", qv.MinMax()),
+        ("uint8", "asymmetric", qv.Percentile(80.0)),
+        ("uint16", "asymmetric", qv.Given(1e-3, 7)),
+    )
+]
+
+
+@pytest.mark.parametrize("r", RESULTS)
+def test_npz_gives_everything_back(r):
+    with np.load(io.BytesIO(as_npz(r)), allow_pickle=False) as arrays:
+        assert set(arrays) == {"x", "codes", "x_hat", "error", "scale", "zero_point", "scheme"}
+        for name, tensor in (("x", r.x), ("codes", r.q), ("x_hat", r.x_hat), ("error", r.error)):
+            assert np.array_equal(arrays[name], tensor.numpy())
+            assert arrays[name].dtype == tensor.numpy().dtype
+        assert arrays["scale"].shape == r.layout.grid_shape
+        assert qv.Scheme.parse(str(arrays["scheme"])) == r.scheme
+        params = qv.QParams(torch.from_numpy(arrays["scale"].copy()), torch.from_numpy(arrays["zero_point"].copy()))
+        assert torch.equal(qv.dequantize(torch.from_numpy(arrays["codes"].copy()), r.scheme, params), r.x_hat)
+
+
+def test_the_same_result_gives_the_same_bytes():
+    assert as_npz(qv.quantize(normal(4, 4), qv.Scheme())) == as_npz(qv.quantize(normal(4, 4), qv.Scheme()))
+
+
+def test_parameters_from_outside_have_no_text_form():
+    r = qv.quantize(normal(2, 2), qv.Scheme("int4"), qparams=qv.QParams(0.5))
+    with np.load(io.BytesIO(as_npz(r)), allow_pickle=False) as arrays:
+        assert str(arrays["scheme"]) == ""
+
+
+@pytest.mark.parametrize("r", RESULTS)
+def test_csv_comes_back_bit_for_bit(r):
+    rows = list(csv.DictReader(io.StringIO(as_csv(r))))
+    assert len(rows) == r.x.numel()
+    cause = causes(r)
+    for row, place in zip(rows, itertools.product(*map(range, r.shape)), strict=True):
+        why = qv.explain(r, place)
+        assert tuple(int(row[f"axis_{axis}"]) for axis in range(len(place))) == place
+        for name, value in (("x", why.x), ("x_hat", why.x_hat), ("error", why.error)):
+            assert np.float32(row[name]).tobytes() == np.float32(value).tobytes()
+        assert int(row["q"]) == why.q
+        scale = r.qparams.scale[why.block]
+        assert scale.new_tensor(float(row["scale"])).item() == scale.item()
+        assert int(row["zero_point"]) == why.zero_point
+        assert int(row["block"]) == np.ravel_multi_index(why.block, r.layout.grid_shape)
+        assert row["cause"] == why.cause == CAUSES[int(cause[place])]
+
+
+def test_csv_writes_numbers_as_short_as_they_are():
+    assert ",0.1," in as_csv(qv.quantize([0.1, 191.6], qv.Scheme()))
+    assert ",191.6," in as_csv(qv.quantize([0.1, 191.6], qv.Scheme()))
+
+
+@pytest.mark.parametrize("r", RESULTS)
+def test_the_table_of_scales(r):
+    table = scales_table(r)
+    assert {len(column) for column in table.values()} == {r.layout.block_count}
+    for i, block in enumerate(itertools.product(*map(range, r.layout.grid_shape))):
+        assert tuple(table[f"axis_{axis}"][i] for axis in range(len(block))) == block
+        assert table["block"][i] == i
+        assert table["scale"][i] == r.qparams.scale[block].item()
+        assert table["zero_point"][i] == int(r.qparams.zero_point[block])
+        inside = tuple(slice(n * size, (n + 1) * size) for n, size in zip(block, r.layout.block_shape, strict=True))
+        assert table["mse"][i] == pytest.approx(r.error[inside].double().square().mean().item(), rel=1e-12)
+        assert table["clipped"][i] == int(r.clipped[inside].sum())
+        if r.range is None:
+            assert math.isnan(table["lo"][i])
+        else:
+            assert (table["lo"][i], table["hi"][i]) == (r.range.lo[block].item(), r.range.hi[block].item())
+    json.dumps(table)
+
+
+@pytest.mark.parametrize("language", languages())
+def test_every_column_has_its_words(language):
+    table = scales_table(qv.quantize(normal(2, 2, 2, 2), qv.Scheme()))
+    assert all(catalogue(language)[f"export.column.{name}"] for name in table)
+
+
+# ---- names --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        Builtin("loud_column"),
+        Normal(rows=3, cols=4),
+        Typed.of([1.0]),
+        Upload("00", "../../etc/passwd", (2,)),
+        Upload("00", "名字.pt · 权重", (2,)),
+        Upload("00", "a" * 500 + ".pt", (2,)),
+        Upload("00", "..", (2,)),
+    ],
+    ids=lambda source: source.id,
+)
+def test_file_names_are_safe(source):
+    for scheme in (qv.Scheme(), qv.Scheme("uint4", "asymmetric", qv.PerGroup(4), qv.Given(1e-20, -7))):
+        name = file_name(source, scheme, "npz")
+        assert re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,130}\.npz", name)
+        assert ".." not in name
+
+
+def test_file_names_tell_schemes_apart():
+    source = Normal()
+    assert file_name(source, qv.Scheme("int4"), "csv") != file_name(source, qv.Scheme("int8"), "csv")
+    assert file_name(source, qv.Scheme(granularity=qv.PerGroup(4)), "csv") != file_name(source, qv.Scheme(granularity=qv.PerGroup(8)), "csv")
