@@ -108,6 +108,16 @@ def block_values(x: torch.Tensor, layout: BlockLayout, block: Shape) -> torch.Te
     return x.reshape(layout.view_shape)[window].reshape(-1)
 
 
+def block_sums(values: torch.Tensor, layout: BlockLayout) -> torch.Tensor:
+    """The sum of each block's elements, of `grid_shape`; numbers that are no floats are added up as int64.
+
+    >>> from quantviz.granularity import PerBlock
+    >>> block_sums(torch.arange(8).reshape(2, 4), PerBlock(2, 2).layout((2, 4))).tolist()
+    [[10, 18]]
+    """
+    return _split(values, layout).sum(_inside(layout))
+
+
 def matrix(values: torch.Tensor, row_axis: int | None, col_axis: int, at: Shape) -> torch.Tensor:
     """The rows × columns seen of a tensor: two axes of it, the others held at `at` (whose entries for the two are ignored).
 
