@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 #: Codes on each side of the cell's own that are looked at; up to twice as many and one are all of them.
 NEIGHBOURS = 8
 #: The widths in pixels it is laid out for; each serves from there to the next.
-WIDTHS = (320, 560, 900)
+WIDTHS = (320, 560, 880)
 #: The usual height in pixels.
 HEIGHT = 100
 

@@ -80,7 +80,7 @@ def test_the_image_fills_its_place_and_shows_one_layout(new_page):
     page.wait_for_function("document.images[0].complete")
     assert page.locator("img").bounding_box()["width"] == 500
     assert page.locator("img").bounding_box()["height"] == HEIGHT
-    for width, layout in ((500, 320), (600, 560), (1000, 900)):
+    for width, layout in ((500, 320), (600, 560), (1000, 880)):
         page.set_viewport_size({"width": width, "height": 200})
         page.set_content(f"<body style='margin:0'>{number_line_svg(number_line_data(r, qv.explain(r, cell)))}</body>")
         seen = page.evaluate("[...document.querySelectorAll('svg > g')].filter(g => getComputedStyle(g).display != 'none').map(g => g.getAttribute('class'))")
