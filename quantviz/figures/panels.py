@@ -20,7 +20,7 @@ from plotly.graph_objs._figure import Figure
 from quantviz.figures.arrangement import PANELS, USUAL_WIDTH, Arrangement, Box, arrange
 from quantviz.figures.panels_data import Array, PanelsData, fitted_error, panels_data, result_panels
 from quantviz.figures.raster import data_uri
-from quantviz.figures.theme import THEMES, Ramp, Theme, one_sided
+from quantviz.figures.theme import THEMES, Ramp, Theme, one_sided, stops
 from quantviz.text import DEFAULT_LANGUAGE, text
 
 if TYPE_CHECKING:
@@ -175,7 +175,12 @@ class _Painter:
 
     def image(self, i: int, name: str) -> list[dict[str, Any]]:
         values, (lo, hi) = self.data.panel(name)
-        picture = {**self._frame(i, name), "type": "image", "source": data_uri(values, lo, hi, panel_ramp(name, self.data, self.theme)), "hoverinfo": "none"}
+        picture = {
+            **self._frame(i, name),
+            "type": "image",
+            "source": data_uri(values, lo, hi, panel_ramp(name, self.data, self.theme), self.data.middle(name)),
+            "hoverinfo": "none",
+        }
         # An image has no colour bar: one cell far out of sight on the same axes brings it.
         bar = {
             **self._frame(i, name),
@@ -221,7 +226,8 @@ class _Painter:
 
     def _colours(self, i: int, name: str) -> dict[str, Any]:
         _, (lo, hi) = self.data.panel(name)
-        return {"colorscale": _scale(panel_ramp(name, self.data, self.theme)), "cmin": lo, "cmax": hi, "colorbar": self._bar(i, name)}
+        ramp = panel_ramp(name, self.data, self.theme)
+        return {"colorscale": list(zip(stops(ramp, self.data.middle(name)), ramp, strict=True)), "cmin": lo, "cmax": hi, "colorbar": self._bar(i, name)}
 
     def _bar(self, i: int, name: str) -> dict[str, Any]:
         box = self.boxes.boxes[i]
@@ -262,7 +268,7 @@ class _Painter:
             "range": [-0.5, cols - 0.5],
             "minallowed": -0.5,
             "maxallowed": cols - 0.5,
-            **_numbers(cols, box.width / 30),
+            **_numbers(cols, box.width / 24),
         }
         y = {
             **both,
@@ -358,10 +364,6 @@ def _axis_id(name: str, i: int) -> str:
     ('x', 'coloraxis4')
     """
     return name if i == 0 else f"{name}{i + 1}"
-
-
-def _scale(ramp: Ramp) -> list[list[object]]:
-    return [[i / (len(ramp) - 1), colour] for i, colour in enumerate(ramp)]
 
 
 def _numbers(count: int, most: float) -> dict[str, Any]:

@@ -99,6 +99,11 @@ class PanelsData:
             "error": (self.shown_error, self.error_range),
         }[name]
 
+    def middle(self, name: str) -> float:
+        """Where along a panel's range (0 to 1) the neutral colour stands: at 0, where values are on both sides of it."""
+        _, (lo, hi) = self.panel(name)
+        return -lo / (hi - lo) if lo < 0 < hi and (self.two_sided or name == "error") else 0.5
+
 
 def panels_data(
     x: Any,

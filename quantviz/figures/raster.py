@@ -18,9 +18,9 @@ from quantviz.figures.theme import Ramp, rgb
 _COLOURS = 255
 
 
-def data_uri(values: npt.NDArray[np.generic], lo: float, hi: float, ramp: Ramp) -> str:
-    """A 2-D array as the data URI of a PNG of the same size, lo..hi along the ramp, NaN transparent."""
-    shades = rgb(ramp, _COLOURS)
+def data_uri(values: npt.NDArray[np.generic], lo: float, hi: float, ramp: Ramp, middle: float = 0.5) -> str:
+    """A 2-D array as the data URI of a PNG of the same size, lo..hi along the ramp (see `stops`), NaN transparent."""
+    shades = rgb(ramp, _COLOURS, middle)
     palette = shades.tobytes() + b"\0\0\0"
     return "data:image/png;base64," + base64.b64encode(_png(_indices(values, lo, hi), palette)).decode("ascii")
 

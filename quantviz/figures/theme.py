@@ -1,7 +1,7 @@
 """Colours of the figures, light and dark.
 
-Each scale is five colours with straight lines between them, so that the browser's heatmap, the
-image of a larger tensor and the printed values' contrast all come from the same five.
+Each scale is a few colours (an odd number) with straight lines between them, so that the browser's heatmap, the
+image of a larger tensor and the printed values' contrast all come from the same ones.
 """
 
 from __future__ import annotations
@@ -78,13 +78,23 @@ def one_sided(ramp: Ramp) -> Ramp:
     return ramp[len(ramp) // 2 :]
 
 
-def rgb(ramp: Ramp, count: int) -> npt.NDArray[np.uint8]:
+def stops(ramp: Ramp, middle: float = 0.5) -> tuple[float, ...]:
+    """Where along the scale (0 to 1) each colour stands when the middle one stands at `middle`.
+
+    >>> stops(("#000000", "#222222", "#444444", "#666666", "#888888"), 0.6)
+    (0.0, 0.3, 0.6, 0.8, 1.0)
+    """
+    half = len(ramp) // 2
+    return tuple(middle * i / half if i <= half else middle + (1 - middle) * (i - half) / half for i in range(len(ramp)))
+
+
+def rgb(ramp: Ramp, count: int, middle: float = 0.5) -> npt.NDArray[np.uint8]:
     """`count` colours along the ramp, as (count, 3) bytes.
 
-    >>> rgb(("#000000", "#0000ff"), 3).tolist()
-    [[0, 0, 0], [0, 0, 128], [0, 0, 255]]
+    >>> rgb(("#000000", "#000000", "#0000ff"), 3).tolist()
+    [[0, 0, 0], [0, 0, 0], [0, 0, 255]]
     """
-    stops = np.array([list(bytes.fromhex(colour[1:])) for colour in ramp], dtype=np.float64)
-    places = np.linspace(0, len(ramp) - 1, count)
-    channels = [np.interp(places, np.arange(len(ramp)), stops[:, channel]) for channel in range(3)]
+    colours = np.array([list(bytes.fromhex(colour[1:])) for colour in ramp], dtype=np.float64)
+    places = np.linspace(0, 1, count)
+    channels = [np.interp(places, stops(ramp, middle), colours[:, channel]) for channel in range(3)]
     return np.rint(np.stack(channels, axis=1)).astype(np.uint8)

@@ -333,7 +333,7 @@ class Bridge {
   valueGroup({ panel, scale, size, labels }) {
     const group = element("g", { "font-size": size.toFixed(1), "text-anchor": "middle", "font-family": this.data.colors.font });
     for (const { x, y, value, label } of labels) {
-      const text = element("text", { x: x.toFixed(1), y: (y + size * 0.35).toFixed(1), fill: inkOn(scale.ramp, (value - scale.lo) / (scale.hi - scale.lo)) });
+      const text = element("text", { x: x.toFixed(1), y: (y + size * 0.35).toFixed(1), fill: inkOn(scale, value) });
       text.textContent = label;
       group.append(text);
     }
@@ -660,11 +660,13 @@ function printed(panel, cells) {
 }
 
 // Black or white, whichever is read better on a place of the colour scale.
-function inkOn(ramp, place) {
-  const at = clamp(Number.isNaN(place) ? 0.5 : place, 0, 1) * (ramp.length - 1);
-  const low = Math.min(Math.floor(at), ramp.length - 2);
+function inkOn({ ramp, stops, lo, hi }, value) {
+  const at = clamp(Number.isNaN(value) ? 0.5 : (value - lo) / (hi - lo), 0, 1);
+  const low = clamp(stops.findIndex((stop) => stop > at) - 1, 0, ramp.length - 2);
+  const share = at === 1 ? 1 : (at - stops[low]) / (stops[low + 1] - stops[low]);
+  const from = at === 1 ? ramp.length - 2 : low;
   const channel = (colour, i) => parseInt(colour.slice(1 + 2 * i, 3 + 2 * i), 16) / 255;
-  const linear = [0, 1, 2].map((i) => (channel(ramp[low], i) + (at - low) * (channel(ramp[low + 1], i) - channel(ramp[low], i))) ** 2.2);
+  const linear = [0, 1, 2].map((i) => (channel(ramp[from], i) + share * (channel(ramp[from + 1], i) - channel(ramp[from], i))) ** 2.2);
   const luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
   return luminance > 0.19 ? "#101014" : "#ffffff";
 }

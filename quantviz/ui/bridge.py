@@ -23,7 +23,7 @@ import numpy as np
 import streamlit as st
 
 from quantviz.figures.arrangement import BREAKPOINTS, PANELS, USUAL_WIDTH
-from quantviz.figures.theme import THEMES
+from quantviz.figures.theme import THEMES, Theme, stops
 from quantviz.text import text
 
 if TYPE_CHECKING:
@@ -76,9 +76,6 @@ def bridge_width(key: str) -> float:
 
 def pack_cells(data: PanelsData, chart_key: str, theme: str) -> bytes:
     """The cells' exact values for the hover card: a JSON header and the arrays, each aligned to 8 bytes."""
-    # Imported here: the page paints its frame before torch comes in.
-    from quantviz.figures.panels import panel_ramp
-
     arrays = {"x": data.x, "q": data.q, "x_hat": data.x_hat}
     if data.cause is not None:
         arrays["cause"] = data.cause
@@ -87,8 +84,18 @@ def pack_cells(data: PanelsData, chart_key: str, theme: str) -> bytes:
         header["grid"] = data.blocks.grid_shape
         arrays |= _block_arrays(data.blocks)
         header["scale_cols"] = int(arrays["scale_of_col"].max()) + 1 if "scale_of_col" in arrays else 0
-    header["scales"] = {name: {"ramp": panel_ramp(name, data, THEMES[theme]), "lo": data.panel(name)[1][0], "hi": data.panel(name)[1][1]} for name in PANELS}
+    header["scales"] = {name: _color_scale(name, data, THEMES[theme]) for name in PANELS}
     return _packed(header, arrays)
+
+
+def _color_scale(name: str, data: PanelsData, theme: Theme) -> dict[str, Any]:
+    """What a value's colour is, so that what is printed on it can be read."""
+    # Imported here: the page paints its frame before torch comes in.
+    from quantviz.figures.panels import panel_ramp
+
+    ramp = panel_ramp(name, data, theme)
+    lo, hi = data.panel(name)[1]
+    return {"ramp": ramp, "stops": stops(ramp, data.middle(name)), "lo": lo, "hi": hi}
 
 
 def _block_arrays(blocks: BlockMap) -> dict[str, np.ndarray[Any, Any]]:

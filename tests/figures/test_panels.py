@@ -79,6 +79,17 @@ def test_codes_are_shown_over_the_whole_format(name):
     assert data.code_range == (fmt.code_min, fmt.code_max)
 
 
+@pytest.mark.parametrize("name", ["int2", "int4", "int8", "uint4"])
+def test_zero_is_neutral_where_there_are_values_on_both_sides(name):
+    data = result_panels(result(normal(4, 4), f"{name},asymmetric,per_tensor,min_max,course"))
+    figure = panels_figure(data)
+    for panel, axis in zip(PANELS, ("coloraxis", "coloraxis2", "coloraxis3", "coloraxis4"), strict=True):
+        lo, hi = data.panel(panel)[1]
+        place, colour = figure.layout[axis].colorscale[2]
+        assert colour == "#f1f0ec"
+        assert lo + place * (hi - lo) == pytest.approx(7.5 if (panel, name) == ("q", "uint4") else 0, abs=1e-6)
+
+
 @pytest.mark.parametrize("view", ERROR_VIEWS)
 def test_the_error_is_centred_at_zero_and_held_where_it_is_given(view):
     r = result(normal(8, 8))
@@ -242,9 +253,10 @@ def test_images_are_the_size_of_the_tensor_and_in_the_heatmaps_colours():
         assert picture.size == (140, 200)
         colours = np.asarray(picture.convert("RGB")).reshape(-1, 3)
         values, (lo, hi) = data.panel(name)
-        # Equal values have equal colours, and the middle of the scale is its neutral one.
-        brightness = colours[np.abs(values.ravel() - (lo + hi) / 2) < (hi - lo) / 1000].astype(int)
-        assert np.abs(brightness - [0xF1, 0xF0, 0xEC]).max(initial=0) <= 3
+        # What is 0 has the neutral colour, the code 0 too.
+        brightness = colours[np.abs(values.ravel()) < (hi - lo) / 1000].astype(int)
+        assert len(brightness)
+        assert np.abs(brightness - [0xF1, 0xF0, 0xEC]).max() <= 3
 
 
 def test_a_cell_without_a_value_is_transparent_in_an_image():
