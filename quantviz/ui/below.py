@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from quantviz.export import slice_index
 from quantviz.link import LabState
 from quantviz.recipes import RECIPES, RecipeRow, answer, current_recipe, recipe_rows
 from quantviz.ui import session
 from quantviz.ui.clipboard import copy_button
-from quantviz.ui.data import source_key, tensor_of
+from quantviz.ui.data import source_key, tensor_of, upload_place
 from quantviz.ui.words import language, plain, say, say_error, theme
 
 if TYPE_CHECKING:
@@ -102,8 +103,23 @@ def show_histograms(r: QuantResult, state: LabState) -> None:
     """x over the grid, and the error in steps."""
     from quantviz.figures.histograms import HISTOGRAM_CONFIG, histogram_data, histogram_figure
 
-    figure = histogram_figure(histogram_data(r), language=language(), theme=theme())
-    st.plotly_chart(figure, key="histograms", theme=None, config=dict(HISTOGRAM_CONFIG), alt=say("below.histograms_alt"))
+    data = histogram_data(r, _mask(r, state))
+    for which, column in zip(("values", "errors"), st.columns(2, gap="medium"), strict=True):
+        with column:
+            figure = histogram_figure(data, which, language=language(), theme=theme(), log_counts=bool(st.session_state.get("log_counts")))
+            st.plotly_chart(figure, key=f"histogram_{which}", theme=None, config=dict(HISTOGRAM_CONFIG), alt=say(f"below.histogram_{which}"))
+    st.toggle(say("below.log_counts"), key="log_counts")
+
+
+def _mask(r: QuantResult, state: LabState) -> Any:
+    """Where the cells lie that the tiles count; none for all of them."""
+    import torch
+
+    if state.scope == "tensor":
+        return None
+    mask = torch.zeros(r.shape, dtype=torch.bool)
+    mask[slice_index(state.view, r.shape)] = True
+    return mask
 
 
 def show_scales(r: QuantResult, state: LabState) -> None:
@@ -133,7 +149,7 @@ def show_exports(r: QuantResult, state: LabState) -> None:
         # Made when they are asked for: nobody waits for a file that is not wanted.
         for ending, make in (("npz", partial(as_npz, r)), ("csv", partial(as_csv, r))):
             st.download_button(say(f"below.{ending}"), make, file_name(state.source, state.scheme, ending), key=f"download_{ending}", on_click="ignore")
-        lines = python_lines(state, language=language())
+        lines = python_lines(state, uploaded=upload_place(state.source), language=language())
         copy_button("copy_python", say("below.copy_python"), say("lab.copied"), text=lines)
     with st.expander(say("below.python"), key="python"):
         st.code(lines, language="python")

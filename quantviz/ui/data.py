@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 import streamlit as st
 
 from quantviz.errors import Note
+from quantviz.export import UploadedFile
 from quantviz.link import LabState, Upload
 from quantviz.scheme import Scheme
 from quantviz.sources import SOURCES, Source, parse_source, write_source
@@ -23,11 +24,11 @@ if TYPE_CHECKING:
     from quantviz.quantizer import QuantResult
 
 
-def keep_upload(upload: Upload, tensor: torch.Tensor, notes: tuple[Note, ...]) -> None:
+def keep_upload(upload: Upload, place: UploadedFile, tensor: torch.Tensor, notes: tuple[Note, ...]) -> None:
     """Keep an uploaded tensor in this session, and the one before it for undo."""
     kept = _uploads()
     kept.pop(upload, None)
-    kept[upload] = (tensor, notes)
+    kept[upload] = (tensor, notes, place)
     for old in list(kept)[:-2]:
         del kept[old]
 
@@ -44,8 +45,13 @@ def upload_notes(source: Source | Upload) -> tuple[Note, ...]:
     return _uploads()[source][1] if isinstance(source, Upload) else ()
 
 
-def _uploads() -> dict[Upload, tuple[torch.Tensor, tuple[Note, ...]]]:
-    return cast("dict[Upload, tuple[torch.Tensor, tuple[Note, ...]]]", st.session_state.setdefault("lab_uploads", {}))
+def upload_place(source: Source | Upload) -> UploadedFile | None:
+    """The file an upload lies in."""
+    return _uploads()[source][2] if isinstance(source, Upload) else None
+
+
+def _uploads() -> dict[Upload, tuple[torch.Tensor, tuple[Note, ...], UploadedFile]]:
+    return cast("dict[Upload, tuple[torch.Tensor, tuple[Note, ...], UploadedFile]]", st.session_state.setdefault("lab_uploads", {}))
 
 
 def source_key(source: Source | Upload) -> str:

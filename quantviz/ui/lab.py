@@ -114,7 +114,7 @@ def _remember_facts(why: Any) -> None:
 
 
 def _panels(r: QuantResult, state: LabState, areas: Areas) -> None:
-    from quantviz.figures.panels import PANELS_CONFIG, panels_figure, result_panels
+    from quantviz.figures.panels import PANELS_CONFIG, panels_alt, panels_figure, result_panels
 
     data = result_panels(r, view=state.view, error_view=state.error_view, error_range=error_end(r, state))
     width, words, colours = bridge_width(_BRIDGE), language(), theme()
@@ -122,7 +122,7 @@ def _panels(r: QuantResult, state: LabState, areas: Areas) -> None:
     with areas.bridge:
         chart_bridge(_BRIDGE, "panels", data, selected=seen, width=width, language=words, theme=colours, on_cell=_clicked)
     figure = panels_figure(data, language=words, theme=colours, width=width, tensor_key=f"{source_key(state.source)} {state.view}")
-    areas.panels.plotly_chart(figure, key="panels_chart", theme=None, config=dict(PANELS_CONFIG), alt=say("lab.panels_alt"))
+    areas.panels.plotly_chart(figure, key="panels_chart", theme=None, config=dict(PANELS_CONFIG), alt=panels_alt(data, words))
 
 
 def _clicked() -> None:

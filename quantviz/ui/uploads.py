@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from quantviz.errors import Note, QuantVizError
+from quantviz.export import UploadedFile
 from quantviz.link import LabState, Upload
 from quantviz.ui import session
 from quantviz.ui.data import keep_upload
@@ -39,7 +40,8 @@ def _read_image() -> None:
 
     data, channel = uploaded.getvalue(), st.session_state.get("image_channel", "grey")
     with session.complaining("image"):
-        _take(data, f"{uploaded.name} · {say(f'upload.channels.{channel}')}", lambda: read_image(data, channel))
+        place = UploadedFile(uploaded.name, channel=channel)
+        _take(data, place, f"{uploaded.name} · {say(f'upload.channels.{channel}')}", lambda: read_image(data, channel))
 
 
 def show_file(state: LabState) -> None:
@@ -91,17 +93,17 @@ def _load(uploaded: Any, name: str) -> None:
             loaded = catalog.read(name)
             return loaded.tensor, loaded.notes
 
-    _take(data, f"{uploaded.name} · {name}" if name else uploaded.name, load)
+    _take(data, UploadedFile(uploaded.name, name), f"{uploaded.name} · {name}" if name else uploaded.name, load)
 
 
-def _take(data: bytes, name: str, load: Callable[[], tuple[torch.Tensor, tuple[Note, ...]]]) -> None:
+def _take(data: bytes, place: UploadedFile, name: str, load: Callable[[], tuple[torch.Tensor, tuple[Note, ...]]]) -> None:
     """Load a tensor and look at it; where it cannot be, the tensor that was open stays open."""
     from quantviz.tensors import as_input
 
     tensor, notes = load()
     values, more = as_input(tensor)
     upload = Upload(hashlib.sha256(data).hexdigest()[:16], name, tuple(values.shape))
-    keep_upload(upload, values, (*notes, *more))
+    keep_upload(upload, place, values, (*notes, *more))
     session.put(session.state().with_source(upload))
 
 

@@ -1,0 +1,243 @@
+"""The Lab in Chromium, as a student, a teacher and an engineer open it. Screenshots go to tests/browser/shots."""
+
+import importlib.resources
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import pytest
+import torch
+
+import quantviz as qv
+from quantviz.link import opening, write_link
+from quantviz.sources import Builtin
+from tests.browser.conftest import ROOT, _server, wait_idle
+
+APP = ROOT / "app.py"
+PANELS = ("x", "q", "x_hat", "error")
+
+
+@pytest.fixture(scope="module")
+def url(serve):
+    return serve(APP)
+
+
+def drawn(page, count=4):
+    """Until four panels are on the screen and the script is still."""
+    page.wait_for_function(
+        f"document.querySelectorAll('.st-key-panels .hm image, .st-key-panels .imagelayer image, .st-key-panels .im image').length >= {count}"
+    )
+    wait_idle(page)
+
+
+def opened(page, url, **params):
+    page.goto(f"{url}/lab?{urlencode(params)}")
+    drawn(page)
+    return page
+
+
+def address(page):
+    return {name: values[0] for name, values in parse_qs(urlsplit(page.url).query).items()}
+
+
+def wait_address(page, name, value):
+    page.wait_for_function("([name, value]) => new URLSearchParams(location.search).get(name) === value", arg=[name, value])
+    wait_idle(page)
+
+
+def cell_at(page, panel, row, col):
+    """Where the middle of a cell is on the screen."""
+    return page.evaluate(
+        """([panel, row, col]) => {
+            const gd = document.querySelector(".st-key-panels .js-plotly-plot"), n = panel ? panel + 1 : "";
+            const x = gd._fullLayout["xaxis" + n], y = gd._fullLayout["yaxis" + n], box = gd.getBoundingClientRect();
+            return [box.left + x._offset + x.l2p(col), box.top + y._offset + y.l2p(row)];
+        }""",
+        [panel, row, col],
+    )
+
+
+def ranges(page):
+    return page.evaluate(
+        "(() => { const l = document.querySelector('.st-key-panels .js-plotly-plot')._fullLayout; return [l.xaxis.range, l.yaxis.range].flat(); })()"
+    )
+
+
+def test_a_deep_link_on_a_cold_server(new_page, tmp_path, shot):
+    """The very first visitor of a process comes by a link: no message, the right state."""
+    state = opening("one_cell").replace(error_view="absolute")
+    page = new_page()
+    with _server(APP, tmp_path / "log") as cold:
+        opened(page, cold, **write_link(state, "zh"))
+        page.wait_for_function("!document.querySelector('[data-testid=stDialog]')")
+        asked = {**write_link(state, "zh"), "h": "39.1"}
+        assert address(page) == asked
+        assert "99.4" in page.inner_text(".st-key-tiles")
+        assert page.evaluate("document.documentElement.lang") == "zh-CN"
+        shot(page, "cold_deep_link")
+        assert "Traceback" not in (tmp_path / "log").read_text(encoding="utf-8")
+
+
+def test_a_scheme_change_repaints_the_panels(new_page, url, shot):
+    page = opened(new_page(), url, lang="en")
+    page.locator(".st-key-bits button", has_text="8").click()
+    wait_address(page, "s", "int8,symmetric,per_tensor,min_max,course")
+    page.wait_for_function("document.querySelector('.st-key-panels').innerText.includes('int8')")
+    page.locator(".st-key-per_column button:visible").click()
+    wait_address(page, "s", "int8,symmetric,per_channel(axis=1),min_max,course")
+    r = qv.quantize(Builtin("loud_column").tensor(), qv.Scheme("int8", granularity=qv.PerChannel(1)))
+    assert f"{qv.metrics(r)['mse']:.4g}" in page.inner_text(".st-key-tiles")
+    shot(page, "int8_per_column")
+
+
+@pytest.mark.parametrize("panel", range(4), ids=PANELS)
+def test_a_click_on_a_cell_in_each_panel(new_page, url, panel):
+    page = opened(new_page(), url, lang="en")
+    page.mouse.click(*cell_at(page, panel, 5, 5 - panel))
+    wait_address(page, "c", f"5.{5 - panel}")
+    page.wait_for_function(f"document.querySelector('.qv-sentence').innerText.includes('(5, {5 - panel})')")
+    why = qv.explain(qv.quantize(Builtin("loud_column").tensor(), qv.Scheme("int4")), (5, 5 - panel))
+    assert f"→ {why.q} →".replace("-", "−") in page.inner_text(".qv-sentence")
+
+
+def test_the_zoom_is_kept_over_a_scheme_change_and_dropped_with_the_tensor(new_page, url, shot):
+    page = opened(new_page(), url, t="normal(rows=32,cols=32)", lang="en")
+    whole = ranges(page)
+    (x0, y0), (x1, y1) = cell_at(page, 0, 4, 4), cell_at(page, 0, 11, 11)
+    page.mouse.move(x0, y0)
+    page.mouse.down()
+    page.mouse.move((x0 + x1) / 2, (y0 + y1) / 2, steps=4)
+    page.mouse.move(x1, y1, steps=4)
+    page.mouse.up()
+    page.wait_for_function("(() => { const r = document.querySelector('.st-key-panels .js-plotly-plot')._fullLayout.xaxis.range; return r[1] - r[0] < 12; })()")
+    zoomed = ranges(page)
+    page.locator(".st-key-bits button", has_text="3").click()
+    wait_address(page, "s", "int3,symmetric,per_tensor,min_max,course")
+    page.wait_for_timeout(1200)
+    assert ranges(page) == pytest.approx(zoomed, abs=0.01)
+    shot(page, "zoom_kept")
+    page.locator(".st-key-random_seed input").fill("3")
+    page.keyboard.press("Tab")
+    wait_address(page, "t", "normal(seed=3)")
+    page.wait_for_timeout(1200)
+    assert ranges(page) == pytest.approx(whole, abs=0.01)
+
+
+def test_the_language_switches_in_place(new_page, url, shot):
+    page = opened(new_page(language="zh-CN"), url)
+    assert "归零" in page.inner_text(".st-key-tiles")
+    page.locator(".st-key-language_choice button", has_text="English").click()
+    wait_address(page, "lang", "en")
+    page.wait_for_function("document.querySelector('.st-key-tiles').innerText.includes('Rounded to zero')")
+    assert page.evaluate("document.documentElement.lang") == "en"
+    shot(page, "english")
+
+
+def test_an_upload(new_page, url, tmp_path, shot):
+    from safetensors.torch import save_file
+
+    weights = {"layer.0.weight": torch.randn(24, 40, generator=torch.Generator().manual_seed(0)), "layer.1.weight": torch.ones(2, 3, 4, dtype=torch.bfloat16)}
+    save_file(weights, tmp_path / "model.safetensors")
+    page = opened(new_page(), url, lang="en")
+    page.locator(".st-key-kind [data-baseweb=select], .st-key-kind [role=combobox]").first.click()
+    page.get_by_text("A file", exact=True).click()
+    page.locator(".st-key-tensor_file input[type=file]").set_input_files(tmp_path / "model.safetensors")
+    wait_address(page, "t", "upload")
+    drawn(page)
+    assert "24 × 40" in page.inner_text("[data-testid=stSidebar]")
+    r = qv.quantize(weights["layer.0.weight"], qv.Scheme("int4"))
+    assert f"{qv.metrics(r)['mse']:.4g}" in page.inner_text(".st-key-tiles")
+    shot(page, "upload")
+
+
+def test_typed_cells_are_edited_in_place(new_page, url):
+    page = opened(new_page(), url, t="builtin(name=course_3x3)", s="int8,symmetric,per_tensor,min_max,course", lang="en")
+    page.locator(".st-key-kind [data-baseweb=select], .st-key-kind [role=combobox]").first.click()
+    page.get_by_text("Type or paste", exact=True).click()
+    wait_idle(page)
+    canvas = page.locator("[data-testid=stDataFrame] canvas, [data-testid=stDataEditor] canvas").first
+    canvas.wait_for()
+    page.wait_for_timeout(800)
+    box = canvas.bounding_box()
+    page.mouse.dblclick(box["x"] + 30, box["y"] + 50)
+    page.keyboard.press("Control+A")
+    page.keyboard.type("100")
+    page.keyboard.press("Enter")
+    page.wait_for_function("document.querySelector('.st-key-typed_text textarea').value.startsWith('[[100')")
+    wait_idle(page)
+    assert address(page)["t"].startswith("typed.3x3.")
+    x = page.evaluate(
+        "(() => { const z = document.querySelector('.st-key-panels .js-plotly-plot')._fullData[0].z; return Array.from(z, row => Array.from(row)); })()"
+    )
+    assert x[0][0] == 100
+
+
+def test_copying_the_link_copies_the_address(new_page, url):
+    page = opened(new_page(), url, lang="en")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.locator(".st-key-copy_link button").click()
+    page.wait_for_function("navigator.clipboard.readText().then(text => text === location.href)")
+
+
+def test_a_recipe_is_loaded_by_a_click(new_page, url, shot):
+    page = opened(new_page(), url, t="normal(rows=64,cols=128)", lang="en")
+    page.get_by_role("button", name="Which one should I use?").click()
+    page.wait_for_selector(".st-key-recipe_table canvas")
+    page.wait_for_timeout(800)
+    shot(page, "recipes")
+    box = page.locator(".st-key-recipe_table canvas").first.bounding_box()
+    page.mouse.click(box["x"] + 60, box["y"] + 29 * 3 + 50)  # the fourth row
+    wait_address(page, "s", str(qv.RECIPES["int8_g128"]))
+
+
+@pytest.mark.parametrize(("width", "height"), [(390, 844), (1366, 625), (1920, 1080)])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_every_size_theme_and_language(new_page, url, shot, width, height, theme, language):
+    page = opened(new_page(width, height, theme, touch=width < 500), url, **write_link(opening(), language))
+    page.wait_for_timeout(600)
+    shot(page, f"{width}_{theme}_{language}")
+    main = page.evaluate("(() => { const m = document.querySelector('[data-testid=stMain]'); return [m.scrollWidth, m.clientWidth]; })()")
+    assert main[0] <= main[1], "the page scrolls sideways"
+    if width >= 1366:
+        for part in (".st-key-strip", ".st-key-tiles", ".st-key-panels", ".qv-sentence"):
+            assert page.locator(part).first.bounding_box()["y"] + page.locator(part).first.bounding_box()["height"] <= height, part
+    else:
+        assert page.locator(".st-key-tiles [data-testid=stMetric]:visible").count() == 2
+        page.locator(".st-key-more_tiles_shown label").click()
+        wait_idle(page)
+        assert page.locator(".st-key-tiles [data-testid=stMetric]:visible").count() == 5
+    assert violations(page) == []
+
+
+def violations(page):
+    page.evaluate((importlib.resources.files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8"))
+    found = page.evaluate(
+        "axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']}).then(r => r.violations.map(v => [v.id, v.nodes.map(n => n.html)]))"
+    )
+    return [(rule, node[:160]) for rule, nodes in found for node in nodes if not (rule == "target-size" and 'aria-label="Help"' in node)]
+
+
+def test_the_phone_shows_one_panel_at_a_time(new_page, url, shot):
+    page = opened(new_page(390, 844, touch=True), url, lang="en")
+    buttons = page.locator(".st-key-bridge button[aria-pressed]")
+    assert buttons.count() == 4
+    buttons.nth(1).tap()
+    page.wait_for_timeout(500)
+    assert buttons.nth(1).get_attribute("aria-pressed") == "true"
+    page.touchscreen.tap(*cell_at(page, 1, 6, 5))
+    wait_address(page, "c", "6.5")
+    shot(page, "phone_codes")
+
+
+def test_a_large_tensor_is_drawn_as_images_and_still_exact(new_page, url, shot):
+    page = opened(new_page(), url, t="one_outlier(rows=256,cols=256,row=200,col=31)", lang="en")
+    page.mouse.click(*cell_at(page, 3, 200, 31))
+    wait_address(page, "c", "200.31")
+    page.wait_for_function("document.querySelector('.qv-sentence').innerText.includes('100')")
+    shot(page, "large")
+
+
+def test_nothing_is_asked_of_another_machine(new_page, url):
+    page, outside = new_page(), []
+    page.on("request", lambda request: outside.append(request.url) if request.url.startswith("http") and "127.0.0.1" not in request.url else None)
+    opened(page, url, lang="en")
+    assert outside == []
