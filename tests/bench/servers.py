@@ -14,13 +14,14 @@ ROOT = Path(__file__).parents[2]
 
 
 @contextlib.contextmanager
-def serving(app: Path, cwd: Path) -> Iterator[str]:
-    """A server of its own for `app`, started in `cwd`; gives its address."""
+def serving(app: Path, cwd: Path, extra_path: str | None = None) -> Iterator[str]:
+    """A server of its own for `app`, started in `cwd`, with `extra_path` first on its import path; gives its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "streamlit", "run", str(app), "--server.port", str(port), "--server.address", "127.0.0.1", "--server.headless", "true"]
-    process = subprocess.Popen(command, cwd=cwd, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    path = os.pathsep.join(filter(None, (extra_path, str(ROOT))))
+    process = subprocess.Popen(command, cwd=cwd, env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         for _ in range(300):
             with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=1):

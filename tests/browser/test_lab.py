@@ -158,6 +158,7 @@ def test_typed_cells_are_edited_in_place(new_page, url):
     page.wait_for_timeout(800)
     box = canvas.bounding_box()
     page.mouse.dblclick(box["x"] + 30, box["y"] + 50)
+    page.wait_for_timeout(600)  # the grid opens its own editor over the cell
     page.keyboard.press("Control+A")
     page.keyboard.type("100")
     page.keyboard.press("Enter")
@@ -210,10 +211,9 @@ def test_every_size_theme_and_language(new_page, url, shot, width, height, theme
 
 def violations(page):
     page.evaluate((importlib.resources.files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8"))
-    found = page.evaluate(
-        "axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']}).then(r => r.violations.map(v => [v.id, v.nodes.map(n => n.html)]))"
-    )
-    return [(rule, node[:160]) for rule, nodes in found for node in nodes if not (rule == "target-size" and 'aria-label="Help"' in node)]
+    rules = "{runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']}"
+    found = page.evaluate(f"axe.run(document, {rules}).then(r => r.violations.map(v => [v.id, v.nodes.map(n => n.html)]))")
+    return [(rule, node[:160]) for rule, nodes in found for node in nodes]
 
 
 def test_the_phone_shows_one_panel_at_a_time(new_page, url, shot):

@@ -1,0 +1,76 @@
+"""First paint on a cold server: the Lab against the same page where torch cannot be imported.
+
+    python -m tests.bench.first_paint [--rounds 7]
+
+Each round starts two fresh servers, one after the other, and opens /lab: one as it is, one where
+`import torch` fails at once. Counted is the time from the navigation until the title, the controls and
+the panels' skeleton are on the screen. Prints the medians and their ratio, and when the panels follow.
+"""
+
+import argparse
+import statistics
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import Browser, sync_playwright
+
+from tests.bench.servers import ROOT, serving
+from tests.browser.conftest import _FLAGS, chromium_path
+
+#: The most that the Lab may take, as a multiple of the page without torch.
+BAR = 1.1
+
+_NO_TORCH = """
+import sys
+
+class NoTorch:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "torch":
+            raise ImportError("left out for the benchmark")
+
+sys.meta_path.insert(0, NoTorch())
+"""
+
+_PAINTED = """
+() => document.querySelector(".st-key-header") && document.querySelector(".st-key-bits button") && document.querySelector(".st-key-per_block button")
+  && document.querySelector(".st-key-panels [data-testid=stSkeletonElement]")
+"""
+_PANELS = "() => document.querySelectorAll('.st-key-panels .hm image').length === 4"
+
+
+def paint_ms(browser: Browser, folder: str | None) -> tuple[float, float | None]:
+    """Milliseconds to the frame, and to the panels where torch is there."""
+    with serving(ROOT / "app.py", cwd=ROOT, extra_path=folder) as url:
+        page = browser.new_page(viewport={"width": 1366, "height": 625})
+        page.goto("about:blank")
+        start = page.evaluate("Date.now()")
+        page.goto(f"{url}/lab")
+        page.wait_for_function(_PAINTED, polling="raf", timeout=60000)
+        frame = page.evaluate("Date.now()") - start
+        panels = None
+        if folder is None:
+            page.wait_for_function(_PANELS, polling="raf", timeout=60000)
+            panels = page.evaluate("Date.now()") - start
+        page.close()
+    return float(frame), panels
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=7)
+    rounds = parser.parse_args().rounds
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        (Path(folder) / "sitecustomize.py").write_text(_NO_TORCH, encoding="utf-8")
+        browser = playwright.chromium.launch(executable_path=chromium_path(), args=list(_FLAGS))
+        paint_ms(browser, None)  # files into the disk cache
+        measured = [(paint_ms(browser, None), paint_ms(browser, folder)) for _ in range(rounds)]
+    with_torch = statistics.median(lab[0] for lab, _ in measured)
+    without = statistics.median(bare[0] for _, bare in measured)
+    panels = statistics.median(lab[1] for lab, _ in measured if lab[1] is not None)
+    print(
+        f"first paint: lab {with_torch:.0f} ms   without torch {without:.0f} ms   ratio {with_torch / without:.2f}   bar {BAR}   panels after {panels:.0f} ms"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""The README's Python prints what the README says, and its commands are the two it promises."""
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language):
+    return re.findall(rf"```{language}\n(.*?)```", README, re.S)
+
+
+def test_the_python_prints_what_is_said():
+    (code,), (printed,) = blocks("python"), blocks("text")
+    assert len(code.strip().splitlines()) == 4
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        exec(compile(code, "README.md", "exec"), {})
+    assert output.getvalue() == printed
+
+
+def test_there_are_two_commands_and_they_install_what_they_need():
+    start, test = blocks("sh")
+    assert start.count("\n") == test.count("\n") == 1
+    assert "-r requirements.txt" in start
+    assert "streamlit run app.py" in start
+    assert "-r tests/requirements.txt" in test
+    assert "pytest" in test
+
+
+def test_what_it_names_is_there():
+    for name in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", README) + re.findall(r"tests\.bench\.\w+", README):
+        path = ROOT / name if "/" in name else ROOT / (name.replace(".", "/") + ".py")
+        assert path.is_file(), name
+
+
+def test_everything_installed_is_pinned():
+    for listing in ("requirements.txt", "tests/requirements.txt"):
+        lines = [line for line in (ROOT / listing).read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
+        assert all(re.fullmatch(r"[\w.-]+==[\w.]+", line) for line in lines), listing
