@@ -8,6 +8,7 @@ default, takes longer than everything else on the server together. Tests check t
 from __future__ import annotations
 
 import base64
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -49,6 +50,8 @@ MOST_PRINTED = 10
 _OUT_OF_SIGHT = -1_000_000
 #: Pixels between two borders below which they are left out.
 _LEAST_BORDER_GAP = 5
+#: Blocks along an edge up to which each block's scale is written there.
+MOST_EDGE_SCALES = 16
 #: For `fig.show(config=…)` and `st.plotly_chart(config=…)`: no logo, no upload of the data to somebody's cloud, no tips in English.
 PANELS_CONFIG: Mapping[str, Any] = MappingProxyType(
     {
@@ -124,7 +127,39 @@ def panel_title(name: str, data: PanelsData, language: str = DEFAULT_LANGUAGE) -
         return text(f"panels.title.error_{data.error_view}", language)
     if name == "q" and data.format_id is None:
         return text("panels.title.q_plain", language)
+    edge = edge_scales(data) if name == "q" else None
+    if edge:
+        return text(f"panels.title.q_{edge.side}", language, format=data.format_id, scale=edge.labels[0])
     return text(f"panels.title.{name}", language, format=data.format_id)
+
+
+@dataclass(frozen=True)
+class EdgeScales:
+    """The scales of a few blocks, to be written at the edge of the codes."""
+
+    #: "title" for one block, "bottom" for blocks side by side, "right" for blocks one below the other.
+    side: str
+    #: The middle of each block, in cells.
+    places: tuple[float, ...]
+    labels: tuple[str, ...]
+
+    def ticks(self) -> dict[str, Any]:
+        """As an axis' numbers."""
+        return {"tickmode": "array", "tickvals": list(self.places), "ticktext": list(self.labels)}
+
+
+def edge_scales(data: PanelsData) -> EdgeScales | None:
+    """The scales to write at the edge of the codes; none where blocks are many or lie in both directions."""
+    if data.blocks is None:
+        return None
+    down, across = data.blocks.row_borders().tolist(), data.blocks.col_borders().tolist()
+    if (down and across) or max(len(down), len(across)) >= MOST_EDGE_SCALES:
+        return None
+    edges = [0, *(down or across), data.shape[0 if down else 1]]
+    scale = data.blocks.scale[:, 0] if down else data.blocks.scale[0]
+    places = tuple((start + end - 1) / 2 for start, end in itertools.pairwise(edges))
+    side = "right" if down else "bottom" if across else "title"
+    return EdgeScales(side, places, tuple(short_number(float(scale[start]), 3 if side == "title" else 2) for start in edges[:-1]))
 
 
 def panels_alt(data: PanelsData, language: str = DEFAULT_LANGUAGE) -> str:
@@ -285,6 +320,11 @@ class _Painter:
         }
         if i:
             x["matches"], y["matches"] = "x", "y"
+        edge = edge_scales(self.data) if PANELS[i] == "q" else None
+        if edge and edge.side == "bottom" and box.width / len(edge.places) >= 24:
+            x |= edge.ticks()
+        elif edge and edge.side == "right" and self.boxes.name == "row" and box.height / len(edge.places) >= 10:
+            y |= {**edge.ticks(), "side": "right", "showticklabels": True, "tickfont": {"size": 9, "color": self.theme.muted}}
         return x, y
 
     def _title(self, box: Box, title: str, i: int) -> dict[str, Any]:

@@ -639,6 +639,8 @@ function printed(panel, cells) {
   const height = panel.height / (panel.y[0] - panel.y[1]);
   const room = Math.floor((width - 3) / (CHARACTER * SMALLEST_PRINT));
   if (height * 0.62 < SMALLEST_PRINT) return null;
+  const scale = cells.scales[panel.name];
+  const reach = Math.max(Math.abs(scale.lo), Math.abs(scale.hi));
   const labels = [];
   for (let row = top; row <= bottom; row++) {
     for (let col = left; col <= right; col++) {
@@ -650,13 +652,14 @@ function printed(panel, cells) {
       const cell = cellAt(cells, row, col);
       const value = panel.name === "error" ? shownError(cell, cells.error_view) : cell[panel.name];
       const label = (panel.name === "q" ? [6] : [3, 2, 1]).map((digits) => significant(value, digits)).find((text) => text.length <= room);
-      if (label === undefined) return null;
-      labels.push({ x, y, value, label });
+      // What is too long to print and too small to see, such as the last bit of a float, must not empty the panel.
+      if (label === undefined && !(Math.abs(value) < 1e-3 * reach)) return null;
+      labels.push({ x, y, value, label: label ?? "~0" });
     }
   }
   const longest = Math.max(1, ...labels.map(({ label }) => label.length));
   const size = Math.min(12, (width - 3) / (CHARACTER * longest), height * 0.62);
-  return { panel, scale: cells.scales[panel.name], size, labels };
+  return { panel, scale, size, labels };
 }
 
 // Black or white, whichever is read better on a place of the colour scale.

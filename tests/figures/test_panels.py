@@ -16,6 +16,7 @@ from quantviz.figures.panels import (
     MOST_HEATMAP,
     PANELS,
     PANELS_CONFIG,
+    edge_scales,
     encoded,
     error_caption,
     fitted_error,
@@ -330,3 +331,17 @@ def test_a_larger_notebook_figure_leaves_out_what_is_dear(n):
 def test_the_config_keeps_data_at_home():
     assert PANELS_CONFIG["displaylogo"] is False
     assert "sendChartToCloud" in PANELS_CONFIG["modeBarButtonsToRemove"]
+
+
+@pytest.mark.parametrize(
+    ("granularity", "side", "count"),
+    [(qv.PerTensor(), "title", 1), (qv.PerChannel(0), "right", 4), (qv.PerChannel(1), "bottom", 6), (qv.PerBlock(2, 6), "right", 2), (qv.PerGroup(3), None, 0)],
+)
+def test_few_scales_are_written_at_the_edge_of_the_codes(granularity, side, count):
+    r = qv.quantize(torch.arange(24.0).reshape(4, 6) - 7, qv.Scheme("int4", granularity=granularity))
+    edge = edge_scales(result_panels(r))
+    if side is None:
+        assert edge is None
+        return
+    assert (edge.side, len(edge.labels)) == (side, count)
+    assert [float(label.replace("−", "-")) for label in edge.labels] == pytest.approx(r.qparams.scale.flatten().tolist(), rel=0.06)
