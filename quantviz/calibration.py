@@ -5,7 +5,7 @@ A calibration is added here: one class in `CALIBRATIONS` and its words in each l
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -70,11 +70,14 @@ class Percentile:
     """Leaves out the values beyond the `p`-th percentile, 50 < p ≤ 100.
 
     Asymmetric cuts both tails, at `100 - p` and at `p`; symmetric cuts |x| at `p`. Between two
-    values the percentile is interpolated linearly, as `numpy.percentile` does.
+    values the percentile is interpolated linearly.
     """
 
     p: float
     id: ClassVar[str] = "percentile"
+
+    def __post_init__(self) -> None:
+        _as_plain(self, p=float)
 
     def problems(self, fmt: NumberFormat, mode: str) -> Iterator[QuantVizError]:
         if not _is_number(self.p) or not 50 < self.p <= 100:
@@ -97,6 +100,9 @@ class ManualRange:
     hi: float
     id: ClassVar[str] = "manual_range"
 
+    def __post_init__(self) -> None:
+        _as_plain(self, lo=float, hi=float)
+
     def problems(self, fmt: NumberFormat, mode: str) -> Iterator[QuantVizError]:
         if not (_is_number(self.lo) and _is_number(self.hi) and self.lo < self.hi):
             yield QuantVizError("manual_range_order", lo=self.lo, hi=self.hi)
@@ -115,6 +121,9 @@ class Given:
     scale: float
     zero_point: int = 0
     id: ClassVar[str] = "given"
+
+    def __post_init__(self) -> None:
+        _as_plain(self, scale=float, zero_point=int)
 
     def problems(self, fmt: NumberFormat, mode: str) -> Iterator[QuantVizError]:
         if not _is_number(self.scale) or not FLOAT32_TINY <= self.scale <= FLOAT32_MAX:
@@ -146,4 +155,12 @@ CALIBRATIONS: Mapping[str, type[Calibration]] = MappingProxyType({each.id: each 
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+
+
+def _as_plain(owner: object, **kinds: type) -> None:
+    """Numbers of numpy and whole floats as Python's own, so that the text form comes back equal; what is none is left for `problems`."""
+    for name, kind in kinds.items():
+        value = getattr(owner, name)
+        if _is_number(value) and kind(value) == value:
+            object.__setattr__(owner, name, kind(value))

@@ -5,9 +5,12 @@ The steps are the operations that quantized the tensor, run once more on this ce
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import operator
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 import torch
 
@@ -106,7 +109,7 @@ def explain(r: QuantResult, index: Shape | int) -> Explanation:
         index=place,
         block=block,
         steps=tuple(steps),
-        cause=CAUSES[int(causes(r)[place])],
+        cause=CAUSES[int(_causes(r.x[place], r.x_hat[place], r.error[place], r.clipped[place]))],
         tie=abs(before_rounding % 1) == 0.5,
         x=r.x[place].item(),
         q=int(r.q[place]),
@@ -120,10 +123,13 @@ def explain(r: QuantResult, index: Shape | int) -> Explanation:
 
 def causes(r: QuantResult) -> torch.Tensor:
     """What happened to each cell, as its place in `CAUSES`: uint8 of the result's shape."""
-    found = (r.error != 0).to(torch.uint8)
-    found[(r.x != 0) & (r.x_hat == 0)] = CAUSES.index("zeroed")
-    found[r.clipped] = CAUSES.index("clipped")
-    return found
+    return _causes(r.x, r.x_hat, r.error, r.clipped)
+
+
+def _causes(x: torch.Tensor, x_hat: torch.Tensor, error: torch.Tensor, clipped: torch.Tensor) -> torch.Tensor:
+    rounded = (error != 0).to(torch.uint8)
+    zeroed = torch.where((x != 0) & (x_hat == 0), CAUSES.index("zeroed"), rounded)
+    return torch.where(clipped, CAUSES.index("clipped"), zeroed).to(torch.uint8)
 
 
 def block_of_cell(r: QuantResult, index: Shape | int) -> torch.Tensor:
@@ -142,7 +148,9 @@ def _names(expression: str) -> set[str]:
 
 
 def _checked(index: Shape | int, shape: Shape) -> Shape:
-    place = (index,) if isinstance(index, int) else tuple(index)
+    place: tuple[Any, ...] = tuple(index) if isinstance(index, Sequence) else (index,)
+    with contextlib.suppress(TypeError):
+        place = tuple(operator.index(i) for i in place)
     if len(place) != len(shape) or not all(isinstance(i, int) and -n <= i < n for i, n in zip(place, shape, strict=True)):
         raise QuantVizError("index_out_of_range", index=place, shape=shape)
     return tuple(i % n for i, n in zip(place, shape, strict=True))

@@ -179,7 +179,7 @@ def read_link(params: Mapping[str, str]) -> tuple[LabState, tuple[QuantVizError,
 
     >>> state, problems = read_link({"v": "1", "s": "int9,symmetric,per_tensor,min_max,course"})
     >>> state == opening(), [str(problem) for problem in problems]  # doctest: +ELLIPSIS
-    (True, ["This part of the link could not be used: s. Unknown number format: got 'int9'. ..."])
+    (True, ["This part of the link could not be used: the scheme. Unknown number format: got 'int9'. ..."])
     """
     if sum(len(value) for value in params.values()) > LONGEST:
         return opening(), (QuantVizError("link.too_long", longest=LONGEST),)
@@ -191,7 +191,7 @@ def read_link(params: Mapping[str, str]) -> tuple[LabState, tuple[QuantVizError,
         try:
             return read(params[name])
         except QuantVizError as problem:
-            problems.append(QuantVizError("link.part", part=name, reason=problem))
+            problems.append(QuantVizError("link.part", part=QuantVizError(f"link.names.{name}"), reason=problem))
             return usual
 
     first = opening()
@@ -200,6 +200,8 @@ def read_link(params: Mapping[str, str]) -> tuple[LabState, tuple[QuantVizError,
     source = part("t", read_source, first.source)
     shape = source.shape
     same = source == first.source
+    if problems:  # without the tensor its cell, view and colours mean nothing: only the scheme is worth keeping
+        params = {name: value for name, value in params.items() if name not in ("c", "a", "h")}
     scheme = part("s", lambda form: _fitting(Scheme.parse(form), shape), first.scheme if same else first.scheme.fitted(shape))
     state = LabState(
         source=source,

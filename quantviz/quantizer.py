@@ -180,7 +180,7 @@ def range_operations(scheme: Scheme, layout: BlockLayout) -> tuple[Operation, ..
         *_scale_operations(low, high, scheme.mode),
         # An underflow must not divide by 0: without a floor of its own a convention gets the smallest float32.
         Operation("scale_floor", f"scale = max(scale, {floor!r})", lambda v: v["scale"].clamp(min=floor), silent=True),
-        Operation("scale_of_zeros", "scale = where(width == 0, 1, scale)", lambda v: torch.where(v["width"] == 0, 1, v["scale"]), silent=True),
+        _scale_of_zeros("absmax" if scheme.mode == "symmetric" else "width"),
         *_zero_point_operations(low, high, scheme.mode, convention.zero_point_clamp),
         Operation("keep_scale", f"scale = {dtype_name(kept)}(scale)", lambda v: v["scale"].to(kept), silent=True),
     )
@@ -188,7 +188,7 @@ def range_operations(scheme: Scheme, layout: BlockLayout) -> tuple[Operation, ..
 
 _WIDTHS: Mapping[str, tuple[Operation, ...]] = MappingProxyType(
     {
-        "symmetric": (Operation("absmax", "width = max(abs(lo), abs(hi))", lambda v: torch.maximum(v["lo"].abs(), v["hi"].abs())),),
+        "symmetric": (Operation("absmax", "absmax = max(abs(lo), abs(hi))", lambda v: torch.maximum(v["lo"].abs(), v["hi"].abs())),),
         "asymmetric": (
             Operation("width", "width = hi - lo", lambda v: v["hi"] - v["lo"]),
             # A block of equal values has no width of its own: it is widened to 0.
@@ -206,8 +206,12 @@ _WIDTHS: Mapping[str, tuple[Operation, ...]] = MappingProxyType(
 
 def _scale_operations(low: int, high: int, mode: str) -> tuple[Operation, ...]:
     if mode == "symmetric":
-        return (Operation("scale_symmetric", f"scale = width / {high}", lambda v: v["width"] / high),)
+        return (Operation("scale_symmetric", f"scale = absmax / {high}", lambda v: v["absmax"] / high),)
     return (Operation("scale_asymmetric", f"scale = width / ({high} - {low})", lambda v: v["width"] / (high - low)),)
+
+
+def _scale_of_zeros(extent: str) -> Operation:
+    return Operation("scale_of_zeros", f"scale = where({extent} == 0, 1, scale)", lambda v: torch.where(v[extent] == 0, 1, v["scale"]), silent=True)
 
 
 def _zero_point_operations(low: int, high: int, mode: str, clamped: bool) -> tuple[Operation, ...]:
@@ -308,7 +312,7 @@ def quantize(x: Any, scheme: Scheme, *, qparams: QParams | None = None, strict: 
     x_hat = _dequantize(q, scheme, of_cells)
     error = run_operations(error_operations(), {"x": tensor, "x_hat": x_hat})["error"]
     if not strict:
-        _refuse_infinite(x_hat, scheme, layout)
+        _refuse_infinite(x_hat, error, scheme, layout)
     if scheme.mode == "symmetric" and not fmt.signed and bool((tensor < 0).any()):
         notes = (*notes, Note.of("negatives_clip", count=int((tensor < 0).sum())))
     return QuantResult(scheme, params, tensor, q, x_hat, error, coded["y"] != coded["q"], layout, found, notes)
@@ -391,8 +395,8 @@ def _refuse_too_wide(found: Range, scheme: Scheme) -> None:
         raise QuantVizError("range_beyond_float32", width=width.max().item(), largest=FLOAT32_MAX)
 
 
-def _refuse_infinite(x_hat: torch.Tensor, scheme: Scheme, layout: BlockLayout) -> None:
-    finite = torch.isfinite(x_hat)
+def _refuse_infinite(x_hat: torch.Tensor, error: torch.Tensor, scheme: Scheme, layout: BlockLayout) -> None:
+    finite = torch.isfinite(x_hat) & torch.isfinite(error)
     if not bool(finite.all()):
         first = tuple(int(i) for i in torch.nonzero(~finite)[0])
         raise QuantVizError("value_beyond_float32", convention=str(scheme.arithmetic), value=x_hat[first].item(), index=first, block=layout.block_of(first))

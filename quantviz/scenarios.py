@@ -38,8 +38,8 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
         "three_bits_beat_four": Scenario(
             LoudColumns(rows=256, cols=256, every=32, factor=8.0), Scheme("int3", granularity=PerGroup(16)), (0, 1), Scheme("int4", granularity=PerChannel(0))
         ),
-        "picture": Scenario(Builtin("picture"), Scheme("uint2", "asymmetric"), (20, 20)),
-        "real_weight": Scenario(Builtin("real_weight"), Scheme("int4", granularity=PerChannel(0)), (0, 0), Scheme("int4")),
+        "picture": Scenario(Builtin("picture"), Scheme("uint2"), (20, 20)),
+        "real_weight": Scenario(Builtin("real_weight"), Scheme("int4", granularity=PerChannel(1)), (0, 0), Scheme("int4")),
     }
 )
 

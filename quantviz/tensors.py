@@ -61,7 +61,7 @@ def as_input(x: Any) -> tuple[torch.Tensor, tuple[Note, ...]]:
         tensor = x
     else:
         try:
-            tensor = torch.as_tensor(x)
+            tensor = torch.tensor(x) if isinstance(x, list | tuple) else torch.as_tensor(x)
         except (ValueError, TypeError, RuntimeError, OverflowError):
             raise QuantVizError("input_not_tensor", got=type(x).__name__) from None
     if not 1 <= tensor.dim() <= 4:

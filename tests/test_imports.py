@@ -30,9 +30,6 @@ import quantviz as qv
 r = qv.quantize([[1.0, -2.0], [0.5, 4.0]], qv.Scheme('int4', 'asymmetric', qv.PerChannel(0)))
 assert len(qv.metrics(r)) == len(qv.METRICS) and qv.explain(r, (0, 1)).steps and qv.RECIPES
 """
-    done = run(code, ("streamlit", "plotly", "pandas", "numpy", "PIL", "safetensors"))
-    # torch itself warns on stderr when numpy is missing; that must not fail the core.
-    assert done.returncode == 0 or "numpy" in done.stderr.lower(), done.stderr
     done = run(code, ("streamlit", "plotly", "pandas", "PIL", "safetensors"))
     assert done.returncode == 0, done.stderr
 

@@ -295,3 +295,33 @@ def test_a_codebook_fits_without_touching_the_arithmetic(monkeypatch):
     r = qv.quantize([-0.9, 0.1, 0.3], qv.Scheme("book", calibration=qv.Given(1.0)))
     assert r.q.tolist() == [0, 2, 3]
     assert r.x_hat.tolist() == pytest.approx([-1.0, 0.0, 0.4])
+
+
+# ---- found by looking ---------------------------------------------------------------------------
+
+
+def test_numpys_numbers_and_whole_floats_have_a_text_form():
+    import numpy as np
+
+    for calibration in (qv.ManualRange(np.float64(-1.5), np.float64(2)), qv.Given(np.float64(3.5), -70.0), qv.Percentile(np.float64(99))):
+        scheme = qv.Scheme("int8", "asymmetric", calibration=calibration)
+        assert qv.Scheme.parse(str(scheme)) == scheme
+    with pytest.raises(qv.QuantVizError):
+        qv.Scheme(calibration=qv.ManualRange(0, 10**400))
+
+
+def test_an_error_that_leaves_float32_is_refused():
+    assert refusal([3.4e38, 1.0], qv.Scheme("int8", "asymmetric", calibration=qv.Given(1e36, 300))).key == "value_beyond_float32"
+
+
+def test_numpys_indices_find_their_cell():
+    import numpy as np
+
+    assert qv.explain(qv.quantize(normal(4, 4), qv.Scheme()), np.unravel_index(5, (4, 4))).index == (1, 1)
+
+
+def test_a_part_keeps_every_cells_scale():
+    r = qv.quantize(normal(4, 6), qv.Scheme("int4", "asymmetric", qv.PerGroup(3)))
+    own = quantizer.part(r, (slice(1, 3), slice(2, 6)))
+    assert torch.equal(own.x_hat, r.x_hat[1:3, 2:6])
+    assert torch.equal(own.step_of_cells(), r.scale_of_cells()[1:3, 2:6])

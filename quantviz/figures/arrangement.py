@@ -102,7 +102,7 @@ def arrange(width: float, shape: tuple[int, int], height: float | None = None) -
 
 def _usual_height(name: str, width: float, slot_width: float, shape: tuple[int, int], down: int) -> float:
     # Beside everything else on a laptop's 625 pixels there are 270; a wider screen is also higher.
-    in_row = 270 if width < 1250 else 350
+    in_row = 270 if width < 1250 else 350 if width < 1500 else 430
     most = in_row if name == "row" else down * (min(slot_width / 1.15, 330) + _TITLE + _BELOW)
     # A short, wide tensor needs no more than its own height.
     wanted = max(slot_width / shape[1] * MOST_STRETCH * shape[0], _THREAD)

@@ -81,6 +81,10 @@ class HistogramData:
     reached_by_some: tuple[float, float] | None
 
 
+#: Codes from the first to the last cell beyond which bins are no longer made of codes.
+_WIDEST_CODES = 2.0**40
+
+
 def histogram_data(result: QuantResult, mask: torch.Tensor | None = None) -> HistogramData:
     """The histograms of a result, of the cells in `mask` (bool, of the result's shape) where one is given.
 
@@ -122,6 +126,8 @@ def _code_bars(result: QuantResult, chosen: torch.Tensor, parts: Array) -> Bars:
     if not len(codes):
         return _bars(np.zeros(1), np.zeros(0, dtype=np.int64), parts)
     first, last = float(codes.min()), float(codes.max())
+    if last - first > _WIDEST_CODES:  # a scale far too small: the codes there are would not be a pixel wide
+        return _value_bars(result.x[chosen].to(torch.float64).numpy(), parts)
     size = 2 ** max(0, math.ceil(math.log2((last - first + 1) / MOST_BINS)))
     # Counted from the format's first code, so that its ends are ends of bins.
     start = result.scheme.code_min + math.floor((first - result.scheme.code_min) / size) * size

@@ -127,7 +127,7 @@ def panels_data(
 
     >>> data = panels_data([[1.0, -2.0]], [[3, -7]], [[0.9, -2.1]])
     >>> data.shape, data.value_range, data.error_held
-    ((1, 2), (-2.0999999046325684, 2.0999999046325684), False)
+    ((1, 2), (-2.0, 2.0), False)
     """
     if error_view not in ERROR_VIEWS:
         raise QuantVizError("panels.error_view", got=error_view, known=", ".join(ERROR_VIEWS))
@@ -153,7 +153,7 @@ def panels_data(
         error=error,
         shown_error=shown,
         error_view=error_view,
-        value_range=_value_range(cells_x, cells_x_hat),
+        value_range=_value_range(cells_x),
         code_range=code_range or _code_range(seen["q"], scheme),
         error_range=_error_range(shown, error_view, error_range),
         error_held=error_range is not None,
@@ -226,9 +226,9 @@ def _block_map(scheme: Scheme | None, qparams: QParams | None, shape: Shape, vie
     )
 
 
-def _value_range(x: Array, x_hat: Array) -> Span:
-    """Both tensors' range, made symmetric around 0 where they lie on both sides of it."""
-    lo, hi = min(_smallest(x), _smallest(x_hat)), max(_greatest(x), _greatest(x_hat))
+def _value_range(x: Array) -> Span:
+    """The range of x, made symmetric around 0 where it lies on both sides; x̂ is held against it, so that x looks the same under any scheme."""
+    lo, hi = _smallest(x), _greatest(x)
     if lo < 0 < hi:
         far = max(-lo, hi)
         return -far, far

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
 
 #: Blocks up to which the scales are listed without asking.
 _FEW_BLOCKS = 16
-#: Cells up to which the .csv is made at once; above it, on a click.
-_MOST_CSV = 2**18
+#: Blocks that are listed at most.
+_MOST_LISTED = 10_000
+#: Cells up to which there is a .csv: a line each, held in memory while it is made.
+_MOST_CSV = 2**20
 
 
 # ---- which one should I use? --------------------------------------------------------------------
@@ -75,7 +78,7 @@ def _table(rows: tuple[RecipeRow, ...]) -> None:
         columns,
         key="recipe_table",
         hide_index=True,
-        on_select=lambda: _load([row.id for row in fitting]),
+        on_select=session.safely(lambda: _load([row.id for row in fitting])),
         selection_mode="single-cell",
         row_height=29,
         column_config={
@@ -126,8 +129,12 @@ def show_scales(r: QuantResult, state: LabState) -> None:
     """Scale and zero point of each block."""
     from quantviz.export import scales_table
 
-    with st.expander(say("below.scales", count=r.layout.block_count), expanded=1 < r.layout.block_count <= _FEW_BLOCKS, key="scales"):
-        columns = scales_table(r)
+    count = r.layout.block_count
+    opened = st.expander(say("below.scales", count=count), expanded=1 < count <= _FEW_BLOCKS, key="scales", on_change="rerun")
+    if not opened.open:
+        return
+    with opened:
+        columns = {name: values[:_MOST_LISTED] for name, values in scales_table(r).items()}
         st.dataframe(
             columns,
             key="scales_table",
@@ -136,6 +143,8 @@ def show_scales(r: QuantResult, state: LabState) -> None:
             column_config={name: st.column_config.NumberColumn(say(f"export.column.{name}"), format="%.6g") for name in columns},
             alt=say("below.scales_alt"),
         )
+        if count > _MOST_LISTED:
+            st.caption(say("below.scales_cut", listed=_MOST_LISTED, count=count))
 
 
 # ---- exports ------------------------------------------------------------------------------------
@@ -147,8 +156,17 @@ def show_exports(r: QuantResult, state: LabState) -> None:
 
     with st.container(key="exports", horizontal=True, gap="small", vertical_alignment="center"):
         # Made when they are asked for: nobody waits for a file that is not wanted.
-        for ending, make in (("npz", partial(as_npz, r)), ("csv", partial(as_csv, r))):
-            st.download_button(say(f"below.{ending}"), make, file_name(state.source, state.scheme, ending), key=f"download_{ending}", on_click="ignore")
+        for ending, make, most in (("npz", partial(as_npz, r), math.inf), ("csv", partial(as_csv, r), _MOST_CSV)):
+            too_many = r.x.numel() > most
+            st.download_button(
+                say(f"below.{ending}"),
+                make,
+                file_name(state.source, state.scheme, ending),
+                key=f"download_{ending}",
+                on_click="ignore",
+                disabled=too_many,
+                help=say("below.csv_too_many", most=_MOST_CSV) if too_many else None,
+            )
         lines = python_lines(state, uploaded=upload_place(state.source), language=language())
         copy_button("copy_python", say("below.copy_python"), say("lab.copied"), text=lines)
     with st.expander(say("below.python"), key="python"):

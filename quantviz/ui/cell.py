@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import html
+import math
 from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from quantviz.figures.numbers import digits_for
 from quantviz.link import LabState
 from quantviz.ui import session
 from quantviz.ui.words import language, number, say, theme
@@ -21,8 +23,8 @@ def show_cell_inputs(state: LabState) -> None:
     rows, cols = state.view.size(state.source.shape)
     row, col = state.view.seen(state.cell, state.source.shape) or (0, 0)
     with st.container(key="cell_inputs", horizontal=True, gap="small", wrap=False):
-        st.number_input(say("cell.row"), 0, rows - 1, key=session.show("cell_row", row), on_change=_move)
-        st.number_input(say("cell.column"), 0, cols - 1, key=session.show("cell_col", col), on_change=_move)
+        st.number_input(say("cell.row"), 0, rows - 1, key=session.show("cell_row", row), on_change=session.safely(_move))
+        st.number_input(say("cell.column"), 0, cols - 1, key=session.show("cell_col", col), on_change=session.safely(_move))
 
 
 def _move() -> None:
@@ -46,14 +48,30 @@ def sentence(why: Explanation) -> str:
     rounded = why.step("round")
     assert divide
     assert rounded
-    parts = [say("cell.divide", x=number(why.x), scale=number(why.scale), y=number(divide.output))]
+    last = shift or divide
+    before = _telling(divide.output, why, divide is last)
+    parts = [say("cell.divide", x=number(why.x, digits_for(why.x, why.scale)), scale=number(why.scale), y=before)]
     if shift and why.zero_point:
-        parts.append(say("cell.shift", sign="+" if why.zero_point > 0 else "−", zero_point=abs(why.zero_point), y=number(shift.output)))
+        sign = "+" if why.zero_point > 0 else "−"
+        parts[0] += say("cell.shift", y=before, sign=sign, zero_point=abs(why.zero_point), shifted=_telling(shift.output, why, True))
     parts.append(say("cell.tie" if why.tie else "cell.round", code=number(rounded.output, 8)))
     if why.cause == "clipped":
         parts.append(say("cell.clamp", code=why.q))
-    parts.append(say("cell.value", x_hat=number(why.x_hat)))
-    return " ".join(parts) + say("cell.error", error=number(why.error, signed=True), cause=say(f"causes.{why.cause}"))
+    parts.append(say("cell.value", x_hat=number(why.x_hat, digits_for(why.x_hat, why.scale))))
+    told = " ".join(parts) + say("cell.error", error=number(why.error, signed=True), cause=say(f"causes.{why.cause}"))
+    moved = why.step("zero_point_clamp")
+    if moved:
+        told += " " + say("cell.zero_point_clamped", wanted=number(moved.inputs["zero_point"], 8), zero_point=why.zero_point)
+    return told
+
+
+def _telling(y: float, why: Explanation, rounds: bool) -> str:
+    """`y` with as many digits as it takes to round, as read, to the code that it became."""
+    code = why.step("round")
+    if not rounds or code is None or not math.isfinite(y):
+        return number(y)
+    digits = next((d for d in range(4, 10) if round(float(f"{y:.{d}g}")) == code.output and (float(f"{y:.{d}g}") % 1 == 0.5) == why.tie), 10)
+    return number(y, digits) if abs(y) < 10**digits else number(y, 8)
 
 
 def show_sentence(why: Explanation) -> None:

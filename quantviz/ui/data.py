@@ -23,14 +23,16 @@ if TYPE_CHECKING:
 
     from quantviz.quantizer import QuantResult
 
+#: Values drawn for the Gaussian reference of a small shape, as far as 64 draws reach.
+_GAUSSIAN_VALUES = 2**14
 
-def keep_upload(upload: Upload, place: UploadedFile, tensor: torch.Tensor, notes: tuple[Note, ...]) -> None:
-    """Keep an uploaded tensor in this session, and the one before it for undo."""
+
+def keep_upload(upload: Upload, place: UploadedFile, tensor: torch.Tensor, notes: tuple[Note, ...], open_now: Source | Upload) -> None:
+    """Keep an uploaded tensor in this session, beside the one that is open, which undo will ask for."""
     kept = _uploads()
-    kept.pop(upload, None)
-    kept[upload] = (tensor, notes, place)
-    for old in list(kept)[:-2]:
+    for old in [each for each in kept if each != open_now]:
         del kept[old]
+    kept[upload] = (tensor, notes, place)
 
 
 def tensor_of(source: Source | Upload) -> torch.Tensor:
@@ -62,14 +64,18 @@ def source_key(source: Source | Upload) -> str:
 
 
 def result_of(state: LabState) -> QuantResult:
-    """The state's tensor under its scheme. Quick enough at this size to do again each time."""
+    """The state's tensor under its scheme; the last one is kept in the session, for clicks on cells."""
     from quantviz.quantizer import quantize
 
-    return quantize(tensor_of(state.source), state.scheme)
+    key = f"{source_key(state.source)} {state.scheme}"
+    kept = st.session_state.get("lab_result")
+    if kept is None or kept[0] != key:
+        kept = st.session_state["lab_result"] = (key, quantize(tensor_of(state.source), state.scheme))
+    return cast("QuantResult", kept[1])
 
 
 def gaussian_sqnr_db(scheme: Scheme, shape: tuple[int, ...]) -> float:
-    """What a normal tensor of `shape` would get under `scheme`, in dB; nan where the range is set by hand."""
+    """What normal tensors of `shape` get under `scheme` on average, in dB; nan where the range is set by hand."""
     if scheme.calibration.id in ("manual_range", "given"):
         return math.nan
     return _gaussian(str(scheme), shape)
@@ -84,8 +90,14 @@ def _shared(form: str) -> torch.Tensor:
 def _gaussian(form: str, shape: tuple[int, ...]) -> float:
     import torch
 
-    from quantviz.measures import sqnr_db
     from quantviz.quantizer import quantize
 
-    x = torch.randn(shape, generator=torch.Generator().manual_seed(0))
-    return sqnr_db(quantize(x, Scheme.parse(form)))
+    # One small tensor says little: its largest value sets the scale.
+    generator, scheme = torch.Generator().manual_seed(0), Scheme.parse(form)
+    draws = max(1, min(64, _GAUSSIAN_VALUES // math.prod(shape)))
+    signal = noise = 0.0
+    for _ in range(draws):
+        r = quantize(torch.randn(shape, generator=generator), scheme)
+        signal += float(r.x.square().sum())
+        noise += float(r.error.square().sum())
+    return 10 * math.log10(signal / noise)

@@ -7,12 +7,14 @@ change is waited for; then the rest.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from quantviz.link import ERROR_RANGES, ERROR_VIEWS, SCOPES, LabState
-from quantviz.scenarios import scenario_of
+from quantviz.errors import QuantVizError
+from quantviz.link import ERROR_RANGES, ERROR_VIEWS, SCOPES, WINDOW, LabState
+from quantviz.scenarios import SCENARIOS, scenario_of
 from quantviz.ui import below, session
 from quantviz.ui.bridge import bridge_width, chart_bridge, clicked_cell
 from quantviz.ui.cell import select, show_cell_inputs, show_number_line, show_sentence, show_steps
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 #: The panels' height before they are drawn.
 _PANELS_HEIGHT = 270
 _BRIDGE = "panels_bridge"
+#: Views with ends of their own: 100 %, half a step.
+_FIXED_ENDS = MappingProxyType({"relative": 1.0, "steps": 0.5})
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,28 +67,37 @@ def show_controls(state: LabState) -> Areas:
 
 def _header(state: LabState) -> Any:
     with st.container(key="header", horizontal=True, vertical_alignment="center", gap="small"):
-        name = scenario_of(state.source)
-        hint = say(f"scenarios.{name}.look") if name else say("lab.hint")
-        st.markdown(f"**{say('lab.title')}** &nbsp; {plain(hint)}", width="stretch")
+        st.markdown(f"**{say('lab.title')}** &nbsp; {plain(_hint(state))}", width="stretch")
         with st.container(key="actions", horizontal=True, gap="small", width="content", wrap=False):
             recipes = st.popover(say("recipes.question"), key="recipes", help=say("recipes.question_help"))
             _baseline_button(state)
             copy_button("copy_link", say("lab.copy_link"), say("lab.copied"), explanation=say("lab.copy_link_help"))
-            st.button(say("lab.undo"), key="undo", on_click=session.undo, disabled=not session.can_undo(), help=say("lab.undo_help"))
-            st.button(say("lab.reset"), key="reset", on_click=session.reset, help=say("lab.reset_help"))
+            st.button(say("lab.undo"), key="undo", on_click=session.safely(session.undo), disabled=not session.can_undo(), help=say("lab.undo_help"))
+            st.button(say("lab.reset"), key="reset", on_click=session.safely(session.reset), help=say("lab.reset_help"))
     for problem in session.named():
         st.warning(say_error(problem))
     return recipes
 
 
+def _hint(state: LabState) -> str:
+    """What to look for; once the scheme was changed, it is told as what there was at the start."""
+    name = scenario_of(state.source)
+    if name is None:
+        return say("lab.hint")
+    look = say(f"scenarios.{name}.look")
+    return look if state.scheme == SCENARIOS[name].scheme else say("lab.at_the_start", look=look)
+
+
 def _baseline_button(state: LabState) -> None:
     if state.baseline is None:
-        st.button(say("lab.set_baseline"), key="set_baseline", on_click=session.baseline, args=(state.scheme,), help=say("lab.set_baseline_help"))
+        st.button(
+            say("lab.set_baseline"), key="set_baseline", on_click=session.safely(session.baseline), args=(state.scheme,), help=say("lab.set_baseline_help")
+        )
     else:
         st.button(
             say("lab.drop_baseline"),
             key="drop_baseline",
-            on_click=session.baseline,
+            on_click=session.safely(session.baseline),
             args=(None,),
             help=say("lab.drop_baseline_help", scheme=plain(state.baseline)),
         )
@@ -94,9 +107,14 @@ def show_result(state: LabState, areas: Areas) -> QuantResult:
     """Tiles, panels and cell of the state's tensor under its scheme."""
     from quantviz.explanation import explain
 
-    r = result_of(state)
+    try:
+        r = result_of(state)
+    except QuantVizError as error:
+        session.refuse(error)
+        st.rerun()
+    session.accept()
     why = explain(r, state.cell)
-    _remember_facts(why)
+    _remember_facts(r, why)
     with areas.tiles:
         show_tiles(r, state)
     _panels(r, state, areas)
@@ -107,9 +125,9 @@ def show_result(state: LabState, areas: Areas) -> QuantResult:
     return r
 
 
-def _remember_facts(why: Any) -> None:
-    """What a range set by hand starts from."""
-    lo, hi = why.range or (-abs(why.scale), abs(why.scale))
+def _remember_facts(r: QuantResult, why: Any) -> None:
+    """What a range set by hand starts from: the whole tensor's ends, the selected block's scale and zero point."""
+    lo, hi = float(r.x.min()), float(r.x.max())
     st.session_state["lab_facts"] = {"lo": lo, "hi": hi if hi > lo else lo + 1.0, "scale": why.scale, "zero_point": why.zero_point}
 
 
@@ -133,12 +151,10 @@ def _clicked() -> None:
 
 def error_end(r: QuantResult, state: LabState) -> float | None:
     """The end of the error's colours; none to fit them to this error."""
+    if state.error_view in _FIXED_ENDS:
+        return _FIXED_ENDS[state.error_view]
     if state.error_range == "fit":
         return None
-    if state.error_view == "steps":
-        return 0.5
-    if state.error_view == "relative":
-        return 1.0
     if state.error_range == "half_step":
         return float(r.step_of_cells().max()) / 2
     if state.error_range == "same_as_x":
@@ -163,29 +179,31 @@ def _cell(r: QuantResult, why: Any, state: LabState) -> None:
 def _error_choices(r: QuantResult, state: LabState) -> None:
     """What the error panel shows, how far its colours reach, and what the tiles count."""
     end = error_end(r, state)
-    reach = say(f"error.reach_{state.error_range}") if state.error_view in ("signed", "absolute") or state.error_range == "fit" else say("error.reach_fixed")
+    reach = say("error.reach_fixed" if state.error_view in _FIXED_ENDS else f"error.reach_{state.error_range}")
     shown = say("error.fitted") if end is None else f"±{number(end, 3)}"
     with st.popover(f"{say('error.label')}: {shown}, {reach}", key="error_choices", width="stretch"):
         st.radio(
             say("error.view"),
             ERROR_VIEWS,
             key=session.show("error_view", state.error_view),
-            on_change=lambda: session.change(error_view=st.session_state["error_view"]),
+            on_change=session.safely(lambda: session.change(error_view=st.session_state["error_view"])),
             format_func=lambda name: say(f"error.views.{name}"),
         )
         st.radio(
             say("error.range"),
             ERROR_RANGES,
             key=session.show("error_range", state.error_range),
-            on_change=lambda: session.change(error_range=st.session_state["error_range"]),
+            on_change=session.safely(lambda: session.change(error_range=st.session_state["error_range"])),
+            disabled=state.error_view in _FIXED_ENDS,
+            help=say("error.range_fixed") if state.error_view in _FIXED_ENDS else None,
             format_func=lambda name: say(f"error.ranges.{name}"),
         )
-        if state.view.size(state.source.shape) != state.source.shape:
+        if len(state.source.shape) > 2 or max(state.source.shape) > WINDOW:
             st.radio(
                 say("error.scope"),
                 SCOPES,
                 key=session.show("scope", state.scope),
-                on_change=lambda: session.change(scope=st.session_state["scope"]),
+                on_change=session.safely(lambda: session.change(scope=st.session_state["scope"])),
                 format_func=lambda name: say(f"error.scopes.{name}"),
             )
 

@@ -7,7 +7,9 @@ link, a language switch, undo and reset are the same thing: another state.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+import functools
+import logging
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
 import streamlit as st
@@ -20,6 +22,9 @@ from quantviz.sources import Source
 from quantviz.ui.words import language
 
 _STATE, _BEFORE, _NAMED, _COMPLAINTS, _LINK = "lab_state", "lab_before", "lab_named", "lab_complaints", "lab_link"
+_GOOD, _SHOWN_IN = "lab_good", "lab_shown_in"
+#: The kind of source whose controls are shown although no tensor came from it yet.
+KIND_CHOSEN = "kind_chosen"
 
 
 def state() -> LabState:
@@ -38,6 +43,8 @@ def change(**changes: Any) -> None:
 
 def put(new: LabState) -> None:
     """Take another state."""
+    if new.source != state().source:
+        st.session_state[KIND_CHOSEN] = None
     if new != state():
         st.session_state[_BEFORE] = state()
         st.session_state[_STATE] = new
@@ -66,6 +73,17 @@ def put_scheme(**changes: Any) -> None:
 def remember_held(value: float) -> None:
     """Keep the end of the error's colours until the tensor changes. Not a step to undo."""
     st.session_state[_STATE] = state().replace(held=value)
+
+
+def accept() -> None:
+    """The state could be computed: it is what a refused one falls back to."""
+    st.session_state[_GOOD] = state()
+
+
+def refuse(error: QuantVizError) -> None:
+    """The state cannot be computed: go back to the one before, and say why."""
+    st.session_state[_STATE] = st.session_state.get(_GOOD) or opening()
+    st.session_state[_NAMED] = (error,)
 
 
 def undo() -> None:
@@ -100,6 +118,25 @@ def complaining(field: str) -> Iterator[None]:
         st.session_state[_COMPLAINTS] = {field: error}
 
 
+def safely(callback: Callable[..., None]) -> Callable[..., None]:
+    """`callback` for a widget: what fails in it, for whatever reason, is told as a sentence and leaves the state as it was.
+
+    Streamlit runs callbacks before the page, where the page's error boundary does not reach.
+    """
+
+    @functools.wraps(callback)
+    def guarded(*args: Any) -> None:
+        try:
+            callback(*args)
+        except QuantVizError as error:
+            st.session_state[_NAMED] = (error,)
+        except Exception:
+            logging.getLogger("quantviz").exception("a callback failed")
+            st.session_state[_NAMED] = (QuantVizError("callback_failed"),)
+
+    return guarded
+
+
 def complaints() -> Mapping[str, QuantVizError]:
     """What was wrong with the last input, by control."""
     return cast(Mapping[str, QuantVizError], st.session_state.get(_COMPLAINTS, {}))
@@ -112,13 +149,16 @@ def named() -> tuple[QuantVizError, ...]:
 
 def show(key: str, value: object, field: str = "") -> str:
     """Let the widget `key` show `value`, unless what was typed into its `field` is being complained about."""
-    if (field or key) not in complaints() and (key not in st.session_state or st.session_state[key] != value):
+    # A select box holds the label that was chosen: in another language it must be told its value again.
+    translated = st.session_state.get(_SHOWN_IN) != language()
+    if (field or key) not in complaints() and (translated or key not in st.session_state or st.session_state[key] != value):
         st.session_state[key] = value
     return key
 
 
 def write_address() -> QuantVizError | None:
     """Write the state to the address bar, and say what of it a link cannot carry."""
+    st.session_state[_SHOWN_IN] = language()
     wanted = write_link(state(), language())
     if st.session_state.get(_LINK) != wanted:
         st.query_params.from_dict(wanted)

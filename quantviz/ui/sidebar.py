@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -17,10 +18,13 @@ from quantviz.sources.builtin import BUILTINS
 from quantviz.sources.typed import Typed
 from quantviz.text import languages
 from quantviz.ui import session
+from quantviz.ui.data import upload_place
 from quantviz.ui.typed_input import show_typed, start_typing
 from quantviz.ui.uploads import show_file, show_image
 from quantviz.ui.words import language, plain, say, say_error, set_language, shape_text
 
+#: Characters of a name that are shown.
+_LONGEST_NAME = 80
 #: Where a tensor can come from, in the order they are offered.
 KINDS = ("scenario", "course", "random", "typed", "image", "file")
 _RANDOM = tuple(name for name in SOURCES if name != Builtin.id)
@@ -44,7 +48,8 @@ def show_sidebar(state: LabState) -> None:
 def kind_of(source: Source | Upload) -> str:
     """The kind of source that a tensor came from."""
     if isinstance(source, Upload):
-        return "file"
+        place = upload_place(source)
+        return "image" if place and place.channel else "file"
     if isinstance(source, Typed):
         return "typed"
     if scenario_of(source):
@@ -53,12 +58,12 @@ def kind_of(source: Source | Upload) -> str:
 
 
 def _tensor(state: LabState) -> None:
-    kind = st.session_state.get("kind_chosen") or kind_of(state.source)
+    kind = st.session_state.get(session.KIND_CHOSEN) or kind_of(state.source)
     st.selectbox(
         say("sidebar.source"),
         KINDS,
         key=session.show("kind", kind),
-        on_change=_set_kind,
+        on_change=session.safely(_set_kind),
         format_func=lambda name: say(f"sidebar.kinds.{name}"),
         label_visibility="collapsed",
     )
@@ -70,7 +75,9 @@ def _tensor(state: LabState) -> None:
         "image": show_image,
         "file": show_file,
     }[kind](state)
-    st.caption(f"**{shape_text(state.source.shape)}** · {plain(source_name(state.source))}")
+    # As HTML: a file's name is a stranger's text, and Markdown would make links of what looks like one.
+    name = html.escape(source_name(state.source)[:_LONGEST_NAME])
+    st.html(f'<p class="qv-name"><b>{shape_text(state.source.shape)}</b> · <bdi>{name}</bdi></p>')
 
 
 def source_name(source: Source | Upload) -> str:
@@ -79,13 +86,13 @@ def source_name(source: Source | Upload) -> str:
         return source.name
     if isinstance(source, Builtin):
         return say(f"sources.builtin.{source.name}.name")
-    return say("sidebar.kinds.typed") if isinstance(source, Typed) else say(f"sources.{source.id}.name")
+    return say("sidebar.typed_name") if isinstance(source, Typed) else say(f"sources.{source.id}.name")
 
 
 def _set_kind() -> None:
     """Another kind shows its own controls; those that have a usual tensor load it at once."""
     kind = st.session_state["kind"]
-    st.session_state["kind_chosen"] = kind if kind in ("image", "file") else None
+    st.session_state[session.KIND_CHOSEN] = kind if kind in ("image", "file") else None
     if kind == "scenario":
         session.put(opening())
     elif kind == "course":
@@ -101,7 +108,7 @@ def _scenario(state: LabState) -> None:
         say("sidebar.scenario"),
         tuple(SCENARIOS),
         key=session.show("scenario", scenario_of(state.source)),
-        on_change=lambda: session.put(opening(st.session_state["scenario"])),
+        on_change=session.safely(lambda: session.put(opening(st.session_state["scenario"]))),
         format_func=lambda name: say(f"scenarios.{name}.name"),
         label_visibility="collapsed",
     )
@@ -112,7 +119,7 @@ def _course(state: LabState) -> None:
         say("sidebar.course"),
         _COURSE,
         key=session.show("course", state.source.name if isinstance(state.source, Builtin) else _COURSE[0]),
-        on_change=lambda: session.put(state.with_source(Builtin(st.session_state["course"]))),
+        on_change=session.safely(lambda: session.put(state.with_source(Builtin(st.session_state["course"])))),
         format_func=lambda name: say(f"sources.builtin.{name}.name"),
         label_visibility="collapsed",
     )
@@ -124,16 +131,15 @@ def _random(state: LabState) -> None:
         say("sidebar.distribution"),
         _RANDOM,
         key=session.show("distribution", source.id if source.id in _RANDOM else _RANDOM[0]),
-        on_change=_set_distribution,
+        on_change=session.safely(_set_distribution),
         format_func=lambda name: say(f"sources.{name}.name"),
         label_visibility="collapsed",
     )
-    columns = st.columns(3, gap="small", wrap=False)
-    for position, field in enumerate(dataclasses.fields(source)):  # type: ignore[arg-type]
-        if position and position % 3 == 0:
-            columns = st.columns(3, gap="small", wrap=False)
-        with columns[position % 3]:
-            _random_field(source, field)
+    fields = sorted(dataclasses.fields(source), key=lambda field: field.name != "seed")  # type: ignore[arg-type]
+    for start in range(0, len(fields), 2):
+        for column, field in zip(st.columns(2, gap="small", wrap=False), fields[start : start + 2], strict=False):
+            with column:
+                _random_field(source, field)
     _complaint("random")
 
 
@@ -150,7 +156,7 @@ def _random_field(source: Any, field: dataclasses.Field[Any]) -> None:
         value=None if value is None else "min",
         step=1 if whole else None,
         format=None if whole else "%g",
-        on_change=_set_random,
+        on_change=session.safely(_set_random),
     )
 
 
@@ -179,11 +185,27 @@ def _slice(state: LabState) -> None:
         left, right = st.columns(2, gap="small", wrap=False)
         axes = tuple(range(len(shape)))
         names = {axis: say("sidebar.axis", axis=axis, length=shape[axis]) for axis in axes}
-        left.selectbox(say("sidebar.rows"), axes, key=session.show("view_rows", view.rows), format_func=names.__getitem__, on_change=_set_axes, args=("rows",))
-        right.selectbox(say("sidebar.cols"), axes, key=session.show("view_cols", view.cols), format_func=names.__getitem__, on_change=_set_axes, args=("cols",))
+        left.selectbox(
+            say("sidebar.rows"),
+            axes,
+            key=session.show("view_rows", view.rows),
+            format_func=names.__getitem__,
+            on_change=session.safely(_set_axes),
+            args=("rows",),
+        )
+        right.selectbox(
+            say("sidebar.cols"),
+            axes,
+            key=session.show("view_cols", view.cols),
+            format_func=names.__getitem__,
+            on_change=session.safely(_set_axes),
+            args=("cols",),
+        )
         for axis in axes:
             if axis not in (view.rows, view.cols):
-                st.number_input(names[axis], 0, shape[axis] - 1, key=session.show(f"view_at_{axis}", view.at[axis]), on_change=_set_at, args=(axis,))
+                st.number_input(
+                    names[axis], 0, shape[axis] - 1, key=session.show(f"view_at_{axis}", view.at[axis]), on_change=session.safely(_set_at), args=(axis,)
+                )
     for name, side in (("top", view.rows), ("left", view.cols)):
         if side is not None and shape[side] > WINDOW:
             st.number_input(
@@ -192,7 +214,7 @@ def _slice(state: LabState) -> None:
                 shape[side] - 1,
                 key=session.show(f"view_{name}", getattr(view, name)),
                 step=WINDOW // 2,
-                on_change=_set_corner,
+                on_change=session.safely(_set_corner),
             )
 
 
@@ -233,7 +255,7 @@ def _range(state: LabState) -> None:
             say("sidebar.range"),
             tuple(CALIBRATIONS),
             key=session.show("calibration", calibration.id),
-            on_change=_set_calibration,
+            on_change=session.safely(_set_calibration),
             format_func=lambda name: say(f"calibrations.{name}.name"),
             captions=[say(f"calibrations.{name}.help") for name in CALIBRATIONS],
             label_visibility="collapsed",
@@ -263,14 +285,14 @@ def _range_field(state: LabState, field: dataclasses.Field[Any]) -> None:
         key=session.show(f"range_{field.name}", int(value) if whole else float(value), "range"),
         step=1 if whole else None,
         format="%d" if whole else "%.6g",
-        on_change=_set_range,
+        on_change=session.safely(_set_range),
         disabled=locked,
         help=say("calibrations.fields.zero_point_symmetric") if locked else None,
     )
 
 
 def _set_calibration() -> None:
-    """Another calibration starts from the range that is in force, so that switching changes nothing by itself."""
+    """Another calibration starts from what is at hand: the tensor's ends, or the selected cell's scale and zero point."""
     scheme, wanted = session.state().scheme, st.session_state["calibration"]
     facts = st.session_state.get("lab_facts", {})
     starts: Mapping[str, Calibration] = {
@@ -299,7 +321,7 @@ def _language() -> None:
         languages(),
         key=session.show("language_choice", language()),
         required=True,
-        on_change=lambda: set_language(st.session_state["language_choice"]),
+        on_change=session.safely(lambda: set_language(st.session_state["language_choice"])),
         format_func=lambda name: say(f"languages.{name}"),
         label_visibility="collapsed",
     )

@@ -33,14 +33,20 @@ def show_strip(state: LabState) -> None:
 def _number_format(state: LabState) -> None:
     fmt = state.scheme.number_format
     st.segmented_control(
-        say("strip.bits"), BITS, key=session.show("bits", fmt.bits), required=True, on_change=_set_format, help=say("strip.bits_help"), format_func=str
+        say("strip.bits"),
+        BITS,
+        key=session.show("bits", fmt.bits),
+        required=True,
+        on_change=session.safely(_set_format),
+        help=say("strip.bits_help"),
+        format_func=str,
     )
     st.segmented_control(
         say("strip.sign"),
         ("signed", "unsigned"),
         key=session.show("sign", "signed" if fmt.signed else "unsigned"),
         required=True,
-        on_change=_set_format,
+        on_change=session.safely(_set_format),
         format_func=lambda name: say(f"strip.{name}"),
         help=say("strip.sign_help"),
     )
@@ -58,7 +64,7 @@ def _mode(state: LabState) -> None:
         MODES,
         key=session.show("mode", state.scheme.mode),
         required=True,
-        on_change=_set_mode,
+        on_change=session.safely(_set_mode),
         format_func=lambda name: say(f"modes.{name}.name"),
         help=say("strip.mode_help"),
     )
@@ -108,7 +114,7 @@ def _granularity(state: LabState) -> None:
                     type="primary" if name == now else "secondary",
                     disabled=problem is not None,
                     help=_help(name, granularity) if not problem else say("strip.one_axis") if len(state.source.shape) == 1 else say_error(problem),
-                    on_click=_set_granularity,
+                    on_click=session.safely(_set_granularity),
                     args=(granularity,),
                 )
     if now == "group":
@@ -134,13 +140,15 @@ def _group_size(state: LabState) -> None:
     granularity, shape = state.scheme.granularity, state.source.shape
     assert isinstance(granularity, PerGroup)
     axis = granularity.axis % len(shape)
-    st.selectbox(say("strip.size"), divisors(shape[axis])[1:] or [1], key=session.show("group_size", granularity.size), on_change=_set_group, width=76)
+    st.selectbox(
+        say("strip.size"), divisors(shape[axis])[1:] or [1], key=session.show("group_size", granularity.size), on_change=session.safely(_set_group), width=76
+    )
     if len(shape) > 1:
         st.selectbox(
             say("strip.along"),
             range(len(shape)),
             key=session.show("group_axis", axis),
-            on_change=_set_group,
+            on_change=session.safely(_set_group),
             format_func=lambda i: say("strip.along_row") if i == state.view.cols else say("strip.along_column") if i == state.view.rows else f"axis {i}",
             width=100,
         )
@@ -157,8 +165,8 @@ def _set_group() -> None:
 def _block_size(state: LabState) -> None:
     granularity, shape = state.scheme.granularity, state.source.shape
     assert isinstance(granularity, PerBlock)
-    st.selectbox(say("strip.block_rows"), divisors(shape[-2]), key=session.show("block_rows", granularity.rows), on_change=_set_block, width=76)
-    st.selectbox(say("strip.block_cols"), divisors(shape[-1]), key=session.show("block_cols", granularity.cols), on_change=_set_block, width=76)
+    st.selectbox(say("strip.block_rows"), divisors(shape[-2]), key=session.show("block_rows", granularity.rows), on_change=session.safely(_set_block), width=76)
+    st.selectbox(say("strip.block_cols"), divisors(shape[-1]), key=session.show("block_cols", granularity.cols), on_change=session.safely(_set_block), width=76)
 
 
 def _set_block() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -47,50 +48,59 @@ def tiles(r: QuantResult, state: LabState) -> tuple[Tile, ...]:
     from quantviz import measures
 
     own = seen(r, state)
-    m = {name: metric(own) for name, metric in measures.METRICS.items() if name != "effective_bits"}
-    bits = measures.effective_bits(r)
-    unclipped = measures.steps_of_error(own)[~own.clipped]
-    rounding = math.sqrt(float(unclipped.square().mean())) if unclipped.numel() else math.nan
-    clipping = m["clipping_mse"] / m["mse"] if m["mse"] else 0.0
+    rounding_mse, clipping_mse = measures.rounding_mse(own), measures.clipping_mse(own)
+    mse, steps = rounding_mse + clipping_mse, measures.steps_of_error(own).square()
+    unclipped = steps[~own.clipped]
+    of_rounding = math.sqrt(float(unclipped.mean())) if unclipped.numel() else math.nan
+    zeroed, clipped, bits = measures.zeroed_share(own), measures.clipped_share(own), measures.effective_bits(r)
     nonzero = int((own.x != 0).sum())
+    in_steps = number(math.sqrt(float(steps.mean())), 3)
     return (
+        Tile("mse", number(mse), say("tiles.mse.line", steps=in_steps), {"rounding": number(of_rounding, 3), "rmse": number(math.sqrt(mse))}, mse),
+        _sqnr(r, own, state),
+        Tile("zeroed", share(zeroed), say("tiles.zeroed.line", count=round(zeroed * nonzero), all=nonzero), {}, zeroed),
         Tile(
-            "mse",
-            number(m["mse"]),
-            say("tiles.mse.line", steps=number(m["rmse_steps"], 3)),
-            {"rounding": number(rounding, 3), "rmse": number(m["rmse"])},
-            m["mse"],
+            "clipped",
+            share(clipped),
+            say("tiles.clipped.line", share=share(clipping_mse / mse if mse else 0.0)),
+            {"count": str(int(own.clipped.sum()))},
+            clipped,
         ),
-        Tile("sqnr", f"{number(m['sqnr_db'], 3)} dB", *_sqnr_words(own, state, m["sqnr_db"])),
-        Tile("zeroed", share(m["zeroed_share"]), say("tiles.zeroed.line", count=round(m["zeroed_share"] * nonzero), all=nonzero), {}, m["zeroed_share"]),
-        Tile(
-            "clipped", share(m["clipped_share"]), say("tiles.clipped.line", share=share(clipping)), {"count": str(int(own.clipped.sum()))}, m["clipped_share"]
-        ),
-        Tile("bits", f"{bits:.4g}", say("tiles.bits.line", bits=_usual_bits(state.scheme)), _storage(r), bits),
+        Tile("bits", f"{bits:.4g}", say("tiles.bits.line", bits=_usual_bits(state.scheme, bits)), _storage(r), bits),
     )
 
 
-def _sqnr_words(r: QuantResult, state: LabState, sqnr_db: float) -> tuple[str, dict[str, str], float]:
-    """The median row or column, whichever fares worse, and what a Gaussian would get."""
-    from quantviz.measures import sqnr_db_by_axis
+def _sqnr(r: QuantResult, own: QuantResult, state: LabState) -> Tile:
+    """SQNR, with the median row or column, whichever fares worse, and what a Gaussian would get."""
+    from quantviz.measures import sqnr_db, sqnr_db_by_axis
 
-    medians = {}
-    for name, axis in (("row", 0), ("column", 1)) if r.x.dim() == 2 else ():
-        found = sqnr_db_by_axis(r, axis)
-        found = found[~found.isnan()]
-        medians[name] = float(found.median()) if found.numel() else math.nan
+    whole, view, found = sqnr_db(own), state.view, {}
+    if view.rows is not None:
+        # A slice keeps the tensor's order of axes, whichever of them is seen as rows.
+        row_axis, col_axis = (view.rows, view.cols) if state.scope == "tensor" else (int(view.rows > view.cols), int(view.cols > view.rows))
+        for name, axis in (("row", row_axis), ("column", col_axis)):
+            each = [value for value in sqnr_db_by_axis(own, axis).tolist() if not math.isnan(value)]
+            if each:
+                found[name] = statistics.median(each)
+    worst = min(found, key=lambda name: found[name], default=None)
+    line = say(f"tiles.sqnr.{worst}", median=number(found[worst], 3)) if worst else ""
+    return Tile("sqnr", f"{number(whole, 3)} dB", line, {"gaussian": _gaussian_words(state, whole)}, whole)
+
+
+def _gaussian_words(state: LabState, sqnr_db: float) -> str:
+    """What normally distributed values would get, where that can be said."""
     gaussian = gaussian_sqnr_db(state.scheme, state.source.shape)
-    facts = {"gaussian": number(gaussian, 3), "lost": number(gaussian - sqnr_db, 3)}
-    if not medians:
-        return "", facts, sqnr_db
-    worst = min(medians, key=lambda name: medians[name])
-    return say(f"tiles.sqnr.{worst}", median=number(medians[worst], 3)), facts, sqnr_db
+    if math.isnan(gaussian) or math.isinf(sqnr_db):
+        return ""
+    lost = gaussian - sqnr_db
+    return say("tiles.sqnr.more" if lost > 0 else "tiles.sqnr.less", gaussian=number(gaussian, 2), lost=number(abs(lost), 2))
 
 
-def _usual_bits(scheme: Scheme) -> str:
+def _usual_bits(scheme: Scheme, bits: float) -> str:
+    """Bits on the usual layer. Groups that do not divide it cost there what they cost here."""
     from quantviz.measures import bits_per_element
 
-    return f"{bits_per_element(scheme.fitted(_USUAL_LAYER), _USUAL_LAYER):.4g}"
+    return f"{bits if scheme.problems(_USUAL_LAYER) else bits_per_element(scheme, _USUAL_LAYER):.4g}"
 
 
 def _storage(r: QuantResult) -> dict[str, str]:

@@ -38,7 +38,7 @@ def show_typed(state: LabState) -> None:
     if _TEXT not in session.complaints() and st.session_state.get("typed_shown") != typed:
         st.session_state[_TEXT] = typed.to_text()
         st.session_state["typed_shown"] = typed
-    st.text_area(say("typed.label"), key=_TEXT, height=120, on_change=_read, help=say("typed.help"))
+    st.text_area(say("typed.label"), key=_TEXT, height=120, on_change=session.safely(_read), help=say("typed.help"))
     _complaint()
     if len(typed.shape) <= 2 and max(typed.shape) <= EDITABLE:
         _cells(typed)
@@ -47,8 +47,17 @@ def show_typed(state: LabState) -> None:
 def _read(decimal_comma: bool | None = None) -> None:
     with session.complaining(_TEXT):
         typed = parse_tensor(st.session_state[_TEXT], decimal_comma=decimal_comma)
-        session.put(session.state().with_source(typed))
-        st.session_state["typed_shown"] = typed
+        _take(typed)
+        # What was asked about is shown as it was read; else the text stays as it was typed.
+        st.session_state["typed_shown"] = typed if decimal_comma is None else None
+
+
+def _take(typed: Typed) -> None:
+    """Look at a typed tensor, if it can be quantized at all."""
+    from quantviz.tensors import as_input
+
+    as_input(typed.tensor())
+    session.put(session.state().with_source(typed))
 
 
 def _complaint() -> None:
@@ -58,8 +67,8 @@ def _complaint() -> None:
     st.error(say_error(error))
     if error.key == "typed.comma_ambiguous":
         with st.container(horizontal=True):
-            st.button(say("typed.decimal_comma"), key="typed_decimal", on_click=_read, args=(True,))
-            st.button(say("typed.separating_comma"), key="typed_separating", on_click=_read, args=(False,))
+            st.button(say("typed.decimal_comma"), key="typed_decimal", on_click=session.safely(_read), args=(True,))
+            st.button(say("typed.separating_comma"), key="typed_separating", on_click=session.safely(_read), args=(False,))
 
 
 # ---- cells --------------------------------------------------------------------------------------
@@ -76,7 +85,7 @@ def _cells(typed: Typed) -> None:
     st.data_editor(
         {str(col): [base.values[row * cols + col] for row in range(rows)] for col in range(cols)},
         key=_editor_key(),
-        on_change=_take_edits,
+        on_change=session.safely(_take_edits),
         hide_index=True,
         num_rows="fixed",
         column_config={str(col): st.column_config.NumberColumn(width=56, format="%.6g") for col in range(cols)},
@@ -96,7 +105,10 @@ def _take_edits() -> None:
     with session.complaining(_TEXT):
         new = _edited(st.session_state[_BASE], _edits())
         now = session.state()
-        session.put(now.replace(source=new, held=None))
+        if new == now.source:  # a cell was emptied: a tensor has no holes, so it shows its value again
+            st.session_state[_BASE] = None
+        else:
+            session.put(now.replace(source=new, held=None))
 
 
 def _edited(base: Typed, edits: Mapping[int, Mapping[str, Any]]) -> Typed:

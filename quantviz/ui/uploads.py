@@ -12,6 +12,7 @@ import streamlit as st
 from quantviz.errors import Note, QuantVizError
 from quantviz.export import UploadedFile
 from quantviz.link import LabState, Upload
+from quantviz.sources.image import CHANNELS
 from quantviz.ui import session
 from quantviz.ui.data import keep_upload
 from quantviz.ui.words import say, say_error, shape_text
@@ -19,16 +20,21 @@ from quantviz.ui.words import say, say_error, shape_text
 if TYPE_CHECKING:
     import torch
 
-#: The channels a picture can be read as.
-CHANNELS = ("grey", "red", "green", "blue", "all")
 #: Most elements that are quantized while a person waits.
 MOST_ELEMENTS = 2**23
 
 
 def show_image(state: LabState) -> None:
     """Upload a picture and choose its channel."""
-    st.file_uploader(say("upload.image"), type=["png", "jpg", "jpeg"], key="image_file", on_change=_read_image, help=say("upload.private"))
-    st.selectbox(say("upload.channel"), CHANNELS, key="image_channel", on_change=_read_image, format_func=lambda name: say(f"upload.channels.{name}"))
+    st.file_uploader(say("upload.image"), type=["png", "jpg", "jpeg"], key="image_file", on_change=session.safely(_read_image), help=say("upload.private"))
+    channel = st.session_state.get("image_channel", next(iter(CHANNELS)))
+    st.selectbox(
+        say("upload.channel"),
+        tuple(CHANNELS),
+        key=session.show("image_channel", channel),
+        on_change=session.safely(_read_image),
+        format_func=lambda name: say(f"upload.channels.{name}"),
+    )
     _complaint("image")
 
 
@@ -46,15 +52,17 @@ def _read_image() -> None:
 
 def show_file(state: LabState) -> None:
     """Upload a file and choose one of its tensors."""
-    st.file_uploader(say("upload.file"), key="tensor_file", on_change=_open_file, help=say("upload.private"))
+    st.file_uploader(say("upload.file"), key="tensor_file", on_change=session.safely(_open_file), help=say("upload.private"))
     listed: dict[str, str] = st.session_state.get("file_tensors", {}) if st.session_state.get("tensor_file") is not None else {}
     if listed:
-        st.selectbox(say("upload.tensor"), tuple(listed), key="file_tensor", on_change=_load_tensor, format_func=lambda name: listed[name])
+        st.selectbox(say("upload.tensor"), tuple(listed), key="file_tensor", on_change=session.safely(_load_tensor), format_func=lambda name: listed[name])
     _complaint("file")
-    with st.expander(say("upload.too_large")):
+    with st.expander(say("upload.too_large"), expanded="file" in session.complaints()):
         from quantviz.sources.files import cut_out_snippet
 
-        st.code(cut_out_snippet("model.safetensors", "layer.weight"), language="python")
+        uploaded = st.session_state.get("tensor_file")
+        named = (uploaded.name, st.session_state.get("file_tensor") or "layer.weight") if uploaded else ("model.safetensors", "layer.weight")
+        st.code(cut_out_snippet(*named), language="python")
 
 
 def _open_file() -> None:
@@ -103,7 +111,7 @@ def _take(data: bytes, place: UploadedFile, name: str, load: Callable[[], tuple[
     tensor, notes = load()
     values, more = as_input(tensor)
     upload = Upload(hashlib.sha256(data).hexdigest()[:16], name, tuple(values.shape))
-    keep_upload(upload, place, values, (*notes, *more))
+    keep_upload(upload, place, values, (*notes, *more), session.state().source)
     session.put(session.state().with_source(upload))
 
 

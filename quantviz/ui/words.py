@@ -12,6 +12,10 @@ from quantviz.text import DEFAULT_LANGUAGE, languages, text
 
 #: The session's language, one of `languages()`.
 _LANGUAGE = "language"
+#: What Streamlit makes into links, icons and arrows after Markdown's own escapes; a word joiner keeps it text.
+_ACTIVE = re.compile(r":(?=//|\w)|www(?=\.)|@|&(?=#?\w+;)|-(?=[->])|<(?=-)")
+#: Marks that turn the direction of the text around them.
+_DIRECTIONS = re.compile("[\u202a-\u202e\u2066-\u2069\u200e\u200f]")
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|$~:^=])")
 
 
@@ -54,7 +58,8 @@ def plain(words: object) -> str:
     >>> plain("a*b")
     'a\\\\*b'
     """
-    return _MARKDOWN.sub(r"\\\1", str(words))
+    quiet = _ACTIVE.sub("\\g<0>\u2060", _DIRECTIONS.sub("", str(words)))
+    return _MARKDOWN.sub(r"\\\1", quiet)
 
 
 def share(value: float) -> str:

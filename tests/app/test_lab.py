@@ -293,6 +293,88 @@ def test_recipes_are_this_tensors_own():
     assert {round(value, 6) for value in table["sqnr_db"]} == expected
 
 
+def test_a_tensor_that_cannot_be_quantized_leaves_the_open_one():
+    at = opened()
+    at.selectbox(key="kind").set_value("file").run()
+    buffer = io.BytesIO()
+    np.save(buffer, np.array([[3e38, -3e38], [1.0, 2.0]], dtype=np.float32))
+    at.file_uploader(key="tensor_file").set_value(("huge.npy", buffer.getvalue(), "application/octet-stream")).run()
+    assert any("wider than float32" in warning.value for warning in at.warning)
+    assert panels(at)[0].shape == (8, 8)
+    assert len(at.metric) == 5
+
+
+def test_undo_finds_uploads_again():
+    at = opened()
+    at.selectbox(key="kind").set_value("file").run()
+
+    def upload(name, side):
+        buffer = io.BytesIO()
+        np.save(buffer, np.full((side, side), 0.5, dtype=np.float32))
+        at.file_uploader(key="tensor_file").set_value((name, buffer.getvalue(), "application/octet-stream")).run()
+        assert panels(healthy(at))[0].shape == (side, side)
+
+    def undo(side):
+        at.button(key="undo").click().run()
+        assert panels(healthy(at))[0].shape == (side, side)
+
+    upload("a.npy", 3)
+    upload("b.npy", 4)
+    undo(3)
+    upload("c.npy", 5)
+    undo(3)
+    undo(5)
+
+
+def test_typed_values_that_are_not_finite_are_said_beside_the_text():
+    at = opened()
+    at.selectbox(key="kind").set_value("typed").run()
+    at.text_area(key="typed_text").set_value("nan 1 2").run()
+    assert "finite" in at.error[0].value
+    assert panels(at)[0].shape == (8, 8)
+
+
+def test_a_scale_far_too_small_is_shown_not_a_crash():
+    at = opened(s="int8,symmetric,per_tensor,given(scale=1e-38),course")
+    assert "on our side" not in "".join(error.value for error in at.error)
+    assert metric(at, 3) != "0 %"
+
+
+def test_a_callback_that_fails_is_a_sentence(monkeypatch):
+    at = opened()
+    monkeypatch.setattr("quantviz.ui.session.put_scheme", lambda **changes: 1 / 0)
+    at.segmented_control(key="bits").set_value(8).run()
+    assert not at.exception
+    assert any("on our side" in warning.value for warning in at.warning)
+    assert address(at)["s"].startswith("int4")
+
+
+def test_the_median_is_the_mean_of_the_middle_two():
+    import statistics
+
+    from quantviz.measures import sqnr_db_by_axis
+
+    at = opened()
+    r = qv.quantize(Builtin("loud_column").tensor(), qv.Scheme("int4"))
+    lowest = min(statistics.median(sqnr_db_by_axis(r, axis).tolist()) for axis in (0, 1))
+    assert f"{lowest:.3g} dB" in at.metric[1].delta
+
+
+@pytest.mark.parametrize("bits", [2, 3, 4, 5, 6, 7, 8, 16])
+def test_the_sentence_is_never_at_odds_with_itself(bits):
+    """What is divided, as read, rounds to the code that is named."""
+    from quantviz.ui.cell import sentence
+
+    x = torch.randn(8, 16, generator=torch.Generator().manual_seed(bits))
+    for mode in qv.MODES:
+        r = qv.quantize(x, qv.Scheme(f"int{bits}", mode))
+        for row in range(8):
+            why = qv.explain(r, (row, 2 * row))
+            said = sentence(why).replace("−", "-")
+            shown, code = re.search(r"= (\S+) → (-?\d+)", said).groups()
+            assert round(float(shown)) == int(code), said
+
+
 def test_nobody_sees_a_traceback(monkeypatch):
     at = opened()
     monkeypatch.setattr("quantviz.explanation.explain", lambda *args: 1 / 0)

@@ -111,7 +111,7 @@ def new_page(browser):
         context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme, locale=language or "en-US", has_touch=touch)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(45_000)
         page.on("console", lambda message: complaints.append(message.text) if message.type == "error" and not _streamlits_own(message) else None)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         return page

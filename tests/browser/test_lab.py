@@ -20,11 +20,11 @@ def url(serve):
     return serve(APP)
 
 
-def drawn(page, count=4):
-    """Until four panels are on the screen and the script is still."""
-    page.wait_for_function(
-        f"document.querySelectorAll('.st-key-panels .hm image, .st-key-panels .imagelayer image, .st-key-panels .im image').length >= {count}"
-    )
+def drawn(page):
+    """Until four panels are on the screen, the bridge has found them, and nothing changes any more."""
+    page.wait_for_function("document.querySelectorAll('.st-key-panels :is(.hm, .im) image').length >= 4")
+    wait_idle(page)
+    page.wait_for_function("document.querySelectorAll('.st-key-panels .qv-mark').length >= 1")
     wait_idle(page)
 
 
@@ -131,6 +131,29 @@ def test_the_language_switches_in_place(new_page, url, shot):
     shot(page, "english")
 
 
+@pytest.mark.parametrize(
+    "params",
+    [{}, {"t": "builtin(name=course_4x4_a)"}, {"t": "normal(rows=16,cols=16)", "s": "int4,symmetric,per_group(size=4),min_max,course"}],
+    ids=["example", "notebook", "random"],
+)
+def test_after_a_language_switch_everything_still_works(new_page, url, params):
+    page = opened(new_page(), url, **params, lang="en")
+    page.locator(".st-key-language_choice button", has_text="中文").click()
+    wait_address(page, "lang", "zh")
+    assert "示例" in page.inner_text(".st-key-kind") or params
+    page.locator(".st-key-bits button", has_text="8").click()
+    page.wait_for_function("new URLSearchParams(location.search).get('s').startsWith('int8')")
+    wait_idle(page)
+    page.locator(".st-key-kind [data-baseweb=select], .st-key-kind [role=combobox]").first.click()
+    page.get_by_text("随机（带种子）", exact=True).last.click()
+    wait_idle(page)
+    page.locator(".st-key-language_choice button", has_text="English").click()
+    wait_address(page, "lang", "en")
+    page.locator(".st-key-per_row button:visible").click()
+    wait_address(page, "s", "int8,symmetric,per_channel,min_max,course")
+    assert page.locator("[data-testid=stException], [data-testid=stAlert]").count() == 0
+
+
 def test_an_upload(new_page, url, tmp_path, shot):
     from safetensors.torch import save_file
 
@@ -158,7 +181,7 @@ def test_typed_cells_are_edited_in_place(new_page, url):
     page.wait_for_timeout(800)
     box = canvas.bounding_box()
     page.mouse.dblclick(box["x"] + 30, box["y"] + 50)
-    page.wait_for_timeout(600)  # the grid opens its own editor over the cell
+    page.wait_for_selector("input.gdg-input")  # the grid opens its own editor over the cell
     page.keyboard.press("Control+A")
     page.keyboard.type("100")
     page.keyboard.press("Enter")

@@ -61,13 +61,15 @@ def test_the_arrays_are_the_results():
 
 
 @pytest.mark.parametrize("x", [normal(5, 7), normal(5, 7).abs() + 3, -normal(5, 7).abs() - 3, torch.zeros(2, 2), torch.full((2, 3), -4.0), torch.ones(1)])
-def test_x_and_x_hat_share_one_range_that_holds_both(x):
+def test_x_and_x_hat_share_one_range_that_no_scheme_changes(x):
     data = result_panels(result(x, "int3,asymmetric,per_tensor,min_max,course"))
     lo, hi = data.value_range
     assert lo < hi
-    assert lo <= min(data.x.min(), data.x_hat.min())
-    assert hi >= max(data.x.max(), data.x_hat.max())
-    if data.two_sided:
+    assert lo <= data.x.min()
+    assert hi >= data.x.max()
+    assert data.panel("x")[1] == data.panel("x_hat")[1] == data.value_range
+    assert result_panels(result(x, "int8,symmetric,per_channel,min_max,course")).value_range == data.value_range
+    if lo < 0 < hi:
         assert lo == -hi
     figure = panels_figure(data)
     assert (figure.layout.coloraxis.cmin, figure.layout.coloraxis.cmax) == (lo, hi) == (figure.layout.coloraxis3.cmin, figure.layout.coloraxis3.cmax)

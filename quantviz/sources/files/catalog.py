@@ -225,7 +225,7 @@ class Catalog(ABC):
 
     def _resolve(self, name: str, shape: Shape, index: Index | None) -> Window:
         """`index` with a number or a full slice for each axis."""
-        given = tuple(index or ())
+        given = () if index is None else index if isinstance(index, tuple) else (index,)
         try:
             if len(given) > len(shape):
                 raise IndexError
