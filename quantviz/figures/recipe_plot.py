@@ -175,7 +175,7 @@ def answer_sentence(answer: RecipeAnswer | None, language: str = DEFAULT_LANGUAG
     >>> from quantviz import Scheme
     >>> from quantviz.recipes import answer, recipe_rows
     >>> print(answer_sentence(answer(recipe_rows([[0.1, 0.2, 0.3, 8.0], [0.3, -0.2, 0.1, 0.2]], current=Scheme()), target_db=30.0)))
-    At least 30 dB with the fewest bits: int8, one scale for all, 44.7 dB at 10 bits. To compare, int4 per row: 26.6 dB at 8 bits.
+    Of these, at least 30 dB with the fewest bits: int8, one scale for all, 44.7 dB at 10 bits. To compare, int4 per row: 26.6 dB at 8 bits.
     """
     if answer is None:
         return ""

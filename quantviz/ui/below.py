@@ -82,11 +82,11 @@ def _table(rows: tuple[RecipeRow, ...]) -> None:
         selection_mode="single-cell",
         row_height=29,
         column_config={
-            "name": st.column_config.TextColumn(say("recipes.name"), width="medium"),
-            "bits": st.column_config.NumberColumn(say("recipes.bits"), format="%.3f", width="small"),
-            "sqnr_db": st.column_config.NumberColumn(say("recipes.sqnr"), format="%.1f", width="small"),
-            "zeroed": st.column_config.NumberColumn(say("recipes.zeroed"), format="%.1f %%", width="small"),
-            "mse": st.column_config.NumberColumn(say("recipes.mse"), format="%.3g", width="small"),
+            "name": st.column_config.TextColumn(say("recipes.name"), width=170),
+            "bits": st.column_config.NumberColumn(say("recipes.bits"), format="%.3f", width=72),
+            "sqnr_db": st.column_config.NumberColumn(say("recipes.sqnr"), format="%.1f", width=72),
+            "zeroed": st.column_config.NumberColumn(say("recipes.zeroed"), format="%.1f %%", width=72),
+            "mse": st.column_config.NumberColumn(say("recipes.mse"), format="%.3g", width=72),
         },
         alt=say("recipes.table_alt"),
     )

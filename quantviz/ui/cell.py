@@ -61,7 +61,7 @@ def sentence(why: Explanation) -> str:
     told = " ".join(parts) + say("cell.error", error=number(why.error, signed=True), cause=say(f"causes.{why.cause}"))
     moved = why.step("zero_point_clamp")
     if moved:
-        told += " " + say("cell.zero_point_clamped", wanted=number(moved.inputs["zero_point"], 8), zero_point=why.zero_point)
+        told += say("cell.zero_point_clamped", wanted=number(moved.inputs["zero_point"], 8), zero_point=number(why.zero_point, 8))
     return told
 
 

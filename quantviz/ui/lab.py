@@ -68,7 +68,7 @@ def show_controls(state: LabState) -> Areas:
 def _header(state: LabState) -> Any:
     with st.container(key="header", horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(f"**{say('lab.title')}** &nbsp; {plain(_hint(state))}", width="stretch")
-        with st.container(key="actions", horizontal=True, gap="small", width="content", wrap=False):
+        with st.container(key="actions", horizontal=True, gap="small", width="content", wrap=False, vertical_alignment="center"):
             recipes = st.popover(say("recipes.question"), key="recipes", help=say("recipes.question_help"))
             _baseline_button(state)
             copy_button("copy_link", say("lab.copy_link"), say("lab.copied"), explanation=say("lab.copy_link_help"))
