@@ -50,6 +50,9 @@ class Calibration(Protocol):
     def range(self, blocks: Blocks, mode: str) -> Range | None:
         """The clipping range of each block; none where scale and zero point are given instead."""
 
+    def lines(self, mode: str) -> tuple[str, str]:
+        """How `lo` and `hi` come from `block`, as Python for showing; empty where there is no range."""
+
 
 @dataclass(frozen=True)
 class MinMax:
@@ -63,6 +66,9 @@ class MinMax:
     def range(self, blocks: Blocks, mode: str) -> Range | None:
         lo, hi = blocks.min_max()
         return Range(lo, hi, blocks.extreme())
+
+    def lines(self, mode: str) -> tuple[str, str]:
+        return "min(block)", "max(block)"
 
 
 @dataclass(frozen=True)
@@ -91,6 +97,11 @@ class Percentile:
         lo, hi = blocks.percentiles(100 - self.p, self.p)
         return Range(lo, hi, extreme)
 
+    def lines(self, mode: str) -> tuple[str, str]:
+        if mode == "symmetric":
+            return f"-percentile(abs(block), {self.p!r})", f"percentile(abs(block), {self.p!r})"
+        return f"percentile(block, 100 - {self.p!r})", f"percentile(block, {self.p!r})"
+
 
 @dataclass(frozen=True)
 class ManualRange:
@@ -109,6 +120,9 @@ class ManualRange:
 
     def range(self, blocks: Blocks, mode: str) -> Range | None:
         return Range(blocks.constant(float(self.lo)), blocks.constant(float(self.hi)), blocks.extreme())
+
+    def lines(self, mode: str) -> tuple[str, str]:
+        return repr(self.lo), repr(self.hi)
 
 
 @dataclass(frozen=True)
@@ -136,6 +150,9 @@ class Given:
     def range(self, blocks: Blocks, mode: str) -> Range | None:
         return None
 
+    def lines(self, mode: str) -> tuple[str, str]:
+        return "", ""
+
 
 @dataclass(frozen=True)
 class External:
@@ -148,6 +165,9 @@ class External:
 
     def range(self, blocks: Blocks, mode: str) -> Range | None:
         return None
+
+    def lines(self, mode: str) -> tuple[str, str]:
+        return "", ""
 
 
 #: Every calibration that can be chosen, by id.

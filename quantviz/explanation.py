@@ -94,8 +94,8 @@ def explain(r: QuantResult, index: Shape | int) -> Explanation:
 
     if r.range is not None:
         lo, hi = (float(end[block]) for end in (r.range.lo, r.range.hi))
-        for name, value in (("lo", lo), ("hi", hi)):
-            steps.append(Step(f"range_{name}", MappingProxyType({}), value, dtype_name(r.range.lo.dtype), f"{name} = {r.scheme.calibration.id}_{name}(block)"))
+        for name, value, line in zip(("lo", "hi"), (lo, hi), r.scheme.calibration.lines(r.scheme.mode), strict=True):
+            steps.append(Step(f"range_{name}", MappingProxyType({}), value, dtype_name(r.range.lo.dtype), f"{name} = {line}"))
         run_operations(range_operations(r.scheme, r.layout), {"lo": r.range.lo[block], "hi": r.range.hi[block]}, record)
     own = {"scale": r.qparams.scale[block], "zero_point": r.qparams.zero_point[block]}
     fmt = r.scheme.number_format

@@ -22,19 +22,17 @@ def replay(r, index):
     """Run each step's own line of Python on the values named before it."""
     why = qv.explain(r, index)
     block = block_of_cell(r, index)
-    p = getattr(r.scheme.calibration, "p", None)
-    symmetric = r.scheme.mode == "symmetric"
-    calibration = r.scheme.calibration
     words = {
-        "round": torch.round, "clamp": lambda v, lo, hi: v.clamp(lo, hi), "abs": torch.abs, "where": torch.where,
-        "min": lambda a, b: torch.minimum(a, torch.as_tensor(b, dtype=a.dtype)), "max": lambda a, b: torch.maximum(a, torch.as_tensor(b, dtype=a.dtype)),
-        "float32": lambda v: v.to(torch.float32), "float64": lambda v: v.to(torch.float64),
-        "min_max_lo": torch.min, "min_max_hi": torch.max,
-        "percentile_lo": lambda b: -percentile(b.abs(), p) if symmetric else percentile(b, 100 - p),
-        "percentile_hi": lambda b: percentile(b.abs(), p) if symmetric else percentile(b, p),
-        "manual_range_lo": lambda b: torch.tensor(calibration.lo, dtype=torch.float64),
-        "manual_range_hi": lambda b: torch.tensor(calibration.hi, dtype=torch.float64),
-    }  # fmt: skip
+        "round": torch.round,
+        "clamp": lambda v, lo, hi: v.clamp(lo, hi),
+        "abs": torch.abs,
+        "where": torch.where,
+        "min": lambda a, *b: torch.minimum(a, torch.as_tensor(*b, dtype=a.dtype)) if b else a.min(),
+        "max": lambda a, *b: torch.maximum(a, torch.as_tensor(*b, dtype=a.dtype)) if b else a.max(),
+        "float32": lambda v: v.to(torch.float32),
+        "float64": lambda v: v.to(torch.float64),
+        "percentile": percentile,
+    }
     at = r.layout.block_of(why.index)
     values = {"block": block, "x": r.x[why.index], "scale": r.qparams.scale[at], "zero_point": r.qparams.zero_point[at]}
     for step in why.steps:
