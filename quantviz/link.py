@@ -100,10 +100,6 @@ class View:
         inside = 0 <= row < rows and 0 <= col < cols
         return (row, col) if inside and self.index(row, col) == index else None
 
-    def through(self, index: Shape) -> View:
-        """This view moved to the slice that holds the cell at `index`."""
-        return dataclasses.replace(self, at=index)
-
 
 @dataclass(frozen=True)
 class Upload:

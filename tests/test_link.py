@@ -155,4 +155,3 @@ def test_views_find_their_cells(shape, view):
     rows, cols = view.size(shape)
     for row, col in ((0, 0), (rows - 1, cols - 1), (rows // 2, cols // 3)):
         assert view.seen(view.index(row, col), shape) == (row, col)
-    assert view.through(view.index(0, 0)).seen(view.index(0, 0), shape) == (0, 0)

@@ -19,7 +19,7 @@ import torch
 from plotly.graph_objs._figure import Figure
 
 from quantviz.figures.arrangement import PANELS, USUAL_WIDTH, Arrangement, Box, arrange
-from quantviz.figures.panels_data import Array, PanelsData, fitted_error, panels_data, result_panels
+from quantviz.figures.panels_data import Array, PanelsData, panels_data, result_panels
 from quantviz.figures.raster import data_uri
 from quantviz.figures.theme import THEMES, Ramp, Theme, one_sided, stops
 from quantviz.text import DEFAULT_LANGUAGE, text
@@ -32,7 +32,6 @@ __all__ = [
     "PANELS_CONFIG",
     "PanelsData",
     "error_caption",
-    "fitted_error",
     "panels_alt",
     "panels_data",
     "panels_figure",

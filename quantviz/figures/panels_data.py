@@ -179,11 +179,6 @@ def result_panels(result: QuantResult, *, view: View | None = None, error_view: 
     )
 
 
-def fitted_error(data: PanelsData) -> float:
-    """The largest shown error: what `error_range` holds it at, or 0 where there is none."""
-    return _largest(data.shown_error)
-
-
 def _tensor(values: Any) -> torch.Tensor:
     if isinstance(values, torch.Tensor):
         return values.detach().cpu()
