@@ -129,6 +129,12 @@ class LabState:
     held: float | None = None
     scope: str = "tensor"
 
+    @property
+    def sliced(self) -> bool:
+        """Whether only a part of the tensor is in view."""
+        shape = self.source.shape
+        return len(shape) > 2 or max(shape) > WINDOW
+
     def replace(self, **changes: Any) -> LabState:
         """The same state but for `changes`."""
         return dataclasses.replace(self, **changes)

@@ -1,4 +1,4 @@
-"""Every sentence exists in every language, with the same placeholders, and none is left over."""
+"""Every sentence exists in every language, with the same placeholders."""
 
 import ast
 import re

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from quantviz.errors import QuantVizError
-from quantviz.link import ERROR_RANGES, ERROR_VIEWS, SCOPES, WINDOW, LabState
+from quantviz.link import ERROR_RANGES, ERROR_VIEWS, SCOPES, LabState
 from quantviz.scenarios import SCENARIOS, scenario_of
 from quantviz.ui import below, session
 from quantviz.ui.bridge import bridge_width, chart_bridge, clicked_cell
@@ -115,11 +115,12 @@ def show_result(state: LabState, areas: Areas) -> QuantResult:
     session.accept()
     why = explain(r, state.cell)
     _remember_facts(r, why)
+    end = error_end(r, state)
     with areas.tiles:
         show_tiles(r, state)
-    _panels(r, state, areas)
+    _panels(r, state, end, areas)
     with areas.cell:
-        _cell(r, why, state)
+        _cell(r, why, state, end)
     for note in (*r.notes, *upload_notes(state.source)):
         st.info(say_note(note))
     return r
@@ -131,10 +132,10 @@ def _remember_facts(r: QuantResult, why: Any) -> None:
     st.session_state["lab_facts"] = {"lo": lo, "hi": hi if hi > lo else lo + 1.0, "scale": why.scale, "zero_point": why.zero_point}
 
 
-def _panels(r: QuantResult, state: LabState, areas: Areas) -> None:
+def _panels(r: QuantResult, state: LabState, end: float | None, areas: Areas) -> None:
     from quantviz.figures.panels import PANELS_CONFIG, panels_alt, panels_figure, result_panels
 
-    data = result_panels(r, view=state.view, error_view=state.error_view, error_range=error_end(r, state))
+    data = result_panels(r, view=state.view, error_view=state.error_view, error_range=end)
     width, words, colours = bridge_width(_BRIDGE), language(), theme()
     seen = state.view.seen(state.cell, state.source.shape)
     with areas.bridge:
@@ -165,20 +166,19 @@ def error_end(r: QuantResult, state: LabState) -> float | None:
     return session.state().held
 
 
-def _cell(r: QuantResult, why: Any, state: LabState) -> None:
+def _cell(r: QuantResult, why: Any, state: LabState, end: float | None) -> None:
     left, right = st.columns([1, 5], gap="small")
     with left:
         show_cell_inputs(state)
-        _error_choices(r, state)
+        _error_choices(state, end)
     with right:
         show_sentence(why)
         show_number_line(r, why)
     show_steps(why)
 
 
-def _error_choices(r: QuantResult, state: LabState) -> None:
+def _error_choices(state: LabState, end: float | None) -> None:
     """What the error panel shows, how far its colours reach, and what the tiles count."""
-    end = error_end(r, state)
     reach = say("error.reach_fixed" if state.error_view in _FIXED_ENDS else f"error.reach_{state.error_range}")
     shown = say("error.fitted") if end is None else f"±{number(end, 3)}"
     with st.popover(f"{say('error.label')}: {shown}, {reach}", key="error_choices", width="stretch"):
@@ -198,7 +198,7 @@ def _error_choices(r: QuantResult, state: LabState) -> None:
             help=say("error.range_fixed") if state.error_view in _FIXED_ENDS else None,
             format_func=lambda name: say(f"error.ranges.{name}"),
         )
-        if len(state.source.shape) > 2 or max(state.source.shape) > WINDOW:
+        if state.sliced:
             st.radio(
                 say("error.scope"),
                 SCOPES,

@@ -36,7 +36,7 @@ def show_sidebar(state: LabState) -> None:
     with st.sidebar:
         st.markdown(f"#### 1 · {say('sidebar.tensor')}")
         _tensor(state)
-        if len(state.source.shape) > 2 or max(state.source.shape) > WINDOW:
+        if state.sliced:
             _slice(state)
         _range(state)
         _language()

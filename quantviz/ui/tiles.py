@@ -57,7 +57,7 @@ def tiles(r: QuantResult, state: LabState) -> tuple[Tile, ...]:
     in_steps = number(math.sqrt(float(steps.mean())), 3)
     return (
         Tile("mse", number(mse), say("tiles.mse.line", steps=in_steps), {"rounding": number(of_rounding, 3), "rmse": number(math.sqrt(mse))}, mse),
-        _sqnr(r, own, state),
+        _sqnr(own, state),
         Tile("zeroed", share(zeroed), say("tiles.zeroed.line", count=round(zeroed * nonzero), all=nonzero), {}, zeroed),
         Tile(
             "clipped",
@@ -70,7 +70,7 @@ def tiles(r: QuantResult, state: LabState) -> tuple[Tile, ...]:
     )
 
 
-def _sqnr(r: QuantResult, own: QuantResult, state: LabState) -> Tile:
+def _sqnr(own: QuantResult, state: LabState) -> Tile:
     """SQNR, with the median row or column, whichever fares worse, and what a Gaussian would get."""
     from quantviz.measures import sqnr_db, sqnr_db_by_axis
 
@@ -116,7 +116,7 @@ def show_tiles(r: QuantResult, state: LabState) -> None:
     if state.baseline and not state.baseline.problems(state.source.shape):
         before = {tile.key: tile for tile in tiles(_under(state.baseline, state), state.replace(scheme=state.baseline))}
     for tile in now:
-        _show(tile, before.get(tile.key))
+        _show(tile, before.get(tile.key), _counted(tile, state))
     # A phone shows two tiles and this switch; elsewhere the style hides it.
     st.toggle(say("tiles.more"), key="more_tiles_shown")
 
@@ -127,11 +127,17 @@ def _under(scheme: Scheme, state: LabState) -> QuantResult:
     return quantize(tensor_of(state.source), scheme)
 
 
-def _show(tile: Tile, before: Tile | None) -> None:
+def _counted(tile: Tile, state: LabState) -> str:
+    """The tile's name, with what it counts where a slice is in view. Storage is always the whole tensor's."""
+    name = say(f"tiles.{tile.key}.name")
+    return f"{name} · {say(f'tiles.scope_{state.scope}')}" if state.sliced and tile.key != "bits" else name
+
+
+def _show(tile: Tile, before: Tile | None, label: str) -> None:
     facts = {name: plain(value) for name, value in tile.facts.items()}
     delta = before and _delta(tile, before)
     st.metric(
-        say(f"tiles.{tile.key}.name"),
+        label,
         tile.value,
         delta=delta or tile.line or None,
         delta_color=_colour(tile, before) if before and delta else "off",
