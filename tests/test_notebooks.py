@@ -1,36 +1,25 @@
 """The source notebooks' printed numbers, reproduced through the public interface.
 
-`tests/data/notebooks_expected.json` holds each printed number with the call that makes it.
+Through the notebooks' own function names: `test_course.py`.
 """
 
-import json
 import math
-from pathlib import Path
 
 import pytest
 import torch
 
 import quantviz as qv
+from tests.notebooks import ITEMS, assert_printed, read_input
 
-ITEMS = json.loads((Path(__file__).parent / "data" / "notebooks_expected.json").read_text(encoding="utf-8"))
 OPS = ("qparams", "quantize", "quantize_dequantize", "mse", "error", "l2_norm_error")
 #: Accidents of the notebooks (int8 wraparound, division by zero, silent per-tensor); what happens instead is tested below.
 ACCIDENTS = {"s0_const", "s1_const", "s1_perchannel_1d", "s2_In47_q", "s2_In47_xhat", "s2_In47_err", "s3_In9", "s3_In52"}
 TENSOR_3X3 = [[191.6, -13.5, 728.6], [92.14, 295.5, -184], [0, 684.6, 245.5]]
-#: How precisely a printed number is known: relative to it, or absolute.
-PRINTED = {"exact": {"abs": 0.0}, "repr64": {"rel": 1e-12}, "repr32": {"rel": 1e-6}, "4dp": {"abs": 5.1e-5}, "5sig": {"rel": 5e-5}, "3sig": {"rel": 1e-3}}
 
 
 def test_the_items_are_all_there():
     assert len(ITEMS) == 84
     assert len([item for item in ITEMS if item["call"]["op"] in OPS and item["id"] not in ACCIDENTS]) == 60
-
-
-def read_input(item):
-    given = item["input"]
-    if isinstance(given, dict) and given["kind"] == "torch_randn":
-        return torch.randn(given["shape"], generator=torch.Generator().manual_seed(given["manual_seed"]))
-    return given
 
 
 def read_scheme(item):
@@ -63,13 +52,7 @@ def answer(item):
 
 @pytest.mark.parametrize("item", [item for item in ITEMS if item["call"]["op"] in OPS and item["id"] not in ACCIDENTS], ids=lambda item: item["id"])
 def test_printed_number(item):
-    got = torch.as_tensor(answer(item), dtype=torch.float64).flatten()
-    expected = torch.tensor(item["expected"], dtype=torch.float64).flatten()
-    tolerance = item["tolerance"] or (
-        {"rel": 1e-6} if item["call"]["op"] == "mse" and item["printed_precision"] == "repr64" else PRINTED[item["printed_precision"]]
-    )
-    assert got.shape == expected.shape
-    assert got.tolist() == [pytest.approx(value, rel=tolerance.get("rel", 0), abs=tolerance.get("abs", 0)) for value in expected.tolist()]
+    assert_printed(item, answer(item))
 
 
 @pytest.mark.parametrize("item", [item for item in ITEMS if item["call"]["op"] == "range"], ids=lambda item: item["id"])
