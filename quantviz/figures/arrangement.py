@@ -1,4 +1,4 @@
-"""Where the four panels stand: four in a row, two by two, or one at a time on a phone.
+"""Where the panels stand: in a row, two by two, or one at a time on a phone.
 
 Pixels only, no drawing. The browser measures the width and Python lays out for it, so this
 arithmetic exists once.
@@ -12,8 +12,15 @@ from types import MappingProxyType
 
 #: The panels in the order they stand.
 PANELS = ("x", "q", "x_hat", "error")
-#: The least width in pixels of each arrangement, the widest first.
-BREAKPOINTS: Mapping[str, int] = MappingProxyType({"row": 900, "grid": 520, "single": 0})
+#: The least width in pixels of each arrangement by how many panels there are, the widest first.
+BREAKPOINTS: Mapping[int, Mapping[str, int]] = MappingProxyType(
+    {
+        1: MappingProxyType({"row": 0}),
+        2: MappingProxyType({"row": 300, "single": 0}),
+        3: MappingProxyType({"row": 520, "single": 0}),
+        4: MappingProxyType({"row": 900, "grid": 520, "single": 0}),
+    }
+)
 #: The width laid out for until the browser has said its own.
 USUAL_WIDTH = 1060
 #: A cell is at most so much wider than high, or higher than wide.
@@ -42,37 +49,41 @@ class Box:
     top: float
     width: float
     height: float
-
-    @property
-    def bar_top(self) -> float:
-        """Where its colour bar begins."""
-        return self.top + self.height + _COLUMN_NUMBERS + _BAR_GAP
+    #: Where its colour bar begins.
+    bar_top: float
 
 
 @dataclass(frozen=True)
 class Arrangement:
-    """The figure's size and the four boxes, in the order of `PANELS`."""
+    """The figure's size and the boxes, in the order of the panels."""
 
-    #: "row", "grid" or "single"; in "single" the four boxes are the same.
+    #: "row", "grid" or "single"; in "single" the boxes are the same.
     name: str
     width: float
     height: float
     boxes: tuple[Box, ...]
     #: Thickness of a colour bar in pixels.
-    bar: int = _BAR
+    bar: float = _BAR
+    #: How many times larger than usual everything is, text too.
+    enlarged: float = 1.0
+
+    def times(self, factor: float) -> Arrangement:
+        """The same, `factor` times as large."""
+        boxes = tuple(Box(factor * box.left, factor * box.top, factor * box.width, factor * box.height, factor * box.bar_top) for box in self.boxes)
+        return Arrangement(self.name, factor * self.width, factor * self.height, boxes, factor * self.bar, factor * self.enlarged)
 
 
-def arrangement_name(width: float) -> str:
-    """Which arrangement fits a width.
+def arrangement_name(width: float, panels: int = len(PANELS)) -> str:
+    """Which arrangement of so many panels fits a width.
 
-    >>> arrangement_name(1060), arrangement_name(700), arrangement_name(358)
-    ('row', 'grid', 'single')
+    >>> arrangement_name(1060), arrangement_name(700), arrangement_name(358), arrangement_name(358, 2)
+    ('row', 'grid', 'single', 'row')
     """
-    return next(name for name, least in BREAKPOINTS.items() if width >= least)
+    return next(name for name, least in BREAKPOINTS[panels].items() if width >= least)
 
 
-def arrange(width: float, shape: tuple[int, int], height: float | None = None) -> Arrangement:
-    """The four boxes for a tensor of `shape` (rows, columns) in a figure `width` pixels wide.
+def arrange(width: float, shape: tuple[int, int], height: float | None = None, panels: int = len(PANELS)) -> Arrangement:
+    """The boxes of so many panels for a tensor of `shape` (rows, columns) in a figure `width` pixels wide.
 
     `height` is the figure's, chosen by the width where it is not given.
 
@@ -80,8 +91,8 @@ def arrange(width: float, shape: tuple[int, int], height: float | None = None) -
     >>> layout.name, layout.height, round(layout.boxes[0].width / layout.boxes[0].height, 2)
     ('row', 270, 1.19)
     """
-    name = arrangement_name(width)
-    across, down = {"row": (4, 1), "grid": (2, 2), "single": (1, 1)}[name]
+    name = arrangement_name(width, panels)
+    across, down = {"row": (panels, 1), "grid": (2, 2), "single": (1, 1)}[name]
     numbers = _DIGIT * len(str(shape[0] - 1)) + 8
     slot_width = (width - numbers - _GAP * (across - 1) - _RIGHT) / across
     if height is None:
@@ -94,8 +105,9 @@ def arrange(width: float, shape: tuple[int, int], height: float | None = None) -
             top=(i // across) * (height + _ROW_GAP) / down + _TITLE,
             width=box_width,
             height=box_height,
+            bar_top=(i // across) * (height + _ROW_GAP) / down + _TITLE + box_height + _COLUMN_NUMBERS + _BAR_GAP,
         )
-        for i in (range(4) if name != "single" else (0,) * 4)
+        for i in (range(panels) if name != "single" else (0,) * panels)
     )
     return Arrangement(name, width, height, boxes)
 

@@ -1,4 +1,4 @@
-"""The four linked heatmaps: x, q, x̂ and the error.
+"""The linked heatmaps: x, q, x̂ and the error.
 
 `panels_data` computes everything that is shown; `panels_figure` only draws it. The figure is put
 together from plain dictionaries and base64 arrays: checking each property, as plotly does by
@@ -76,24 +76,29 @@ def panels_figure(
     hover: bool = False,
     printed: bool = False,
     tensor_key: str = "",
+    enlarge: float = 1.0,
 ) -> Figure:
-    """The four heatmaps, arranged for `width` pixels.
+    """The heatmaps of `data.panels`, arranged for `width` pixels.
 
     `hover` and `printed` make the figure tell values by itself, for a notebook, as far as the tensor
-    is small enough; in the app the bridge does both at a fraction of the time. `titles` are four,
-    the usual ones if none; `selected` is a cell marked in all four; `note` is a line under them.
+    is small enough; in the app the bridge does both at a fraction of the time. `titles` are one a panel,
+    the usual ones if none; `selected` is a cell marked in all; `note` is a line under them; `enlarge`
+    makes text and gaps so many times larger, for the back of a room.
     The bridge keeps the zoom from one figure to the next while `tensor_key` stays the same.
     """
-    layout = arrange(width, data.shape, height)
+    layout = arrange(width / enlarge, data.shape, height and height / enlarge, len(data.panels)).times(enlarge)
     painter = _Painter(data, THEMES[theme], layout, language)
     heatmap = max(data.shape) <= MOST_HEATMAP
     traces: list[dict[str, Any]] = []
-    for i, name in enumerate(PANELS):
-        traces += [painter.heatmap(i, name, hover, printed)] if heatmap else painter.image(i, name)
+    for i, name in enumerate(data.panels):
+        if name in data.covered:
+            traces.append(painter.covered(i, name))
+        else:
+            traces += [painter.heatmap(i, name, hover, printed)] if heatmap else painter.image(i, name)
     figure = {
         "data": traces,
         "layout": {
-            **painter.layout(titles or [panel_title(name, data, language) for name in PANELS], selected, note),
+            **painter.layout(titles or [panel_title(name, data, language) for name in data.panels], selected, note),
             # Without plotly's own hover the bridge shows the card.
             "hovermode": "closest" if hover else False,
             "meta": _meta(data, layout, tensor_key),
@@ -107,7 +112,17 @@ def _meta(data: PanelsData, layout: Arrangement, tensor_key: str) -> dict[str, A
     """What the bridge must know of the drawing it finds."""
     rows, cols = data.shape
     full = {"x": [-0.5, cols - 0.5], "y": [rows - 0.5, -0.5]}
-    return {"arrangement": layout.name, "rows": rows, "cols": cols, "full": full, "tensor": f"{tensor_key} {rows}x{cols}", "stamp": data.stamp}
+    return {
+        "arrangement": layout.name,
+        "panels": data.panels,
+        "covered": [name for name in data.panels if name in data.covered],
+        "rows": rows,
+        "cols": cols,
+        "full": full,
+        "tensor": f"{tensor_key} {rows}x{cols}",
+        "stamp": data.stamp,
+        "enlarged": layout.enlarged,
+    }
 
 
 def panel_ramp(name: str, data: PanelsData, theme: Theme) -> Ramp:
@@ -124,6 +139,8 @@ def panel_title(name: str, data: PanelsData, language: str = DEFAULT_LANGUAGE) -
     """A panel's title in the app, such as "q codes (int4)"."""
     if name == "error":
         return text(f"panels.title.error_{data.error_view}", language)
+    if name in data.covered:
+        return text(f"panels.covered.{name}", language)
     if name == "q" and data.format_id is None:
         return text("panels.title.q_plain", language)
     edge = edge_scales(data) if name == "q" else None
@@ -149,7 +166,7 @@ class EdgeScales:
 
 def edge_scales(data: PanelsData) -> EdgeScales | None:
     """The scales to write at the edge of the codes; none where blocks are many or lie in both directions."""
-    if data.blocks is None:
+    if data.blocks is None or "scale" in data.covered:
         return None
     down, across = data.blocks.row_borders().tolist(), data.blocks.col_borders().tolist()
     if (down and across) or max(len(down), len(across)) >= MOST_EDGE_SCALES:
@@ -165,6 +182,8 @@ def panels_alt(data: PanelsData, language: str = DEFAULT_LANGUAGE) -> str:
     """What the picture is, for those who hear it."""
     rows, cols = data.shape
     low, high = data.value_range
+    if data.open != PANELS:
+        return text("panels.alt_part", language, rows=rows, cols=cols, panels=", ".join(panel_title(name, data, language) for name in data.panels))
     return text(
         "panels.alt", language, rows=rows, cols=cols, low=short_number(low), high=short_number(high), error=short_number(float(np.abs(data.error).max()))
     )
@@ -227,6 +246,18 @@ class _Painter:
         }
         return [picture, bar]
 
+    def covered(self, i: int, name: str) -> dict[str, Any]:
+        """Nothing of the panel but its frame: one cell out of sight keeps its axes."""
+        return {
+            **self._frame(i, name),
+            "type": "heatmap",
+            "showscale": False,
+            "z": [[0]],
+            "x": [_OUT_OF_SIGHT],
+            "y": [_OUT_OF_SIGHT],
+            "hoverinfo": "skip",
+        }
+
     def layout(self, titles: Sequence[str], selected: tuple[int, int] | None, note: str | None) -> dict[str, Any]:
         under = 18 if note else 0
         layout: dict[str, Any] = {
@@ -238,12 +269,12 @@ class _Painter:
             "margin": {"l": 0, "r": 0, "t": 0, "b": under, "autoexpand": False},
             "paper_bgcolor": "rgba(0,0,0,0)",
             "plot_bgcolor": "rgba(0,0,0,0)",
-            "font": {"family": self.theme.font, "color": self.theme.text, "size": 12},
+            "font": {"family": self.theme.font, "color": self.theme.text, "size": self._points(12)},
             "showlegend": False,
             "dragmode": False if self.boxes.name == "single" else "zoom",
             "uirevision": "panels",
             "annotations": [self._title(box, title, i) for i, (box, title) in enumerate(zip(self.boxes.boxes, titles, strict=True))],
-            "shapes": [*self._borders(), *self._marks(selected)],
+            "shapes": [*self._borders(), *self._covers(), *self._lit(), *self._marks(selected)],
             "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": self.theme.muted, "activecolor": self.theme.text},
         }
         if note:
@@ -252,8 +283,13 @@ class _Painter:
             )
         for i, box in enumerate(self.boxes.boxes):
             layout[_axis_id("xaxis", i)], layout[_axis_id("yaxis", i)] = self._axes(i, box)
-            layout[_axis_id("coloraxis", i)] = self._colours(i, PANELS[i])
+            if self.data.panels[i] not in self.data.covered:
+                layout[_axis_id("coloraxis", i)] = self._colours(i, self.data.panels[i])
+        layout["annotations"] += self._questions()
         return layout
+
+    def _points(self, size: float) -> float:
+        return size * self.boxes.enlarged
 
     def _frame(self, i: int, name: str) -> dict[str, Any]:
         return {"name": name, "xaxis": _axis_id("x", i), "yaxis": _axis_id("y", i)}
@@ -288,13 +324,13 @@ class _Painter:
             "tickvals": list(ticks),
             "ticktext": list(ticks.values()),
             "ticklabeloverflow": "allow",
-            "tickfont": {"size": 10, "color": self.theme.muted},
+            "tickfont": {"size": self._points(10), "color": self.theme.muted},
         }
 
     def _axes(self, i: int, box: Box) -> tuple[dict[str, Any], dict[str, Any]]:
         rows, cols = self.data.shape
         width, height = self.boxes.width, self.boxes.height
-        both = {"showgrid": False, "zeroline": False, "showline": False, "ticks": "", "tickfont": {"size": 10, "color": self.theme.muted}}
+        both = {"showgrid": False, "zeroline": False, "showline": False, "ticks": "", "tickfont": {"size": self._points(10), "color": self.theme.muted}}
         x = {
             **both,
             "anchor": _axis_id("y", i),
@@ -302,7 +338,7 @@ class _Painter:
             "range": [-0.5, cols - 0.5],
             "minallowed": -0.5,
             "maxallowed": cols - 0.5,
-            **_numbers(cols, box.width / 24),
+            **_numbers(cols, box.width / self._points(24)),
         }
         y = {
             **both,
@@ -312,30 +348,30 @@ class _Painter:
             "range": [rows - 0.5, -0.5],
             "minallowed": -0.5,
             "maxallowed": rows - 0.5,
-            **_numbers(rows, box.height / 22),
+            **_numbers(rows, box.height / self._points(22)),
             "showticklabels": i == 0 or self.boxes.name == "single" or (self.boxes.name == "grid" and i == 2),
             # An image's axes are tied to square cells unless this is said.
             "scaleanchor": False,
         }
         if i:
             x["matches"], y["matches"] = "x", "y"
-        edge = edge_scales(self.data) if PANELS[i] == "q" else None
+        edge = edge_scales(self.data) if self.data.panels[i] == "q" and "q" in self.data.open else None
         if edge and edge.side == "bottom" and box.width / len(edge.places) >= 24:
             x |= edge.ticks()
         elif edge and edge.side == "right" and self.boxes.name == "row" and box.height / len(edge.places) >= 10:
-            y |= {**edge.ticks(), "side": "right", "showticklabels": True, "tickfont": {"size": 9, "color": self.theme.muted}}
+            y |= {**edge.ticks(), "side": "right", "showticklabels": True, "tickfont": {"size": self._points(9), "color": self.theme.muted}}
         return x, y
 
     def _title(self, box: Box, title: str, i: int) -> dict[str, Any]:
         return {
             **_TEXT,
             "text": title,
-            "name": PANELS[i],
+            "name": self.data.panels[i],
             "x": box.left / self.boxes.width,
             "xanchor": "left",
-            "y": 1 - (box.top - 4) / self.boxes.height,
+            "y": 1 - (box.top - self._points(4)) / self.boxes.height,
             "yanchor": "bottom",
-            "font": {"size": 13},
+            "font": {"size": self._points(13)},
         }
 
     def _borders(self) -> list[dict[str, Any]]:
@@ -353,7 +389,32 @@ class _Painter:
             return []
         path = "".join(lines)
         line = {"color": self.theme.border, "width": 1}
-        return [{"type": "path", "path": path, "xref": _axis_id("x", i), "yref": _axis_id("y", i), "line": line} for i in range(4)]
+        return [{"type": "path", "path": path, "xref": _axis_id("x", i), "yref": _axis_id("y", i), "line": line} for i in range(len(self.data.panels))]
+
+    def _lit(self) -> list[dict[str, Any]]:
+        """A frame around each lit cell, in all panels."""
+        if self.data.lit is None or not self.data.lit.any():
+            return []
+        path = "".join(f"M{col - 0.46},{row - 0.46}h0.92v0.92h-0.92Z" for row, col in np.argwhere(self.data.lit).tolist())
+        lines = ({"color": self.theme.mark_halo, "width": 4}, {"color": self.theme.lit, "width": 2})
+        return [
+            {"type": "path", "path": path, "xref": _axis_id("x", i), "yref": _axis_id("y", i), "line": line}
+            for i in range(len(self.data.panels))
+            for line in lines
+        ]
+
+    def _covers(self) -> list[dict[str, Any]]:
+        """An empty frame where a covered panel will be."""
+        rows, cols = self.data.shape
+        place = {"type": "rect", "x0": -0.5, "x1": cols - 0.5, "y0": -0.5, "y1": rows - 0.5}
+        look = {"line": {"color": self.theme.muted, "width": 1, "dash": "dot"}, "fillcolor": self.theme.surface, "layer": "below"}
+        return [{**place, **look, "xref": _axis_id("x", i), "yref": _axis_id("y", i)} for i, name in enumerate(self.data.panels) if name in self.data.covered]
+
+    def _questions(self) -> list[dict[str, Any]]:
+        """A question mark in the middle of each covered panel."""
+        rows, cols = self.data.shape
+        middle = {"text": "?", "showarrow": False, "x": (cols - 1) / 2, "y": (rows - 1) / 2, "font": {"size": self._points(40), "color": self.theme.muted}}
+        return [{**middle, "xref": _axis_id("x", i), "yref": _axis_id("y", i)} for i, name in enumerate(self.data.panels) if name in self.data.covered]
 
     def _marks(self, selected: tuple[int, int] | None) -> list[dict[str, Any]]:
         if selected is None:
@@ -361,7 +422,7 @@ class _Painter:
         row, col = selected
         place = {"type": "rect", "x0": col - 0.5, "x1": col + 0.5, "y0": row - 0.5, "y1": row + 0.5}
         lines = ({"color": self.theme.mark_halo, "width": 4}, {"color": self.theme.mark, "width": 2})
-        return [{**place, "xref": _axis_id("x", i), "yref": _axis_id("y", i), "line": line} for i in range(4) for line in lines]
+        return [{**place, "xref": _axis_id("x", i), "yref": _axis_id("y", i), "line": line} for i in range(len(self.data.panels)) for line in lines]
 
     def _hover(self) -> dict[str, Any]:
         if max(self.data.shape) > MOST_HOVER:

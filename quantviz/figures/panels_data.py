@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import zlib
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +16,7 @@ import torch
 from quantviz import blocks
 from quantviz.errors import QuantVizError
 from quantviz.explanation import causes
+from quantviz.figures.arrangement import PANELS
 from quantviz.granularity import Shape
 from quantviz.link import ERROR_VIEWS, View
 
@@ -78,6 +81,25 @@ class PanelsData:
     blocks: BlockMap | None = None
     #: The number format's id, where known.
     format_id: str | None = None
+    #: The panels there are, in their order.
+    panels: tuple[str, ...] = PANELS
+    #: What is not to be told yet: panels, in whose place an empty frame stands, and "scale".
+    covered: frozenset[str] = frozenset()
+    #: Cells to be lit in all panels, bool; none where none is.
+    lit: Array | None = None
+
+    def only(self, panels: Collection[str], covered: Collection[str] = ()) -> PanelsData:
+        """The same with fewer panels, some of them covered.
+
+        >>> panels_data([[1.0]], [[1]], [[1.0]]).only({"q", "x"}, {"q"}).open
+        ('x',)
+        """
+        return dataclasses.replace(self, panels=tuple(name for name in PANELS if name in panels), covered=frozenset(covered))
+
+    @property
+    def open(self) -> tuple[str, ...]:
+        """The panels whose values may be told."""
+        return tuple(name for name in self.panels if name not in self.covered)
 
     @property
     def shape(self) -> tuple[int, int]:

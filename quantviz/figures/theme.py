@@ -34,6 +34,8 @@ class Theme:
     #: The selected cell: a line, and a wider one under it so that it shows on any colour.
     mark: str
     mark_halo: str
+    #: Cells that are lit because two results differ there.
+    lit: str
     #: What the hover card is drawn on, and its edge.
     surface: str
     line: str
@@ -51,6 +53,7 @@ THEMES: Mapping[str, Theme] = MappingProxyType(
             border="rgba(38,39,48,0.62)",
             mark="#111111",
             mark_halo="#ffffff",
+            lit="#c2006b",
             surface="#ffffff",
             line="#c9cad1",
         ),
@@ -62,6 +65,7 @@ THEMES: Mapping[str, Theme] = MappingProxyType(
             border="rgba(250,250,250,0.5)",
             mark="#ffffff",
             mark_halo="#000000",
+            lit="#ff6ec0",
             surface="#1b1f29",
             line="#474b57",
         ),

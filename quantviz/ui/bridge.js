@@ -1,5 +1,5 @@
-// What the browser does for the four panels that the server cannot: tell which cell was clicked,
-// show one cell in all four at once, keep the zoom while the data changes, print the values that
+// What the browser does for the panels that the server cannot: tell which cell was clicked,
+// show one cell in all of them at once, keep the zoom while the data changes, print the values that
 // fit, and report how wide the page is. It lives in the page, beside the plotly chart inside
 // `.st-key-<chart>`; that chart is thrown away and drawn anew with each change of its data, so
 // everything here is found again by `look` and nothing is kept on the chart itself.
@@ -8,7 +8,6 @@
 // the other the state (small, changes with each click).
 
 const SVG = "http://www.w3.org/2000/svg";
-const PANELS = ["x", "q", "x_hat", "error"];
 // Cells printed at most, the smallest size in pixels they are printed in, and a digit's width at size 1.
 const MOST_PRINTED = 400;
 const SMALLEST_PRINT = 9;
@@ -52,9 +51,9 @@ function readCells(bytes) {
 // The numbers of one cell: what the card, the printed values and the keyboard share.
 function cellAt(cells, row, col) {
   const at = row * cells.cols + col;
-  const x = cells.x[at];
-  const x_hat = cells.x_hat[at];
-  const cell = { x, q: cells.q[at], x_hat, error: Math.fround(x_hat - x) };
+  // What is covered has not been sent.
+  const cell = {};
+  for (const name of cells.open) cell[name] = name === "error" && !cells.error ? Math.fround(cells.x_hat[at] - cells.x[at]) : cells[name][at];
   if (cells.cause) cell.cause = cells.cause[at];
   if (cells.block_of_row) {
     cell.block = cells.block_of_row[row] + cells.block_of_col[col];
@@ -150,6 +149,12 @@ class Bridge {
     return this.gd?._fullLayout?.meta;
   }
 
+  // The panel a phone shows: the one last chosen, else the last there is.
+  get panel() {
+    const { panels } = this.meta;
+    return panels.includes(this.memory.panel) ? this.memory.panel : panels.at(-1);
+  }
+
   // ---- finding the chart, and finding it again ----
 
   look() {
@@ -157,7 +162,7 @@ class Bridge {
     if (container !== this.container) this.enter(container);
     const gd = container?.querySelector(".js-plotly-plot") ?? null;
     if (this.gd && gd !== this.gd) this.lose();
-    if (gd && gd !== this.gd && gd._fullLayout?.xaxis4?._length && gd.querySelector(".main-svg")) this.adopt(gd);
+    if (gd && gd !== this.gd && drawn(gd._fullLayout) && gd.querySelector(".main-svg")) this.adopt(gd);
   }
 
   enter(container) {
@@ -206,6 +211,7 @@ class Bridge {
     gd.on("plotly_relayout", () => gd === this.gd && this.zoomed());
     gd.on("plotly_relayouting", () => gd === this.gd && this.draw());
     this.container.dataset.qvArrangement = this.meta?.arrangement ?? "";
+    this.style.textContent = this.rules();
     (gd.closest(".stPlotlyChart") ?? gd).tabIndex = 0;
     this.plotted();
   }
@@ -271,13 +277,13 @@ class Bridge {
   // The panels in sight, in pixels of the chart.
   panels() {
     const layout = this.gd?._fullLayout;
-    if (!layout?.xaxis4) return [];
-    const single = this.meta?.arrangement === "single";
-    return PANELS.map((name, i) => {
+    if (!drawn(layout)) return [];
+    const single = this.meta.arrangement === "single";
+    return this.meta.panels.map((name, i) => {
       const x = layout[i ? `xaxis${i + 1}` : "xaxis"];
       const y = layout[i ? `yaxis${i + 1}` : "yaxis"];
       return { name, left: x._offset, top: y._offset, width: x._length, height: y._length, x: x.range, y: y.range };
-    }).filter((panel) => !single || panel.name === this.memory.panel);
+    }).filter((panel) => !single || panel.name === this.panel);
   }
 
   draw() {
@@ -325,7 +331,7 @@ class Bridge {
     if (!cells || !panels.length) return;
     // x and x̂ are read against each other: both or neither.
     for (const names of [["x", "x_hat"], ["q"], ["error"]]) {
-      const prints = panels.filter((panel) => names.includes(panel.name)).map((panel) => printed(panel, cells));
+      const prints = panels.filter((panel) => names.includes(panel.name) && cells.open.includes(panel.name)).map((panel) => printed(panel, cells, this.meta.enlarged));
       if (prints.every(Boolean)) values.append(...prints.map((print) => this.valueGroup(print)));
     }
   }
@@ -461,13 +467,7 @@ class Bridge {
     if (!cells || !this.data) return this.card.hide();
     const { labels } = this.data;
     const known = cellAt(cells, ...cell);
-    const lines = [
-      [`${labels.row} ${cell[0]}, ${labels.col} ${cell[1]}`, null],
-      [labels.x, significant(known.x, 6)],
-      [labels.q, significant(known.q, 6)],
-      [labels.x_hat, significant(known.x_hat, 6)],
-      [labels.error, significant(known.error, 6)],
-    ];
+    const lines = [[`${labels.row} ${cell[0]}, ${labels.col} ${cell[1]}`, null], ...cells.open.map((name) => [labels[name], significant(known[name], 6)])];
     if (known.scale !== undefined) {
       lines.push([labels.block, blockPlace(known.block, cells.grid) || labels.whole_tensor], [labels.scale, significant(known.scale, 6)]);
     }
@@ -478,8 +478,8 @@ class Bridge {
   showSwitch() {
     const single = this.meta?.arrangement === "single";
     tuckAway(this.host, !single);
-    if (this.container) this.container.dataset.qvPanel = single ? this.memory.panel : "";
-    const build = single ? JSON.stringify([this.data.labels, this.data.colors]) : "";
+    if (this.container) this.container.dataset.qvPanel = single ? this.panel : "";
+    const build = single ? JSON.stringify([this.meta.panels, this.data.labels, this.data.colors]) : "";
     if (this.built === build && this.bar?.isConnected === single) return this.showPressed();
     this.built = build;
     this.bar?.remove();
@@ -490,7 +490,7 @@ class Bridge {
     this.bar.setAttribute("role", "group");
     this.bar.setAttribute("aria-label", labels.switch);
     Object.assign(this.bar.style, { display: "flex", border: `1px solid ${colors.line}`, borderRadius: "8px", overflow: "hidden", font: `14px ${colors.font}` });
-    for (const name of PANELS) {
+    for (const name of this.meta.panels) {
       const button = this.bar.appendChild(document.createElement("button"));
       button.type = "button";
       button.value = name;
@@ -510,7 +510,7 @@ class Bridge {
   showPressed() {
     const { colors } = this.data;
     for (const button of this.bar?.children ?? []) {
-      const on = button.value === this.memory.panel;
+      const on = button.value === this.panel;
       button.setAttribute("aria-pressed", String(on));
       Object.assign(button.style, { background: on ? colors.text : "transparent", color: on ? colors.surface : colors.text, fontWeight: on ? "600" : "400" });
     }
@@ -526,10 +526,13 @@ class Bridge {
       `${here} .stPlotlyChart:focus-visible { outline: 2px solid ${this.data.colors.mark}; outline-offset: 2px; }`,
       `${here}[data-qv-arrangement=single] .nsewdrag { cursor: pointer; touch-action: pan-y; }`,
     ];
-    PANELS.forEach((name, i) => {
+    const { panels = [], covered = [] } = this.meta ?? {};
+    panels.forEach((name, i) => {
       const n = i ? i + 1 : "";
       const others = `${here}[data-qv-arrangement=single]:not([data-qv-panel=${name}])`;
       const parts = [`.subplot.x${n}y${n}`, `.draglayer > .x${n}y${n}`, `.cbcoloraxis${n}`, `.annotation[data-index="${i}"]`, `.shapelayer [data-index="${i}"]`];
+      // The question marks follow the titles.
+      if (covered.includes(name)) parts.push(`.annotation[data-index="${panels.length + covered.indexOf(name)}"]`);
       rules.push(`${parts.map((part) => `${others} ${part}`).join(", ")} { display: none !important; }`);
     });
     return rules.join("\n");
@@ -590,6 +593,12 @@ class Card {
   }
 }
 
+// A chart with all its axes drawn.
+function drawn(layout) {
+  const count = layout?.meta?.panels?.length;
+  return Boolean(count && layout[count > 1 ? `xaxis${count}` : "xaxis"]?._length);
+}
+
 // ---- small things -----------------------------------------------------------------------------
 
 // Out of the flow where there is nothing in it: Streamlit would leave a gap.
@@ -631,7 +640,7 @@ function inSight([from, to], count) {
 
 // What is printed into a panel's cells: to three significant digits, to two or one where a cell is too
 // narrow for more; nothing where one of them does not fit, or where there are too many to read.
-function printed(panel, cells) {
+function printed(panel, cells, enlarged) {
   const [left, right] = inSight(panel.x, cells.cols);
   const [top, bottom] = inSight([panel.y[1], panel.y[0]], cells.rows);
   if ((right - left + 1) * (bottom - top + 1) > MOST_PRINTED) return null;
@@ -658,7 +667,7 @@ function printed(panel, cells) {
     }
   }
   const longest = Math.max(1, ...labels.map(({ label }) => label.length));
-  const size = Math.min(12, (width - 3) / (CHARACTER * longest), height * 0.62);
+  const size = Math.min(12 * enlarged, (width - 3) / (CHARACTER * longest), height * 0.62);
   return { panel, scale, size, labels };
 }
 

@@ -55,7 +55,7 @@ def chart_bridge(
     _component(_CELLS)(key=f"{key}_cells", data=pack_cells(data, chart_key, theme))
     _component(_STATE)(
         key=key,
-        data=_state(chart_key, selected, width, language, theme),
+        data=_state(chart_key, len(data.panels), selected, width, language, theme),
         on_cell_change=on_cell or _nothing,
         on_width_change=_nothing,
     )
@@ -76,15 +76,25 @@ def bridge_width(key: str) -> float:
 
 def pack_cells(data: PanelsData, chart_key: str, theme: str) -> bytes:
     """The cells' exact values for the hover card: a JSON header and the arrays, each aligned to 8 bytes."""
-    arrays = {"x": data.x, "q": data.q, "x_hat": data.x_hat}
-    if data.cause is not None:
+    # What is covered does not leave the server: nobody can look it up in the page.
+    arrays = {name: array for name, array in (("x", data.x), ("q", data.q), ("x_hat", data.x_hat), ("error", data.error)) if name in data.open}
+    if {"x", "x_hat"} <= arrays.keys():  # their difference is the error: the browser takes it
+        arrays.pop("error", None)
+    if data.cause is not None and not data.covered:
         arrays["cause"] = data.cause
-    header: dict[str, Any] = {"chart": chart_key, "stamp": data.stamp, "rows": data.shape[0], "cols": data.shape[1], "error_view": data.error_view}
-    if data.blocks is not None:
+    header: dict[str, Any] = {
+        "chart": chart_key,
+        "stamp": data.stamp,
+        "rows": data.shape[0],
+        "cols": data.shape[1],
+        "error_view": data.error_view,
+        "open": data.open,
+    }
+    if data.blocks is not None and "scale" not in data.covered:
         header["grid"] = data.blocks.grid_shape
         arrays |= _block_arrays(data.blocks)
         header["scale_cols"] = int(arrays["scale_of_col"].max()) + 1 if "scale_of_col" in arrays else 0
-    header["scales"] = {name: _color_scale(name, data, THEMES[theme]) for name in PANELS}
+    header["scales"] = {name: _color_scale(name, data, THEMES[theme]) for name in data.open}
     return _packed(header, arrays)
 
 
@@ -142,13 +152,13 @@ def _aligned(count: int) -> int:
     return -(-count // 8) * 8
 
 
-def _state(chart_key: str, selected: tuple[int, int] | None, width: float, language: str, theme: str) -> dict[str, Any]:
+def _state(chart_key: str, panels: int, selected: tuple[int, int] | None, width: float, language: str, theme: str) -> dict[str, Any]:
     colors = THEMES[theme]
     return {
         "chart": chart_key,
         "selected": list(selected) if selected is not None else None,
         "width": width,
-        "breakpoints": dict(BREAKPOINTS),
+        "breakpoints": dict(BREAKPOINTS[panels]),
         "lang": _HTML_LANG.get(language, language),
         "labels": _labels(language),
         "colors": {

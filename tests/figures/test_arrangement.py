@@ -40,7 +40,20 @@ def test_the_row_of_four_fits_a_laptop():
     assert arrange(1060, (512, 512)).height <= 270
 
 
-def test_every_width_has_one_arrangement():
-    assert [arrangement_name(least) for least in BREAKPOINTS.values()] == list(BREAKPOINTS)
-    assert list(BREAKPOINTS.values()) == sorted(BREAKPOINTS.values(), reverse=True)
+@pytest.mark.parametrize("panels", BREAKPOINTS)
+def test_every_width_has_one_arrangement(panels):
+    leasts = BREAKPOINTS[panels]
+    assert [arrangement_name(least, panels) for least in leasts.values()] == list(leasts)
+    assert list(leasts.values()) == sorted(leasts.values(), reverse=True)
+    assert min(leasts.values()) == 0
+    assert len(arrange(360, (8, 8), panels=panels).boxes) == panels
+
+
+def test_a_phone_shows_four_panels_in_one_place():
     assert arrange(360, (8, 8)).boxes == (arrange(360, (8, 8)).boxes[0],) * 4
+
+
+def test_enlarged_is_the_same_arrangement_larger():
+    small, large = arrange(530, (3, 3), 200), arrange(530, (3, 3), 200).times(2)
+    assert (large.width, large.height, large.bar, large.enlarged) == (2 * small.width, 2 * small.height, 2 * small.bar, 2)
+    assert [box.bar_top for box in large.boxes] == [2 * box.bar_top for box in small.boxes]

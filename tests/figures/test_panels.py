@@ -1,6 +1,7 @@
 """What the four panels show is right, and what is drawn is a valid figure."""
 
 import base64
+import dataclasses
 import io
 import json
 
@@ -346,3 +347,45 @@ def test_few_scales_are_written_at_the_edge_of_the_codes(granularity, side, coun
         return
     assert (edge.side, len(edge.labels)) == (side, count)
     assert [float(label.replace("−", "-")) for label in edge.labels] == pytest.approx(r.qparams.scale.flatten().tolist(), rel=0.06)
+
+
+# ---- fewer panels, covered ones, lit cells --------------------------------------------------------
+
+
+@pytest.mark.parametrize("names", [("x",), ("x", "q"), ("x", "q", "x_hat"), ("x", "error")])
+def test_a_figure_shows_some_of_the_panels(names):
+    figure = go.Figure(panels_figure(result_panels(result(NOTEBOOK)).only(names), width=640))
+    assert [trace.name for trace in figure.data] == list(names)
+    assert len(figure.layout.annotations) == len(names)
+    assert figure.layout.meta["panels"] == list(names) or figure.layout.meta["panels"] == names
+
+
+@pytest.mark.parametrize("width", [360, 640, 1060])
+def test_what_is_covered_is_nowhere_in_the_figure_or_the_cells(width):
+    from quantviz.ui.bridge import pack_cells
+
+    r = result(NOTEBOOK)
+    data = result_panels(r).only(PANELS, {"q", "x_hat", "error", "scale"})
+    figure = go.Figure(panels_figure(data, width=width))
+    sent = figure.to_json().encode() + pack_cells(data, "panels", "light")
+    for secret in (r.q.numpy(), r.x_hat.numpy(), r.error.numpy()):
+        raw = secret.tobytes()
+        assert raw not in sent
+        assert base64.b64encode(raw) not in sent
+    # What is open is there, so the search can find what is sent.
+    assert r.x.numpy().tobytes() in pack_cells(data, "panels", "light")
+    assert f"{r.qparams.scale.item():.3g}".encode() not in sent
+    assert [annotation.text for annotation in figure.layout.annotations].count("?") == 3
+
+
+def test_lit_cells_are_framed_in_every_panel():
+    data = dataclasses.replace(result_panels(result(NOTEBOOK)), lit=np.eye(3, dtype=bool))
+    shapes = go.Figure(panels_figure(data)).layout.shapes
+    assert {shape.xref for shape in shapes} == {"x", "x2", "x3", "x4"}
+    assert all(shape.path.count("M") == 3 for shape in shapes)
+
+
+def test_enlarged_text_is_larger():
+    usual, large = (go.Figure(panels_figure(result_panels(result(NOTEBOOK)), enlarge=factor)) for factor in (1.0, 1.5))
+    assert large.layout.annotations[0].font.size == 1.5 * usual.layout.annotations[0].font.size
+    assert large.layout.width == usual.layout.width
