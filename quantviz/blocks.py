@@ -132,6 +132,15 @@ def matrix(values: torch.Tensor, row_axis: int | None, col_axis: int, at: Shape)
     return picked if row_axis < col_axis else picked.T
 
 
+def viewed(values: torch.Tensor, shape: Shape) -> torch.Tensor:
+    """The same memory in another shape; `RuntimeError` where it does not lie in that order, as in a transposed tensor.
+
+    >>> viewed(torch.arange(4), (-1, 2)).tolist()
+    [[0, 1], [2, 3]]
+    """
+    return values.view(shape)
+
+
 def _split(x: torch.Tensor, layout: BlockLayout) -> torch.Tensor:
     return x.reshape([n for pair in zip(layout.grid_shape, layout.block_shape, strict=True) for n in pair])
 

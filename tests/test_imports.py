@@ -51,6 +51,11 @@ def test_plotly_is_imported_only_by_the_figure():
     assert done.returncode == 0, done.stderr
 
 
+def test_the_course_draws_only_when_asked():
+    done = run("import torch\nfrom quantviz.course import *\nassert linear_quantization(torch.tensor([1.0, 2.0]))", ("streamlit", "plotly", "pandas"))
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_public_surface_is_what_the_package_names():
     tree = ast.parse((ROOT / "quantviz" / "__init__.py").read_text(encoding="utf-8"))
     typed = {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("quantviz.") for alias in node.names}
@@ -81,7 +86,8 @@ def test_each_package_is_imported_only_in_its_layer(package):
 #: From the bottom up: a module imports only from its own rank or below.
 RANKS = {
     "text": 0, "errors": 1, "textform": 2, "formats": 3, "granularity": 3, "tensors": 3, "conventions": 4, "blocks": 4, "calibration": 4,
-    "scheme": 5, "quantizer": 6, "measures": 7, "recipes": 8, "explanation": 7, "sources": 7, "scenarios": 8, "link": 8, "export": 8, "figures": 9, "ui": 10,
+    "scheme": 5, "quantizer": 6, "measures": 7, "recipes": 8, "explanation": 7, "sources": 7, "scenarios": 8, "link": 8, "export": 8, "figures": 9,
+    "course": 10, "ui": 10,
 }  # fmt: skip
 
 
