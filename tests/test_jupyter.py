@@ -1,0 +1,75 @@
+"""A notebook in a real Jupyter kernel: the README's lines, the course's functions, the figure to point at."""
+
+import base64
+import json
+import os
+import sys
+
+import nbclient
+import nbformat
+import numpy as np
+import pytest
+
+from quantviz.figures.panels import PANELS
+from quantviz.text import text
+from tests.test_readme import ROOT, blocks
+
+PLOTLY = "application/vnd.plotly.v1+json"
+#: As a learner has it: the functions come from a module named helper.
+CELLS = (
+    blocks("python")[0],
+    "import torch\nfrom helper import *\nx = torch.tensor([[191.6, -13.5, 728.6], [92.14, 295.5, -184], [0, 684.6, 245.5]])",
+    "q, scale, zero_point = linear_quantization(x)\nscale, zero_point",
+    "x_hat = linear_dequantization(q, scale, zero_point)\n(x_hat - x).square().mean()",
+    "plot_quantization_errors(x, q, x_hat)",
+)
+
+
+@pytest.fixture(scope="module")
+def outputs(tmp_path_factory):
+    """What each cell gave, run in a kernel of this very interpreter that knows no settings of this machine's user."""
+    home = tmp_path_factory.mktemp("jupyter")
+    spec = home / "kernels" / "this"
+    spec.mkdir(parents=True)
+    argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    (spec / "kernel.json").write_text(json.dumps({"argv": argv, "display_name": "this", "language": "python"}), encoding="utf-8")
+    (home / "helper.py").write_text("from quantviz.course import *\n", encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JUPYTER_PATH", str(home))
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(home)]))
+        # plotly chooses how to show a figure by what it finds here.
+        for name in ("PLOTLY_RENDERER", "VSCODE_PID", "COLAB_NOTEBOOK_ID", "NTERACT_EXE", "DATABRICKS_RUNTIME_VERSION", "JUPYTER_PREFER_ENV_PATH"):
+            patch.delenv(name, raising=False)
+        for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
+            patch.setenv(name, str(home / name.lower()))
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])
+        nbclient.NotebookClient(notebook, kernel_name="this", timeout=120, resources={"metadata": {"path": str(home)}}).execute()
+    nbformat.validate(notebook)
+    return [cell.outputs for cell in notebook.cells]
+
+
+def figure_of(cell):
+    (shown,) = [output["data"][PLOTLY] for output in cell if PLOTLY in output.get("data", {})]
+    return shown
+
+
+def decoded(field):
+    array = np.frombuffer(base64.b64decode(field["bdata"]), dtype="<" + field["dtype"])
+    return array.reshape([int(n) for n in field["shape"].split(",")])
+
+
+def plain(cell):
+    return "".join(output.get("text") or output["data"]["text/plain"] for output in cell if PLOTLY not in output.get("data", {}))
+
+
+def test_it_prints_what_the_readme_says_and_the_notebooks_numbers(outputs):
+    assert plain(outputs[0]) == blocks("text")[0]
+    assert [plain(cell) for cell in outputs[1:4]] == ["", "(3.578823433670343, -77)", "tensor(1.5730)"]
+
+
+@pytest.mark.parametrize("cell", [0, 4])
+def test_the_figure_is_four_heatmaps(outputs, cell):
+    figure = figure_of(outputs[cell])
+    assert [(trace["type"], trace["name"]) for trace in figure["data"]] == [("heatmap", name) for name in PANELS]
+    titles = [annotation["text"] for annotation in figure["layout"]["annotations"][:4]]
+    assert titles == [text(f"panels.notebook.{name}", n_bits=8) for name in PANELS]
