@@ -476,7 +476,14 @@ def linear_dequantizer(tensor: torch.Tensor, s: Number, z: Number, *, strict: bo
 
 
 def plot_quantization_errors(
-    original: Any, quantized: Any, dequantized: Any, dtype: torch.dtype = torch.int8, n_bits: int = 8, *, result: QuantResult | None = None
+    original: Any,
+    quantized: Any,
+    dequantized: Any,
+    dtype: torch.dtype = torch.int8,
+    n_bits: int = 8,
+    *,
+    result: QuantResult | None = None,
+    selected: tuple[int, int] | None = None,
 ) -> Any:
     """The four heatmaps of `quantviz.plot_quantization_errors`, a plotly figure.
 
@@ -489,7 +496,7 @@ def plot_quantization_errors(
     """
     from quantviz.figures import panels
 
-    return panels.plot_quantization_errors(original, quantized, dequantized, dtype, n_bits, result=result)
+    return panels.plot_quantization_errors(original, quantized, dequantized, dtype, n_bits, result=result, selected=selected)
 
 
 # ---- between the notebooks' arguments and the core's --------------------------------------------

@@ -230,7 +230,7 @@ SIGNATURES = {
 def test_a_signature_is_the_notebooks(name):
     parameters = inspect.signature(getattr(course, name)).parameters.values()
     assert [(p.name, p.default) for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD] == list(SIGNATURES[name].items())
-    added = {"QuantizationParams": {}, "plot_quantization_errors": {"result": None}}.get(name, {"strict": False})
+    added = {"QuantizationParams": {}, "plot_quantization_errors": {"result": None, "selected": None}}.get(name, {"strict": False})
     assert {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY} == added
 
 

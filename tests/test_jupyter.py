@@ -73,3 +73,19 @@ def test_the_figure_is_four_heatmaps(outputs, cell):
     assert [(trace["type"], trace["name"]) for trace in figure["data"]] == [("heatmap", name) for name in PANELS]
     titles = [annotation["text"] for annotation in figure["layout"]["annotations"][:4]]
     assert titles == [text(f"panels.notebook.{name}", n_bits=8) for name in PANELS]
+
+
+@pytest.mark.parametrize(
+    ("cell", "fields", "numbers"),
+    [
+        (0, ["x", "q", "x̂", "error", "block", "scale", "cause"], [728.6, 127, 730.08, 1.48, 2, 3.5788]),
+        (4, ["x", "q", "x̂", "error"], [728.6, 127, 730.08, 1.48]),
+    ],
+)
+def test_a_cell_tells_its_values_and_with_a_result_its_block_and_cause(outputs, cell, fields, numbers):
+    for trace in figure_of(outputs[cell])["data"]:
+        index, *lines = trace["hovertemplate"].removesuffix("<extra></extra>").split("<br>")
+        assert index == "(%{y:d}, %{x:d})"
+        assert [line.split()[0] for line in lines] == fields
+        np.testing.assert_allclose(decoded(trace["customdata"])[0, 2], numbers, atol=0.001)
+        assert trace.get("hovertext", [[None] * 3])[0] == (["exact", "rounded", "rounded"] if "cause" in fields else [None] * 3)

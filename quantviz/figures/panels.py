@@ -8,6 +8,7 @@ default, takes longer than everything else on the server together. Tests check t
 from __future__ import annotations
 
 import base64
+import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ import numpy as np
 import torch
 from plotly.graph_objs._figure import Figure
 
+from quantviz.errors import QuantVizError
+from quantviz.explanation import CAUSES
 from quantviz.figures.arrangement import PANELS, USUAL_WIDTH, Arrangement, Box, arrange
 from quantviz.figures.panels_data import Array, PanelsData, panels_data, result_panels
 from quantviz.figures.raster import data_uri
@@ -41,10 +44,12 @@ __all__ = [
 
 #: Cells a side up to which a panel is a heatmap; above it is an image.
 MOST_HEATMAP = 128
-#: Cells a side up to which a notebook's figure carries x, q, x_hat and error to each panel's hover.
+#: Cells a side up to which a notebook's figure tells x, q, x_hat, error, block, scale and cause at each panel's cells.
 MOST_HOVER = 64
 #: Cells a side up to which a notebook's figure prints the values.
 MOST_PRINTED = 10
+#: Pixels above a notebook's figure for plotly's buttons.
+_BUTTONS = 24
 #: Where no axis reaches.
 _OUT_OF_SIGHT = -1_000_000
 #: Pixels between two borders below which they are left out.
@@ -223,7 +228,7 @@ class _Painter:
         if hover:
             trace |= self._hover()
         if printed and max(self.data.shape) <= MOST_PRINTED:
-            trace |= {"texttemplate": "%{z}" if name == "q" else "%{z:.3~g}", "textfont": {"size": 10}}
+            trace |= self._printed(i, name)
         return trace
 
     def image(self, i: int, name: str) -> list[dict[str, Any]]:
@@ -424,14 +429,36 @@ class _Painter:
         lines = ({"color": self.theme.mark_halo, "width": 4}, {"color": self.theme.mark, "width": 2})
         return [{**place, "xref": _axis_id("x", i), "yref": _axis_id("y", i), "line": line} for i in range(len(self.data.panels)) for line in lines]
 
+    def _printed(self, i: int, name: str) -> dict[str, Any]:
+        """The values in their cells: as many digits as fit, none where not even two do."""
+        values = self.data.panel(name)[0].tolist()
+        room = self.boxes.boxes[i].width / self.data.shape[1]
+        for digits, size in ((3, 10), (2, 10), (2, 9)):
+            texts = [[short_number(value, digits) for value in row] for row in values]
+            # A digit is about half as wide as it is high.
+            if max(len(shown) for row in texts for shown in row) * size * 0.54 <= room:
+                return {"text": texts, "texttemplate": "%{text}", "textfont": {"size": size}}
+        return {}
+
     def _hover(self) -> dict[str, Any]:
+        # With a format plotly takes the number itself; without one it takes the axis' label, which may be a scale.
+        index = "(%{y:d}, %{x:d})"
         if max(self.data.shape) > MOST_HOVER:
-            return {"hoverinfo": "all", "hovertemplate": "(%{y}, %{x})  %{z:.6~g}<extra></extra>"}
-        fields = [text(f"panels.field.{name}", self.language) for name in PANELS]
-        lines = [f"{field} %{{customdata[{i}]:.6~g}}" for i, field in enumerate(fields)]
-        # Numbers only: one column of strings costs more than the whole figure.
-        cells = np.stack([self.data.x, self.data.q.astype(np.float32), self.data.x_hat, self.data.error], axis=-1)
-        return {"customdata": encoded(cells), "hoverinfo": "all", "hovertemplate": "<br>".join(["(%{y}, %{x})", *lines]) + "<extra></extra>"}
+            return {"hoverinfo": "all", "hovertemplate": f"{index}  %{{z:.6~g}}<extra></extra>"}
+        cells = [self.data.x, self.data.q, self.data.x_hat, self.data.error]
+        lines = [index, *(f"{text(f'panels.field.{name}', self.language)} %{{customdata[{i}]:.6~g}}" for i, name in enumerate(PANELS))]
+        if self.data.blocks is not None:
+            place = self.data.blocks.places()
+            axes = ", ".join(f"%{{customdata[{len(cells) + i}]}}" for i in range(len(place)))
+            cells += [*place, self.data.blocks.scale]
+            lines.append(f"{text('panels.block', self.language)} {axes or text('panels.whole_tensor', self.language)}")
+            lines.append(f"{text('panels.scale', self.language)} %{{customdata[{len(cells) - 1}]:.6~g}}")
+        hover: dict[str, Any] = {"customdata": encoded(np.stack([cell.astype(np.float32) for cell in cells], axis=-1)), "hoverinfo": "all"}
+        if self.data.cause is not None:
+            words = np.array([text(f"causes.{name}", self.language) for name in CAUSES])
+            hover["hovertext"] = words[self.data.cause].tolist()
+            lines.append(f"{text('panels.cause', self.language)} %{{hovertext}}")
+        return {**hover, "hovertemplate": "<br>".join(lines) + "<extra></extra>"}
 
 
 #: What all our annotations share.
@@ -482,20 +509,37 @@ def plot_quantization_errors(
     n_bits: int = 8,
     *,
     result: QuantResult | None = None,
+    selected: tuple[int, int] | None = None,
 ) -> Figure:
     """The source notebooks' figure: original, quantized, dequantized and error tensor side by side.
 
     The three are tensors or nested lists of one shape, 1 to 4 axes. `dtype` (signed or not) and
     `n_bits` give the codes' colour range. The error is dequantized - original. `result`, what
-    `quantize` returned, adds the block borders; without it a line says that they are missing.
+    `quantize` returned with these codes, adds block borders and scales, and each cell's block,
+    scale and cause where the pointer is; without it a line says that they are missing. `selected`
+    is a cell (row, column) marked in all four. Raises `QuantVizError` where shapes differ, and for
+    the result of other codes.
 
     >>> figure = plot_quantization_errors([[1.0, -2.0]], [[64, -127]], [[1.008, -2.0]])
     >>> [annotation.text for annotation in figure.layout.annotations][1]
     '8-bit Linear Quantized Tensor'
     """
     code_range = (float(-(1 << (n_bits - 1))), float((1 << (n_bits - 1)) - 1)) if dtype.is_signed else (0.0, float((1 << n_bits) - 1))
-    scheme, qparams = (result.scheme, result.qparams) if result else (None, None)
-    data = panels_data(original, quantized, dequantized, scheme=scheme, qparams=qparams, code_range=code_range)
+    data = panels_data(original, quantized, dequantized, code_range=code_range)
+    if result:
+        own = result_panels(result)
+        if not np.array_equal(own.q, data.q):
+            raise QuantVizError("panels.result_of_others")
+        data = dataclasses.replace(data, blocks=own.blocks, cause=own.cause, format_id=own.format_id)
     titles = [text(f"panels.notebook.{name}", n_bits=n_bits) for name in PANELS]
-    note = None if result else text("panels.no_result")
-    return panels_figure(data, titles=titles, note=note, hover=True, printed=True)
+    edge = edge_scales(data)
+    one = edge.labels[0] if edge and edge.side == "title" else None
+    note = text("panels.notebook.one_scale", scale=one) if one else None if result else text("panels.no_result")
+    figure = panels_figure(data, titles=titles, note=note, hover=True, printed=True, selected=selected)
+    # A notebook may be dark, and it does not say so: the light colours bring their own page.
+    page = THEMES["light"]
+    figure.update_layout(
+        paper_bgcolor=page.surface, hoverlabel={"bgcolor": page.surface, "bordercolor": page.line, "font": {"color": page.text}, "align": "left"}
+    )
+    # Nor does it take a config: the buttons stand above the titles, and those that do nothing here are left out.
+    return figure.update_layout(margin_t=_BUTTONS, height=figure.layout.height + _BUTTONS, modebar_remove=["select2d", "lasso2d", "autoScale2d"])

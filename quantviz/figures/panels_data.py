@@ -48,6 +48,10 @@ class BlockMap:
         """The columns left of which some block ends."""
         return np.flatnonzero((self.ids[:, 1:] != self.ids[:, :-1]).any(axis=0)) + 1
 
+    def places(self) -> list[Array]:
+        """The place of each cell's block in the grid, an array an axis, without the axes along which there is only one block."""
+        return [place for place, count in zip(np.unravel_index(self.ids, self.grid_shape), self.grid_shape, strict=True) if count > 1]
+
     def separated(self) -> tuple[Array, Array] | None:
         """(by row, by column) whose sum is `ids`; none where blocks wind around rows."""
         by_row, by_col = self.ids[:, 0], self.ids[0] - self.ids[0, 0]

@@ -29,7 +29,7 @@ from quantviz.figures.panels import (
 )
 from quantviz.figures.theme import THEMES
 from quantviz.link import ERROR_VIEWS, View
-from quantviz.text import languages
+from quantviz.text import languages, text
 
 #: The notebooks' tensor, and what it becomes with s = 3.5, z = -70.
 NOTEBOOK = [[191.6, -13.5, 728.6], [92.14, 295.5, -184.0], [0.0, 684.6, 245.5]]
@@ -319,8 +319,55 @@ def test_the_notebooks_call_with_a_result_has_borders():
     figure = qv.plot_quantization_errors(r.x, r.q, r.x_hat, torch.uint8, 4, result=r)
     assert len(figure.layout.shapes) == 4
     assert len(figure.layout.annotations) == 4
+    marked = qv.plot_quantization_errors(r.x, r.q, r.x_hat, torch.uint8, 4, result=r, selected=(2, 3))
+    assert [(shape.x0, shape.y0) for shape in marked.layout.shapes[4:]] == [(2.5, 1.5)] * 8
     assert figure.layout.annotations[1].text == "4-bit Linear Quantized Tensor"
     assert (figure.layout.coloraxis2.cmin, figure.layout.coloraxis2.cmax) == (0, 15)
+
+
+@pytest.mark.parametrize(
+    ("granularity", "place"),
+    [(qv.PerTensor(), []), (qv.PerChannel(0), [4]), (qv.PerChannel(1), [2]), (qv.PerGroup(2), [4, 1]), (qv.PerBlock(6, 2), [1])],
+)
+def test_the_notebooks_figure_tells_what_became_of_a_cell(granularity, place):
+    r = qv.quantize(normal(6, 6), qv.Scheme("int4", granularity=granularity, calibration=qv.Percentile(80)))
+    why = qv.explain(r, (4, 2))
+    for trace in plot_quantization_errors(r.x, r.q, r.x_hat, n_bits=4, result=r).to_plotly_json()["data"]:
+        told = decoded(trace["customdata"])[4, 2]
+        np.testing.assert_allclose(told, [why.x, why.q, why.x_hat, why.error, *place, why.scale], rtol=1e-6)
+        block = ", ".join(f"%{{customdata[{4 + i}]}}" for i in range(len(place))) or "the whole tensor"
+        scale = f"scale %{{customdata[{4 + len(place)}]:.6~g}}"
+        assert trace["hovertemplate"].split("<br>")[5:] == [f"block {block}", scale, "cause %{hovertext}<extra></extra>"]
+        # Format %d: where scales stand in place of row numbers, a bare %{y} would tell the scale.
+        assert trace["hovertemplate"].startswith("(%{y:d}, %{x:d})<br>x ")
+        assert trace["hovertext"] == [[text(f"causes.{qv.explain(r, (row, col)).cause}") for col in range(6)] for row in range(6)]
+    assert {"clipped", "rounded"} <= {word for row in trace["hovertext"] for word in row}
+
+
+def test_one_scale_stands_under_the_notebooks_figure():
+    r = result(NOTEBOOK)
+    note = plot_quantization_errors(r.x, r.q, r.x_hat, n_bits=4, result=r).layout.annotations[4].text
+    assert note == f"One scale for the whole tensor: {short_number(r.qparams.scale.item())}."
+
+
+def test_the_result_of_other_codes_is_refused():
+    r, other = result(NOTEBOOK), result(normal(3, 3))
+    for x, q in ((NOTEBOOK, other.q), ([[1.0, 2.0]], [[1, 2]])):
+        with pytest.raises(qv.QuantVizError) as refused:
+            plot_quantization_errors(x, q, x, result=r)
+        assert refused.value.key == "panels.result_of_others"
+
+
+@pytest.mark.parametrize(("cols", "value", "shown"), [(2, -1.2345, "−1.23"), (8, -1.2345, "−1.23"), (10, -1.2345, "−1.2"), (2, -0.0012345, "−0.00123")])
+def test_values_are_printed_as_far_as_they_fit(cols, value, shown):
+    x = torch.full((2, cols), value)
+    trace = plot_quantization_errors(x, torch.zeros(2, cols), x).to_plotly_json()["data"][0]
+    assert (trace["text"], trace["texttemplate"]) == ([[shown] * cols] * 2, "%{text}")
+
+
+def test_values_that_do_not_fit_are_not_printed():
+    x = torch.full((2, 10), -0.0012345)
+    assert "text" not in plot_quantization_errors(x, torch.zeros(2, 10), x).to_plotly_json()["data"][0]
 
 
 @pytest.mark.parametrize("n", [64, 100, 300])
