@@ -125,6 +125,25 @@ def _layer(weights: Scene, inputs: Scene, x_hat: torch.Tensor) -> float:
     return float((outer @ (x_hat.to(torch.float64) - weights.result.x.to(torch.float64)).T).square().mean())
 
 
+def _one_output(weights: Scene, inputs: Scene, of: torch.Tensor) -> float:
+    """One output of the layer: the first row of inputs with the selected cell's row of weights."""
+    import torch
+
+    return float(inputs.result.x.to(torch.float64).reshape(-1, of.shape[-1])[0] @ of.to(torch.float64)[weights.state.cell[0]])
+
+
+def _output(weights: Scene, inputs: Scene) -> float:
+    return _one_output(weights, inputs, weights.result.x)
+
+
+def _output_hat(weights: Scene, inputs: Scene) -> float:
+    return _one_output(weights, inputs, weights.result.x_hat)
+
+
+def _output_of_codes(weights: Scene, inputs: Scene) -> float:
+    return _one_output(weights, inputs, weights.result.q)
+
+
 def _output_mse(weights: Scene, inputs: Scene) -> float:
     return _layer(weights, inputs, weights.result.x_hat)
 
@@ -154,7 +173,15 @@ def _worse_cells(before: Scene, after: Scene) -> float:
 
 #: Functions of whole states, called with their names.
 STATE_FUNCTIONS: Mapping[str, Callable[..., float]] = MappingProxyType(
-    {"output_mse": _output_mse, "output_mse_plus": _output_mse_plus, "mse_plus": _mse_plus, "worse_cells": _worse_cells}
+    {
+        "output": _output,
+        "output_hat": _output_hat,
+        "output_of_codes": _output_of_codes,
+        "output_mse": _output_mse,
+        "output_mse_plus": _output_mse_plus,
+        "mse_plus": _mse_plus,
+        "worse_cells": _worse_cells,
+    }
 )
 #: Functions of numbers.
 FUNCTIONS: Mapping[str, Callable[..., float]] = MappingProxyType(
