@@ -20,11 +20,6 @@ from quantviz.link import LabState, Upload
 if TYPE_CHECKING:
     import torch
 
-#: Panels, tiles and other parts of the picture a step can show, and a question can hide.
-PANEL_PARTS = ("x", "q", "x_hat", "error")
-TILE_PARTS = ("tiles.mse", "tiles.sqnr", "tiles.zeroed", "tiles.clipped", "tiles.bits")
-OTHER_PARTS = ("sentence", "number_line", "steps", "scale", "table")
-PARTS = (*PANEL_PARTS, *TILE_PARTS, *OTHER_PARTS)
 #: The largest tensor, a side, on which a cell can be asked for.
 MOST_ASKED = 6
 #: What can happen to a number, in the order the answers stand.

@@ -18,9 +18,7 @@ from quantviz.lessons.formulas import HERE, Formula, Words
 from quantviz.lessons.model import (
     DIRECTIONS,
     MOST_ASKED,
-    PARTS,
     QUESTIONS,
-    TILE_PARTS,
     Cell,
     CellRule,
     Choice,
@@ -37,6 +35,7 @@ from quantviz.lessons.model import (
     Within,
 )
 from quantviz.link import LabState, read_link, write_link
+from quantviz.parts import PARTS, TILE_PARTS
 from quantviz.sources.typed import Typed
 
 _T = TypeVar("_T")

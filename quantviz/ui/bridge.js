@@ -83,7 +83,7 @@ function blockPlace(number, grid) {
 }
 
 function significant(value, digits) {
-  if (Number.isNaN(value)) return "–";
+  if (Number.isNaN(value)) return "NaN";
   if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
   return String(Number(value.toPrecision(digits))).replace("e+", "e").replaceAll("-", "−");
 }
@@ -93,8 +93,7 @@ function significant(value, digits) {
 class Bridge {
   constructor(chart) {
     this.chart = chart;
-    if (!SPACE.memory.has(chart)) SPACE.memory.set(chart, { zoom: null, panel: "error" });
-    this.memory = SPACE.memory.get(chart);
+    this.remember(chart);
     this.stop = new AbortController();
     this.card = new Card();
     this.timers = {};
@@ -108,8 +107,19 @@ class Bridge {
     window.addEventListener("scroll", () => this.leave(), { ...options, capture: true, passive: true });
   }
 
+  // Charts that are read against each other share one memory: zoom and panel.
+  remember(group) {
+    if (!SPACE.memory.has(group)) SPACE.memory.set(group, { zoom: null, panel: "error" });
+    this.memory = SPACE.memory.get(group);
+  }
+
+  get companions() {
+    return [...SPACE.bridges.values()].filter((bridge) => bridge !== this && bridge.memory === this.memory);
+  }
+
   update({ data, parentElement, setTriggerValue, setStateValue }) {
     this.data = data;
+    this.remember(data.group);
     this.host = parentElement;
     this.send = setTriggerValue;
     this.keep = setStateValue;
@@ -237,6 +247,21 @@ class Bridge {
     const whole = close(xaxis.range, full.x) && close(yaxis.range, full.y);
     this.memory.zoom = whole ? null : { tensor: this.meta.tensor, x: [...xaxis.range], y: [...yaxis.range] };
     this.draw();
+    for (const bridge of this.companions) bridge.follow();
+  }
+
+  // Looks where the companion that was zoomed looks.
+  follow() {
+    if (!this.gd || typeof window.Plotly?.relayout !== "function") return;
+    const { x, y } = this.memory.zoom ?? this.meta.full;
+    this.relayout(x, y);
+  }
+
+  relayout(x, y) {
+    this.restoring = true;
+    Promise.resolve(window.Plotly.relayout(this.gd, { "xaxis.range": [...x], "yaxis.range": [...y] }))
+      .catch(() => {})
+      .finally(() => (this.restoring = false));
   }
 
   // Streamlit draws a new chart twice, so for a second the wanted window is asked for again.
@@ -251,10 +276,7 @@ class Bridge {
     if (close(xaxis.range, zoom.x) && close(yaxis.range, zoom.y)) return;
     if (typeof window.Plotly?.relayout !== "function") return;
     this.restores += 1;
-    this.restoring = true;
-    Promise.resolve(window.Plotly.relayout(this.gd, { "xaxis.range": [...zoom.x], "yaxis.range": [...zoom.y] }))
-      .catch(() => {})
-      .finally(() => (this.restoring = false));
+    this.relayout(zoom.x, zoom.y);
   }
 
   // ---- width ----
@@ -477,14 +499,16 @@ class Bridge {
 
   showSwitch() {
     const single = this.meta?.arrangement === "single";
-    tuckAway(this.host, !single);
+    // One switch for a group: the first chart's.
+    const leads = single && this.data.group === this.chart;
+    tuckAway(this.host, !leads);
     if (this.container) this.container.dataset.qvPanel = single ? this.panel : "";
-    const build = single ? JSON.stringify([this.meta.panels, this.data.labels, this.data.colors]) : "";
-    if (this.built === build && this.bar?.isConnected === single) return this.showPressed();
+    const build = leads ? JSON.stringify([this.meta.panels, this.data.labels, this.data.colors]) : "";
+    if (this.built === build && this.bar?.isConnected === leads) return this.showPressed();
     this.built = build;
     this.bar?.remove();
     this.bar = null;
-    if (!single) return;
+    if (!leads) return;
     const { labels, colors } = this.data;
     this.bar = document.createElement("div");
     this.bar.setAttribute("role", "group");
@@ -498,13 +522,18 @@ class Bridge {
       Object.assign(button.style, { flex: "1", minHeight: "44px", border: "0", font: "inherit", cursor: "pointer" });
       button.addEventListener("click", () => {
         this.memory.panel = name;
-        this.container.dataset.qvPanel = name;
-        this.showPressed();
-        this.draw();
+        for (const bridge of [this, ...this.companions]) bridge.turned();
       });
     }
     this.host.append(this.bar);
     this.showPressed();
+  }
+
+  turned() {
+    if (!this.gd || !this.container) return;
+    this.container.dataset.qvPanel = this.panel;
+    this.showPressed();
+    this.draw();
   }
 
   showPressed() {
@@ -660,7 +689,9 @@ function printed(panel, cells, enlarged) {
       if (y - panel.top < height * 0.4 || panel.top + panel.height - y < height * 0.4) continue;
       const cell = cellAt(cells, row, col);
       const value = panel.name === "error" ? shownError(cell, cells.error_view) : cell[panel.name];
-      const label = (panel.name === "q" ? [6] : [3, 2, 1]).map((digits) => significant(value, digits)).find((text) => text.length <= room);
+      // An error relative to 0 is not a number that went wrong: there is none.
+      const none = panel.name === "error" && Number.isNaN(value) && !Number.isNaN(cell.error);
+      const label = none ? "–" : (panel.name === "q" ? [6] : [3, 2, 1]).map((digits) => significant(value, digits)).find((text) => text.length <= room);
       // What is too long to print and too small to see, such as the last bit of a float, must not empty the panel.
       if (label === undefined && !(Math.abs(value) < 1e-3 * reach)) return null;
       labels.push({ x, y, value, label: label ?? "~0" });
@@ -673,7 +704,7 @@ function printed(panel, cells, enlarged) {
 
 // Black or white, whichever is read better on a place of the colour scale.
 function inkOn({ ramp, stops, lo, hi }, value) {
-  const at = clamp(Number.isNaN(value) ? 0.5 : (value - lo) / (hi - lo), 0, 1);
+  const at = clamp(Number.isFinite(value) ? (value - lo) / (hi - lo) : 0.5, 0, 1);
   const low = clamp(stops.findIndex((stop) => stop > at) - 1, 0, ramp.length - 2);
   const share = at === 1 ? 1 : (at - stops[low]) / (stops[low + 1] - stops[low]);
   const from = at === 1 ? ramp.length - 2 : low;

@@ -44,18 +44,21 @@ def chart_bridge(
     width: float = USUAL_WIDTH,
     language: str = "en",
     theme: str = "light",
+    group: str | None = None,
     on_cell: Callable[[], None] | None = None,
+    enlarge: float = 1.0,
 ) -> tuple[int, int] | None:
     """Ties the chart in `st.container(key=chart_key)` to the page; returns the cell clicked in this run.
 
     Call it before the container: on a phone it shows the switch between the panels in its place.
-    `selected` is marked in all four panels; `width` is what the figure was laid out for;
+    `selected` is marked in all four panels; `width` is what the figure was laid out for; charts of one
+    `group`, the first one's `chart_key`, are zoomed and switched together, by the switch of the first;
     `on_cell` is run before the page when a cell was clicked, and finds it by `clicked_cell(key)`.
     """
     _component(_CELLS)(key=f"{key}_cells", data=pack_cells(data, chart_key, theme))
     _component(_STATE)(
         key=key,
-        data=_state(chart_key, len(data.panels), selected, width, language, theme),
+        data={**_state(chart_key, len(data.panels), selected, width, language, theme, enlarge), "group": group or chart_key},
         on_cell_change=on_cell or _nothing,
         on_width_change=_nothing,
     )
@@ -152,13 +155,13 @@ def _aligned(count: int) -> int:
     return -(-count // 8) * 8
 
 
-def _state(chart_key: str, panels: int, selected: tuple[int, int] | None, width: float, language: str, theme: str) -> dict[str, Any]:
+def _state(chart_key: str, panels: int, selected: tuple[int, int] | None, width: float, language: str, theme: str, enlarge: float) -> dict[str, Any]:
     colors = THEMES[theme]
     return {
         "chart": chart_key,
         "selected": list(selected) if selected is not None else None,
         "width": width,
-        "breakpoints": dict(BREAKPOINTS[panels]),
+        "breakpoints": {name: least * enlarge for name, least in BREAKPOINTS[panels].items()},
         "lang": _HTML_LANG.get(language, language),
         "labels": _labels(language),
         "colors": {

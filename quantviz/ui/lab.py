@@ -16,22 +16,23 @@ from quantviz.errors import QuantVizError
 from quantviz.link import ERROR_RANGES, ERROR_VIEWS, SCOPES, LabState
 from quantviz.scenarios import SCENARIOS, scenario_of
 from quantviz.ui import below, session
-from quantviz.ui.bridge import bridge_width, chart_bridge, clicked_cell
+from quantviz.ui.bridge import clicked_cell
 from quantviz.ui.cell import select, show_cell_inputs, show_number_line, show_sentence, show_steps
 from quantviz.ui.clipboard import copy_button
 from quantviz.ui.data import result_of, source_key, upload_notes
+from quantviz.ui.picture import show_panels
 from quantviz.ui.sidebar import show_sidebar
 from quantviz.ui.start import warm_up
 from quantviz.ui.strip import show_strip
 from quantviz.ui.tiles import show_tiles
-from quantviz.ui.words import language, number, plain, say, say_error, say_note, theme
+from quantviz.ui.words import number, plain, say, say_error, say_note
 
 if TYPE_CHECKING:
     from quantviz.quantizer import QuantResult
 
 #: The panels' height before they are drawn.
 _PANELS_HEIGHT = 270
-_BRIDGE = "panels_bridge"
+_PANELS = "panels"
 #: Views with ends of their own: 100 %, half a step.
 _FIXED_ENDS = MappingProxyType({"relative": 1.0, "steps": 0.5})
 
@@ -56,7 +57,7 @@ def show_controls(state: LabState) -> Areas:
     show_strip(state)
     tiles = st.container(key="tiles", horizontal=True, gap="small")
     bridge = st.container(key="bridge")
-    panels = st.container(key="panels")
+    panels = st.container(key=_PANELS)
     cell = st.container(key="cell")
     if "lab_painted" not in st.session_state:
         panels = panels.skeleton(height=_PANELS_HEIGHT)
@@ -133,19 +134,21 @@ def _remember_facts(r: QuantResult, why: Any) -> None:
 
 
 def _panels(r: QuantResult, state: LabState, end: float | None, areas: Areas) -> None:
-    from quantviz.figures.panels import PANELS_CONFIG, panels_alt, panels_figure, result_panels
+    from quantviz.figures.panels import result_panels
 
-    data = result_panels(r, view=state.view, error_view=state.error_view, error_range=end)
-    width, words, colours = bridge_width(_BRIDGE), language(), theme()
-    seen = state.view.seen(state.cell, state.source.shape)
-    with areas.bridge:
-        chart_bridge(_BRIDGE, "panels", data, selected=seen, width=width, language=words, theme=colours, on_cell=_clicked)
-    figure = panels_figure(data, language=words, theme=colours, width=width, tensor_key=f"{source_key(state.source)} {state.view}")
-    areas.panels.plotly_chart(figure, key="panels_chart", theme=None, config=dict(PANELS_CONFIG), alt=panels_alt(data, words))
+    show_panels(
+        result_panels(r, view=state.view, error_view=state.error_view, error_range=end),
+        key=_PANELS,
+        bridge_area=areas.bridge,
+        area=areas.panels,
+        tensor_key=f"{source_key(state.source)} {state.view}",
+        selected=state.view.seen(state.cell, state.source.shape),
+        on_cell=_clicked,
+    )
 
 
 def _clicked() -> None:
-    cell = clicked_cell(_BRIDGE)
+    cell = clicked_cell(f"{_PANELS}_bridge")
     if cell:
         select(*cell)
 

@@ -1,0 +1,11 @@
+"""The parts of the picture that can be shown, covered or left out, by their permanent names: lessons and links use them."""
+
+from __future__ import annotations
+
+PANEL_PARTS = ("x", "q", "x_hat", "error")
+TILE_PARTS = ("tiles.mse", "tiles.sqnr", "tiles.zeroed", "tiles.clipped", "tiles.bits")
+#: The cell's sentence, its number line and its derivation.
+CELL_PARTS = ("sentence", "number_line", "steps")
+#: Blocks' scales at the panels and on hover, and a lesson's table.
+OTHER_PARTS = ("scale", "table")
+PARTS = (*PANEL_PARTS, *TILE_PARTS, *CELL_PARTS, *OTHER_PARTS)

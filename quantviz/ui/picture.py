@@ -1,0 +1,37 @@
+"""The panels, tied to the page: what the Lab and the lessons share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from quantviz.ui.bridge import bridge_width, chart_bridge
+from quantviz.ui.room import enlarge
+from quantviz.ui.words import language, theme
+
+if TYPE_CHECKING:
+    from quantviz.figures.panels_data import PanelsData
+
+
+def show_panels(
+    data: PanelsData,
+    *,
+    key: str,
+    bridge_area: Any,
+    area: Any,
+    tensor_key: str,
+    selected: tuple[int, int] | None = None,
+    on_cell: Callable[[], None] | None = None,
+) -> None:
+    """Draw the panels into `area`, a container or a place whose keyed container is called `key`.
+
+    The bridge goes into `bridge_area`, before the panels: on a phone it shows the switch between them.
+    """
+    from quantviz.figures.panels import PANELS_CONFIG, panels_alt, panels_figure
+
+    bridge, words, colours = f"{key}_bridge", language(), theme()
+    width = bridge_width(bridge)
+    with bridge_area:
+        chart_bridge(bridge, key, data, selected=selected, width=width, language=words, theme=colours, on_cell=on_cell, enlarge=enlarge())
+    figure = panels_figure(data, language=words, theme=colours, width=width, tensor_key=tensor_key, enlarge=enlarge())
+    area.plotly_chart(figure, key=f"{key}_chart", theme=None, config=dict(PANELS_CONFIG), alt=panels_alt(data, words))
