@@ -111,6 +111,7 @@ QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
         "scale_max": lambda s: float(s.result.qparams.scale.max()),
         "clipped_count": lambda s: int(s.result.clipped.sum()),
         "zeroed_count": lambda s: int(((s.result.x != 0) & (s.result.x_hat == 0)).sum()),
+        "mean_abs_error": lambda s: float(s.result.error.abs().mean()),
         "exact_count": lambda s: int((s.result.error == 0).sum()),
         "first_q": lambda s: int(s.result.q.flatten()[0]),
     }
