@@ -17,7 +17,13 @@ show_style()
 cold = cold_start.before_navigation()
 # Streamlit gives the default page the address "/" alone, and links say /lab: the Lab answers at both.
 lab, title = "pages/lab/playground.py", say("pages.lab")
-page = st.navigation([st.Page(lab, title=title, url_path="home", default=True, visibility="hidden"), st.Page(lab, title=title, url_path="lab")])
+page = st.navigation(
+    [
+        st.Page(lab, title=title, url_path="home", default=True, visibility="hidden"),
+        st.Page(lab, title=title, url_path="lab"),
+        st.Page("pages/learn/bugs.py", title=say("pages.bugs"), url_path="bugs"),
+    ]
+)
 cold_start.close_wrong_message(cold)
 with error_boundary():
     page.run()

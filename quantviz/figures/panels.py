@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -206,9 +207,11 @@ def error_caption(data: PanelsData, language: str = DEFAULT_LANGUAGE) -> str:
 def short_number(value: float, digits: int = 3) -> str:
     """A number to so many significant digits, with a real minus sign.
 
-    >>> short_number(-1.6449), short_number(1e-9), short_number(127.0), short_number(32768.0)
-    ('−1.64', '1e−9', '127', '32768')
+    >>> short_number(-1.6449), short_number(1e-9), short_number(127.0), short_number(float("nan"))
+    ('−1.64', '1e−9', '127', 'NaN')
     """
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "∞" if value > 0 else "−∞"
     shown = f"{value:.0f}" if value == round(value) and abs(value) < 1e6 else f"{value:.{digits}g}"
     mantissa, e, exponent = shown.partition("e")
     return (mantissa + (f"e{int(exponent)}" if e else "")).replace("-", "−")
@@ -397,10 +400,10 @@ class _Painter:
         return [{"type": "path", "path": path, "xref": _axis_id("x", i), "yref": _axis_id("y", i), "line": line} for i in range(len(self.data.panels))]
 
     def _lit(self) -> list[dict[str, Any]]:
-        """A frame around each lit cell, in all panels."""
+        """A frame around the lit cells, in all panels."""
         if self.data.lit is None or not self.data.lit.any():
             return []
-        path = "".join(f"M{col - 0.46},{row - 0.46}h0.92v0.92h-0.92Z" for row, col in np.argwhere(self.data.lit).tolist())
+        path = _outline(self.data.lit)
         lines = ({"color": self.theme.mark_halo, "width": 4}, {"color": self.theme.lit, "width": 2})
         return [
             {"type": "path", "path": path, "xref": _axis_id("x", i), "yref": _axis_id("y", i), "line": line}
@@ -459,6 +462,29 @@ class _Painter:
             hover["hovertext"] = words[self.data.cause].tolist()
             lines.append(f"{text('panels.cause', self.language)} %{{hovertext}}")
         return {**hover, "hovertemplate": "<br>".join(lines) + "<extra></extra>"}
+
+
+def _outline(lit: Array) -> str:
+    """A path around the lit cells, a little inside them: neighbours share one frame, or all lit would be a cage.
+
+    In absolute places, for plotly reads no relative ones.
+
+    >>> _outline(np.array([[False, True]]))
+    'M0.54,-0.46H1.46V0.46H0.54Z'
+    """
+    dark = ~np.pad(lit, 1)
+    path = []
+    for row, col in np.argwhere(lit).tolist():
+        up, down, left, right = (bool(dark[row + i, col + j]) for i, j in ((0, 1), (2, 1), (1, 0), (1, 2)))
+        # A side reaches the neighbour's where that is lit too.
+        x0, x1 = col - (0.46 if left else 0.5), col + (0.46 if right else 0.5)
+        y0, y1 = row - (0.46 if up else 0.5), row + (0.46 if down else 0.5)
+        if up and down and left and right:
+            path.append(f"M{x0},{y0}H{x1}V{y1}H{x0}Z")
+            continue
+        path += [f"M{x0},{y}H{x1}" for y, open_side in ((y0, up), (y1, down)) if open_side]
+        path += [f"M{x},{y0}V{y1}" for x, open_side in ((x0, left), (x1, right)) if open_side]
+    return "".join(path)
 
 
 #: What all our annotations share.

@@ -264,7 +264,7 @@ def _around(value: float) -> Span:
 def _code_range(q: Array, scheme: Scheme | None) -> Span:
     if scheme:
         return float(scheme.code_min), float(scheme.code_max)
-    lo, hi = float(q.min()), float(q.max())
+    lo, hi = _smallest(q), _greatest(q)
     return (lo, hi) if lo < hi else (lo - 1, hi + 1)
 
 

@@ -39,7 +39,7 @@ def show_sidebar(state: LabState) -> None:
         if state.sliced:
             _slice(state)
         _range(state)
-        _language()
+        show_language()
 
 
 # ---- tensor -------------------------------------------------------------------------------------
@@ -315,7 +315,8 @@ def _set_range() -> None:
 # ---- language -----------------------------------------------------------------------------------
 
 
-def _language() -> None:
+def show_language() -> None:
+    """The language switch, on each page the same."""
     st.segmented_control(
         say("sidebar.language"),
         languages(),
