@@ -21,6 +21,7 @@ page = st.navigation(
     [
         st.Page(lab, title=title, url_path="home", default=True, visibility="hidden"),
         st.Page(lab, title=title, url_path="lab"),
+        st.Page("pages/learn/lessons.py", title=say("pages.lessons"), url_path="lessons"),
         st.Page("pages/learn/bugs.py", title=say("pages.bugs"), url_path="bugs"),
     ]
 )

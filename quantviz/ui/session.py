@@ -118,6 +118,11 @@ def complaining(field: str) -> Iterator[None]:
         st.session_state[_COMPLAINTS] = {field: error}
 
 
+def forgive() -> None:
+    """What was complained about is mended."""
+    st.session_state[_COMPLAINTS] = {}
+
+
 def safely(callback: Callable[..., None]) -> Callable[..., None]:
     """`callback` for a widget: what fails in it, for whatever reason, is told as a sentence and leaves the state as it was.
 

@@ -11,8 +11,10 @@ import streamlit as st
 
 from quantviz.calibration import CALIBRATIONS, FLOAT32_EXACT_INTEGER, Calibration, Given, ManualRange, MinMax, Percentile
 from quantviz.errors import QuantVizError
+from quantviz.granularity import PerChannel
 from quantviz.link import WINDOW, LabState, Upload, View, opening
 from quantviz.scenarios import SCENARIOS, scenario_of
+from quantviz.scheme import Scheme
 from quantviz.sources import SOURCES, Builtin, Source
 from quantviz.sources.builtin import BUILTINS
 from quantviz.sources.typed import Typed
@@ -271,6 +273,16 @@ def calibration_words(calibration: Calibration) -> str:
     The line names the numbers that were set.
     """
     return say(f"calibrations.{calibration.id}.line", **{f.name: f"{getattr(calibration, f.name):g}" for f in dataclasses.fields(calibration)})  # type: ignore[arg-type]
+
+
+def scheme_words(scheme: Scheme) -> str:
+    """A scheme in one line for people."""
+    granularity = scheme.granularity
+    fields = {f.name: getattr(granularity, f.name) for f in dataclasses.fields(granularity)}  # type: ignore[arg-type]
+    key = f"{granularity.id}_{granularity.axis % 2}" if isinstance(granularity, PerChannel) else granularity.id
+    parts = [scheme.format, say(f"modes.{scheme.mode}.name"), say(f"scheme_line.{key}", **fields), calibration_words(scheme.calibration)]
+    # What the engine does otherwise than the course is told in the terms of its own fields.
+    return " · ".join(parts if str(scheme.arithmetic) == "course" else [*parts, str(scheme.arithmetic)])
 
 
 def _range_field(state: LabState, field: dataclasses.Field[Any]) -> None:

@@ -116,7 +116,7 @@ def show_tiles(r: QuantResult, state: LabState) -> None:
     if state.baseline and not state.baseline.problems(state.source.shape):
         before = {tile.key: tile for tile in tiles(_under(state.baseline, state), state.replace(scheme=state.baseline))}
     for tile in now:
-        _show(tile, before.get(tile.key), _counted(tile, state))
+        show_tile(tile, before.get(tile.key), _counted(tile, state))
     # A phone shows two tiles and this switch; elsewhere the style hides it.
     st.toggle(say("tiles.more"), key="more_tiles_shown")
 
@@ -133,11 +133,17 @@ def _counted(tile: Tile, state: LabState) -> str:
     return f"{name} · {say(f'tiles.scope_{state.scope}')}" if state.sliced and tile.key != "bits" else name
 
 
-def _show(tile: Tile, before: Tile | None, label: str) -> None:
+def cover_tile(key: str) -> None:
+    """The tile's place, while its value is not to be told."""
+    st.metric(say(f"tiles.{key}.name"), "?")
+
+
+def show_tile(tile: Tile, before: Tile | None = None, label: str = "") -> None:
+    """One tile, against the baseline's where there is one."""
     facts = {name: plain(value) for name, value in tile.facts.items()}
     delta = before and _delta(tile, before)
     st.metric(
-        label,
+        label or say(f"tiles.{tile.key}.name"),
         tile.value,
         delta=delta or tile.line or None,
         delta_color=_colour(tile, before) if before and delta else "off",

@@ -1,0 +1,5 @@
+"""Lessons: a few words, a picture, a question to commit to, and then the answer."""
+
+from quantviz.ui import lesson
+
+lesson.show_page()

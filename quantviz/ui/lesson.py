@@ -1,0 +1,441 @@
+"""The lessons page: words, a picture, a question to commit to, and then the answer.
+
+What a question hides is not sent to the browser before the last answer of its step.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import streamlit as st
+
+from quantviz.errors import QuantVizError
+from quantviz.export import python_lines
+from quantviz.lessons import lessons
+from quantviz.lessons.formulas import HERE, Scene
+from quantviz.lessons.model import Cell, Lesson, LessonStep, Question
+from quantviz.lessons.progress import Answer, asked, reached
+from quantviz.link import LabState
+from quantviz.parts import PANEL_PARTS, TILE_PARTS
+from quantviz.ui import questions, session
+from quantviz.ui.bridge import clicked_cell
+from quantviz.ui.cell import show_number_line, show_sentence, show_steps
+from quantviz.ui.picture import show_panels
+from quantviz.ui.progress import answers, keep_answer, show_progress
+from quantviz.ui.room import classroom, parameters, problem
+from quantviz.ui.sidebar import scheme_words, show_language
+from quantviz.ui.start import warm_up
+from quantviz.ui.tiles import cover_tile, show_tile, tiles
+from quantviz.ui.words import language, number, plain, say, say_error
+
+if TYPE_CHECKING:
+    from quantviz.explanation import Explanation
+    from quantviz.quantizer import QuantResult
+
+_PLACE, _ATTEMPTS, _CELLS, _SCENES, _LOOK = "lesson_place", "lesson_attempts", "lesson_cells", "lesson_scenes", "lesson_look"
+_PANELS = "lesson_panels"
+_LAB = "pages/lab/playground.py"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in the lessons the learner is."""
+
+    #: None for the list of all lessons.
+    lesson: str | None = None
+    #: Number of the step, from 0.
+    step: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Now:
+    """The step on the screen."""
+
+    place: Place
+    lesson: Lesson
+    step: LessonStep
+    scenes: Mapping[str, Scene]
+    attempt: int
+
+    @property
+    def id(self) -> str:
+        """What tells this step from every other."""
+        return f"{self.place.lesson}/{self.place.step}"
+
+    @property
+    def answers(self) -> tuple[Answer | None, ...]:
+        """The answers to the step's questions at this attempt; none for one that is still open."""
+        found = {a.question: a for a in answers() if (a.lesson, a.step, a.attempt) == (self.place.lesson, self.place.step, self.attempt)}
+        return tuple(found.get(i) for i in range(len(self.step.questions)))
+
+    @property
+    def complete(self) -> bool:
+        """Whether every question is answered."""
+        return None not in self.answers
+
+    @property
+    def revealed(self) -> bool:
+        """Whether the answers are told."""
+        told = classroom().answers
+        return not self.step.questions or told == "shown" or (told == "after" and self.complete)
+
+    @property
+    def covered(self) -> frozenset[str]:
+        """The parts of the picture that are not to be seen yet."""
+        return frozenset() if self.revealed else self.step.hidden
+
+
+# ---- the page -----------------------------------------------------------------------------------
+
+
+def show_page() -> None:
+    """The list of lessons, or a step of one."""
+    place = _place()
+    found = lessons(language())
+    with st.sidebar:
+        _show_contents(found, place)
+        show_language()
+    for wrong in (*([problem()] if problem() else []), *session.named()):
+        st.warning(say_error(cast(QuantVizError, wrong)))
+    lesson = found.get(place.lesson) if place.lesson else None
+    if place.lesson and lesson is None:
+        st.warning(say("lessons.unknown", got=plain(place.lesson)))
+    if isinstance(lesson, QuantVizError):
+        st.error(say_error(lesson))
+    if isinstance(lesson, Lesson) and place.lesson:
+        _show_step(Place(place.lesson, min(place.step, len(lesson.steps) - 1)), lesson)
+    else:
+        _show_list(found)
+    _write_address(place)
+
+
+def _place() -> Place:
+    if _PLACE not in st.session_state:
+        step = st.query_params.get("p", "1")
+        number_of_step = int(step) - 1 if step.isascii() and step.isdigit() and len(step) < 4 else 0
+        st.session_state[_PLACE] = Place(st.query_params.get("l"), max(0, number_of_step))
+    return cast(Place, st.session_state[_PLACE])
+
+
+def _go(lesson: str | None, step: int = 0) -> None:
+    st.session_state[_PLACE] = Place(lesson, step)
+    st.session_state.pop(_LOOK, None)
+
+
+def _write_address(place: Place) -> None:
+    wanted = {"l": place.lesson, "p": str(place.step + 1)} if place.lesson else {}
+    wanted |= {"lang": language(), **parameters()}
+    if st.query_params.to_dict() != wanted:
+        st.query_params.from_dict(wanted)
+
+
+def _show_contents(found: Mapping[str, Lesson | QuantVizError], place: Place) -> None:
+    """All lessons, how far each is done, and the whole progress."""
+    with st.container(key="lesson_contents", gap=None):
+        for i, (name, lesson) in enumerate(found.items(), 1):
+            if isinstance(lesson, QuantVizError):
+                continue
+            done, all_of = reached(answers(), name), asked(lesson)
+            mark = "✓ " if all_of and done == all_of else ""
+            st.button(
+                f"{mark}{i} · {plain(lesson.title)}",
+                key=f"go_{name}",
+                type="primary" if name == place.lesson else "tertiary",
+                on_click=session.safely(_go),
+                args=(name,),
+                width="stretch",
+            )
+    show_progress({name: lesson for name, lesson in found.items() if isinstance(lesson, Lesson)})
+
+
+def _show_list(found: Mapping[str, Lesson | QuantVizError]) -> None:
+    st.markdown(f"### {say('lessons.title')}")
+    st.markdown(say("lessons.about"))
+    with st.container(key="lesson_list"):
+        for i, (name, lesson) in enumerate(found.items(), 1):
+            with st.container(border=True):
+                if isinstance(lesson, QuantVizError):
+                    st.error(say_error(lesson))
+                    continue
+                st.button(f"**{i} · {plain(lesson.title)}**", key=f"open_{name}", type="tertiary", on_click=session.safely(_go), args=(name,))
+                st.markdown(lesson.summary)
+                st.caption(say("lessons.done", done=reached(answers(), name), asked=asked(lesson), steps=len(lesson.steps)))
+
+
+# ---- a step -------------------------------------------------------------------------------------
+
+
+def _show_step(place: Place, lesson: Lesson) -> None:
+    warm_up()
+    step = lesson.steps[place.step]
+    attempt = st.session_state.setdefault(_ATTEMPTS, {}).get(f"{place.lesson}/{place.step}", 0)
+    now = Now(place, lesson, step, _scenes(place, step, attempt), attempt)
+    _header(now)
+    try:
+        with st.container(key="lesson_step"):
+            with st.container(key="lesson_words"):
+                st.markdown(step.words.say(now.scenes))
+            with st.container(key="lesson_picture"):
+                _picture(now)
+            with st.container(key="lesson_question"):
+                _questions(now)
+                _onward(now)
+    except QuantVizError as error:
+        # A formula without a value on this tensor must not take the rest of the lessons away.
+        st.error(say_error(error))
+        _onward(now)
+
+
+def _scenes(place: Place, step: LessonStep, attempt: int) -> Mapping[str, Scene]:
+    """The step's states; those last worked out are kept in the session, for the next click."""
+    key = (place, attempt, language())
+    kept = st.session_state.get(_SCENES)
+    if kept is None or kept[0] != key:
+        kept = st.session_state[_SCENES] = (key, step.scenes(attempt))
+    return cast("Mapping[str, Scene]", kept[1])
+
+
+def _header(now: Now) -> None:
+    place, lesson = now.place, now.lesson
+    ids = list(lessons(language()))
+    with st.container(key="lesson_header", horizontal=True, vertical_alignment="center", gap="small"):
+        title = say("lessons.place", number=ids.index(cast(str, place.lesson)) + 1, lesson=lesson.title, step=place.step + 1, steps=len(lesson.steps))
+        st.markdown(f"{plain(title)} &nbsp; **{plain(now.step.title)}**", width="stretch")
+        st.button(say("lessons.all"), key="lesson_all", on_click=session.safely(_go), args=(None,))
+
+
+def _onward(now: Now) -> None:
+    """Back and next."""
+    ids = [name for name, lesson in lessons(language()).items() if isinstance(lesson, Lesson)]
+    at, last = ids.index(cast(str, now.place.lesson)), now.place.step + 1 == len(now.lesson.steps)
+    following = ids[at + 1] if at + 1 < len(ids) else None
+    with st.container(key="lesson_onward", horizontal=True, gap="small"):
+        st.button(
+            say("lessons.back"), key="lesson_back", on_click=session.safely(_go), args=(now.place.lesson, now.place.step - 1), disabled=now.place.step == 0
+        )
+        goal = (following, 0) if last else (now.place.lesson, now.place.step + 1)
+        label = say("lessons.next_lesson" if last and following else "lessons.finish" if last else "lessons.next")
+        # What is to be done next stands out: the answer while there is one to give.
+        st.button(label, key="lesson_next", type="primary" if now.revealed else "secondary", on_click=session.safely(_go), args=goal)
+
+
+# ---- the picture --------------------------------------------------------------------------------
+
+
+def _picture(now: Now) -> None:
+    look = _look(now)
+    scene = now.scenes[look]
+    state = scene.state.replace(cell=_cell(now, scene.state))
+    r, show, covered = scene.result, now.step.show, now.covered
+    from quantviz.explanation import explain
+
+    if show - {"x"}:  # a first look at numbers needs no scheme yet
+        st.caption(plain(scheme_words(state.scheme)))
+    _tiles(now, r, state)
+    panels = [name for name in PANEL_PARTS if name in show]
+    if panels:
+        _panels(now, r, state, panels)
+    if {"sentence", "number_line", "steps"} & (show - covered):
+        _why(explain(r, state.cell), r, show - covered)
+    if "table" in show and now.step.table:
+        _table(now)
+
+
+def _look(now: Now) -> str:
+    """Which of the table's states the panels show."""
+    found = st.session_state.get(_LOOK)
+    return found if isinstance(found, str) and found in now.scenes and "table" not in now.covered else HERE
+
+
+def _cell(now: Now, state: LabState) -> tuple[int, ...]:
+    """The cell selected in this step."""
+    own = st.session_state.setdefault(_CELLS, {}).get((now.id, now.attempt))
+    fits = own is not None and len(own) == len(state.source.shape) and all(i < n for i, n in zip(own, state.source.shape, strict=True))
+    return own if fits and own is not None else state.cell
+
+
+def _tiles(now: Now, r: QuantResult, state: LabState) -> None:
+    wanted = [part for part in TILE_PARTS if part in now.step.show]
+    if not wanted:
+        return
+    computed = {f"tiles.{tile.key}": tile for tile in tiles(r, state)}
+    with st.container(key="lesson_tiles", horizontal=True, gap="small"):
+        for part in wanted:
+            if part in now.covered:
+                cover_tile(part.removeprefix("tiles."))
+            else:
+                show_tile(computed[part])
+
+
+def _panels(now: Now, r: QuantResult, state: LabState, panels: list[str]) -> None:
+    from quantviz.figures.panels import result_panels
+
+    data = result_panels(r, view=state.view).only(panels, now.covered | ({"scale"} if "scale" not in now.step.show else set()))
+    asks = next((question for question, answer in zip(now.step.questions, now.answers, strict=True) if answer is None), None)
+    pointing = isinstance(asks, Cell) and not now.revealed
+    selected = _pointed(now) if pointing else state.cell
+    bridge = st.container(key="lesson_bridge")
+    area = st.container(key=_PANELS)
+    show_panels(
+        data,
+        key=_PANELS,
+        bridge_area=bridge,
+        area=area,
+        tensor_key=f"{now.id} {now.attempt}",
+        selected=state.view.seen(selected, state.source.shape) if selected else None,
+        on_cell=session.safely(lambda: _clicked(now, state, pointing)),
+    )
+
+
+def _clicked(now: Now, state: LabState, pointing: bool) -> None:
+    """A cell was clicked: it is the answer where one is asked for, else the one that is explained."""
+    cell = clicked_cell(f"{_PANELS}_bridge")
+    if not cell:
+        return
+    if pointing:
+        key = _answer_key(now, now.answers.index(None))
+        for axis, place in zip(("row", "col"), cell, strict=True):
+            st.session_state[f"{key}_{axis}"] = place
+    else:
+        st.session_state.setdefault(_CELLS, {})[(now.id, now.attempt)] = state.view.index(*cell)
+
+
+def _pointed(now: Now) -> tuple[int, ...] | None:
+    key = _answer_key(now, now.answers.index(None))
+    place = tuple(st.session_state.get(f"{key}_{axis}") for axis in ("row", "col"))
+    return None if None in place else cast("tuple[int, ...]", place)
+
+
+def _why(why: Explanation, r: QuantResult, show: frozenset[str]) -> None:
+    if "sentence" in show:
+        show_sentence(why)
+    if "number_line" in show:
+        show_number_line(r, why)
+    if "steps" in show:
+        show_steps(why)
+
+
+def _table(now: Now) -> None:
+    """States one below the other; each can be looked at in the panels."""
+    table = now.step.table
+    assert table
+    if "table" in now.covered:
+        st.caption(say("lessons.table_later"))
+        return
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in ("", *(heading for heading, _ in table.columns)))
+    rows = []
+    for words, state in table.rows:
+        own = {**now.scenes, HERE: now.scenes[state]}
+        cells = "".join(f"<td>{number(float(formula.value(own)), 4)}</td>" for _, formula in table.columns)
+        rows.append(f"<tr><td>{html.escape(words.say(now.scenes))}</td>{cells}</tr>")
+    st.html(f'<div class="qv-steps qv-table"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>')
+    states = {state: words.say(now.scenes) for words, state in table.rows}
+    if len(states) > 1 and now.step.show & set(PANEL_PARTS):
+        st.pills(
+            say("lessons.look"),
+            list(states),
+            key=session.show(f"look_{now.id}", _look(now) if _look(now) in states else None),
+            format_func=states.__getitem__,
+            on_change=session.safely(lambda: st.session_state.__setitem__(_LOOK, st.session_state[f"look_{now.id}"] or HERE)),
+        )
+
+
+# ---- questions ----------------------------------------------------------------------------------
+
+
+def _answer_key(now: Now, i: int) -> str:
+    return f"answer_{now.place.lesson}_{now.place.step}_{i}_{now.attempt}"
+
+
+def _questions(now: Now) -> None:
+    for i, (question, answer) in enumerate(zip(now.step.questions, now.answers, strict=True)):
+        with st.container(key=f"lesson_ask_{i}"):
+            st.markdown(f"**{question.ask.say(now.scenes)}**")
+            if answer is None and classroom().answers != "shown":
+                _open_question(now, i, question)
+                questions.show_hands(question, now.scenes, _answer_key(now, i), now.revealed)
+                break  # one after the other: first the direction, then the size
+            _answered(now, i, question, answer)
+            questions.show_hands(question, now.scenes, _answer_key(now, i), now.revealed)
+    if now.step.questions and now.revealed:
+        _revealed(now)
+    elif now.step.questions and now.complete:
+        st.info(say("lessons.withheld"))
+
+
+def _open_question(now: Now, i: int, question: Question) -> None:
+    key = _answer_key(now, i)
+    questions.ask(question, now.scenes, key)
+    questions.complaint(key)
+    st.caption(say("lessons.how_sure"))
+    with st.container(key="lesson_commit", horizontal=True, gap="small"):
+        for sure in (True, False):
+            st.button(
+                say("lessons.sure" if sure else "lessons.guess"),
+                key=f"commit_{'sure' if sure else 'guess'}",
+                type="primary",
+                on_click=session.safely(_commit),
+                args=(now, i, question, sure),
+            )
+
+
+def _commit(now: Now, i: int, question: Question, sure: bool) -> None:
+    key = _answer_key(now, i)
+    with session.complaining(key):
+        answer = questions.given(question, key)
+        if answer is None:
+            raise QuantVizError(f"lessons.no_answer.{question.kind}")
+        verdict = question.judge(answer, now.scenes)
+        keep_answer(Answer(cast(str, now.place.lesson), now.place.step, i, now.attempt, answer, sure, verdict.right))
+        session.forgive()
+
+
+def _answered(now: Now, i: int, question: Question, answer: Answer | None) -> None:
+    """What was answered, and, once the answers are told, what became of it."""
+    if answer is not None:
+        words = questions.told(question, answer.given, now.scenes)
+        st.markdown(say("lessons.you_said", answer=words, sure=say("lessons.was_sure" if answer.sure else "lessons.was_guess")))
+    if not now.revealed:
+        return
+    truth = questions.truth_told(question, now.scenes)
+    if answer is None:
+        st.info(say("lessons.the_answer", truth=truth))
+    elif answer.right:
+        st.success(say("lessons.right", truth=truth) + ("" if answer.sure else " " + say("lessons.good_guess")))
+    else:
+        verdict = question.judge(answer.given, now.scenes)
+        st.error(
+            " ".join(
+                (say("lessons.wrong", truth=truth), verdict.diagnosis or say("lessons.no_diagnosis"), say("lessons.was_too_sure") if answer.sure else "")
+            ).strip()
+        )
+    if question.why:
+        st.markdown(question.why.say(now.scenes))
+
+
+def _revealed(now: Now) -> None:
+    if now.step.rule:
+        st.html(f'<p class="qv-rule"><b>{html.escape(say("lessons.rule"))}</b> {html.escape(now.step.rule.say(now.scenes))}</p>')
+    with st.container(horizontal=True, gap="small"):
+        st.button(say("lessons.again"), key="lesson_again", on_click=session.safely(_again), args=(now,), help=say("lessons.again_help"))
+        _to_the_lab(now)
+    _code(now)
+
+
+def _again(now: Now) -> None:
+    st.session_state[_ATTEMPTS][now.id] = now.attempt + 1
+
+
+def _to_the_lab(now: Now) -> None:
+    if st.button(say("lessons.open_in_lab"), key="lesson_to_lab", help=say("lessons.open_in_lab_help")):
+        session.put(now.scenes[_look(now)].state.replace(cell=_cell(now, now.scenes[_look(now)].state)))
+        st.switch_page(st.Page(_LAB, url_path="lab"))
+
+
+def _code(now: Now) -> None:
+    state: Any = now.scenes[_look(now)].state
+    with st.expander(say("lessons.code"), key="lesson_code"):
+        st.code(python_lines(state.replace(cell=_cell(now, state)), language=language()), language="python")
