@@ -15,6 +15,8 @@ from quantviz.recipes import RECIPES, RecipeRow, answer, current_recipe, recipe_
 from quantviz.ui import session
 from quantviz.ui.clipboard import copy_button
 from quantviz.ui.data import source_key, tensor_of, upload_place
+from quantviz.ui.room import locked
+from quantviz.ui.signs import show_lock
 from quantviz.ui.words import language, plain, say, say_error, theme
 
 if TYPE_CHECKING:
@@ -38,7 +40,10 @@ def show_recipes(state: LabState, r: QuantResult) -> None:
 
     rows = _rows(state)
     st.markdown(f"**{plain(answer_sentence(answer(rows), language()))}**")
-    st.caption(say("recipes.how"))
+    if locked("scheme"):
+        show_lock("scheme")
+    else:
+        st.caption(say("recipes.how"))
     table, plot = st.columns([7, 5], gap="small")
     with table:
         _table(rows)
@@ -78,7 +83,7 @@ def _table(rows: tuple[RecipeRow, ...]) -> None:
         columns,
         key="recipe_table",
         hide_index=True,
-        on_select=session.safely(lambda: _load([row.id for row in fitting])),
+        on_select="ignore" if locked("scheme") else session.safely(lambda: _load([row.id for row in fitting])),
         selection_mode="single-cell",
         row_height=29,
         column_config={

@@ -11,6 +11,7 @@ import streamlit as st
 from quantviz.figures.numbers import digits_for
 from quantviz.link import LabState
 from quantviz.ui import session
+from quantviz.ui.room import enlarge
 from quantviz.ui.words import language, number, say, theme
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def show_number_line(r: QuantResult, why: Explanation) -> None:
     """The grid, x, and where it lands."""
     from quantviz.figures.number_line import number_line_data, number_line_html
 
-    st.html(number_line_html(number_line_data(r, why), language=language(), theme=theme()))
+    st.html(number_line_html(number_line_data(r, why), language=language(), theme=theme(), enlarge=enlarge()))
 
 
 def show_steps(why: Explanation) -> None:

@@ -6,9 +6,13 @@ of multipage app, does not know the address `/lab` and says "Page not found" ove
 
 from __future__ import annotations
 
+import time
+
 import streamlit as st
 from streamlit.runtime.pages_manager import PagesManager
 
+#: Seconds from the process's first run in which visitors may have come before the pages were known.
+_STARTING = 20.0
 _CLOSE = """
 <style id="qv-cold">[data-testid=stDialog] { visibility: hidden; }</style>
 <script>
@@ -27,11 +31,22 @@ _CLOSE = """
 
 
 def before_navigation() -> bool:
-    """Whether this run is the process's first, to be asked before `st.navigation`."""
-    return bool(PagesManager.uses_pages_directory)
+    """Whether this run can be told wrongly that its page was not found, to be asked before `st.navigation`.
+
+    Of several visitors who come while the process starts, one makes the pages known and all see the message.
+    """
+    first_run = "cold_start_asked" not in st.session_state
+    st.session_state["cold_start_asked"] = True
+    return bool(PagesManager.uses_pages_directory) or (first_run and time.monotonic() - _started() < _STARTING)
+
+
+@st.cache_resource(show_spinner=False)
+def _started() -> float:
+    """When the process had its first run."""
+    return time.monotonic()
 
 
 def close_wrong_message(cold: bool) -> None:
-    """Close the message that the page was not found, which only the first run can show."""
+    """Close the message that the page was not found, which only a first run can show."""
     if cold:
         st.html(_CLOSE, unsafe_allow_javascript=True)

@@ -171,7 +171,7 @@ def show_controls() -> GalleryState:
         st.segmented_control(
             say("bugs.page.mode"),
             _MODES,
-            key=session.show("gallery_mode", _MODES[state.spotting]),
+            key=_showing("gallery_mode", _MODES[state.spotting]),
             required=True,
             on_change=session.safely(lambda: _change(spotting=st.session_state["gallery_mode"] == "spot", cell=None)),
             format_func=lambda name: say("bugs.page.spot") if name == "spot" else say("bugs.page.compare"),
@@ -183,6 +183,12 @@ def show_controls() -> GalleryState:
     return state
 
 
+def _showing(key: str, value: object) -> str:
+    """Let the widget `key` show `value`: told at each run, for it would keep a label of another language."""
+    st.session_state[key] = value
+    return key
+
+
 def _choices(state: GalleryState, bug: Bug, case: Case) -> None:
     """The bug, the tensor, its seed."""
     from quantviz.bugs import BUGS
@@ -191,7 +197,7 @@ def _choices(state: GalleryState, bug: Bug, case: Case) -> None:
         st.selectbox(
             say("bugs.page.bug"),
             tuple(BUGS),
-            key=session.show("gallery_bug", bug.id),
+            key=_showing("gallery_bug", bug.id),
             on_change=session.safely(lambda: _change(bug=st.session_state["gallery_bug"], case="", seed=None, cell=None)),
             format_func=lambda name: f"{tuple(BUGS).index(name) + 1} · {say(f'bugs.{name}.name')}",
             label_visibility="collapsed",
@@ -202,7 +208,7 @@ def _choices(state: GalleryState, bug: Bug, case: Case) -> None:
             say("bugs.page.tensor"),
             cases,
             # Its own key for each bug: the cases have other names.
-            key=session.show(f"gallery_case_{bug.id}", case.id),
+            key=_showing(f"gallery_case_{bug.id}", case.id),
             required=True,
             on_change=session.safely(lambda: _change(case=st.session_state[f"gallery_case_{bug.id}"], seed=None, cell=None)),
             format_func=lambda name: _case_name(bug, name),
@@ -216,7 +222,7 @@ def _choices(state: GalleryState, bug: Bug, case: Case) -> None:
                 say("bugs.page.seed"),
                 0,
                 LARGEST_SEED,
-                key=session.show("gallery_seed", own if state.seed is None else state.seed),
+                key=_showing("gallery_seed", own if state.seed is None else state.seed),
                 step=1,
                 on_change=session.safely(lambda: _change(seed=int(st.session_state["gallery_seed"]), cell=None)),
                 label_visibility="collapsed",
@@ -381,7 +387,7 @@ def _program(shown: Shown) -> None:
         other = ' class="qv-broken"' if gives[0] != gives[1] else ""
         rows.append(f"<tr><td>{at + 1}</td><td>{codes}</td><td>{html.escape(gives[0])}</td><td{other}>{html.escape(gives[1])}</td></tr>")
     head = "".join(f"<th>{html.escape(each)}</th>" for each in heads)
-    st.html(f'<div class="qv-steps"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>')
+    st.html(f'<div class="qv-steps qv-program"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>')
 
 
 def _place(shown: Shown) -> str:

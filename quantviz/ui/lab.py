@@ -6,6 +6,7 @@ change is waited for; then the rest.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.link import ERROR_RANGES, ERROR_VIEWS, SCOPES, LabState
+from quantviz.parts import PANEL_PARTS
 from quantviz.scenarios import SCENARIOS, scenario_of
 from quantviz.ui import below, session
 from quantviz.ui.bridge import clicked_cell
@@ -21,6 +23,7 @@ from quantviz.ui.cell import select, show_cell_inputs, show_number_line, show_se
 from quantviz.ui.clipboard import copy_button
 from quantviz.ui.data import result_of, source_key, upload_notes
 from quantviz.ui.picture import show_panels
+from quantviz.ui.room import classroom, visible
 from quantviz.ui.sidebar import show_sidebar
 from quantviz.ui.start import warm_up
 from quantviz.ui.strip import show_strip
@@ -46,15 +49,18 @@ class Areas:
     bridge: Any
     panels: Any
     cell: Any
-    #: Opened by a button in the header, filled last.
+    #: Opened by a button in the header, filled last; none where there is no such button.
     recipes: Any
 
 
 def show_controls(state: LabState) -> Areas:
     """Title, strip, sidebar and the empty frame: all of it without torch."""
-    recipes = _header(state)
+    recipes = _header(state) if not classroom().projector else None
+    for problem in session.named():
+        st.warning(say_error(problem))
     show_sidebar(state)
-    show_strip(state)
+    if visible("scheme"):
+        show_strip(state)
     tiles = st.container(key="tiles", horizontal=True, gap="small")
     bridge = st.container(key="bridge")
     panels = st.container(key=_PANELS)
@@ -70,18 +76,22 @@ def _header(state: LabState) -> Any:
     with st.container(key="header", horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(f"**{say('lab.title')}** &nbsp; {plain(_hint(state))}", width="stretch")
         with st.container(key="actions", horizontal=True, gap="small", width="content", wrap=False, vertical_alignment="center"):
-            recipes = st.popover(say("recipes.question"), key="recipes", help=say("recipes.question_help"))
-            _baseline_button(state)
-            copy_button("copy_link", say("lab.copy_link"), say("lab.copied"), explanation=say("lab.copy_link_help"))
-            st.button(say("lab.undo"), key="undo", on_click=session.safely(session.undo), disabled=not session.can_undo(), help=say("lab.undo_help"))
-            st.button(say("lab.reset"), key="reset", on_click=session.safely(session.reset), help=say("lab.reset_help"))
-    for problem in session.named():
-        st.warning(say_error(problem))
+            recipes = st.popover(say("recipes.question"), key="recipes", help=say("recipes.question_help")) if visible("recipes") else None
+            if visible("actions"):
+                _baseline_button(state)
+                copy_button("copy_link", say("lab.copy_link"), say("lab.copied"), explanation=say("lab.copy_link_help"))
+                st.button(say("lab.undo"), key="undo", on_click=session.safely(session.undo), disabled=not session.can_undo(), help=say("lab.undo_help"))
+                st.button(say("lab.reset"), key="reset", on_click=session.safely(session.reset), help=say("lab.reset_help"))
     return recipes
 
 
 def _hint(state: LabState) -> str:
-    """What to look for; once the scheme was changed, it is told as what there was at the start."""
+    """What to look for; once the scheme was changed, it is told as what there was at the start.
+
+    Where a teacher has left something out, they are the one to say.
+    """
+    if classroom().hidden or classroom().locked:
+        return ""
     name = scenario_of(state.source)
     if name is None:
         return say("lab.hint")
@@ -136,8 +146,12 @@ def _remember_facts(r: QuantResult, why: Any) -> None:
 def _panels(r: QuantResult, state: LabState, end: float | None, areas: Areas) -> None:
     from quantviz.figures.panels import result_panels
 
+    data = result_panels(r, view=state.view, error_view=state.error_view, error_range=end).only([name for name in PANEL_PARTS if visible(name)])
+    if not visible("error"):
+        # Why a cell errs is not told either.
+        data = dataclasses.replace(data, cause=None)
     show_panels(
-        result_panels(r, view=state.view, error_view=state.error_view, error_range=end),
+        data,
         key=_PANELS,
         bridge_area=areas.bridge,
         area=areas.panels,
@@ -173,11 +187,15 @@ def _cell(r: QuantResult, why: Any, state: LabState, end: float | None) -> None:
     left, right = st.columns([1, 5], gap="small")
     with left:
         show_cell_inputs(state)
-        _error_choices(state, end)
+        if visible("error"):
+            _error_choices(state, end)
     with right:
-        show_sentence(why)
-        show_number_line(r, why)
-    show_steps(why)
+        if visible("sentence"):
+            show_sentence(why)
+        if visible("number_line"):
+            show_number_line(r, why)
+    if visible("steps"):
+        show_steps(why)
 
 
 def _error_choices(state: LabState, end: float | None) -> None:
@@ -213,12 +231,14 @@ def _error_choices(state: LabState, end: float | None) -> None:
 
 def show_below(r: QuantResult, state: LabState, areas: Areas) -> None:
     """Which scheme to use; below the fold histograms, scales and exports."""
-    with areas.recipes:
-        below.show_recipes(state, r)
-    below.show_histograms(r, state)
-    below.show_scales(r, state)
-    below.show_exports(r, state)
-    st.caption(say("lab.purpose"))
+    if areas.recipes is not None:
+        with areas.recipes:
+            below.show_recipes(state, r)
+    if visible("below"):
+        below.show_histograms(r, state)
+        below.show_scales(r, state)
+        below.show_exports(r, state)
+        st.caption(say("lab.purpose"))
 
 
 def show_link() -> None:

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from quantviz.quantizer import QuantResult
 
 _PLACE, _ATTEMPTS, _CELLS, _SCENES, _LOOK = "lesson_place", "lesson_attempts", "lesson_cells", "lesson_scenes", "lesson_look"
+#: Whether a teacher wants to count hands.
+_HANDS = "lesson_hands"
 _PANELS = "lesson_panels"
 _LAB = "pages/lab/playground.py"
 
@@ -97,6 +99,7 @@ def show_page() -> None:
     found = lessons(language())
     with st.sidebar:
         _show_contents(found, place)
+        st.session_state[_HANDS] = st.toggle(say("lessons.hands"), st.session_state.get(_HANDS, False), help=say("lessons.hands_help"))
         show_language()
     for wrong in (*([problem()] if problem() else []), *session.named()):
         st.warning(say_error(cast(QuantVizError, wrong)))
@@ -356,10 +359,10 @@ def _questions(now: Now) -> None:
             st.markdown(f"**{question.ask.say(now.scenes)}**")
             if answer is None and classroom().answers != "shown":
                 _open_question(now, i, question)
-                questions.show_hands(question, now.scenes, _answer_key(now, i), now.revealed)
+                _hands(now, i, question)
                 break  # one after the other: first the direction, then the size
             _answered(now, i, question, answer)
-            questions.show_hands(question, now.scenes, _answer_key(now, i), now.revealed)
+            _hands(now, i, question)
     if now.step.questions and now.revealed:
         _revealed(now)
     elif now.step.questions and now.complete:
@@ -391,6 +394,12 @@ def _commit(now: Now, i: int, question: Question, sure: bool) -> None:
         verdict = question.judge(answer, now.scenes)
         keep_answer(Answer(cast(str, now.place.lesson), now.place.step, i, now.attempt, answer, sure, verdict.right))
         session.forgive()
+
+
+def _hands(now: Now, i: int, question: Question) -> None:
+    """Boxes for counting hands, where a teacher wants them."""
+    if classroom().projector or st.session_state.get(_HANDS):
+        questions.show_hands(question, now.scenes, _answer_key(now, i), now.revealed)
 
 
 def _answered(now: Now, i: int, question: Question, answer: Answer | None) -> None:

@@ -31,7 +31,8 @@ def show_panels(
 
     bridge, words, colours = f"{key}_bridge", language(), theme()
     width = bridge_width(bridge)
+    larger = enlarge(width)
     with bridge_area:
-        chart_bridge(bridge, key, data, selected=selected, width=width, language=words, theme=colours, on_cell=on_cell, enlarge=enlarge())
-    figure = panels_figure(data, language=words, theme=colours, width=width, tensor_key=tensor_key, enlarge=enlarge())
+        chart_bridge(bridge, key, data, selected=selected, width=width, language=words, theme=colours, on_cell=on_cell, enlarge=larger)
+    figure = panels_figure(data, language=words, theme=colours, width=width, tensor_key=tensor_key, enlarge=larger)
     area.plotly_chart(figure, key=f"{key}_chart", theme=None, config=dict(PANELS_CONFIG), alt=panels_alt(data, words))

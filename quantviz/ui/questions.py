@@ -129,7 +129,7 @@ _TELL: Mapping[str, Callable[[Question, Any, Scenes], str]] = MappingProxyType(
 def show_hands(question: Question, scenes: Scenes, key: str, revealed: bool) -> None:
     """Boxes in which a teacher counts hands, and the counts as bars, the right answer marked once it is told."""
     names = _hands(question, scenes, revealed)
-    with st.expander(say("lessons.hands"), key=f"{key}_hands"):
+    with st.container(key=f"{key}_hands", gap="small"):
         if not names:
             st.caption(say("lessons.hands_later"))
             return

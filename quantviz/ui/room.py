@@ -12,8 +12,12 @@ from quantviz.errors import QuantVizError
 #: The link's parameter.
 PARAMETER = "k"
 _ROOM, _PROBLEM = "classroom", "classroom_problem"
-#: How much larger figures are on a projector.
-_PROJECTED = 1.5
+#: How much larger figures are on a projector, at least.
+_PROJECTED = 1.37
+#: Figures as wide as the page are laid out for so many pixels and then enlarged: four panels just fit side by side.
+_PROJECTED_WIDTH = 905
+#: What a projector has no room for: the sidebar's groups, small buttons, and what lies below the fold.
+_NOT_PROJECTED = frozenset({"tensor", "range", "recipes", "actions", "below"})
 
 
 def classroom() -> Classroom:
@@ -32,6 +36,17 @@ def enter(room: Classroom) -> None:
     st.session_state.pop(_PROBLEM, None)
 
 
+def visible(part: str) -> bool:
+    """Whether a part of `classroom.HIDEABLE` is to be seen. What is not is not sent to the browser either."""
+    room = classroom()
+    return part not in room.hidden and not (room.projector and part in _NOT_PROJECTED)
+
+
+def locked(group: str) -> bool:
+    """Whether a group of `classroom.LOCKABLE` stays as it is."""
+    return group in classroom().locked
+
+
 def problem() -> QuantVizError | None:
     """What of the address' classroom could not be had."""
     return cast("QuantVizError | None", st.session_state.get(_PROBLEM))
@@ -43,6 +58,9 @@ def parameters() -> dict[str, str]:
     return {PARAMETER: form} if form else {}
 
 
-def enlarge() -> float:
-    """How many times larger than usual figures are drawn."""
-    return _PROJECTED if classroom().projector else 1.0
+def enlarge(width: float = 0) -> float:
+    """How many times larger than usual a figure of so many pixels' width is drawn.
+
+    A projector's picture is as large on the wall whatever its pixels: the wider, the larger the text.
+    """
+    return max(_PROJECTED, width / _PROJECTED_WIDTH) if classroom().projector else 1.0

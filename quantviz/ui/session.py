@@ -19,10 +19,11 @@ from quantviz.link import LabState, Upload, link_problem, opening, read_link, wr
 from quantviz.scenarios import scenario_of
 from quantviz.scheme import Scheme
 from quantviz.sources import Source
+from quantviz.ui import room
 from quantviz.ui.words import language
 
-_STATE, _BEFORE, _NAMED, _COMPLAINTS, _LINK = "lab_state", "lab_before", "lab_named", "lab_complaints", "lab_link"
-_GOOD, _SHOWN_IN = "lab_good", "lab_shown_in"
+_STATE, _BEFORE, _NAMED, _COMPLAINTS = "lab_state", "lab_before", "lab_named", "lab_complaints"
+_OPENED, _GOOD, _SHOWN_IN = "lab_opened", "lab_good", "lab_shown_in"
 #: The kind of source whose controls are shown although no tensor came from it yet.
 KIND_CHOSEN = "kind_chosen"
 
@@ -31,7 +32,7 @@ def state() -> LabState:
     """The session's state: at first what the address asks for."""
     if _STATE not in st.session_state:
         found, problems = read_link(dict(st.query_params))
-        st.session_state[_STATE] = found
+        st.session_state[_STATE] = st.session_state[_OPENED] = found
         st.session_state[_NAMED] = problems
     return cast(LabState, st.session_state[_STATE])
 
@@ -42,7 +43,8 @@ def change(**changes: Any) -> None:
 
 
 def put(new: LabState) -> None:
-    """Take another state."""
+    """Take another state, as far as the teacher has not locked it."""
+    new = _as_locked(new)
     if new.source != state().source:
         st.session_state[KIND_CHOSEN] = None
     if new != state():
@@ -50,6 +52,19 @@ def put(new: LabState) -> None:
         st.session_state[_STATE] = new
     st.session_state[_NAMED] = ()
     st.session_state[_COMPLAINTS] = {}
+
+
+def _as_locked(new: LabState) -> LabState:
+    """`new`, but for what is locked: whichever control asks for it, this holds."""
+    now = state()
+    if room.locked("tensor") and new.source != now.source:
+        return now  # the rest of it belongs to another tensor
+    kept: dict[str, Any] = {}
+    if room.locked("scheme"):
+        kept |= {name: getattr(now.scheme, name) for name in ("format", "mode", "granularity", "convention")}
+    if room.locked("range"):
+        kept["calibration"] = now.scheme.calibration
+    return new.replace(scheme=new.scheme.replace(**kept).fitted(new.source.shape)) if kept else new
 
 
 def put_source(source: Source | Upload) -> None:
@@ -64,7 +79,7 @@ def put_source(source: Source | Upload) -> None:
 def put_scheme(**changes: Any) -> None:
     """Change parts of the scheme, as far as it fits the tensor; `QuantVizError` where it cannot be."""
     now = state()
-    scheme = now.scheme.replace(**changes)
+    scheme = _as_locked(now.replace(scheme=now.scheme.replace(**changes))).scheme
     for problem in scheme.problems(now.source.shape):
         raise problem
     change(scheme=scheme)
@@ -99,7 +114,10 @@ def can_undo() -> bool:
 
 
 def reset() -> None:
-    """The state this tensor's scenario opens with, else the first scenario's."""
+    """The state this tensor's scenario opens with, else the first scenario's; where a teacher has locked something, what the link opened."""
+    if room.classroom().locked:
+        put(st.session_state[_OPENED])
+        return
     name = scenario_of(state().source)
     put(opening(name) if name else opening())
 
@@ -164,8 +182,8 @@ def show(key: str, value: object, field: str = "") -> str:
 def write_address() -> QuantVizError | None:
     """Write the state to the address bar, and say what of it a link cannot carry."""
     st.session_state[_SHOWN_IN] = language()
-    wanted = write_link(state(), language())
-    if st.session_state.get(_LINK) != wanted:
+    wanted = {**write_link(state(), language()), **room.parameters()}
+    # Compared with what is there: Streamlit drops it when the page is switched.
+    if st.query_params.to_dict() != wanted:
         st.query_params.from_dict(wanted)
-        st.session_state[_LINK] = wanted
     return link_problem(state().source)

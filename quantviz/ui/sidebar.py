@@ -21,6 +21,8 @@ from quantviz.sources.typed import Typed
 from quantviz.text import languages
 from quantviz.ui import session
 from quantviz.ui.data import upload_place
+from quantviz.ui.room import locked, visible
+from quantviz.ui.signs import show_lock
 from quantviz.ui.typed_input import show_typed, start_typing
 from quantviz.ui.uploads import show_file, show_image
 from quantviz.ui.words import language, plain, say, say_error, set_language, shape_text
@@ -36,11 +38,14 @@ _COURSE = tuple(name for name in BUILTINS if name.startswith("course_"))
 def show_sidebar(state: LabState) -> None:
     """Tensor, slice, range and language."""
     with st.sidebar:
-        st.markdown(f"#### 1 · {say('sidebar.tensor')}")
-        _tensor(state)
-        if state.sliced:
-            _slice(state)
-        _range(state)
+        if visible("tensor"):
+            st.markdown(f"#### 1 · {say('sidebar.tensor')}")
+            _tensor(state)
+            show_lock("tensor")
+            if state.sliced:
+                _slice(state)
+        if visible("range"):
+            _range(state)
         show_language()
 
 
@@ -67,6 +72,7 @@ def _tensor(state: LabState) -> None:
         key=session.show("kind", kind),
         on_change=session.safely(_set_kind),
         format_func=lambda name: say(f"sidebar.kinds.{name}"),
+        disabled=locked("tensor"),
         label_visibility="collapsed",
     )
     {
@@ -112,6 +118,7 @@ def _scenario(state: LabState) -> None:
         key=session.show("scenario", scenario_of(state.source)),
         on_change=session.safely(lambda: session.put(opening(st.session_state["scenario"]))),
         format_func=lambda name: say(f"scenarios.{name}.name"),
+        disabled=locked("tensor"),
         label_visibility="collapsed",
     )
 
@@ -123,6 +130,7 @@ def _course(state: LabState) -> None:
         key=session.show("course", state.source.name if isinstance(state.source, Builtin) else _COURSE[0]),
         on_change=session.safely(lambda: session.put(state.with_source(Builtin(st.session_state["course"])))),
         format_func=lambda name: say(f"sources.builtin.{name}.name"),
+        disabled=locked("tensor"),
         label_visibility="collapsed",
     )
 
@@ -135,6 +143,7 @@ def _random(state: LabState) -> None:
         key=session.show("distribution", source.id if source.id in _RANDOM else _RANDOM[0]),
         on_change=session.safely(_set_distribution),
         format_func=lambda name: say(f"sources.{name}.name"),
+        disabled=locked("tensor"),
         label_visibility="collapsed",
     )
     fields = sorted(dataclasses.fields(source), key=lambda field: field.name != "seed")  # type: ignore[arg-type]
@@ -159,6 +168,7 @@ def _random_field(source: Any, field: dataclasses.Field[Any]) -> None:
         step=1 if whole else None,
         format=None if whole else "%g",
         on_change=session.safely(_set_random),
+        disabled=locked("tensor"),
     )
 
 
@@ -260,8 +270,10 @@ def _range(state: LabState) -> None:
             on_change=session.safely(_set_calibration),
             format_func=lambda name: say(f"calibrations.{name}.name"),
             captions=[say(f"calibrations.{name}.help") for name in CALIBRATIONS],
+            disabled=locked("range"),
             label_visibility="collapsed",
         )
+        show_lock("range")
         for field in dataclasses.fields(calibration):  # type: ignore[arg-type]
             _range_field(state, field)
         _complaint("range")
@@ -288,7 +300,7 @@ def scheme_words(scheme: Scheme) -> str:
 def _range_field(state: LabState, field: dataclasses.Field[Any]) -> None:
     value = getattr(state.scheme.calibration, field.name)
     whole = str(field.type) == "int"
-    locked = field.name == "zero_point" and state.scheme.mode == "symmetric"
+    fixed = field.name == "zero_point" and state.scheme.mode == "symmetric"
     st.number_input(
         say(f"calibrations.fields.{field.name}"),
         # Whole limits make the number whole; what else is asked of it, the scheme says.
@@ -298,8 +310,8 @@ def _range_field(state: LabState, field: dataclasses.Field[Any]) -> None:
         step=1 if whole else None,
         format="%d" if whole else "%.6g",
         on_change=session.safely(_set_range),
-        disabled=locked,
-        help=say("calibrations.fields.zero_point_symmetric") if locked else None,
+        disabled=fixed or locked("range"),
+        help=say("calibrations.fields.zero_point_symmetric") if fixed else None,
     )
 
 

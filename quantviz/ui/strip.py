@@ -12,6 +12,8 @@ from quantviz.granularity import Granularity, PerBlock, PerChannel, PerGroup, Pe
 from quantviz.link import LabState, View
 from quantviz.scheme import MODES
 from quantviz.ui import session
+from quantviz.ui.room import locked
+from quantviz.ui.signs import show_lock
 from quantviz.ui.words import plain, say, say_error
 
 #: The widths that are offered, from the formats there are.
@@ -40,6 +42,7 @@ def _number_format(state: LabState) -> None:
         on_change=session.safely(_set_format),
         help=say("strip.bits_help"),
         format_func=str,
+        disabled=locked("scheme"),
     )
     st.segmented_control(
         say("strip.sign"),
@@ -49,6 +52,7 @@ def _number_format(state: LabState) -> None:
         on_change=session.safely(_set_format),
         format_func=lambda name: say(f"strip.{name}"),
         help=say("strip.sign_help"),
+        disabled=locked("scheme"),
     )
 
 
@@ -67,6 +71,7 @@ def _mode(state: LabState) -> None:
         on_change=session.safely(_set_mode),
         format_func=lambda name: say(f"modes.{name}.name"),
         help=say("strip.mode_help"),
+        disabled=locked("scheme"),
     )
 
 
@@ -112,7 +117,7 @@ def _granularity(state: LabState) -> None:
                     say(f"strip.per_{name}" if not name.startswith("axis") else "strip.per_axis", axis=name.removeprefix("axis")),
                     key=f"per_{name}",
                     type="primary" if name == now else "secondary",
-                    disabled=problem is not None,
+                    disabled=problem is not None or locked("scheme"),
                     help=_help(name, granularity) if not problem else say("strip.one_axis") if len(state.source.shape) == 1 else say_error(problem),
                     on_click=session.safely(_set_granularity),
                     args=(granularity,),
@@ -141,7 +146,12 @@ def _group_size(state: LabState) -> None:
     assert isinstance(granularity, PerGroup)
     axis = granularity.axis % len(shape)
     st.selectbox(
-        say("strip.size"), divisors(shape[axis])[1:] or [1], key=session.show("group_size", granularity.size), on_change=session.safely(_set_group), width=76
+        say("strip.size"),
+        divisors(shape[axis])[1:] or [1],
+        key=session.show("group_size", granularity.size),
+        on_change=session.safely(_set_group),
+        disabled=locked("scheme"),
+        width=76,
     )
     if len(shape) > 1:
         st.selectbox(
@@ -150,6 +160,7 @@ def _group_size(state: LabState) -> None:
             key=session.show("group_axis", axis),
             on_change=session.safely(_set_group),
             format_func=lambda i: say("strip.along_row") if i == state.view.cols else say("strip.along_column") if i == state.view.rows else f"axis {i}",
+            disabled=locked("scheme"),
             width=100,
         )
 
@@ -165,8 +176,11 @@ def _set_group() -> None:
 def _block_size(state: LabState) -> None:
     granularity, shape = state.scheme.granularity, state.source.shape
     assert isinstance(granularity, PerBlock)
-    st.selectbox(say("strip.block_rows"), divisors(shape[-2]), key=session.show("block_rows", granularity.rows), on_change=session.safely(_set_block), width=76)
-    st.selectbox(say("strip.block_cols"), divisors(shape[-1]), key=session.show("block_cols", granularity.cols), on_change=session.safely(_set_block), width=76)
+    for label, key, length, now in (
+        (say("strip.block_rows"), "block_rows", shape[-2], granularity.rows),
+        (say("strip.block_cols"), "block_cols", shape[-1], granularity.cols),
+    ):
+        st.selectbox(label, divisors(length), key=session.show(key, now), on_change=session.safely(_set_block), disabled=locked("scheme"), width=76)
 
 
 def _set_block() -> None:
@@ -183,6 +197,7 @@ def _usual(length: int, size: int) -> int:
 
 def _reasons(state: LabState) -> None:
     """Why buttons are grey, in one line, and what could not be set."""
+    show_lock("scheme")
     if len(state.source.shape) == 1:
         st.caption(say("strip.one_axis"))
     if "strip" in session.complaints():

@@ -13,6 +13,7 @@ from quantviz.export import slice_index
 from quantviz.link import LabState
 from quantviz.scheme import Scheme
 from quantviz.ui.data import gaussian_sqnr_db, tensor_of
+from quantviz.ui.room import visible
 from quantviz.ui.words import number, plain, say, share
 
 if TYPE_CHECKING:
@@ -111,14 +112,15 @@ def _storage(r: QuantResult) -> dict[str, str]:
 
 def show_tiles(r: QuantResult, state: LabState) -> None:
     """The tiles, against the baseline's where there is one."""
-    now = tiles(r, state)
+    shown = [tile for tile in tiles(r, state) if visible(f"tiles.{tile.key}")]
     before: dict[str, Tile] = {}
     if state.baseline and not state.baseline.problems(state.source.shape):
         before = {tile.key: tile for tile in tiles(_under(state.baseline, state), state.replace(scheme=state.baseline))}
-    for tile in now:
+    for tile in shown:
         show_tile(tile, before.get(tile.key), _counted(tile, state))
     # A phone shows two tiles and this switch; elsewhere the style hides it.
-    st.toggle(say("tiles.more"), key="more_tiles_shown")
+    if len(shown) > 2:
+        st.toggle(say("tiles.more"), key="more_tiles_shown")
 
 
 def _under(scheme: Scheme, state: LabState) -> QuantResult:

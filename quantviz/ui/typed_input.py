@@ -13,6 +13,7 @@ from quantviz.link import LabState
 from quantviz.sources.typed import Typed, parse_tensor
 from quantviz.ui import session
 from quantviz.ui.data import tensor_of
+from quantviz.ui.room import locked
 from quantviz.ui.words import say, say_error
 
 #: The largest side whose cells can be edited in place.
@@ -38,9 +39,10 @@ def show_typed(state: LabState) -> None:
     if _TEXT not in session.complaints() and st.session_state.get("typed_shown") != typed:
         st.session_state[_TEXT] = typed.to_text()
         st.session_state["typed_shown"] = typed
-    st.text_area(say("typed.label"), key=_TEXT, height=120, on_change=session.safely(_read), help=say("typed.help"))
+    fixed = locked("tensor")
+    st.text_area(say("typed.label"), key=_TEXT, height=120, on_change=session.safely(_read), help=say("typed.help"), disabled=fixed)
     _complaint()
-    if len(typed.shape) <= 2 and max(typed.shape) <= EDITABLE:
+    if len(typed.shape) <= 2 and max(typed.shape) <= EDITABLE and not fixed:
         _cells(typed)
 
 

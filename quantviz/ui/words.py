@@ -9,6 +9,7 @@ import streamlit as st
 from quantviz.errors import Note, QuantVizError
 from quantviz.figures.numbers import number as number
 from quantviz.text import DEFAULT_LANGUAGE, languages, text
+from quantviz.ui.room import classroom
 
 #: The session's language, one of `languages()`.
 _LANGUAGE = "language"
@@ -33,8 +34,9 @@ def set_language(name: str) -> None:
 
 
 def theme() -> str:
-    """The page's theme, "light" or "dark"."""
-    return "dark" if st.context.theme.type == "dark" else "light"
+    """What figures are painted for, one of `figures.theme.THEMES`."""
+    brightness = "dark" if st.context.theme.type == "dark" else "light"
+    return f"{brightness}_projected" if classroom().projector else brightness
 
 
 def say(key: str, /, **params: object) -> str:
