@@ -150,7 +150,7 @@ def _output_mse(weights: Scene, inputs: Scene) -> float:
 
 
 def _output_mse_plus(weights: Scene, inputs: Scene) -> float:
-    """The same with x̂ = s·q + z, as notebook 001 has it."""
+    """The same with x̂ = s·q + z, as notebook 003 has it."""
     r = weights.result
     from quantviz import blocks
 
