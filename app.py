@@ -9,6 +9,7 @@ import streamlit as st
 
 from quantviz.ui import cold_start
 from quantviz.ui.boundary import error_boundary
+from quantviz.ui.signs import show_room
 from quantviz.ui.style import show_style
 from quantviz.ui.words import say
 
@@ -23,8 +24,10 @@ page = st.navigation(
         st.Page(lab, title=title, url_path="lab"),
         st.Page("pages/learn/lessons.py", title=say("pages.lessons"), url_path="lessons"),
         st.Page("pages/learn/bugs.py", title=say("pages.bugs"), url_path="bugs"),
+        st.Page("pages/learn/teacher.py", title=say("pages.teacher"), url_path="teacher"),
     ]
 )
 cold_start.close_wrong_message(cold)
 with error_boundary():
+    show_room()
     page.run()

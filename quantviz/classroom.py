@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from quantviz.errors import QuantVizError
 from quantviz.parts import CELL_PARTS, PANEL_PARTS, TILE_PARTS
@@ -15,6 +17,8 @@ LOCKABLE = ("tensor", "scheme", "range")
 #: Whether a lesson tells its answers: as usual after the learner's, not at all, or at once.
 ANSWERS = ("after", "withheld", "shown")
 _PROJECTOR, _HIDE, _LOCK = "projector", "no-", "lock-"
+#: Words for several parts at once, which keep a link short.
+_GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType({"tiles": TILE_PARTS, "cell": CELL_PARTS})
 
 
 @dataclass(frozen=True)
@@ -26,8 +30,8 @@ class Classroom:
     'projector.withheld.no-below.lock-scheme'
     >>> Classroom.parse(str(room)) == room
     True
-    >>> str(Classroom())
-    ''
+    >>> str(Classroom()), str(Classroom(hidden=frozenset(TILE_PARTS) | {"q"}))
+    ('', 'no-q.no-tiles')
     """
 
     hidden: frozenset[str] = frozenset()
@@ -39,19 +43,25 @@ class Classroom:
     def __str__(self) -> str:
         parts = [_PROJECTOR] if self.projector else []
         parts += [self.answers] if self.answers != ANSWERS[0] else []
-        parts += [_HIDE + name.replace(".", "-") for name in HIDEABLE if name in self.hidden]
+        parts += [_HIDE + name.replace(".", "-") for name in self._hidden_words()]
         parts += [_LOCK + name for name in LOCKABLE if name in self.locked]
         return ".".join(parts)
+
+    def _hidden_words(self) -> Iterator[str]:
+        whole = {name: group for group, names in _GROUPS.items() if self.hidden.issuperset(names) for name in names}
+        yield from dict.fromkeys(whole.get(name, name) for name in HIDEABLE if name in self.hidden)
 
     @classmethod
     def parse(cls, form: str) -> Classroom:
         """The choice written as `form`; `QuantVizError` for what is none."""
-        hide = {_HIDE + name.replace(".", "-"): name for name in HIDEABLE}
+        hide = {_HIDE + name.replace(".", "-"): (name,) for name in HIDEABLE} | {_HIDE + group: names for group, names in _GROUPS.items()}
         lock = {_LOCK + name: name for name in LOCKABLE}
-        hidden, locked, answers, projector = set(), set(), ANSWERS[0], False
+        hidden: set[str] = set()
+        locked: set[str] = set()
+        answers, projector = ANSWERS[0], False
         for part in form.split(".") if form else ():
             if part in hide:
-                hidden.add(hide[part])
+                hidden.update(hide[part])
             elif part in lock:
                 locked.add(lock[part])
             elif part in ANSWERS:

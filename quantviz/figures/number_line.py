@@ -265,12 +265,17 @@ def number_line_svg(data: NumberLineData, *, language: str = DEFAULT_LANGUAGE, t
     return f"{head}<style>{_RULES}</style>{''.join(drawn)}</svg>"
 
 
-def number_line_html(data: NumberLineData, *, language: str = DEFAULT_LANGUAGE, theme: str = "light", height: int = HEIGHT) -> str:
-    """The picture as an HTML image, for places that let no SVG element through, such as `st.html`."""
+def number_line_html(data: NumberLineData, *, language: str = DEFAULT_LANGUAGE, theme: str = "light", height: int = HEIGHT, enlarge: float = 1.0) -> str:
+    """The picture as an HTML image, for places that let no SVG element through, such as `st.html`.
+
+    `enlarge` makes all of it so many times larger, text too, in the same width.
+    """
     svg = number_line_svg(data, language=language, theme=theme, height=height)
     coded = base64.b64encode(svg.encode()).decode("ascii")
     alt = html.escape(number_line_sentence(data, language))
-    style = f"display:block;width:100%;height:{height}px"
+    style = f"display:block;width:{100 / enlarge:.6g}%;height:{height}px"
+    if enlarge != 1:  # laid out for less width, then scaled up to all of it
+        style += f";transform:scale({enlarge:.6g});transform-origin:0 0;margin-bottom:{(enlarge - 1) * height:.6g}px"
     return f'<img class="qv-number-line" alt="{alt}" decoding="sync" style="{style}" src="data:image/svg+xml;base64,{coded}">'
 
 

@@ -7,7 +7,7 @@ image of a larger tensor and the printed values' contrast all come from the same
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -42,33 +42,38 @@ class Theme:
     font: str = '"Source Sans", "Noto Sans SC", "PingFang SC", "Microsoft YaHei", sans-serif'
 
 
+_LIGHT = Theme(
+    values=("#0b4f57", "#5aa9a6", "#f1f0ec", "#dba55a", "#7d4300"),
+    errors=("#173f8f", "#7098d6", "#f1f0ec", "#e08d78", "#8f1522"),
+    text="#262730",
+    muted="#5c5e68",
+    border="rgba(38,39,48,0.62)",
+    mark="#111111",
+    mark_halo="#ffffff",
+    lit="#c2006b",
+    surface="#ffffff",
+    line="#c9cad1",
+)
+_DARK = Theme(
+    values=("#9df2e8", "#35999a", "#262b35", "#b57628", "#ffd596"),
+    errors=("#b4d2ff", "#4478d0", "#262b35", "#c9503f", "#ffc0ae"),
+    text="#fafafa",
+    muted="#a6a9b4",
+    border="rgba(250,250,250,0.5)",
+    mark="#ffffff",
+    mark_halo="#000000",
+    lit="#ff6ec0",
+    surface="#1b1f29",
+    line="#474b57",
+)
 #: The themes by what the browser calls them. The neutral colour of each lies close to its page: white would glare in the dark.
+#: A projector washes grey out, so nothing written is grey there.
 THEMES: Mapping[str, Theme] = MappingProxyType(
     {
-        "light": Theme(
-            values=("#0b4f57", "#5aa9a6", "#f1f0ec", "#dba55a", "#7d4300"),
-            errors=("#173f8f", "#7098d6", "#f1f0ec", "#e08d78", "#8f1522"),
-            text="#262730",
-            muted="#5c5e68",
-            border="rgba(38,39,48,0.62)",
-            mark="#111111",
-            mark_halo="#ffffff",
-            lit="#c2006b",
-            surface="#ffffff",
-            line="#c9cad1",
-        ),
-        "dark": Theme(
-            values=("#9df2e8", "#35999a", "#262b35", "#b57628", "#ffd596"),
-            errors=("#b4d2ff", "#4478d0", "#262b35", "#c9503f", "#ffc0ae"),
-            text="#fafafa",
-            muted="#a6a9b4",
-            border="rgba(250,250,250,0.5)",
-            mark="#ffffff",
-            mark_halo="#000000",
-            lit="#ff6ec0",
-            surface="#1b1f29",
-            line="#474b57",
-        ),
+        "light": _LIGHT,
+        "dark": _DARK,
+        "light_projected": replace(_LIGHT, text="#000000", muted="#000000", border="#000000", line="#000000"),
+        "dark_projected": replace(_DARK, text="#ffffff", muted="#ffffff", border="#ffffff", surface="#000000", line="#ffffff"),
     }
 )
 

@@ -11,12 +11,15 @@ import streamlit as st
 from quantviz.figures.numbers import digits_for
 from quantviz.link import LabState
 from quantviz.ui import session
-from quantviz.ui.room import enlarge
+from quantviz.ui.room import classroom, enlarge
 from quantviz.ui.words import language, number, say, theme
 
 if TYPE_CHECKING:
     from quantviz.explanation import Explanation, Step
     from quantviz.quantizer import QuantResult
+
+#: The number line's text is smaller than the panels': on a projector it is enlarged once more.
+_LINE_PROJECTED = 1.25
 
 
 def show_cell_inputs(state: LabState) -> None:
@@ -81,11 +84,15 @@ def show_sentence(why: Explanation) -> None:
     st.html(f'<p class="qv-sentence"><b>{html.escape(say("cell.place", place=place))}</b> {html.escape(sentence(why))}</p>')
 
 
-def show_number_line(r: QuantResult, why: Explanation) -> None:
-    """The grid, x, and where it lands."""
+def show_number_line(r: QuantResult, why: Explanation, width: float = 0) -> None:
+    """The grid, x, and where it lands; `width` is the page's in pixels, where it is known."""
     from quantviz.figures.number_line import number_line_data, number_line_html
 
-    st.html(number_line_html(number_line_data(r, why), language=language(), theme=theme(), enlarge=enlarge()))
+    st.html(
+        number_line_html(
+            number_line_data(r, why), language=language(), theme=theme(), enlarge=enlarge(width) * (_LINE_PROJECTED if classroom().projector else 1)
+        )
+    )
 
 
 def show_steps(why: Explanation) -> None:

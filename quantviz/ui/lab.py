@@ -18,7 +18,7 @@ from quantviz.link import ERROR_RANGES, ERROR_VIEWS, SCOPES, LabState
 from quantviz.parts import PANEL_PARTS
 from quantviz.scenarios import SCENARIOS, scenario_of
 from quantviz.ui import below, session
-from quantviz.ui.bridge import clicked_cell
+from quantviz.ui.bridge import bridge_width, clicked_cell
 from quantviz.ui.cell import select, show_cell_inputs, show_number_line, show_sentence, show_steps
 from quantviz.ui.clipboard import copy_button
 from quantviz.ui.data import result_of, source_key, upload_notes
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 #: The panels' height before they are drawn.
 _PANELS_HEIGHT = 270
-_PANELS = "panels"
+_PANELS, _BRIDGE = "panels", "panels_bridge"
 #: Views with ends of their own: 100 %, half a step.
 _FIXED_ENDS = MappingProxyType({"relative": 1.0, "steps": 0.5})
 
@@ -126,7 +126,7 @@ def show_result(state: LabState, areas: Areas) -> QuantResult:
     session.accept()
     why = explain(r, state.cell)
     _remember_facts(r, why)
-    end = error_end(r, state)
+    end = error_end(r, state) if visible("error") else None
     with areas.tiles:
         show_tiles(r, state)
     _panels(r, state, end, areas)
@@ -162,7 +162,7 @@ def _panels(r: QuantResult, state: LabState, end: float | None, areas: Areas) ->
 
 
 def _clicked() -> None:
-    cell = clicked_cell(f"{_PANELS}_bridge")
+    cell = clicked_cell(_BRIDGE)
     if cell:
         select(*cell)
 
@@ -193,7 +193,7 @@ def _cell(r: QuantResult, why: Any, state: LabState, end: float | None) -> None:
         if visible("sentence"):
             show_sentence(why)
         if visible("number_line"):
-            show_number_line(r, why)
+            show_number_line(r, why, bridge_width(_BRIDGE))
     if visible("steps"):
         show_steps(why)
 

@@ -123,7 +123,8 @@ def _place() -> Place:
     return cast(Place, st.session_state[_PLACE])
 
 
-def _go(lesson: str | None, step: int = 0) -> None:
+def go(lesson: str | None, step: int = 0) -> None:
+    """Turn to a step, counted from 0, or without a lesson to the list of all."""
     st.session_state[_PLACE] = Place(lesson, step)
     st.session_state.pop(_LOOK, None)
 
@@ -147,7 +148,7 @@ def _show_contents(found: Mapping[str, Lesson | QuantVizError], place: Place) ->
                 f"{mark}{i} · {plain(lesson.title)}",
                 key=f"go_{name}",
                 type="primary" if name == place.lesson else "tertiary",
-                on_click=session.safely(_go),
+                on_click=session.safely(go),
                 args=(name,),
                 width="stretch",
             )
@@ -163,7 +164,7 @@ def _show_list(found: Mapping[str, Lesson | QuantVizError]) -> None:
                 if isinstance(lesson, QuantVizError):
                     st.error(say_error(lesson))
                     continue
-                st.button(f"**{i} · {plain(lesson.title)}**", key=f"open_{name}", type="tertiary", on_click=session.safely(_go), args=(name,))
+                st.button(f"**{i} · {plain(lesson.title)}**", key=f"open_{name}", type="tertiary", on_click=session.safely(go), args=(name,))
                 st.markdown(lesson.summary)
                 st.caption(say("lessons.done", done=reached(answers(), name), asked=asked(lesson), steps=len(lesson.steps)))
 
@@ -207,7 +208,7 @@ def _header(now: Now) -> None:
     with st.container(key="lesson_header", horizontal=True, vertical_alignment="center", gap="small"):
         title = say("lessons.place", number=ids.index(cast(str, place.lesson)) + 1, lesson=lesson.title, step=place.step + 1, steps=len(lesson.steps))
         st.markdown(f"{plain(title)} &nbsp; **{plain(now.step.title)}**", width="stretch")
-        st.button(say("lessons.all"), key="lesson_all", on_click=session.safely(_go), args=(None,))
+        st.button(say("lessons.all"), key="lesson_all", on_click=session.safely(go), args=(None,))
 
 
 def _onward(now: Now) -> None:
@@ -217,12 +218,12 @@ def _onward(now: Now) -> None:
     following = ids[at + 1] if at + 1 < len(ids) else None
     with st.container(key="lesson_onward", horizontal=True, gap="small"):
         st.button(
-            say("lessons.back"), key="lesson_back", on_click=session.safely(_go), args=(now.place.lesson, now.place.step - 1), disabled=now.place.step == 0
+            say("lessons.back"), key="lesson_back", on_click=session.safely(go), args=(now.place.lesson, now.place.step - 1), disabled=now.place.step == 0
         )
         goal = (following, 0) if last else (now.place.lesson, now.place.step + 1)
         label = say("lessons.next_lesson" if last and following else "lessons.finish" if last else "lessons.next")
         # What is to be done next stands out: the answer while there is one to give.
-        st.button(label, key="lesson_next", type="primary" if now.revealed else "secondary", on_click=session.safely(_go), args=goal)
+        st.button(label, key="lesson_next", type="primary" if now.revealed else "secondary", on_click=session.safely(go), args=goal)
 
 
 # ---- the picture --------------------------------------------------------------------------------

@@ -1,0 +1,5 @@
+"""For the teacher: the link and the code with which a class opens what its teacher has chosen."""
+
+from quantviz.ui import teacher
+
+teacher.show_page()
