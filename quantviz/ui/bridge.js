@@ -85,7 +85,10 @@ function blockPlace(number, grid) {
 function significant(value, digits) {
   if (Number.isNaN(value)) return "NaN";
   if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
-  return String(Number(value.toPrecision(digits))).replace("e+", "e").replaceAll("-", "−");
+  const rounded = Number(value.toPrecision(digits));
+  // As on the server: 2.55e−6 is read at once, 0.00000255 is counted.
+  const text = rounded && Math.abs(rounded) < 1e-4 ? rounded.toExponential() : String(rounded);
+  return text.replace("e+", "e").replaceAll("-", "−");
 }
 
 // ---- the bridge -------------------------------------------------------------------------------

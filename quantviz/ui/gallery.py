@@ -334,7 +334,7 @@ def _two_lines(shown: Shown) -> None:
         mark = f'<b class="qv-{row}">{_SIGNS[row]} {html.escape(_row_name(row))}</b>'
         mse = html.escape(say("bugs.page.mse", mse=_mse(outcome.mse))) + (f" · <b>{html.escape(differ)}</b>" if row == "broken" else "")
         code = f"<code>{html.escape(line.code)}</code> → {html.escape(_gives(outcome, at, shown.place))}"
-        rows.append(f"<tr><td>{mark}</td><td>{html.escape(say('bugs.page.line'))} {at + 1}</td><td>{code}</td><td>{mse}</td></tr>")
+        rows.append(f"<tr><td>{mark}</td><td>{html.escape(say('bugs.page.line_number', line=at + 1))}</td><td>{code}</td><td>{mse}</td></tr>")
     st.html(f'<div class="qv-steps qv-two"><table>{"".join(rows)}</table></div>')
 
 
