@@ -317,8 +317,9 @@ class LessonStep:
         base = self.again if attempt and self.again else self.state
         found = {HERE: Scene(_reseeded(base, attempt))}
         for name, state in self.states.items():
-            # A state that only changes the scheme goes along with the step's tensor.
-            own = state.replace(source=base.source, cell=base.cell, view=base.view) if state.source == self.state.source else state
+            # A state that only changes the scheme goes along with the step's tensor, where that is another one.
+            along = base is not self.state and state.source == self.state.source
+            own = state.replace(source=base.source, cell=base.cell, view=base.view) if along else state
             found[name] = Scene(_reseeded(own, attempt))
         return found
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import streamlit as st
 
 from quantviz.errors import QuantVizError
-from quantviz.export import python_lines
 from quantviz.lessons import lessons
+from quantviz.lessons.code import step_code
 from quantviz.lessons.formulas import HERE, Scene
 from quantviz.lessons.model import Cell, Lesson, LessonStep, Question
 from quantviz.lessons.progress import Answer, asked, reached
@@ -446,6 +446,6 @@ def _to_the_lab(now: Now) -> None:
 
 
 def _code(now: Now) -> None:
-    state: Any = now.scenes[_look(now)].state
+    state = now.scenes[_look(now)].state
     with st.expander(say("lessons.code"), key="lesson_code"):
-        st.code(python_lines(state.replace(cell=_cell(now, state)), language=language()), language="python")
+        st.code(step_code(now.step, now.scenes, state.replace(cell=_cell(now, state)), language()), language="python")

@@ -58,9 +58,8 @@ def truth_told(question: Question, scenes: Scenes) -> str:
 
 
 def _ask_direction(question: Question, scenes: Scenes, key: str) -> None:
-    st.segmented_control(
-        say("lessons.your_answer"), DIRECTIONS, key=key, format_func=lambda name: say(f"lessons.directions.{name}"), label_visibility="collapsed"
-    )
+    names = {name: say(f"lessons.directions.{name}") for name in DIRECTIONS}
+    st.segmented_control(say("lessons.your_answer"), DIRECTIONS, key=key, format_func=names.__getitem__, label_visibility="collapsed")
 
 
 def _ask_number(question: Question, scenes: Scenes, key: str) -> None:

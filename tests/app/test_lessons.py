@@ -1,0 +1,235 @@
+"""The lessons in the app: every step in both languages, answered right and wrong, and nothing told before."""
+
+import base64
+import json
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from quantviz.figures.numbers import number
+from quantviz.lessons import lessons
+from quantviz.lessons.formulas import HERE
+from quantviz.lessons.model import DIRECTIONS, Cell, Choice, Direction, Number, Order
+from quantviz.text import catalogue, languages
+
+IDS = list(lessons())
+
+
+def opened(**params):
+    at = AppTest.from_file("../../app.py", default_timeout=60)
+    for name, value in params.items():
+        at.query_params[name] = value
+    return healthy(at.switch_page("pages/learn/lessons.py").run())
+
+
+def healthy(at):
+    assert not at.exception, at.exception
+    return at
+
+
+def asked(at, name):
+    value = at.query_params[name]
+    return value[0] if isinstance(value, list) else value
+
+
+def everything(at):
+    """All that the browser is sent, as bytes."""
+    found = []
+
+    def walk(block):
+        for child in getattr(block, "children", {}).values():
+            proto = getattr(child, "proto", None)
+            if proto is not None and hasattr(proto, "SerializeToString"):
+                found.append(proto.SerializeToString())
+                spec = getattr(proto, "spec", "")
+                if isinstance(spec, str) and spec.startswith("{"):
+                    found.extend(arrays(json.loads(spec)))
+            walk(child)
+
+    walk(at._tree)
+    return b"\n".join(found)
+
+
+def arrays(value):
+    if isinstance(value, dict):
+        if "bdata" in value:
+            yield base64.b64decode(value["bdata"])
+        for each in value.values():
+            yield from arrays(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from arrays(each)
+
+
+def wrong_answer(question, scenes):
+    """An answer that is not right: a known mistake where there is one."""
+    truth = question.truth(scenes)
+    if isinstance(question, Direction):
+        return next(name for name in DIRECTIONS if name != truth)
+    if isinstance(question, Number):
+        return next((value for value in question.mistaken(scenes) if not question.within.accepts(value, truth)), 1e6 + 7 * abs(truth))
+    if isinstance(question, Cell):
+        rows, cols = scenes[HERE].state.source.shape
+        return next(((row, col) for row in range(rows) for col in range(cols) if (row, col) not in truth), None)
+    if isinstance(question, Choice):
+        return next(i for i in range(len(question.options)) if i != truth)
+    return tuple(reversed(truth))
+
+
+def answer(at, question, given, key):
+    if isinstance(question, Direction):
+        at.segmented_control(key=key).set_value(given)
+    elif isinstance(question, Number):
+        at.text_input(key=key).set_value(repr(float(given)))
+    elif isinstance(question, Cell):
+        for axis, place in zip(("row", "col"), given, strict=True):
+            at.number_input(key=f"{key}_{axis}").set_value(place)
+    elif isinstance(question, Choice):
+        at.radio(key=key).set_value(given)
+    elif isinstance(question, Order):
+        at.multiselect(key=key).set_value(list(given))
+    return at
+
+
+def commit(at, sure=True):
+    return healthy(at.button(key="commit_sure" if sure else "commit_guess").click().run())
+
+
+def not_told(at, step, scenes):
+    """Nothing of what the step hides, and no word of its answers, is in what was sent."""
+    sent = everything(at)
+    r = scenes[HERE].result
+    for part in ("q", "x_hat", "error"):
+        if part in step.hidden:
+            values = getattr(r, part).numpy()
+            for dtype in (values.dtype, np.float32, np.float64):
+                # A few cells are no secret: x̂ of a whole tensor is.
+                assert values.size < 4 or np.unique(values).size < 2 or values.astype(dtype).tobytes() not in sent, part
+    for question in step.questions:
+        texts = [question.why, *(mistake.says for mistake in question.mistakes)]
+        texts += [option.says for option in question.options] if isinstance(question, Choice) else []
+        for words in texts:
+            assert words is None or words.say(scenes).encode() not in sent
+        if isinstance(question, Number):
+            truth = question.truth(scenes)
+            # 255 or 3 may stand there for another reason; 3.579 may not.
+            for form in {number(truth, digits) for digits in (4, 5, 6)} | {repr(truth)}:
+                if len(form.replace("−", "").replace(".", "")) >= 4:
+                    assert form.encode() not in sent, form
+    assert step.rule is None or step.rule.say(scenes).encode() not in sent
+
+
+@pytest.mark.parametrize("language", languages())
+@pytest.mark.parametrize("name", IDS)
+def test_each_step_answered_wrong_and_right(name, language):
+    lesson, words = lessons(language)[name], catalogue(language)
+    at = opened(l=name, lang=language)
+    for i, step in enumerate(lesson.steps):
+        assert asked(at, "p") == str(i + 1)
+        for attempt, right in enumerate((False, True) if step.questions else ()):
+            scenes = step.scenes(attempt)
+            for k, question in enumerate(step.questions):
+                if attempt == 0:
+                    not_told(at, step, scenes)
+                given = (
+                    (question.truth(scenes) if right else wrong_answer(question, scenes))
+                    if not isinstance(question, Cell) or not right
+                    else min(question.truth(scenes))
+                )
+                if given is None:  # every cell is right
+                    given = min(question.truth(scenes))
+                answer(at, question, given, f"answer_{name}_{i}_{k}_{attempt}")
+                commit(at, sure=right)
+            told = [element.value for element in (*at.success, *at.error)]
+            assert len(told) == len(step.questions), told
+            start = words["lessons.right" if right else "lessons.wrong"].partition("{")[0]
+            assert sum(text.startswith(start) for text in told) >= len(step.questions) - sum(isinstance(q, Cell) for q in step.questions)
+            if not right:
+                healthy(at.button(key="lesson_again").click().run())
+        healthy(at.button(key="lesson_next").click().run())
+
+
+def test_what_is_typed_wrongly_is_said_beside_it_and_nothing_is_lost():
+    at = opened(l="range_to_grid", p="3")
+    key = next(widget.key for widget in at.text_input if widget.key.startswith("answer_range_to_grid_2"))
+    commit(at)
+    assert at.error[0].value.startswith("No number is typed yet")
+    at.text_input(key=key).set_value("about four")
+    commit(at)
+    assert "not a number" in at.error[0].value
+    assert at.text_input(key=key).value == "about four"
+    at.text_input(key=key).set_value("３，５８")
+    commit(at)
+    assert at.success
+
+
+def test_progress_is_kept_over_pages_and_languages():
+    at = opened(l="range_to_grid", p="3")
+    at.text_input(key="answer_range_to_grid_2_0_0").set_value("3.58")
+    commit(at)
+    assert at.success
+    healthy(at.switch_page("pages/lab/playground.py").run())
+    healthy(at.switch_page("pages/learn/lessons.py").run())
+    assert at.success
+    at.segmented_control(key="language_choice").set_value("zh").run()
+    assert at.success[0].value.startswith("答对了")
+    assert "我的进度（1）".encode() in everything(at)
+
+
+def test_the_lab_opens_with_the_steps_state():
+    lesson = lessons()["rounding_against_clipping"]
+    at = opened(l="rounding_against_clipping", k="shown")
+    healthy(at.button(key="lesson_to_lab").click().run())
+    assert asked(at, "s") == str(lesson.steps[0].state.scheme)
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"l": "no_such"}, "There is no lesson"),
+        ({"l": "<b>*"}, "There is no lesson"),
+        ({"l": "symmetric", "p": "99"}, None),
+        ({"l": "symmetric", "p": "-1"}, None),
+        ({"k": "nonsense"}, "class setting"),
+    ],
+)
+def test_an_address_that_asks_for_what_is_not_there(params, words):
+    at = opened(**params)
+    said = [warning.value for warning in at.warning]
+    assert said == [] if words is None else words in said[0]
+
+
+def test_a_teacher_can_withhold_the_answers():
+    at = opened(l="range_to_grid", p="3", k="withheld")
+    step = lessons()["range_to_grid"].steps[2]
+    at.text_input(key="answer_range_to_grid_2_0_0").set_value("3.58")
+    commit(at)
+    if len(step.questions) == 1:
+        assert at.info[0].value == catalogue("en")["lessons.withheld"]
+        assert not at.success
+        not_told(at, step, step.scenes())
+
+
+def test_a_teacher_can_show_them_at_once():
+    at = opened(l="range_to_grid", p="3", k="shown")
+    assert at.info[0].value.startswith("The answer is")
+    assert not [button for button in at.button if button.key == "commit_sure"]
+
+
+def test_hands_are_counted_where_a_teacher_wants_it():
+    at = opened(l="symmetric")
+    assert not [box for box in at.number_input if "_hands_" in box.key]
+    healthy(at.toggle[0].set_value(True).run())
+    direction = [(i, k) for i, step in enumerate(lessons()["symmetric"].steps) for k, q in enumerate(step.questions[:1]) if q.kind in ("direction", "choice")]
+    for _ in range(direction[0][0]):
+        healthy(at.button(key="lesson_next").click().run())
+    boxes = [box for box in at.number_input if "_hands_" in box.key]
+    assert len(boxes) >= 2
+    boxes[0].set_value(6)
+    boxes[1].set_value(2)
+    healthy(at.run())
+    bars = [element.proto.body for element in at.get("html") if element.proto.body.startswith('<div class="qv-hands')]
+    assert "width: 75.0%" in bars[0]
+    assert "width: 25.0%" in bars[1]
+    assert not any("qv-right" in bar for bar in bars)
