@@ -143,10 +143,10 @@ def panel_ramp(name: str, data: PanelsData, theme: Theme) -> Ramp:
 
 def panel_title(name: str, data: PanelsData, language: str = DEFAULT_LANGUAGE) -> str:
     """A panel's title in the app, such as "q codes (int4)"."""
-    if name == "error":
-        return text(f"panels.title.error_{data.error_view}", language)
     if name in data.covered:
         return text(f"panels.covered.{name}", language)
+    if name == "error":
+        return text(f"panels.title.error_{data.error_view}", language)
     if name == "q" and data.format_id is None:
         return text("panels.title.q_plain", language)
     edge = edge_scales(data) if name == "q" else None

@@ -213,7 +213,7 @@ def test_a_teacher_can_withhold_the_answers():
 
 def test_a_teacher_can_show_them_at_once():
     at = opened(l="range_to_grid", p="3", k="shown")
-    assert at.info[0].value.startswith("The answer is")
+    assert at.info[0].value.startswith("The answer:")
     assert not [button for button in at.button if button.key == "commit_sure"]
 
 
