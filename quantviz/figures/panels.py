@@ -101,27 +101,32 @@ def panels_figure(
             traces.append(painter.covered(i, name))
         else:
             traces += [painter.heatmap(i, name, hover, printed)] if heatmap else painter.image(i, name)
+    drawn = painter.layout(titles or [panel_title(name, data, language) for name in data.panels], selected, note)
     figure = {
         "data": traces,
         "layout": {
-            **painter.layout(titles or [panel_title(name, data, language) for name in data.panels], selected, note),
+            **drawn,
             # Without plotly's own hover the bridge shows the card.
             "hovermode": "closest" if hover else False,
-            "meta": _meta(data, layout, tensor_key),
+            "meta": _meta(data, layout, tensor_key, drawn),
         },
     }
     # Unchecked: see above.
     return Figure(figure, _validate=False)  # type: ignore[no-untyped-call]
 
 
-def _meta(data: PanelsData, layout: Arrangement, tensor_key: str) -> dict[str, Any]:
+def _meta(data: PanelsData, layout: Arrangement, tensor_key: str, drawn: dict[str, Any]) -> dict[str, Any]:
     """What the bridge must know of the drawing it finds."""
     rows, cols = data.shape
     full = {"x": [-0.5, cols - 0.5], "y": [rows - 0.5, -0.5]}
+    axis_ids = [_axis_id("x", i) for i in range(len(data.panels))]
     return {
         "arrangement": layout.name,
         "panels": data.panels,
-        "covered": [name for name in data.panels if name in data.covered],
+        "open": data.open,
+        # Where one panel is shown at a time, these tell whose each shape and each annotation is.
+        "shapes": [axis_ids.index(shape["xref"]) for shape in drawn["shapes"]],
+        "annotations": [data.panels.index(text["name"]) if "name" in text else -1 for text in drawn["annotations"]],
         "rows": rows,
         "cols": cols,
         "full": full,
@@ -422,7 +427,7 @@ class _Painter:
         """A question mark in the middle of each covered panel."""
         rows, cols = self.data.shape
         middle = {"text": "?", "showarrow": False, "x": (cols - 1) / 2, "y": (rows - 1) / 2, "font": {"size": self._points(40), "color": self.theme.muted}}
-        return [{**middle, "xref": _axis_id("x", i), "yref": _axis_id("y", i)} for i, name in enumerate(self.data.panels) if name in self.data.covered]
+        return [{**middle, "name": name, "xref": _axis_id("x", i), "yref": _axis_id("y", i)} for i, name in enumerate(self.data.panels) if name in self.data.covered]
 
     def _marks(self, selected: tuple[int, int] | None) -> list[dict[str, Any]]:
         if selected is None:

@@ -112,7 +112,7 @@ class Bridge {
 
   // Charts that are read against each other share one memory: zoom and panel.
   remember(group) {
-    if (!SPACE.memory.has(group)) SPACE.memory.set(group, { zoom: null, panel: "error" });
+    if (!SPACE.memory.has(group)) SPACE.memory.set(group, { zoom: null, panel: null });
     this.memory = SPACE.memory.get(group);
   }
 
@@ -134,6 +134,8 @@ class Bridge {
     this.look();
     this.measure();
     this.draw();
+    // It may have joined a group, or left one.
+    if (this.gd) this.showSwitch();
   }
 
   close() {
@@ -162,10 +164,10 @@ class Bridge {
     return this.gd?._fullLayout?.meta;
   }
 
-  // The panel a phone shows: the one last chosen, else the last there is.
+  // The panel a phone shows: the one last chosen, else the last whose values are told.
   get panel() {
-    const { panels } = this.meta;
-    return panels.includes(this.memory.panel) ? this.memory.panel : panels.at(-1);
+    const { panels, open } = this.meta;
+    return panels.includes(this.memory.panel) ? this.memory.panel : (open.at(-1) ?? panels.at(-1));
   }
 
   // ---- finding the chart, and finding it again ----
@@ -558,13 +560,13 @@ class Bridge {
       `${here} .stPlotlyChart:focus-visible { outline: 2px solid ${this.data.colors.mark}; outline-offset: 2px; }`,
       `${here}[data-qv-arrangement=single] .nsewdrag { cursor: pointer; touch-action: pan-y; }`,
     ];
-    const { panels = [], covered = [] } = this.meta ?? {};
+    const { panels = [], shapes = [], annotations = [] } = this.meta ?? {};
     panels.forEach((name, i) => {
       const n = i ? i + 1 : "";
       const others = `${here}[data-qv-arrangement=single]:not([data-qv-panel=${name}])`;
-      const parts = [`.subplot.x${n}y${n}`, `.draglayer > .x${n}y${n}`, `.cbcoloraxis${n}`, `.annotation[data-index="${i}"]`, `.shapelayer [data-index="${i}"]`];
-      // The question marks follow the titles.
-      if (covered.includes(name)) parts.push(`.annotation[data-index="${panels.length + covered.indexOf(name)}"]`);
+      const parts = [`.subplot.x${n}y${n}`, `.draglayer > .x${n}y${n}`, `.cbcoloraxis${n}`];
+      annotations.forEach((owner, index) => owner === i && parts.push(`.annotation[data-index="${index}"]`));
+      shapes.forEach((owner, index) => owner === i && parts.push(`.shapelayer [data-index="${index}"]`));
       rules.push(`${parts.map((part) => `${others} ${part}`).join(", ")} { display: none !important; }`);
     });
     return rules.join("\n");
