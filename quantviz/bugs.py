@@ -332,7 +332,7 @@ _ALL = (
     ),
     Bug(
         "error_sign",
-        (Case("biased", AllPositive(rows=6, cols=6)), Case("on_the_grid", _ON_THE_GRID), Case("random", _RANDOM)),
+        (Case("biased", AllPositive(rows=5, cols=5)), Case("on_the_grid", _ON_THE_GRID), Case("random", _RANDOM)),
         (
             Line("scale", "scale = x.abs().max() / 7", lambda v: v["x"].abs().max() / 7),
             Line("codes", "q = (x / scale).round().clamp(-7, 7).to(torch.int8)", lambda v: (v["x"] / v["scale"]).round().clamp(-7, 7).to(torch.int8)),

@@ -201,7 +201,6 @@ def _choices(state: GalleryState, bug: Bug, case: Case) -> None:
             on_change=session.safely(lambda: _change(bug=st.session_state["gallery_bug"], case="", seed=None, cell=None)),
             format_func=lambda name: f"{tuple(BUGS).index(name) + 1} · {say(f'bugs.{name}.name')}",
             label_visibility="collapsed",
-            width=330,
         )
         cases = tuple(each.id for each in bug.cases)
         st.segmented_control(
@@ -351,13 +350,13 @@ def _chart(row: str, data: PanelsData, cell: tuple[int, int], group: str, named:
     chart_bridge(bridge, chart, data, selected=cell, width=width, language=words, theme=theme(), group=group, on_cell=lambda: _clicked(bridge), enlarge=larger)
     # A short tensor needs no more than its own height.
     usual = arrange(width / larger, data.shape).height * larger
-    wanted = min(max(_HEIGHT_OF_WIDTH * width, _LEAST_HEIGHT), _MOST_HEIGHT) * larger
-    height = min(usual, wanted) if arrangement_name(width / larger) == "row" else usual
+    wanted = min(max(_HEIGHT_OF_WIDTH * width, _LEAST_HEIGHT * larger), _MOST_HEIGHT)
+    height = min(usual, {"row": wanted, "grid": 2 * wanted, "single": usual}[arrangement_name(width / larger)])
     titles = [f"{_SIGNS[row]} {_row_name(row)} · {panel_title(name, data, words)}" if named else panel_title(name, data, words) for name in data.panels]
     figure = panels_figure(data, language=words, theme=theme(), width=width, height=height, titles=titles, tensor_key="gallery", enlarge=larger)
     alt = say("bugs.page.alt", row=_row_name(row), panels=panels_alt(data, words))
     with st.container(key=chart):
-        st.plotly_chart(figure, key=f"gallery_{row}_chart", theme=None, config=dict(PANELS_CONFIG), alt=alt)
+        st.plotly_chart(figure, key=f"gallery_{row}_chart", theme=None, config={**PANELS_CONFIG, "displayModeBar": False}, alt=alt)
 
 
 def _clicked(bridge: str) -> None:

@@ -53,7 +53,11 @@ def test_both_rows_fit_a_laptop_and_a_click_follows_a_cell(new_page, url, shot):
 
 
 def test_on_a_phone_one_switch_turns_both_rows(new_page, url, shot):
-    page = opened(new_page(390, 844, touch=True), url, bug="row_of_zeros", lang="zh")
+    # Puzzle 1 is that of the zeros: solved, its one row becomes two.
+    page = opened(new_page(390, 844, touch=True), url, rows=("broken",), spot=1, lang="zh")
+    page.locator(f".st-key-gallery_line_{[line.key for line in puzzle(1).lines].index(puzzle(1).broken.key)} button").tap()
+    for row in ROWS:
+        drawn(page, row)
     assert page.locator("[role=group] button[value=q]:visible").count() == 1
     page.locator("button[value=x_hat]:visible").tap()
     shown = page.evaluate("[...document.querySelectorAll('[data-qv-panel]')].map(each => each.dataset.qvPanel)")
