@@ -1,0 +1,105 @@
+"""The lessons in Chromium: a cell pointed at, an answer committed to, nothing told by hovering before."""
+
+from urllib.parse import urlencode
+
+import pytest
+
+from quantviz.lessons import lessons
+from tests.browser.conftest import ROOT, _server, wait_idle
+from tests.browser.test_lab import violations
+
+PANELS = ".st-key-lesson_panels"
+
+
+@pytest.fixture(scope="module")
+def url(serve):
+    return serve(ROOT / "app.py")
+
+
+def opened(page, url, **params):
+    page.goto(f"{url}/lessons?{urlencode(params)}")
+    drawn(page)
+    return page
+
+
+def drawn(page):
+    wait_idle(page)
+    page.wait_for_function(f"document.querySelectorAll('{PANELS} .qv-overlay text').length >= 4")
+    wait_idle(page)
+
+
+def cell_at(page, panel, row, col):
+    """Where the middle of a cell is on the screen."""
+    return page.evaluate(
+        """([panels, panel, row, col]) => {
+            const gd = document.querySelector(panels + " .js-plotly-plot"), n = panel ? panel + 1 : "";
+            const x = gd._fullLayout["xaxis" + n], y = gd._fullLayout["yaxis" + n], box = gd.getBoundingClientRect();
+            return [box.left + x._offset + x.l2p(col), box.top + y._offset + y.l2p(row)];
+        }""",
+        [PANELS, panel, row, col],
+    )
+
+
+def test_a_cell_is_answered_by_a_click_on_a_cold_server(new_page, tmp_path, shot):
+    """Two first visitors of a process at once, as in a class: neither is told that the page was not found."""
+    with _server(ROOT / "app.py", tmp_path / "log") as cold:
+        pages = [new_page(), new_page()]
+        for page in pages:
+            page.goto(f"{cold}/lessons?{urlencode({'l': 'range_to_grid', 'p': 1, 'lang': 'en'})}", wait_until="commit")
+        for page in pages:
+            drawn(page)
+            page.wait_for_function("!document.querySelector('[data-testid=stDialog]')")
+            page.mouse.click(*cell_at(page, 0, 1, 2))
+            page.wait_for_function("[...document.querySelectorAll('.st-key-cell_answer input')].map(i => i.value).join() === '1,2'")
+            page.locator(".st-key-commit_sure button").click()
+            page.wait_for_function("document.querySelector('.st-key-lesson_question').innerText.includes('row 1, column 2')")
+        shot(pages[0], "cell_answered")
+        assert "Traceback" not in (tmp_path / "log").read_text(encoding="utf-8")
+
+
+def test_hovering_tells_only_what_is_open(new_page, url, shot):
+    page = opened(new_page(), url, l="range_to_grid", p=7, lang="en")
+    page.mouse.move(*cell_at(page, 0, 0, 0))
+    page.wait_for_function("document.querySelector('.qv-card').style.visibility === 'visible'")
+    before = page.inner_text(".qv-card")
+    assert "error" not in before
+    assert "x̂" in before
+    page.mouse.click(*cell_at(page, 0, 0, 0))
+    page.wait_for_function("[...document.querySelectorAll('.st-key-cell_answer input')].map(i => i.value).join() === '0,0'")
+    page.locator(".st-key-commit_guess button").click()
+    page.wait_for_function("document.querySelector('.qv-rule')")
+    drawn(page)
+    page.mouse.move(*cell_at(page, 0, 1, 1))
+    page.wait_for_function("document.querySelector('.qv-card').innerText.includes('error')")
+    shot(page, "revealed")
+
+
+def test_the_address_is_the_step_and_the_lab_opens_from_it(new_page, url):
+    page = opened(new_page(), url, l="rounding_against_clipping", p=1, lang="en", k="shown")
+    page.locator(".st-key-lesson_next button").click()
+    page.wait_for_function("new URLSearchParams(location.search).get('p') === '2'")
+    drawn(page)
+    page.get_by_role("button", name="Open in the Lab").click()
+    page.wait_for_function("location.pathname.endsWith('/lab') && new URLSearchParams(location.search).get('s')")
+    asked = page.evaluate("new URLSearchParams(location.search).get('s')")
+    assert asked == str(lessons()["rounding_against_clipping"].steps[1].state.scheme)
+
+
+@pytest.mark.parametrize(("width", "height", "theme", "language"), [(390, 844, "light", "zh"), (1366, 625, "dark", "en"), (1920, 1000, "light", "zh")])
+def test_each_width_theme_and_language(new_page, url, shot, width, height, theme, language):
+    page = opened(new_page(width, height, theme, touch=width < 600), url, l="symmetric", p=3, lang=language)
+    shot(page, f"{width}_{theme}_{language}")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert violations(page) == []
+    if width > 600:  # words, picture and the buttons to answer with are in sight together
+        assert page.evaluate("document.querySelector('.st-key-lesson_commit').getBoundingClientRect().bottom") <= height
+        assert page.evaluate(f"document.querySelector('{PANELS}').getBoundingClientRect().top") < height / 2
+
+
+def test_a_projector_shows_the_picture_and_the_question(new_page, url, shot):
+    page = opened(new_page(1280, 720), url, l="range_to_grid", p=7, lang="en", k="projector")
+    assert page.locator("[data-testid=stSidebar]:visible").count() == 0
+    assert page.evaluate(f"document.querySelector('{PANELS}').getBoundingClientRect().bottom") < 600
+    assert page.evaluate("document.querySelector('.st-key-lesson_ask_0 p').getBoundingClientRect().top") < 600
+    assert page.evaluate("parseFloat(getComputedStyle(document.querySelector('.st-key-lesson_ask_0 p')).fontSize)") >= 20
+    shot(page, "projector")
