@@ -2,11 +2,14 @@
 
 import base64
 import json
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+import quantviz.lessons
 from quantviz.figures.numbers import number
 from quantviz.lessons import lessons
 from quantviz.lessons.formulas import HERE
@@ -233,3 +236,30 @@ def test_hands_are_counted_where_a_teacher_wants_it():
     assert "width: 75.0%" in bars[0]
     assert "width: 25.0%" in bars[1]
     assert not any("qv-right" in bar for bar in bars)
+
+
+def test_a_lesson_with_a_mistake_is_told_and_the_others_work(tmp_path, monkeypatch):
+    for language in languages():
+        shutil.copytree(Path(quantviz.lessons.__file__).parent / language, tmp_path / language)
+    broken = next((tmp_path / "en").glob("02_*.md"))
+    broken.write_text(broken.read_text(encoding="utf-8").replace("```lab\nlink = ", "```lab\nlinc = ", 1), encoding="utf-8")
+    line = (
+        broken.read_text(encoding="utf-8").splitlines().index(next(line for line in broken.read_text(encoding="utf-8").splitlines() if line.startswith("linc")))
+        + 1
+    )
+    monkeypatch.setattr(quantviz.lessons, "_FOLDER", tmp_path)
+    quantviz.lessons.lessons.cache_clear()
+    try:
+        at = opened(lang="en")
+        assert len(at.error) == 1
+        assert f"02\\_symmetric\\.md, line {line}" in at.error[0].value
+        assert "Unknown field" in at.error[0].value
+        assert [button.key for button in at.button if button.key.startswith("open_")] == [f"open_{name}" for name in IDS if name != "symmetric"]
+        healthy(at.button(key="open_asymmetric").click().run())
+        assert not at.error
+        at = opened(l="symmetric", lang="en")
+        assert f"line {line}" in at.error[0].value
+        assert any(button.key == "go_asymmetric" for button in at.button)
+    finally:
+        monkeypatch.undo()
+        quantviz.lessons.lessons.cache_clear()

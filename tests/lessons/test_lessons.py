@@ -113,3 +113,29 @@ def test_wrong_answers_can_be_told_from_right_ones(name, i):
             values = [item.value.value(scenes) for item in question.items]
             assert len(set(values)) > 1, "an order needs different values"
             assert not question.judge(tuple(reversed(question.truth(scenes))), scenes).right
+
+
+@pytest.mark.parametrize(
+    ("belief", "name"),
+    [
+        ("q is the number", "range_to_grid"),
+        ("int4 uses 16 levels", "symmetric"),
+        ("asymmetric is never worse", "asymmetric"),
+        ("asymmetric is never worse", "zero_point_out_of_range"),
+        ("the largest error is always s/2", "asymmetric"),
+        ("a higher SQNR means every value improved", "rounding_against_clipping"),
+        ("clipping is always bad", "rounding_against_clipping"),
+        ("clipping is always good", "rounding_against_clipping"),
+        ("RMSE under 0.289 steps is good", "rounding_against_clipping"),
+        ("MSE compares across tensors", "rounding_against_clipping"),
+        ("per channel always helps", "per_channel"),
+        ("4-bit means 4 bits", "per_group"),
+        ("int8 weights mean integer arithmetic", "w8a32"),
+        ("a lower weight error means a better model", "w8a32"),
+        ("one more bit is worth 6.02 dB, always", "bits_and_sqnr"),
+    ],
+)
+def test_what_people_believe_is_said_and_put_to_a_question(belief, name):
+    (step,) = (step for step in lessons()[name].steps if belief in step.words.text)
+    assert step.questions
+    assert step.rule
