@@ -85,7 +85,8 @@ def test_each_package_is_imported_only_in_its_layer(package):
 
 #: From the bottom up: a module imports only from its own rank or below.
 RANKS = {
-    "text": 0, "parts": 0, "errors": 1, "classroom": 2, "textform": 2, "formats": 3, "granularity": 3, "tensors": 3, "conventions": 4, "blocks": 4, "calibration": 4,
+    "text": 0, "parts": 0, "errors": 1, "classroom": 2, "textform": 2, "formats": 3, "granularity": 3, "tensors": 3,
+    "conventions": 4, "blocks": 4, "calibration": 4,
     "scheme": 5, "quantizer": 6, "measures": 7, "recipes": 8, "explanation": 7, "sources": 7, "scenarios": 8, "link": 8, "export": 8,
     "address": 9, "figures": 9, "course": 10, "lessons": 10, "bugs": 10, "ui": 11,
 }  # fmt: skip

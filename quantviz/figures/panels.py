@@ -427,7 +427,8 @@ class _Painter:
         """A question mark in the middle of each covered panel."""
         rows, cols = self.data.shape
         middle = {"text": "?", "showarrow": False, "x": (cols - 1) / 2, "y": (rows - 1) / 2, "font": {"size": self._points(40), "color": self.theme.muted}}
-        return [{**middle, "name": name, "xref": _axis_id("x", i), "yref": _axis_id("y", i)} for i, name in enumerate(self.data.panels) if name in self.data.covered]
+        places = [(name, _axis_id("x", i), _axis_id("y", i)) for i, name in enumerate(self.data.panels) if name in self.data.covered]
+        return [{**middle, "name": name, "xref": x, "yref": y} for name, x, y in places]
 
     def _marks(self, selected: tuple[int, int] | None) -> list[dict[str, Any]]:
         if selected is None:
