@@ -11,14 +11,16 @@ from quantviz.parts import CELL_PARTS, PANEL_PARTS, TILE_PARTS
 
 #: What a link can leave out of the Lab, beside parts of the picture.
 CONTROLS = ("tensor", "scheme", "range", "recipes", "actions", "below")
-HIDEABLE = (*CONTROLS, *(name for name in PANEL_PARTS if name != "x"), *TILE_PARTS, *CELL_PARTS)
+#: What belongs together: a link has one word for all of a group, which keeps it short.
+GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"controls": CONTROLS, "panels": tuple(name for name in PANEL_PARTS if name != "x"), "tiles": TILE_PARTS, "cell": CELL_PARTS}
+)
+HIDEABLE = tuple(name for names in GROUPS.values() for name in names)
 #: What can stay in sight and not be changed.
 LOCKABLE = ("tensor", "scheme", "range")
 #: Whether a lesson tells its answers: as usual after the learner's, not at all, or at once.
 ANSWERS = ("after", "withheld", "shown")
 _PROJECTOR, _HIDE, _LOCK = "projector", "no-", "lock-"
-#: Words for several parts at once, which keep a link short.
-_GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType({"tiles": TILE_PARTS, "cell": CELL_PARTS})
 
 
 @dataclass(frozen=True)
@@ -48,13 +50,13 @@ class Classroom:
         return ".".join(parts)
 
     def _hidden_words(self) -> Iterator[str]:
-        whole = {name: group for group, names in _GROUPS.items() if self.hidden.issuperset(names) for name in names}
+        whole = {name: group for group, names in GROUPS.items() if self.hidden.issuperset(names) for name in names}
         yield from dict.fromkeys(whole.get(name, name) for name in HIDEABLE if name in self.hidden)
 
     @classmethod
     def parse(cls, form: str) -> Classroom:
         """The choice written as `form`; `QuantVizError` for what is none."""
-        hide = {_HIDE + name.replace(".", "-"): (name,) for name in HIDEABLE} | {_HIDE + group: names for group, names in _GROUPS.items()}
+        hide = {_HIDE + name.replace(".", "-"): (name,) for name in HIDEABLE} | {_HIDE + group: names for group, names in GROUPS.items()}
         lock = {_LOCK + name: name for name in LOCKABLE}
         hidden: set[str] = set()
         locked: set[str] = set()

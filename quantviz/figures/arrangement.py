@@ -18,7 +18,7 @@ BREAKPOINTS: Mapping[int, Mapping[str, int]] = MappingProxyType(
         1: MappingProxyType({"row": 0}),
         2: MappingProxyType({"row": 300, "single": 0}),
         3: MappingProxyType({"row": 520, "single": 0}),
-        4: MappingProxyType({"row": 900, "grid": 520, "single": 0}),
+        4: MappingProxyType({"row": 830, "grid": 520, "single": 0}),
     }
 )
 #: The width laid out for until the browser has said its own.

@@ -184,11 +184,13 @@ def error_end(r: QuantResult, state: LabState) -> float | None:
 
 
 def _cell(r: QuantResult, why: Any, state: LabState, end: float | None) -> None:
-    left, right = st.columns([1, 5], gap="small")
-    with left:
-        show_cell_inputs(state)
-        if visible("error"):
-            _error_choices(state, end)
+    right = st.container()
+    if not classroom().projector:
+        left, right = st.columns([1, 5], gap="small")
+        with left:
+            show_cell_inputs(state)
+            if visible("error"):
+                _error_choices(state, end)
     with right:
         if visible("sentence"):
             show_sentence(why)

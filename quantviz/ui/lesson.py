@@ -25,7 +25,7 @@ from quantviz.ui.bridge import clicked_cell
 from quantviz.ui.cell import show_number_line, show_sentence, show_steps
 from quantviz.ui.picture import show_panels
 from quantviz.ui.progress import answers, keep_answer, show_progress
-from quantviz.ui.room import classroom, parameters, problem
+from quantviz.ui.room import classroom, parameters
 from quantviz.ui.sidebar import scheme_words, show_language
 from quantviz.ui.start import warm_up
 from quantviz.ui.tiles import cover_tile, show_tile, tiles
@@ -101,8 +101,8 @@ def show_page() -> None:
         _show_contents(found, place)
         st.session_state[_HANDS] = st.toggle(say("lessons.hands"), st.session_state.get(_HANDS, False), help=say("lessons.hands_help"))
         show_language()
-    for wrong in (*([problem()] if problem() else []), *session.named()):
-        st.warning(say_error(cast(QuantVizError, wrong)))
+    for wrong in session.named():
+        st.warning(say_error(wrong))
     lesson = found.get(place.lesson) if place.lesson else None
     if place.lesson and lesson is None:
         st.warning(say("lessons.unknown", got=plain(place.lesson)))

@@ -8,14 +8,15 @@ import streamlit as st
 
 from quantviz.classroom import Classroom
 from quantviz.errors import QuantVizError
+from quantviz.figures.arrangement import BREAKPOINTS
 
 #: The link's parameter.
 PARAMETER = "k"
 _ROOM, _PROBLEM = "classroom", "classroom_problem"
 #: How much larger figures are on a projector, at least.
-_PROJECTED = 1.37
+_PROJECTED = 1.45
 #: Figures as wide as the page are laid out for so many pixels and then enlarged: four panels just fit side by side.
-_PROJECTED_WIDTH = 905
+_PROJECTED_WIDTH = BREAKPOINTS[4]["row"] + 2
 #: What a projector has no room for: the sidebar's groups, small buttons, and what lies below the fold.
 _NOT_PROJECTED = frozenset({"tensor", "range", "recipes", "actions", "below"})
 
@@ -49,6 +50,7 @@ def locked(group: str) -> bool:
 
 def problem() -> QuantVizError | None:
     """What of the address' classroom could not be had."""
+    classroom()  # it is read from the address the first time that anybody asks
     return cast("QuantVizError | None", st.session_state.get(_PROBLEM))
 
 

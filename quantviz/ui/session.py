@@ -64,7 +64,15 @@ def _as_locked(new: LabState) -> LabState:
         kept |= {name: getattr(now.scheme, name) for name in ("format", "mode", "granularity", "convention")}
     if room.locked("range"):
         kept["calibration"] = now.scheme.calibration
-    return new.replace(scheme=new.scheme.replace(**kept).fitted(new.source.shape)) if kept else new
+    if not kept:
+        return new
+    try:
+        scheme = new.scheme.replace(**kept)
+    except QuantVizError:
+        if new.source == now.source:
+            raise
+        scheme = now.scheme  # another tensor's own range need not go with a locked mode
+    return new.replace(scheme=scheme.fitted(new.source.shape))
 
 
 def put_source(source: Source | Upload) -> None:

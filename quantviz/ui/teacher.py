@@ -16,12 +16,12 @@ import segno
 import streamlit as st
 
 from quantviz.address import LONGEST, app_address, only_here, short_link, write_address
-from quantviz.classroom import ANSWERS, CONTROLS, HIDEABLE, LOCKABLE, Classroom
+from quantviz.classroom import ANSWERS, GROUPS, HIDEABLE, LOCKABLE, Classroom
 from quantviz.errors import QuantVizError
 from quantviz.lessons import lessons
 from quantviz.lessons.model import Lesson
 from quantviz.link import LabState, link_problem, opening
-from quantviz.parts import CELL_PARTS, PANEL_PARTS, TILE_PARTS
+from quantviz.parts import TILE_PARTS
 from quantviz.scenarios import FIRST, SCENARIOS
 from quantviz.text import languages
 from quantviz.ui import lesson, session
@@ -34,8 +34,6 @@ from quantviz.ui.words import language, plain, say, say_error
 _CHOICE = "teacher_choice"
 #: What a link can open.
 OPENS = ("lab", "scenario", "lesson")
-#: What can be left out, as it is offered: by group.
-GROUPS = (("controls", CONTROLS), ("panels", tuple(name for name in PANEL_PARTS if name != "x")), ("tiles", TILE_PARTS), ("cell", CELL_PARTS))
 #: All that tells a result: left out, a class has the tensor and the scheme to predict from.
 RESULTS = frozenset(HIDEABLE) - {"tensor", "scheme", "range", "actions"}
 #: Where the app is while the browser has not said so.
@@ -113,11 +111,11 @@ def show_page() -> None:
             _show_hidden()
             _show_locked()
         _show_how()
+        with st.container(key="teacher_words", gap="small"):
+            st.markdown(f"**{say('teacher.limits_title')}** {say('teacher.limits')}")
+            st.markdown(f"**{say('teacher.hands_title')}** {say('teacher.hands')}")
     with link, st.container(key="teacher_link", gap="small"):
         _show_link()
-    with st.container(key="teacher_words", gap="small"):
-        st.markdown(f"**{say('teacher.limits_title')}** {say('teacher.limits')}")
-        st.markdown(f"**{say('teacher.hands_title')}** {say('teacher.hands')}")
     wanted = {"lang": language(), **parameters()}
     if st.query_params.to_dict() != wanted:
         st.query_params.from_dict(wanted)
@@ -185,6 +183,8 @@ def _show_answers() -> None:
 
 def part_name(part: str) -> str:
     """A part of `HIDEABLE` for people."""
+    if part == "recipes":
+        return say("recipes.question")
     return say(f"{part}.name") if part in TILE_PARTS else say(f"teacher.parts.{part}")
 
 
@@ -195,7 +195,7 @@ def _show_hidden() -> None:
             st.markdown(f"**{say('teacher.hidden')}**", width="content")
             st.button(say("teacher.predict"), key="teacher_predict", on_click=_change_room, kwargs={"hidden": RESULTS}, help=say("teacher.predict_help"))
             st.button(say("teacher.nothing"), key="teacher_nothing", on_click=_change_room, kwargs={"hidden": frozenset()}, disabled=not hidden)
-        for group, parts in GROUPS:
+        for group, parts in GROUPS.items():
             key = f"teacher_hidden_{group}"
             st.pills(
                 say(f"teacher.groups.{group}"),

@@ -72,11 +72,11 @@ def serve(tmp_path_factory):
 
 
 @contextlib.contextmanager
-def _server(app, log):
+def _server(app, log, host="127.0.0.1"):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "streamlit", "run", str(app), "--server.port", str(port), "--server.address", "127.0.0.1", "--server.headless", "true"]
+    command = [sys.executable, "-m", "streamlit", "run", str(app), "--server.port", str(port), "--server.address", host, "--server.headless", "true"]
     options = ["--browser.gatherUsageStats", "false", "--server.fileWatcherType", "none", "--runner.magicEnabled", "false", "--client.toolbarMode", "viewer"]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     with log.open("w", encoding="utf-8") as output:

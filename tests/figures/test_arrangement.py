@@ -6,7 +6,7 @@ import pytest
 
 from quantviz.figures.arrangement import BREAKPOINTS, MOST_STRETCH, arrange, arrangement_name
 
-WIDTHS = (280, 360, 519, 520, 760, 899, 900, 1060, 1216, 1500, 1900)
+WIDTHS = (280, 360, 519, 520, 760, 829, 830, 1060, 1216, 1500, 1900)
 SHAPES = ((8, 8), (1, 1), (1, 8), (1, 512), (512, 1), (3, 3), (32, 32), (512, 512), (4, 64), (64, 4))
 
 

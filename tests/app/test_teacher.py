@@ -1,0 +1,332 @@
+"""A teacher's link through AppTest: what it hides is not in the page at all, what it locks holds, and the page that builds it."""
+
+import itertools
+import json
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+import segno
+from streamlit.testing.v1 import AppTest
+
+from quantviz.address import LONGEST
+from quantviz.classroom import ANSWERS, GROUPS, HIDEABLE, LOCKABLE, Classroom
+from quantviz.lessons import lessons
+from quantviz.link import opening, read_link, write_link
+from quantviz.parts import PANEL_PARTS, TILE_PARTS
+from quantviz.scenarios import SCENARIOS
+from quantviz.text import catalogue, languages
+from quantviz.ui.teacher import RESULTS, qr_image
+
+NETWORK = "http://192.168.1.20:8501/teacher"
+PAGE = "pages/learn/teacher.py"
+
+
+def opened(room=None, **params):
+    """The Lab as a new session sees it by a link with this classroom."""
+    at = AppTest.from_file("../../app.py", default_timeout=60)
+    for name, value in ({"k": str(room)} if room else {} | params).items():
+        at.query_params[name] = value
+    for name, value in params.items():
+        at.query_params[name] = value
+    return healthy(at.run())
+
+
+def healthy(at):
+    assert not at.exception, at.exception
+    assert [error.value for error in at.error] == []
+    return at
+
+
+def address(at):
+    return {name: value[0] if isinstance(value, list) else value for name, value in at.query_params.items()}
+
+
+def keys(at):
+    """The keys of everything on the page."""
+    found = set()
+    for block in walk(at._tree.root):
+        proto = getattr(block, "proto", None)
+        for name in (getattr(block, "key", None), getattr(proto, "id", None)):
+            if name:
+                found.add(str(name))
+    return found
+
+
+def walk(node):
+    yield node
+    for child in getattr(node, "children", {}).values():
+        yield from walk(child)
+
+
+def has(at, key):
+    return any(name == key or name.endswith(f"-{key}") for name in keys(at))
+
+
+def html(at, name):
+    return [element.proto.body for element in at.get("html") if f'class="{name}"' in element.proto.body]
+
+
+def titles(at):
+    spec = json.loads(next(element for element in at.get("plotly_chart") if "panels_chart" in element.proto.id).proto.spec)
+    return [trace["name"] for trace in spec["data"] if trace["type"] == "heatmap"]
+
+
+# ---- what is hidden -----------------------------------------------------------------------------
+
+#: What stands for a group of controls: keys of widgets in it.
+CONTROL_KEYS = {
+    "tensor": ("kind", "scenario"),
+    "range": ("calibration",),
+    "scheme": ("bits", "mode", "per_column"),
+    "actions": ("set_baseline", "undo", "reset"),
+    "recipes": ("recipe_table", "recipe_plot"),
+    "below": ("log_counts", "histogram_values", "download_npz"),
+}
+
+
+@pytest.mark.parametrize("part", HIDEABLE)
+def test_what_is_hidden_is_not_in_the_page(part):
+    whole, at = opened(), opened(Classroom(hidden=frozenset({part})))
+    for group, names in CONTROL_KEYS.items():
+        assert all(has(whole, name) for name in names), group
+        assert [has(at, name) for name in names] == [group != part] * len(names)
+    assert titles(at) == [name for name in PANEL_PARTS if name != part]
+    tiles = [catalogue("en")[f"{name}.name"] for name in TILE_PARTS if name != part]
+    assert [metric.label for metric in at.metric] == tiles
+    assert bool(html(at, "qv-sentence")) == (part != "sentence")
+    assert bool(html(at, "qv-number-line")) == (part != "number_line")
+    assert bool(html(at, "qv-steps")) == (part != "steps")
+    assert has(at, "error_view") == (part != "error")
+    assert has(at, "language_choice")
+    assert address(at)["k"] == str(Classroom(hidden=frozenset({part})))
+
+
+def test_everything_hidden_leaves_x_and_the_language():
+    at = opened(Classroom(hidden=frozenset(HIDEABLE)))
+    assert titles(at) == ["x"]
+    assert len(at.metric) == 0
+    assert not at.button
+    assert not at.selectbox
+    assert [control.key for control in at.segmented_control] == ["language_choice"]
+    # What the whole error comes to is not in the address either.
+    assert "h" not in address(at)
+
+
+def test_nothing_of_a_hidden_result_is_sent():
+    at = opened(Classroom(hidden=RESULTS))
+    sent = str(at._tree.root) + "".join(str(getattr(node, "proto", "")) for node in walk(at._tree.root))
+    for told in ("0.831", "82.8", "3.289", "1.64"):
+        assert told not in sent, told
+
+
+# ---- what is locked -----------------------------------------------------------------------------
+
+
+def locked_widgets(at, group):
+    widgets = {
+        "tensor": [at.selectbox(key="kind"), at.selectbox(key="scenario")],
+        "scheme": [*(at.segmented_control(key=key) for key in ("bits", "sign", "mode")), at.button(key="per_row"), at.button(key="per_tensor")],
+        "range": [at.radio(key="calibration")],
+    }
+    return [widget.disabled for widget in widgets[group]]
+
+
+@pytest.mark.parametrize("group", LOCKABLE)
+def test_what_is_locked_is_in_sight_and_says_why(group):
+    at = opened(Classroom(locked=frozenset({group})))
+    for each in LOCKABLE:
+        assert set(locked_widgets(at, each)) == {each == group}
+    assert sum(catalogue("en")["room.locked"] in caption.value for caption in at.caption) == (2 if group == "scheme" else 1)
+
+
+@pytest.mark.parametrize("source", ["normal(rows=4,cols=4)", "builtin(name=course_3x3)", "typed.2x2"])
+def test_every_kind_of_tensor_is_locked(source):
+    from quantviz.sources.typed import Typed
+
+    form = f"typed.{Typed.of([[1.0, 2.0]]).to_payload()}" if source.startswith("typed") else source
+    at = opened(Classroom(locked=frozenset({"tensor"})), t=form, s="int8,symmetric,per_group(size=2),given(scale=0.5),course")
+    sidebar = [*at.sidebar.selectbox, *at.sidebar.number_input, *at.sidebar.text_area]
+    of_range = [widget for widget in sidebar if widget.key and widget.key.startswith("range_")]
+    assert all(widget.disabled for widget in sidebar if widget not in of_range)
+    assert not any(widget.disabled for widget in of_range if widget.key == "range_scale")
+
+
+def test_a_locked_scheme_stays_whatever_is_clicked():
+    scheme = "int8,symmetric,per_channel(axis=1),min_max,course"
+    at = opened(Classroom(locked=frozenset({"scheme"})), s=scheme)
+    at.selectbox(key="scenario").set_value("one_cell").run()
+    assert address(healthy(at))["t"] == write_link(opening("one_cell"))["t"]
+    assert address(at)["s"].startswith("int8,symmetric,per_channel(axis=1),")
+    at.button(key="undo").click().run()
+    assert address(at)["s"] == scheme
+    at.button(key="reset").click().run()
+    assert address(at)["s"] == scheme
+    # The range is not the scheme's: it can be changed.
+    at.radio(key="calibration").set_value("percentile").run()
+    assert address(healthy(at))["s"] == scheme.replace("min_max", "percentile(p=99.0)")
+
+
+def test_reset_leads_back_to_what_the_link_opened():
+    at = opened(Classroom(locked=frozenset({"tensor"})), t="normal(rows=4,cols=4)", s="int3,symmetric,per_tensor,min_max,course")
+    at.segmented_control(key="bits").set_value(8).run()
+    at.button(key="reset").click().run()
+    assert address(healthy(at))["t"] == "normal(rows=4,cols=4)"
+    assert address(at)["s"].startswith("int3")
+
+
+# ---- the projector and a bad link ---------------------------------------------------------------
+
+
+def test_the_projector_shows_the_picture_and_the_way_out():
+    at = opened(Classroom(projector=True))
+    assert titles(at) == list(PANEL_PARTS)
+    assert len(at.metric) == 5
+    assert not has(at, "undo")
+    at.button(key="leave_projector").click().run()
+    assert "k" not in address(healthy(at))
+    assert has(at, "undo")
+
+
+@pytest.mark.parametrize("page", [None, "pages/learn/lessons.py", "pages/learn/bugs.py", PAGE])
+def test_a_bad_class_setting_is_said_on_every_page(page):
+    at = AppTest.from_file("../../app.py", default_timeout=60)
+    at.query_params["k"] = "no-q.nonsense"
+    at.run()
+    if page:
+        at.switch_page(page).run()
+    healthy(at)
+    assert [("nonsense" in warning.value) for warning in at.warning] == [True]
+
+
+# ---- the page -----------------------------------------------------------------------------------
+
+
+def teacher(url=NETWORK, **params):
+    at = AppTest.from_file("../../app.py", default_timeout=60)
+    at.context["url"] = url
+    for name, value in params.items():
+        at.query_params[name] = value
+    healthy(at.run())
+    return healthy(at.switch_page(PAGE).run())
+
+
+def link(at):
+    return at.code[0].value
+
+
+def parameters(link):
+    return dict(parse_qsl(urlsplit(link).query))
+
+
+def qr(at):
+    return html(at, "qv-qr")
+
+
+def test_the_link_opens_the_lab_as_it_is():
+    state = opening("one_cell").replace(error_range="fit")
+    at = teacher(**write_link(state))
+    found, problems = read_link(parameters(link(at)))
+    assert urlsplit(link(at))[:3] == ("http", "192.168.1.20:8501", "/lab")
+    assert (found, problems) == (state, ())
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_link_opens_an_example(name):
+    at = teacher()
+    at.segmented_control(key="teacher_opens").set_value("scenario").run()
+    at.selectbox(key="teacher_scenario").set_value(name).run()
+    assert read_link(parameters(link(healthy(at)))) == (opening(name), ())
+
+
+@pytest.mark.parametrize("answers", ANSWERS)
+def test_the_link_opens_a_lesson_at_a_step(answers):
+    at = teacher()
+    at.segmented_control(key="teacher_opens").set_value("lesson").run()
+    name = list(lessons())[1]
+    at.selectbox(key="teacher_lesson").set_value(name).run()
+    at.selectbox(key=f"teacher_step_{name}").set_value(2).run()
+    at.segmented_control(key="teacher_answers").set_value(answers).run()
+    assert urlsplit(link(healthy(at))).path == "/lessons"
+    assert parameters(link(at)) == {"l": name, "p": "2", **({"k": answers} if answers != "after" else {})}
+
+
+def test_the_link_carries_what_is_chosen():
+    at = teacher()
+    for group, parts in GROUPS.items():
+        at.pills(key=f"teacher_hidden_{group}").set_value(list(parts)).run()
+    at.pills(key="teacher_locked").set_value(list(LOCKABLE)).run()
+    at.toggle(key="teacher_projector").set_value(True).run()
+    at.segmented_control(key="teacher_language").set_value("zh").run()
+    asked = parameters(link(healthy(at)))
+    assert Classroom.parse(asked["k"]) == Classroom(frozenset(HIDEABLE), frozenset(LOCKABLE), projector=True)
+    assert asked["lang"] == "zh"
+    assert len(link(at)) <= LONGEST
+    assert qr(at) == [qr_image(link(at), catalogue("en")["teacher.qr_alt"])]
+
+
+def test_all_results_and_nothing_are_one_click():
+    at = teacher()
+    at.button(key="teacher_predict").click().run()
+    assert Classroom.parse(parameters(link(at))["k"]).hidden == RESULTS
+    at.button(key="teacher_nothing").click().run()
+    assert "k" not in parameters(link(healthy(at)))
+
+
+def test_the_choice_is_kept_over_a_page_switch():
+    at = teacher()
+    at.toggle(key="teacher_projector").set_value(True).run()
+    at.switch_page("pages/lab/playground.py").run()
+    assert "k" not in address(at)
+    at.switch_page(PAGE).run()
+    assert parameters(link(healthy(at)))["k"] == "projector"
+
+
+@pytest.mark.parametrize("url", ["http://localhost:8501/teacher", "http://127.0.0.1:8501/teacher", "http://[::1]:8501/teacher", None])
+def test_on_localhost_the_reason_stands_in_the_code_s_place(url):
+    at = teacher(url)
+    assert qr(at) == []
+    assert "streamlit run app.py --server.address 0.0.0.0" in at.info[0].value
+    assert link(at).startswith(("http://localhost", "http://127", "http://[::1]"))
+
+
+def test_a_link_that_is_too_long_has_no_code_and_the_way_out():
+    values = " ".join(str(0.37 * n**1.5 + 1 / (n + 1)) for n in range(144))
+    at = AppTest.from_file("../../app.py", default_timeout=60)
+    at.context["url"] = NETWORK
+    at.run()
+    at.selectbox(key="kind").set_value("typed").run()
+    at.text_area(key="typed_text").set_value(values).run()
+    at.switch_page(PAGE).run()
+    assert len(link(healthy(at))) > LONGEST
+    assert qr(at) == []
+    assert str(len(link(at))) in at.warning[0].value
+    assert read_link(parameters(link(at)))[1] == ()
+
+
+def test_project_this_shows_it_large_and_leads_back():
+    at = teacher()
+    at.segmented_control(key="teacher_opens").set_value("scenario").run()
+    at.selectbox(key="teacher_scenario").set_value("one_cell").run()
+    at.button(key="teacher_project").click().run()
+    assert address(healthy(at))["k"] == "projector"
+    assert address(at)["t"] == write_link(opening("one_cell"))["t"]
+    at.button(key="leave_projector").click().run()
+    assert "k" not in address(healthy(at))
+
+
+def test_everything_that_can_be_left_out_is_offered_once_and_has_its_words():
+    offered = list(itertools.chain(*GROUPS.values()))
+    assert sorted(offered) == sorted(HIDEABLE)
+    for language in languages():
+        words = catalogue(language)
+        for part in offered:
+            assert f"{part}.name" in words or f"teacher.parts.{part}" in words or part == "recipes", part
+        assert all(f"teacher.groups.{group}" in words for group in GROUPS)
+
+
+def test_the_code_is_the_link_s():
+    image = qr_image("http://192.168.1.20:8501/lab?k=no-tiles", "a code")
+    code = segno.make("http://192.168.1.20:8501/lab?k=no-tiles", error="l", micro=False)
+    assert "data:image/svg+xml" in image
+    assert 'alt="a code"' in image
+    assert code.version <= 4

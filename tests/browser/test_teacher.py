@@ -1,0 +1,147 @@
+"""The teacher's page and the projector in a real browser: what is seen from the back of the room, and the code to scan."""
+
+import re
+import socket
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import pytest
+import segno
+
+from tests.browser.conftest import ROOT, _server, wait_idle
+from tests.browser.test_lab import drawn
+
+APP = ROOT / "app.py"
+#: What is read on a projector at 1280×720 is at least so large in pixels: a line of it is then a 36th of the picture's height.
+LEAST_TEXT = 20
+#: The figures' own titles; the numbers at their edges may be smaller, for the same values are told by the colours and the cell's sentence.
+LEAST_TITLE, LEAST_NUMBER = 19, 14
+
+
+@pytest.fixture(scope="module")
+def url(serve):
+    return serve(APP)
+
+
+def opened(page, address):
+    page.goto(address)
+    page.wait_for_selector("[data-testid=stMain] [data-testid=stVerticalBlock]")
+    wait_idle(page)
+    return page
+
+
+def smallest_text(page):
+    """The smallest size of visible HTML text in the main part."""
+    return page.evaluate(
+        """() => {
+            const sizes = [];
+            const walker = document.createTreeWalker(document.querySelector("[data-testid=stMain]"), NodeFilter.SHOW_TEXT);
+            for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+                const parent = node.parentElement, box = parent.getBoundingClientRect();
+                if (!node.data.trim() || !box.width || !box.height || parent.closest("svg, style, script")) continue;
+                if (getComputedStyle(parent).visibility === "visible") sizes.push([parseFloat(getComputedStyle(parent).fontSize), node.data.trim()]);
+            }
+            return sizes.sort((one, other) => one[0] - other[0])[0];
+        }"""
+    )
+
+
+@pytest.mark.parametrize(("language", "theme"), [("en", "light"), ("zh", "dark")])
+def test_the_projector_is_read_from_the_back(new_page, url, shot, language, theme):
+    page = opened(new_page(1280, 720, theme=theme), f"{url}/lab?k=projector&lang={language}")
+    drawn(page)
+    page.wait_for_function("document.querySelector('.st-key-panels .js-plotly-plot')._fullLayout.meta.enlarged > 1.4")
+    shot(page, f"projector_{language}_{theme}")
+    assert page.locator("[data-testid=stSidebar]:visible").count() == 0
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    size, words = smallest_text(page)
+    assert size >= LEAST_TEXT, words
+    sizes = page.evaluate(
+        "[...document.querySelectorAll('.st-key-panels .js-plotly-plot :is(.annotation-text, .xtick text, .ytick text)')].map((text) => "
+        "[parseFloat(getComputedStyle(text).fontSize), text.classList.contains('annotation-text')])"
+    )
+    assert min(size for size, title in sizes if title) >= LEAST_TITLE
+    assert min(size for size, title in sizes if not title) >= LEAST_NUMBER
+    # Tiles and panels, down to the numbers under the colour bars, without scrolling; side by side.
+    assert page.evaluate("document.querySelector('.st-key-panels .js-plotly-plot').getBoundingClientRect().bottom <= innerHeight")
+    assert page.evaluate("document.querySelector('.st-key-panels .js-plotly-plot')._fullLayout.meta.arrangement") == "row"
+    colours = page.evaluate(
+        "[['.qv-sentence', 'color'], ['[data-testid=stApp]', 'backgroundColor']].map(([place, name]) => getComputedStyle(document.querySelector(place))[name])"
+    )
+    assert colours == (["rgb(0, 0, 0)", "rgb(255, 255, 255)"] if theme == "light" else ["rgb(255, 255, 255)", "rgb(0, 0, 0)"])
+    page.locator(".st-key-leave_projector button:visible").click()
+    page.wait_for_function("!location.search.includes('projector')")
+    page.wait_for_selector("[data-testid=stSidebar]:visible")
+
+
+def test_the_lab_s_address_comes_back_with_its_page(new_page, url):
+    page = opened(new_page(), f"{url}/lab?lang=en&k=no-below")
+    drawn(page)
+    page.locator(".st-key-bits button", has_text="8").click()
+    page.wait_for_function("new URLSearchParams(location.search).get('s')?.startsWith('int8')")
+    wait_idle(page)
+    before = page.url
+    page.locator("[data-testid=stSidebarNavLink]", has_text="For the teacher").click()
+    page.wait_for_selector(".st-key-teacher_opens")
+    page.wait_for_function("location.search === '?lang=en&k=no-below'")
+    page.locator("[data-testid=stSidebarNavLink]", has_text="Lab").click()
+    drawn(page)
+    page.wait_for_function("new URLSearchParams(location.search).get('s')?.startsWith('int8')")
+    assert page.url == before
+
+
+def own_address():
+    """This machine's address in its network; none where it has none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # sends nothing: it only asks which way there would be
+        except OSError:
+            return None
+        name = probe.getsockname()[0]
+    return None if name.startswith("127.") else name
+
+
+def test_a_class_scans_the_code_and_opens_what_was_chosen(new_page, tmp_path, shot):
+    host = own_address()
+    if host is None:
+        pytest.skip("this machine has no address of its own in a network")
+    with _server(APP, tmp_path / "log", "0.0.0.0") as local:
+        app = f"http://{host}:{urlsplit(local).port}"
+        page = opened(new_page(), f"{app}/teacher?lang=zh")
+        page.locator(".st-key-teacher_hidden_panels button", has_text="误差").click()
+        page.locator(".st-key-teacher_locked button", has_text="方案").click()
+        page.locator(".st-key-teacher_opens button").nth(1).click()
+        link = f"{app}/lab?k=no-error.lock-scheme"
+        page.wait_for_function("(link) => document.querySelector('.st-key-teacher_link code')?.innerText.trim() === link", arg=link)
+        wait_idle(page)
+        shot(page, "teacher")
+        assert modules(page) == [[bool(dark) for dark in row] for row in segno.make(link, error="l", micro=False).matrix_iter(border=4)]
+        with page.expect_popup() as opening:
+            page.locator(".st-key-teacher_actions a:visible").click()
+        class_page = opening.value
+        class_page.wait_for_selector(".st-key-panels .js-plotly-plot")
+        wait_idle(class_page)
+        assert dict(parse_qsl(urlsplit(class_page.url).query))["k"] == "no-error.lock-scheme"
+        assert class_page.locator(".st-key-bits [role=radio]").first.is_disabled()
+        assert class_page.evaluate("document.querySelector('.st-key-panels .js-plotly-plot')._fullLayout.meta.panels") == ["x", "q", "x_hat"]
+
+
+def modules(page):
+    """The squares of the code as the page paints them, white edge and all: one pixel of a canvas a square."""
+    source = page.get_attribute(".qv-qr", "src")
+    svg = unquote(source.partition(",")[2])
+    count = int(re.search(r"viewBox=.0 0 (\d+) ", svg)[1])
+    painted = page.evaluate(
+        """async ([source, count]) => {
+            const image = new Image(count * 4, count * 4);
+            image.src = source;
+            await image.decode();
+            const canvas = Object.assign(document.createElement("canvas"), { width: count * 4, height: count * 4 });
+            const context = canvas.getContext("2d");
+            context.drawImage(image, 0, 0, count * 4, count * 4);
+            const data = context.getImageData(0, 0, count * 4, count * 4).data;
+            return Array.from({ length: count }, (_, y) => Array.from({ length: count }, (_, x) => data[4 * ((4 * y + 2) * count * 4 + 4 * x + 2)] < 128));
+        }""",
+        [source, count],
+    )
+    assert page.evaluate("(() => { const box = document.querySelector('.qv-qr').getBoundingClientRect(); return Math.min(box.width, box.height); })()") >= 360
+    return painted
