@@ -9,6 +9,7 @@ import streamlit as st
 
 from quantviz.ui import cold_start
 from quantviz.ui.boundary import error_boundary
+from quantviz.ui.session import arrive
 from quantviz.ui.signs import show_room
 from quantviz.ui.style import show_style
 from quantviz.ui.words import say
@@ -29,5 +30,6 @@ page = st.navigation(
 )
 cold_start.close_wrong_message(cold)
 with error_boundary():
+    arrive(page.url_path)
     show_room()
     page.run()

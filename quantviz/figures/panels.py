@@ -22,7 +22,7 @@ from plotly.graph_objs._figure import Figure
 
 from quantviz.errors import QuantVizError
 from quantviz.explanation import CAUSES
-from quantviz.figures.arrangement import PANELS, USUAL_WIDTH, Arrangement, Box, arrange
+from quantviz.figures.arrangement import BREAKPOINTS, PANELS, USUAL_WIDTH, Arrangement, Box, arrange
 from quantviz.figures.panels_data import Array, PanelsData, panels_data, result_panels
 from quantviz.figures.raster import data_uri
 from quantviz.figures.theme import THEMES, Ramp, Theme, one_sided, stops
@@ -53,6 +53,8 @@ MOST_PRINTED = 10
 _BUTTONS = 24
 #: Where no axis reaches.
 _OUT_OF_SIGHT = -1_000_000
+#: A narrower figure is on a phone, where a finger that drags wants to scroll the page.
+_PHONE = BREAKPOINTS[4]["grid"]
 #: Pixels between two borders below which they are left out.
 _LEAST_BORDER_GAP = 5
 #: Blocks along an edge up to which each block's scale is written there.
@@ -284,7 +286,7 @@ class _Painter:
             "plot_bgcolor": "rgba(0,0,0,0)",
             "font": {"family": self.theme.font, "color": self.theme.text, "size": self._points(12)},
             "showlegend": False,
-            "dragmode": False if self.boxes.name == "single" else "zoom",
+            "dragmode": False if self.boxes.width < _PHONE * self.boxes.enlarged else "zoom",
             "uirevision": "panels",
             "annotations": [self._title(box, title, i) for i, (box, title) in enumerate(zip(self.boxes.boxes, titles, strict=True))],
             "shapes": [*self._borders(), *self._covers(), *self._lit(), *self._marks(selected)],

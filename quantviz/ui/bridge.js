@@ -147,6 +147,8 @@ class Bridge {
     this.style.remove();
     this.overlay?.remove();
     this.ghost?.remove();
+    // The chart may live on and still call: it must not find its old bridge.
+    this.gd = this.overlay = null;
     if (this.container) this.container.style.visibility = this.container.style.minHeight = "";
   }
 
@@ -164,10 +166,10 @@ class Bridge {
     return this.gd?._fullLayout?.meta;
   }
 
-  // The panel a phone shows: the one last chosen, else the last whose values are told.
+  // The panel a phone shows: the one last chosen, else the one to begin with, else the last whose values are told.
   get panel() {
     const { panels, open } = this.meta;
-    return panels.includes(this.memory.panel) ? this.memory.panel : (open.at(-1) ?? panels.at(-1));
+    return [this.memory.panel, this.data.first].find((name) => open.includes(name)) ?? open.at(-1) ?? panels.at(-1);
   }
 
   // ---- finding the chart, and finding it again ----
@@ -220,6 +222,7 @@ class Bridge {
     this.gd = gd;
     this.adopted = performance.now();
     this.restores = 0;
+    gd.querySelectorAll(".qv-overlay").forEach((old) => old.remove());
     this.overlay = element("svg", { class: "qv-overlay", "aria-hidden": "true" });
     this.layers = Object.fromEntries(["values", "bands", "marks"].map((name) => [name, this.overlay.appendChild(element("g", {}))]));
     gd.on("plotly_afterplot", () => gd === this.gd && this.plotted());
@@ -546,6 +549,8 @@ class Bridge {
     for (const button of this.bar?.children ?? []) {
       const on = button.value === this.panel;
       button.setAttribute("aria-pressed", String(on));
+      button.disabled = !this.meta.open.includes(button.value);
+      button.style.opacity = button.disabled ? "0.55" : "";
       Object.assign(button.style, { background: on ? colors.text : "transparent", color: on ? colors.surface : colors.text, fontWeight: on ? "600" : "400" });
     }
   }
@@ -559,6 +564,8 @@ class Bridge {
       `${here} .qv-overlay { position: absolute; inset: 0; width: 100%; height: 100%; pointer-events: none; overflow: hidden; }`,
       `${here} .stPlotlyChart:focus-visible { outline: 2px solid ${this.data.colors.mark}; outline-offset: 2px; }`,
       `${here}[data-qv-arrangement=single] .nsewdrag { cursor: pointer; touch-action: pan-y; }`,
+      // A finger scrolls the page, and has no use for a bar that lies over the titles.
+      `@media (pointer: coarse) { ${here} .nsewdrag { touch-action: pan-y; } ${here} .modebar { display: none !important; } }`,
     ];
     const { panels = [], shapes = [], annotations = [] } = this.meta ?? {};
     panels.forEach((name, i) => {

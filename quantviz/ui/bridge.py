@@ -47,18 +47,19 @@ def chart_bridge(
     group: str | None = None,
     on_cell: Callable[[], None] | None = None,
     enlarge: float = 1.0,
+    first: str | None = None,
 ) -> tuple[int, int] | None:
     """Ties the chart in `st.container(key=chart_key)` to the page; returns the cell clicked in this run.
 
     Call it before the container: on a phone it shows the switch between the panels in its place.
     `selected` is marked in all four panels; `width` is what the figure was laid out for; charts of one
     `group`, the first one's `chart_key`, are zoomed and switched together, by the switch of the first;
-    `on_cell` is run before the page when a cell was clicked, and finds it by `clicked_cell(key)`.
+    `first` is the panel that a phone begins with; `on_cell` is run before the page when a cell was clicked, and finds it by `clicked_cell(key)`.
     """
     _component(_CELLS)(key=f"{key}_cells", data=pack_cells(data, chart_key, theme))
     _component(_STATE)(
         key=key,
-        data={**_state(chart_key, len(data.panels), selected, width, language, theme, enlarge), "group": group or chart_key},
+        data={**_state(chart_key, len(data.panels), selected, width, language, theme, enlarge), "group": group or chart_key, "first": first},
         on_cell_change=on_cell or _nothing,
         on_width_change=_nothing,
     )

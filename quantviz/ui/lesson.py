@@ -36,10 +36,16 @@ if TYPE_CHECKING:
     from quantviz.quantizer import QuantResult
 
 _PLACE, _ATTEMPTS, _CELLS, _SCENES, _LOOK = "lesson_place", "lesson_attempts", "lesson_cells", "lesson_scenes", "lesson_look"
+#: The address as it was last written.
+_WRITTEN = "lesson_written"
+#: Whether a button of ours has chosen the place of this run.
+_MOVED = "lesson_moved"
 #: Whether a teacher wants to count hands.
 _HANDS = "lesson_hands"
 _PANELS = "lesson_panels"
 _LAB = "pages/lab/playground.py"
+#: Another step begins at its top; the script runs anew where its text is another.
+_TO_THE_TOP = """<script data-step="{step}">document.querySelector("[data-testid=stMain]")?.scrollTo(0, 0);</script>"""
 
 
 @dataclass(frozen=True)
@@ -96,6 +102,8 @@ class Now:
 def show_page() -> None:
     """The list of lessons, or a step of one."""
     place = _place()
+    # First of all: what is clicked next comes with the new address.
+    _write_address(place)
     found = lessons(language())
     with st.sidebar:
         _show_contents(found, place)
@@ -112,11 +120,15 @@ def show_page() -> None:
         _show_step(Place(place.lesson, min(place.step, len(lesson.steps) - 1)), lesson)
     else:
         _show_list(found)
-    _write_address(place)
 
 
 def _place() -> Place:
-    if _PLACE not in st.session_state:
+    asked = st.query_params.to_dict()
+    # An address that is not the one last written is the browser's: a link, or its buttons for back and forward.
+    # A button of ours may be faster than the address.
+    navigated = "l" in asked and asked != st.session_state.get(_WRITTEN) and not st.session_state.get(_MOVED)
+    st.session_state[_MOVED] = False
+    if _PLACE not in st.session_state or navigated:
         step = st.query_params.get("p", "1")
         number_of_step = int(step) - 1 if step.isascii() and step.isdigit() and len(step) < 4 else 0
         st.session_state[_PLACE] = Place(st.query_params.get("l"), max(0, number_of_step))
@@ -126,6 +138,7 @@ def _place() -> Place:
 def go(lesson: str | None, step: int = 0) -> None:
     """Turn to a step, counted from 0, or without a lesson to the list of all."""
     st.session_state[_PLACE] = Place(lesson, step)
+    st.session_state[_MOVED] = True
     st.session_state.pop(_LOOK, None)
 
 
@@ -134,6 +147,7 @@ def _write_address(place: Place) -> None:
     wanted |= {"lang": language(), **parameters()}
     if st.query_params.to_dict() != wanted:
         st.query_params.from_dict(wanted)
+    st.session_state[_WRITTEN] = wanted
 
 
 def _show_contents(found: Mapping[str, Lesson | QuantVizError], place: Place) -> None:
@@ -158,6 +172,7 @@ def _show_contents(found: Mapping[str, Lesson | QuantVizError], place: Place) ->
 def _show_list(found: Mapping[str, Lesson | QuantVizError]) -> None:
     st.markdown(f"### {say('lessons.title')}")
     st.markdown(say("lessons.about"))
+    st.caption(say("lessons.progress.kept"))
     with st.container(key="lesson_list"):
         for i, (name, lesson) in enumerate(found.items(), 1):
             with st.container(border=True):
@@ -207,7 +222,8 @@ def _header(now: Now) -> None:
     ids = list(lessons(language()))
     with st.container(key="lesson_header", horizontal=True, vertical_alignment="center", gap="small"):
         title = say("lessons.place", number=ids.index(cast(str, place.lesson)) + 1, lesson=lesson.title, step=place.step + 1, steps=len(lesson.steps))
-        st.markdown(f"{plain(title)} &nbsp; **{plain(now.step.title)}**", width="stretch")
+        st.html(f'<p class="qv-place"><span>{html.escape(title)}</span> <b>{html.escape(now.step.title)}</b></p>', width="stretch")
+        st.html(_TO_THE_TOP.format(step=f"{now.id}/{now.attempt}"), unsafe_allow_javascript=True, width="content")
         st.button(say("lessons.all"), key="lesson_all", on_click=session.safely(go), args=(None,))
 
 
@@ -224,6 +240,12 @@ def _onward(now: Now) -> None:
         label = say("lessons.next_lesson" if last and following else "lessons.finish" if last else "lessons.next")
         # What is to be done next stands out: the answer while there is one to give.
         st.button(label, key="lesson_next", type="primary" if now.revealed else "secondary", on_click=session.safely(go), args=goal)
+        if now.revealed:
+            if now.step.questions:
+                st.button(say("lessons.again"), key="lesson_again", on_click=session.safely(_again), args=(now,), help=say("lessons.again_help"))
+            _to_the_lab(now)
+    if now.revealed:
+        _code(now)
 
 
 # ---- the picture --------------------------------------------------------------------------------
@@ -236,12 +258,14 @@ def _picture(now: Now) -> None:
     r, show, covered = scene.result, now.step.show, now.covered
     from quantviz.explanation import explain
 
-    if show - {"x"}:  # a first look at numbers needs no scheme yet
+    if "scheme" in show - covered:
         st.caption(plain(scheme_words(state.scheme)))
     _tiles(now, r, state)
     panels = [name for name in PANEL_PARTS if name in show]
     if panels:
         _panels(now, r, state, panels)
+    if _pointing(now) and _pointed(now):
+        _chosen_cell(now, r, cast("tuple[int, ...]", _pointed(now)))
     if {"sentence", "number_line", "steps"} & (show - covered):
         _why(explain(r, state.cell), r, show - covered)
     if "table" in show and now.step.table:
@@ -271,15 +295,14 @@ def _tiles(now: Now, r: QuantResult, state: LabState) -> None:
             if part in now.covered:
                 cover_tile(part.removeprefix("tiles."))
             else:
-                show_tile(computed[part])
+                show_tile(computed[part], line="tile_lines" in now.step.show)
 
 
 def _panels(now: Now, r: QuantResult, state: LabState, panels: list[str]) -> None:
     from quantviz.figures.panels import result_panels
 
     data = result_panels(r, view=state.view).only(panels, now.covered | ({"scale"} if "scale" not in now.step.show else set()))
-    asks = next((question for question, answer in zip(now.step.questions, now.answers, strict=True) if answer is None), None)
-    pointing = isinstance(asks, Cell) and not now.revealed
+    pointing = _pointing(now)
     selected = _pointed(now) if pointing else state.cell
     bridge = st.container(key="lesson_bridge")
     area = st.container(key=_PANELS)
@@ -291,7 +314,21 @@ def _panels(now: Now, r: QuantResult, state: LabState, panels: list[str]) -> Non
         tensor_key=f"{now.id} {now.attempt}",
         selected=state.view.seen(selected, state.source.shape) if selected else None,
         on_cell=session.safely(lambda: _clicked(now, state, pointing)),
+        first="x" if pointing else None,
     )
+
+
+def _pointing(now: Now) -> bool:
+    """Whether a cell is being asked for."""
+    asks = next((question for question, answer in zip(now.step.questions, now.answers, strict=True) if answer is None), None)
+    return isinstance(asks, Cell) and not now.revealed
+
+
+def _chosen_cell(now: Now, r: QuantResult, place: tuple[int, ...]) -> None:
+    """The numbers of the cell pointed at, as far as they may be told, with more digits than the picture has room for."""
+    told = [name for name in PANEL_PARTS if name in now.step.show - now.covered]
+    numbers = ", ".join(f"{say(f'panels.field.{name}')} = {number(float(getattr(r, name)[place]), 6)}" for name in told)
+    st.caption(plain(f"{say('lessons.cell', row=place[0], col=place[1])}: {numbers}"))
 
 
 def _clicked(now: Now, state: LabState, pointing: bool) -> None:
@@ -364,8 +401,11 @@ def _questions(now: Now) -> None:
                 break  # one after the other: first the direction, then the size
             _answered(now, i, question, answer)
             _hands(now, i, question)
+        if answer is not None and not now.complete:
+            st.caption(say("lessons.after_all"))
     if now.step.questions and now.revealed:
-        _revealed(now)
+        if now.step.rule:
+            st.html(f'<p class="qv-rule"><b>{html.escape(say("lessons.rule"))}</b> {html.escape(now.step.rule.say(now.scenes))}</p>')
     elif now.step.questions and now.complete:
         st.info(say("lessons.withheld"))
 
@@ -405,7 +445,7 @@ def _hands(now: Now, i: int, question: Question) -> None:
 
 def _answered(now: Now, i: int, question: Question, answer: Answer | None) -> None:
     """What was answered, and, once the answers are told, what became of it."""
-    if answer is not None:
+    if answer is not None and not (answer.right and now.revealed):
         words = questions.told(question, answer.given, now.scenes)
         st.markdown(say("lessons.you_said", answer=words, sure=say("lessons.was_sure" if answer.sure else "lessons.was_guess")))
     if not now.revealed:
@@ -414,7 +454,7 @@ def _answered(now: Now, i: int, question: Question, answer: Answer | None) -> No
     if answer is None:
         st.info(say("lessons.the_answer", truth=truth))
     elif answer.right:
-        st.success(say("lessons.right", truth=truth) + ("" if answer.sure else " " + say("lessons.good_guess")))
+        st.success(say("lessons.right", truth=truth) + (" " + say("lessons.good_guess") if question.why and not answer.sure else ""))
     else:
         verdict = question.judge(answer.given, now.scenes)
         st.error(
@@ -424,15 +464,6 @@ def _answered(now: Now, i: int, question: Question, answer: Answer | None) -> No
         )
     if question.why:
         st.markdown(question.why.say(now.scenes))
-
-
-def _revealed(now: Now) -> None:
-    if now.step.rule:
-        st.html(f'<p class="qv-rule"><b>{html.escape(say("lessons.rule"))}</b> {html.escape(now.step.rule.say(now.scenes))}</p>')
-    with st.container(horizontal=True, gap="small"):
-        st.button(say("lessons.again"), key="lesson_again", on_click=session.safely(_again), args=(now,), help=say("lessons.again_help"))
-        _to_the_lab(now)
-    _code(now)
 
 
 def _again(now: Now) -> None:

@@ -22,10 +22,12 @@ def show_panels(
     tensor_key: str,
     selected: tuple[int, int] | None = None,
     on_cell: Callable[[], None] | None = None,
+    first: str | None = None,
 ) -> None:
     """Draw the panels into `area`, a container or a place whose keyed container is called `key`.
 
-    The bridge goes into `bridge_area`, before the panels: on a phone it shows the switch between them.
+    The bridge goes into `bridge_area`, before the panels: on a phone it shows the switch between them,
+    which begins at the panel called `first`, else at the last whose values are told.
     """
     from quantviz.figures.panels import PANELS_CONFIG, panels_alt, panels_figure
 
@@ -33,6 +35,6 @@ def show_panels(
     width = bridge_width(bridge)
     larger = enlarge(width)
     with bridge_area:
-        chart_bridge(bridge, key, data, selected=selected, width=width, language=words, theme=colours, on_cell=on_cell, enlarge=larger)
+        chart_bridge(bridge, key, data, selected=selected, width=width, language=words, theme=colours, on_cell=on_cell, enlarge=larger, first=first)
     figure = panels_figure(data, language=words, theme=colours, width=width, tensor_key=tensor_key, enlarge=larger)
     area.plotly_chart(figure, key=f"{key}_chart", theme=None, config=dict(PANELS_CONFIG), alt=panels_alt(data, words))

@@ -23,7 +23,9 @@ from quantviz.ui import room
 from quantviz.ui.words import language
 
 _STATE, _BEFORE, _NAMED, _COMPLAINTS = "lab_state", "lab_before", "lab_named", "lab_complaints"
-_OPENED, _GOOD, _SHOWN_IN = "lab_opened", "lab_good", "lab_shown_in"
+_OPENED, _GOOD, _SHOWN_IN, _LINK = "lab_opened", "lab_good", "lab_shown_in", "lab_link"
+#: The page on the screen, and whether it is another one than before.
+_PAGE, _ARRIVED = "page_shown", "page_arrived"
 #: The kind of source whose controls are shown although no tensor came from it yet.
 KIND_CHOSEN = "kind_chosen"
 
@@ -187,11 +189,20 @@ def show(key: str, value: object, field: str = "") -> str:
     return key
 
 
+def arrive(page: str) -> None:
+    """Note which page this run shows."""
+    st.session_state[_ARRIVED] = st.session_state.get(_PAGE) != page
+    st.session_state[_PAGE] = page
+
+
 def write_address() -> QuantVizError | None:
     """Write the state to the address bar, and say what of it a link cannot carry."""
     st.session_state[_SHOWN_IN] = language()
     wanted = {**write_link(state(), language()), **room.parameters()}
-    # Compared with what is there: Streamlit drops it when the page is switched.
-    if st.query_params.to_dict() != wanted:
+    # Compared with what is there: Streamlit drops it when the page is switched. Where it is the browser's button for
+    # going back that emptied it, writing it again would keep the person on this page for ever.
+    asked, went_back = st.query_params.to_dict(), not st.session_state.get(_ARRIVED, True) and st.session_state.get(_LINK) == wanted
+    if asked != wanted and not (went_back and not asked):
         st.query_params.from_dict(wanted)
+    st.session_state[_LINK] = wanted
     return link_problem(state().source)

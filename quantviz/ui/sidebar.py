@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import html
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import streamlit as st
 
 from quantviz.calibration import CALIBRATIONS, FLOAT32_EXACT_INTEGER, Calibration, Given, ManualRange, MinMax, Percentile
+from quantviz.conventions import CONVENTIONS, Convention
 from quantviz.errors import QuantVizError
 from quantviz.granularity import PerChannel
 from quantviz.link import WINDOW, LabState, Upload, View, opening
@@ -293,8 +294,20 @@ def scheme_words(scheme: Scheme) -> str:
     fields = {f.name: getattr(granularity, f.name) for f in dataclasses.fields(granularity)}  # type: ignore[arg-type]
     key = f"{granularity.id}_{granularity.axis % 2}" if isinstance(granularity, PerChannel) else granularity.id
     parts = [scheme.format, say(f"modes.{scheme.mode}.name"), say(f"scheme_line.{key}", **fields), calibration_words(scheme.calibration)]
-    # What the engine does otherwise than the course is told in the terms of its own fields.
-    return " · ".join(parts if str(scheme.arithmetic) == "course" else [*parts, str(scheme.arithmetic)])
+    return " · ".join([*parts, *_otherwise(scheme.arithmetic)])
+
+
+def _otherwise(convention: Convention) -> Iterator[str]:
+    """What a convention does otherwise than the course."""
+    course = CONVENTIONS["course"]
+    if convention.zero_in_range and not course.zero_in_range:
+        yield say("scheme_line.zero_in_range")
+        convention = convention.replace(zero_in_range=False)
+    if course.zero_point_clamp and not convention.zero_point_clamp:
+        yield say("scheme_line.zero_point_free")
+        convention = convention.replace(zero_point_clamp=True)
+    if convention != course:  # the rest in the terms of its own fields
+        yield str(convention)
 
 
 def _range_field(state: LabState, field: dataclasses.Field[Any]) -> None:

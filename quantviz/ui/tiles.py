@@ -140,14 +140,14 @@ def cover_tile(key: str) -> None:
     st.metric(say(f"tiles.{key}.name"), "?")
 
 
-def show_tile(tile: Tile, before: Tile | None = None, label: str = "") -> None:
+def show_tile(tile: Tile, before: Tile | None = None, label: str = "", *, line: bool = True) -> None:
     """One tile, against the baseline's where there is one."""
     facts = {name: plain(value) for name, value in tile.facts.items()}
     delta = before and _delta(tile, before)
     st.metric(
         label or say(f"tiles.{tile.key}.name"),
         tile.value,
-        delta=delta or tile.line or None,
+        delta=delta or (tile.line if line else None) or None,
         delta_color=_colour(tile, before) if before and delta else "off",
         delta_arrow="off",
         delta_description=tile.line if delta else None,
