@@ -12,25 +12,39 @@ const SVG = "http://www.w3.org/2000/svg";
 const MOST_PRINTED = 400;
 const SMALLEST_PRINT = 9;
 const CHARACTER = 0.52;
-const SPACE = (window.__quantviz ??= { bridges: new Map(), cells: new Map(), memory: new Map() });
+const SPACE = (window.__quantviz ??= { bridges: new Map(), cells: new Map(), states: new Map(), memory: new Map() });
 
 export default function (component) {
-  const { data } = component;
+  const { data, parentElement } = component;
   if (data instanceof Uint8Array) {
     const cells = readCells(data);
-    SPACE.cells.set(cells.chart, cells);
+    const leave = enlist(SPACE.cells, cells.chart, parentElement, cells);
     SPACE.bridges.get(cells.chart)?.draw();
-    tuckAway(component.parentElement, true);
-    return () => SPACE.cells.get(cells.chart) === cells && SPACE.cells.delete(cells.chart);
+    tuckAway(parentElement, true);
+    return leave;
   }
   let bridge = SPACE.bridges.get(data.chart);
   if (!bridge) SPACE.bridges.set(data.chart, (bridge = new Bridge(data.chart)));
+  const leave = enlist(SPACE.states, data.chart, parentElement, component);
   bridge.update(component);
   return () => {
-    // The page may have mounted a successor already.
-    if (bridge.host !== component.parentElement) return;
+    const next = leave();
+    if (next) return bridge.host === parentElement && bridge.update(next);
     bridge.close();
     SPACE.bridges.delete(data.chart);
+  };
+}
+
+// Streamlit may mount a successor before it lets go of the one before, and call that one once more in between:
+// each place in the page counts until it is left. Leaving tells what is in force then.
+function enlist(table, chart, place, item) {
+  if (!table.has(chart)) table.set(chart, new Map());
+  const places = table.get(chart);
+  places.delete(place);
+  places.set(place, item);
+  return () => {
+    if (places.get(place) === item) places.delete(place);
+    return [...places.values()].at(-1);
   };
 }
 
@@ -157,9 +171,10 @@ class Bridge {
   }
 
   get cells() {
-    const cells = SPACE.cells.get(this.chart);
+    const { stamp, open } = this.meta ?? {};
     // Chart and cells arrive one after the other: numbers of one are never shown over the other.
-    return cells && cells.stamp === this.meta?.stamp ? cells : null;
+    const fitting = (cells) => cells.stamp === stamp && String(cells.open) === String(open);
+    return [...(SPACE.cells.get(this.chart)?.values() ?? [])].findLast(fitting) ?? null;
   }
 
   get meta() {
@@ -179,7 +194,9 @@ class Bridge {
     if (container !== this.container) this.enter(container);
     const gd = container?.querySelector(".js-plotly-plot") ?? null;
     if (this.gd && gd !== this.gd) this.lose();
-    if (gd && gd !== this.gd && drawn(gd._fullLayout) && gd.querySelector(".main-svg")) this.adopt(gd);
+    // Drawn anew from scratch, the same chart has lost what was laid over it and who listened to it.
+    const bare = gd && (gd !== this.gd || !this.overlay.isConnected);
+    if (bare && drawn(gd._fullLayout) && gd.querySelector(".main-svg")) this.adopt(gd);
   }
 
   enter(container) {
@@ -225,9 +242,16 @@ class Bridge {
     gd.querySelectorAll(".qv-overlay").forEach((old) => old.remove());
     this.overlay = element("svg", { class: "qv-overlay", "aria-hidden": "true" });
     this.layers = Object.fromEntries(["values", "bands", "marks"].map((name) => [name, this.overlay.appendChild(element("g", {}))]));
-    gd.on("plotly_afterplot", () => gd === this.gd && this.plotted());
-    gd.on("plotly_relayout", () => gd === this.gd && this.zoomed());
-    gd.on("plotly_relayouting", () => gd === this.gd && this.draw());
+    const heard = {
+      plotly_afterplot: () => gd === this.gd && this.plotted(),
+      plotly_relayout: () => gd === this.gd && this.zoomed(),
+      plotly_relayouting: () => gd === this.gd && this.draw(),
+    };
+    for (const [name, act] of Object.entries(heard)) {
+      if (this.heard) gd.removeListener?.(name, this.heard[name]);
+      gd.on(name, act);
+    }
+    this.heard = heard;
     this.container.dataset.qvArrangement = this.meta?.arrangement ?? "";
     this.style.textContent = this.rules();
     (gd.closest(".stPlotlyChart") ?? gd).tabIndex = 0;
