@@ -364,6 +364,8 @@ class _Painter:
             "minallowed": -0.5,
             "maxallowed": rows - 0.5,
             **_numbers(rows, box.height / self._points(22)),
+            # Beside the frame of a selected cell in the first column.
+            "ticklabelstandoff": 3,
             "showticklabels": i == 0 or self.boxes.name == "single" or (self.boxes.name == "grid" and i == 2),
             # An image's axes are tied to square cells unless this is said.
             "scaleanchor": False,

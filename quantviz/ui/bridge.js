@@ -355,7 +355,7 @@ class Bridge {
     if (!this.selected || !this.data) return;
     for (const panel of panels) {
       const box = cellBox(panel, ...this.selected, true);
-      if (!box) continue;
+      if (!box || !this.meta.open.includes(panel.name)) continue;
       const place = { x: box.left, y: box.top, width: box.width, height: box.height, fill: "none", rx: 1 };
       marks.append(element("rect", { ...place, stroke: this.data.colors.halo, "stroke-width": 4 }), element("rect", { ...place, class: "qv-mark", stroke: this.data.colors.mark, "stroke-width": 2 }));
     }

@@ -450,7 +450,7 @@ def _answered(now: Now, i: int, question: Question, answer: Answer | None) -> No
         st.markdown(say("lessons.you_said", answer=words, sure=say("lessons.was_sure" if answer.sure else "lessons.was_guess")))
     if not now.revealed:
         return
-    truth = questions.truth_told(question, now.scenes)
+    truth = questions.truth_told(question, now.scenes).rstrip(".。")
     if answer is None:
         st.info(say("lessons.the_answer", truth=truth))
     elif answer.right:
