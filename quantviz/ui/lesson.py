@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from quantviz.quantizer import QuantResult
 
 _PLACE, _ATTEMPTS, _CELLS, _SCENES, _LOOK = "lesson_place", "lesson_attempts", "lesson_cells", "lesson_scenes", "lesson_look"
-#: The address as it was last written.
-_WRITTEN = "lesson_written"
 #: Whether a button of ours has chosen the place of this run.
 _MOVED = "lesson_moved"
 #: Whether a teacher wants to count hands.
@@ -123,10 +121,8 @@ def show_page() -> None:
 
 
 def _place() -> Place:
-    asked = st.query_params.to_dict()
-    # An address that is not the one last written is the browser's: a link, or its buttons for back and forward.
     # A button of ours may be faster than the address.
-    navigated = "l" in asked and asked != st.session_state.get(_WRITTEN) and not st.session_state.get(_MOVED)
+    navigated = session.navigated() and not st.session_state.get(_MOVED)
     st.session_state[_MOVED] = False
     if _PLACE not in st.session_state or navigated:
         step = st.query_params.get("p", "1")
@@ -145,9 +141,7 @@ def go(lesson: str | None, step: int = 0) -> None:
 def _write_address(place: Place) -> None:
     wanted = {"l": place.lesson, "p": str(place.step + 1)} if place.lesson else {}
     wanted |= {"lang": language(), **parameters()}
-    if st.query_params.to_dict() != wanted:
-        st.query_params.from_dict(wanted)
-    st.session_state[_WRITTEN] = wanted
+    session.put_address(wanted)
 
 
 def _show_contents(found: Mapping[str, Lesson | QuantVizError], place: Place) -> None:

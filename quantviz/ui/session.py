@@ -198,11 +198,22 @@ def arrive(page: str) -> None:
 def write_address() -> QuantVizError | None:
     """Write the state to the address bar, and say what of it a link cannot carry."""
     st.session_state[_SHOWN_IN] = language()
-    wanted = {**write_link(state(), language()), **room.parameters()}
-    # Compared with what is there: Streamlit drops it when the page is switched. Where it is the browser's button for
-    # going back that emptied it, writing it again would keep the person on this page for ever.
-    asked, went_back = st.query_params.to_dict(), not st.session_state.get(_ARRIVED, True) and st.session_state.get(_LINK) == wanted
-    if asked != wanted and not (went_back and not asked):
+    put_address({**write_link(state(), language()), **room.parameters()})
+    return link_problem(state().source)
+
+
+def put_address(wanted: dict[str, str]) -> None:
+    """Write a page's parameters to the address bar."""
+    asked = st.query_params.to_dict()
+    # Streamlit drops them when the page is switched. Where it is the browser's button for going back that emptied
+    # them, writing them again would keep the person on this page for ever.
+    went_back = not asked and not st.session_state.get(_ARRIVED, True) and st.session_state.get(_LINK) == wanted
+    if asked != wanted and not went_back:
         st.query_params.from_dict(wanted)
     st.session_state[_LINK] = wanted
-    return link_problem(state().source)
+
+
+def navigated() -> bool:
+    """Whether the browser shows another address of this page than we last wrote: by its buttons for back and forward."""
+    asked = st.query_params.to_dict()
+    return bool(asked) and not st.session_state.get(_ARRIVED, True) and asked != st.session_state.get(_LINK)

@@ -83,6 +83,13 @@ def test_the_address_is_the_step_and_the_lab_opens_from_it(new_page, url):
     page.wait_for_function("location.pathname.endsWith('/lab') && new URLSearchParams(location.search).get('s')")
     asked = page.evaluate("new URLSearchParams(location.search).get('s')")
     assert asked == str(lessons()["rounding_against_clipping"].steps[1].state.scheme)
+    # The browser's own button goes all the way back: from the Lab, then from step to step.
+    for _ in range(4):
+        if "p=1" in page.url:
+            break
+        page.go_back()
+        wait_idle(page)
+    page.wait_for_function("document.querySelector('.qv-place')?.innerText.includes('step 1 of')")
 
 
 @pytest.mark.parametrize(("width", "height", "theme", "language"), [(390, 844, "light", "zh"), (1366, 625, "dark", "en"), (1920, 1000, "light", "zh")])
