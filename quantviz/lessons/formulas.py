@@ -13,7 +13,7 @@ import operator
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -202,11 +202,12 @@ FUNCTIONS: Mapping[str, Callable[..., float]] = MappingProxyType(
 CONSTANTS: Mapping[str, float] = MappingProxyType({"rounding_rmse_steps": 1 / math.sqrt(12)})
 
 
+@cache
 def quantities() -> Mapping[str, Quantity]:
     """Every name that a formula knows."""
     from quantviz.measures import METRICS
 
-    return {**{name: _of_metric(name) for name in METRICS}, **QUANTITIES}
+    return MappingProxyType({**{name: _of_metric(name) for name in METRICS}, **QUANTITIES})
 
 
 def _of_metric(name: str) -> Quantity:

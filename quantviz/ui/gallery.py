@@ -18,12 +18,13 @@ from quantviz.errors import QuantVizError
 from quantviz.figures.arrangement import arrange, arrangement_name
 from quantviz.sources.random import LARGEST_SEED
 from quantviz.ui import session
-from quantviz.ui.bridge import bridge_width, chart_bridge, clicked_cell
+from quantviz.ui.bridge import bridge_width, clicked_cell
 from quantviz.ui.clipboard import copy_button
+from quantviz.ui.picture import show_panels
 from quantviz.ui.room import enlarge, parameters
 from quantviz.ui.sidebar import show_language
 from quantviz.ui.start import warm_up
-from quantviz.ui.words import language, number, plain, say, say_error, theme
+from quantviz.ui.words import language, number, plain, say, say_error
 
 if TYPE_CHECKING:
     import torch
@@ -130,8 +131,7 @@ def show_link() -> None:
         named = {"case": case.id} if case is not bug.cases[0] else {}
         seeded = {} if state.seed is None or _own_seed(case) in (None, state.seed) else {"seed": str(state.seed)}
         wanted = {"bug": bug.id, **named, **seeded, **wanted}
-    if dict(st.query_params) != wanted:
-        st.query_params.from_dict(wanted)
+    session.put_address(wanted)
 
 
 def _bug(state: GalleryState) -> Bug:
@@ -343,20 +343,30 @@ def _chart_key(row: str) -> str:
 
 def _chart(row: str, data: PanelsData, cell: tuple[int, int], group: str, named: bool = True) -> None:
     """One row of panels; charts of one `group` are switched and zoomed together."""
-    from quantviz.figures.panels import PANELS_CONFIG, panel_title, panels_alt, panels_figure
+    from quantviz.figures.panels import panel_title, panels_alt
 
-    bridge, chart, larger, words = f"gallery_{row}_bridge", _chart_key(row), enlarge(), language()
-    width = bridge_width(bridge)
-    chart_bridge(bridge, chart, data, selected=cell, width=width, language=words, theme=theme(), group=group, on_cell=lambda: _clicked(bridge), enlarge=larger)
+    key, words = _chart_key(row), language()
+    width = bridge_width(f"{key}_bridge")
+    larger = enlarge(width)
     # A short tensor needs no more than its own height.
     usual = arrange(width / larger, data.shape).height * larger
-    wanted = min(max(_HEIGHT_OF_WIDTH * width, _LEAST_HEIGHT * larger), _MOST_HEIGHT)
+    wanted = min(max(_HEIGHT_OF_WIDTH * width, _LEAST_HEIGHT * larger), _MOST_HEIGHT * larger)
     height = min(usual, {"row": wanted, "grid": 2 * wanted, "single": usual}[arrangement_name(width / larger)])
-    titles = [f"{_SIGNS[row]} {_row_name(row)} · {panel_title(name, data, words)}" if named else panel_title(name, data, words) for name in data.panels]
-    figure = panels_figure(data, language=words, theme=theme(), width=width, height=height, titles=titles, tensor_key="gallery", enlarge=larger)
-    alt = say("bugs.page.alt", row=_row_name(row), panels=panels_alt(data, words))
-    with st.container(key=chart):
-        st.plotly_chart(figure, key=f"gallery_{row}_chart", theme=None, config={**PANELS_CONFIG, "displayModeBar": False}, alt=alt)
+    titles = [panel_title(name, data, words) for name in data.panels]
+    show_panels(
+        data,
+        key=key,
+        bridge_area=st.container(),
+        area=st.container(key=key),
+        tensor_key="gallery",
+        selected=cell,
+        on_cell=session.safely(lambda: _clicked(f"{key}_bridge")),
+        group=group,
+        height=height,
+        titles=[f"{_SIGNS[row]} {_row_name(row)} · {title}" for title in titles] if named else titles,
+        alt=say("bugs.page.alt", row=_row_name(row), panels=panels_alt(data, words)),
+        modebar=False,
+    )
 
 
 def _clicked(bridge: str) -> None:

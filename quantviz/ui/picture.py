@@ -1,8 +1,8 @@
-"""The panels, tied to the page: what the Lab and the lessons share."""
+"""The panels, tied to the page: what the Lab, the lessons and the bug gallery share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from quantviz.ui.bridge import bridge_width, chart_bridge
@@ -23,11 +23,17 @@ def show_panels(
     selected: tuple[int, int] | None = None,
     on_cell: Callable[[], None] | None = None,
     first: str | None = None,
+    group: str | None = None,
+    height: float | None = None,
+    titles: Sequence[str] | None = None,
+    alt: str | None = None,
+    modebar: bool = True,
 ) -> None:
     """Draw the panels into `area`, a container or a place whose keyed container is called `key`.
 
     The bridge goes into `bridge_area`, before the panels: on a phone it shows the switch between them,
-    which begins at the panel called `first`, else at the last whose values are told.
+    which begins at the panel called `first`, else at the last whose values are told. Charts of one `group`
+    are switched and zoomed together. `height`, `titles` and `alt` are the figure's where it has its own.
     """
     from quantviz.figures.panels import PANELS_CONFIG, panels_alt, panels_figure
 
@@ -35,6 +41,9 @@ def show_panels(
     width = bridge_width(bridge)
     larger = enlarge(width)
     with bridge_area:
-        chart_bridge(bridge, key, data, selected=selected, width=width, language=words, theme=colours, on_cell=on_cell, enlarge=larger, first=first)
-    figure = panels_figure(data, language=words, theme=colours, width=width, tensor_key=tensor_key, enlarge=larger)
-    area.plotly_chart(figure, key=f"{key}_chart", theme=None, config=dict(PANELS_CONFIG), alt=panels_alt(data, words))
+        chart_bridge(
+            bridge, key, data, selected=selected, width=width, language=words, theme=colours, group=group, on_cell=on_cell, enlarge=larger, first=first
+        )
+    figure = panels_figure(data, language=words, theme=colours, width=width, height=height, titles=titles, tensor_key=tensor_key, enlarge=larger)
+    config = dict(PANELS_CONFIG) if modebar else {**PANELS_CONFIG, "displayModeBar": False}
+    area.plotly_chart(figure, key=f"{key}_chart", theme=None, config=config, alt=alt or panels_alt(data, words))

@@ -116,9 +116,7 @@ def show_page() -> None:
             st.markdown(f"**{say('teacher.hands_title')}** {say('teacher.hands')}")
     with link, st.container(key="teacher_link", gap="small"):
         _show_link()
-    wanted = {"lang": language(), **parameters()}
-    if st.query_params.to_dict() != wanted:
-        st.query_params.from_dict(wanted)
+    session.put_address({"lang": language(), **parameters()})
 
 
 def _show_what() -> None:

@@ -31,7 +31,7 @@ def healthy(at):
 
 def drawn(at, row):
     """The four panels of a row as the browser gets them, and how many cells are framed or whether any is."""
-    spec = json.loads(chart(at, f"gallery_{row}_chart").proto.spec)
+    spec = json.loads(chart(at, f"gallery_{row}_panels_chart").proto.spec)
     return [decoded(trace["z"]) for trace in spec["data"]], [shape for shape in spec["layout"].get("shapes", ()) if shape["type"] == "path"]
 
 
@@ -96,7 +96,7 @@ def test_both_rows_have_the_same_colours():
         ends = [
             [
                 (axis["cmin"], axis["cmax"])
-                for name, axis in sorted(json.loads(chart(at, f"gallery_{row}_chart").proto.spec)["layout"].items())
+                for name, axis in sorted(json.loads(chart(at, f"gallery_{row}_panels_chart").proto.spec)["layout"].items())
                 if "coloraxis" in name
             ]
             for row in ("correct", "broken")

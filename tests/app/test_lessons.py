@@ -177,7 +177,10 @@ def test_progress_is_kept_over_pages_and_languages():
     assert at.success
     at.segmented_control(key="language_choice").set_value("zh").run()
     assert at.success[0].value.startswith("答对了")
-    assert "我的进度（1）".encode() in everything(at)
+    sent = everything(at).decode(errors="replace")
+    for taken_along in ("我的进度（1）", "qv-card-progress", "共答 1 次，答对 1 次"):
+        assert taken_along in sent
+    assert [button.proto.label for button in at.get("download_button")] == ["下载"]
 
 
 def test_the_lab_opens_with_the_steps_state():
