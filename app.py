@@ -24,6 +24,7 @@ page = st.navigation(
         st.Page(lab, title=title, url_path="home", default=True, visibility="hidden"),
         st.Page(lab, title=title, url_path="lab"),
         st.Page("pages/learn/lessons.py", title=say("pages.lessons"), url_path="lessons"),
+        st.Page("pages/learn/formats.py", title=say("pages.formats"), url_path="formats"),
         st.Page("pages/learn/bugs.py", title=say("pages.bugs"), url_path="bugs"),
         st.Page("pages/learn/teacher.py", title=say("pages.teacher"), url_path="teacher"),
     ]

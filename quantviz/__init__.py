@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from quantviz.blocks import Blocks as Blocks
     from quantviz.calibration import CALIBRATIONS as CALIBRATIONS
+    from quantviz.calibration import AbsMean as AbsMean
     from quantviz.calibration import External as External
     from quantviz.calibration import Given as Given
     from quantviz.calibration import ManualRange as ManualRange
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from quantviz.calibration import Range as Range
     from quantviz.conventions import CONVENTIONS as CONVENTIONS
     from quantviz.conventions import Convention as Convention
+    from quantviz.conventions import Offer as Offer
     from quantviz.conventions import ScaleSpec as ScaleSpec
     from quantviz.errors import Note as Note
     from quantviz.errors import QuantVizError as QuantVizError
@@ -31,9 +33,11 @@ if TYPE_CHECKING:
     from quantviz.explanation import explain as explain
     from quantviz.figures.panels import plot_quantization_errors as plot_quantization_errors
     from quantviz.formats import FORMATS as FORMATS
+    from quantviz.formats import FloatBits as FloatBits
     from quantviz.formats import NumberFormat as NumberFormat
     from quantviz.granularity import GRANULARITIES as GRANULARITIES
     from quantviz.granularity import BlockLayout as BlockLayout
+    from quantviz.granularity import Flat as Flat
     from quantviz.granularity import PerBlock as PerBlock
     from quantviz.granularity import PerChannel as PerChannel
     from quantviz.granularity import PerGroup as PerGroup
@@ -52,13 +56,13 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "blocks": ("Blocks",),
-    "calibration": ("CALIBRATIONS", "External", "Given", "ManualRange", "MinMax", "Percentile", "Range"),
-    "conventions": ("CONVENTIONS", "Convention", "ScaleSpec"),
+    "calibration": ("CALIBRATIONS", "AbsMean", "External", "Given", "ManualRange", "MinMax", "Percentile", "Range"),
+    "conventions": ("CONVENTIONS", "Convention", "Offer", "ScaleSpec"),
     "errors": ("Note", "QuantVizError"),
     "explanation": ("Explanation", "Step", "explain"),
     "figures.panels": ("plot_quantization_errors",),
-    "formats": ("FORMATS", "NumberFormat"),
-    "granularity": ("GRANULARITIES", "BlockLayout", "PerBlock", "PerChannel", "PerGroup", "PerTensor"),
+    "formats": ("FORMATS", "FloatBits", "NumberFormat"),
+    "granularity": ("GRANULARITIES", "BlockLayout", "Flat", "PerBlock", "PerChannel", "PerGroup", "PerTensor"),
     "measures": ("METRICS", "metrics"),
     "quantizer": ("QParams", "QuantResult", "choose_qparams", "dequantize", "quantize"),
     "recipes": ("RECIPES",),

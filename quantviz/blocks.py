@@ -2,10 +2,12 @@
 
 A tensor of `view_shape` (a, b) in blocks of (p, q) is looked at as (a/p, p, b/q, q): even axes count
 blocks, odd axes count elements inside one. What is known of each block has the layout's `grid_shape`.
+Where the last blocks do not fill up, the view is filled with a value that the question does not heed.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -32,12 +34,13 @@ class Blocks:
 
     def min_max(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Smallest and largest value of each block."""
-        split, inside = _split(self.x, self.layout), _inside(self.layout)
-        return split.amin(inside).to(self.dtype), split.amax(inside).to(self.dtype)
+        inside, padded = _inside(self.layout), self.layout.tail == "pad"
+        lo = _split(self.x, self.layout, 0 if padded else math.inf).amin(inside)
+        return lo.to(self.dtype), _split(self.x, self.layout, 0 if padded else -math.inf).amax(inside).to(self.dtype)
 
     def extreme(self) -> torch.Tensor:
         """The first element of largest magnitude of each block, with its sign."""
-        rows = self._rows()
+        rows = self._rows(0)
         first = rows.abs().argmax(-1, keepdim=True)
         return rows.gather(-1, first).squeeze(-1).to(self.dtype)
 
@@ -47,25 +50,33 @@ class Blocks:
 
     def percentiles(self, *percents: float) -> tuple[torch.Tensor, ...]:
         """The `percents` (0 to 100) of each block, interpolated linearly between two values."""
-        # Sorted by hand: torch.quantile refuses more than 2**24 elements.
-        ordered = self._rows().sort(-1).values.to(torch.float64)
-        last = ordered.shape[-1] - 1
+        # Sorted by hand: torch.quantile refuses more than 2**24 elements. What fills a short block comes last.
+        padded = self.layout.tail == "pad"
+        ordered = self._rows(0 if padded else math.inf).sort(-1).values.to(torch.float64)
+        last = (self._rows_of(torch.ones_like(self.x), 1 if padded else 0).sum(-1) - 1).to(torch.float64)
         answers = []
         for percent in percents:
             place = last * percent / 100
-            below = min(int(place), last)
-            above = min(below + 1, last)
-            lower, upper = ordered[..., below], ordered[..., above]
+            below = place.floor()
+            lower, upper = (ordered.gather(-1, at.to(torch.int64).unsqueeze(-1)).squeeze(-1) for at in (below, torch.minimum(below + 1, last)))
             answers.append((lower + (upper - lower) * (place - below)).to(self.dtype))
         return tuple(answers)
+
+    def mean_magnitude(self) -> torch.Tensor:
+        """The mean of |x| of each block, added up in float64."""
+        counts = _split(torch.ones_like(self.x), self.layout, 1 if self.layout.tail == "pad" else 0).sum(_inside(self.layout), dtype=torch.float64)
+        return (_split(self.x.abs(), self.layout, 0).sum(_inside(self.layout), dtype=torch.float64) / counts).to(self.dtype)
 
     def constant(self, value: float) -> torch.Tensor:
         """`value` for each block."""
         return torch.full(self.layout.grid_shape, value, dtype=self.dtype)
 
-    def _rows(self) -> torch.Tensor:
-        """(*grid_shape, elements of a block), each block in row-major order."""
-        split = _split(self.x, self.layout)
+    def _rows(self, fill: float) -> torch.Tensor:
+        return self._rows_of(self.x, fill)
+
+    def _rows_of(self, x: torch.Tensor, fill: float) -> torch.Tensor:
+        """(*grid_shape, elements of a block), each block in row-major order, `fill` where it does not fill up."""
+        split = _split(x, self.layout, fill)
         axes = split.dim()
         return split.permute(*range(0, axes, 2), *range(1, axes, 2)).reshape(*self.layout.grid_shape, -1)
 
@@ -81,7 +92,8 @@ def expand(grid: torch.Tensor, layout: BlockLayout, shape: Shape) -> torch.Tenso
         return grid
     spread = [n for pair in zip(layout.grid_shape, layout.block_shape, strict=True) for n in pair]
     single = [n for blocks in layout.grid_shape for n in (blocks, 1)]
-    return grid.reshape(single).expand(spread).reshape(shape)
+    full = grid.reshape(single).expand(spread).reshape(layout.padded_shape)
+    return full[tuple(slice(n) for n in layout.view_shape)].reshape(shape)
 
 
 def block_ids(layout: BlockLayout, shape: Shape) -> torch.Tensor:
@@ -93,6 +105,15 @@ def block_ids(layout: BlockLayout, shape: Shape) -> torch.Tensor:
     """
     numbers = torch.arange(layout.block_count, dtype=torch.int32).reshape(layout.grid_shape)
     return expand(numbers, layout, shape).expand(shape)
+
+
+def flat_indices(shape: Shape) -> torch.Tensor:
+    """The place of each element in row-major order, int64 of `shape`.
+
+    >>> flat_indices((2, 2)).tolist()
+    [[0, 1], [2, 3]]
+    """
+    return torch.arange(math.prod(shape)).reshape(shape)
 
 
 def to_grid(values: torch.Tensor, layout: BlockLayout) -> torch.Tensor | None:
@@ -115,7 +136,17 @@ def block_sums(values: torch.Tensor, layout: BlockLayout) -> torch.Tensor:
     >>> block_sums(torch.arange(8).reshape(2, 4), PerBlock(2, 2).layout((2, 4))).tolist()
     [[10, 18]]
     """
-    return _split(values, layout).sum(_inside(layout))
+    return _split(values, layout, 0).sum(_inside(layout))
+
+
+def block_sizes(layout: BlockLayout) -> torch.Tensor:
+    """How many elements of the tensor each block has, int64 of `grid_shape`.
+
+    >>> from quantviz.granularity import Flat
+    >>> block_sizes(Flat(4).layout((2, 3), "short")).tolist()
+    [4, 2]
+    """
+    return block_sums(torch.ones(layout.view_shape, dtype=torch.int64), layout)
 
 
 def matrix(values: torch.Tensor, row_axis: int | None, col_axis: int, at: Shape) -> torch.Tensor:
@@ -141,8 +172,12 @@ def viewed(values: torch.Tensor, shape: Shape) -> torch.Tensor:
     return values.view(shape)
 
 
-def _split(x: torch.Tensor, layout: BlockLayout) -> torch.Tensor:
-    return x.reshape([n for pair in zip(layout.grid_shape, layout.block_shape, strict=True) for n in pair])
+def _split(x: torch.Tensor, layout: BlockLayout, fill: float) -> torch.Tensor:
+    view = x.reshape(layout.view_shape)
+    if layout.padded_shape != layout.view_shape:
+        missing = [n for pair in zip(layout.padded_shape, layout.view_shape, strict=True) for n in (pair[0] - pair[1], 0)]
+        view = torch.nn.functional.pad(view, missing[::-1], value=fill)
+    return view.reshape([n for pair in zip(layout.grid_shape, layout.block_shape, strict=True) for n in pair])
 
 
 def _inside(layout: BlockLayout) -> tuple[int, ...]:

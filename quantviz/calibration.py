@@ -44,8 +44,8 @@ class Calibration(Protocol):
 
     id: ClassVar[str]
 
-    def problems(self, fmt: NumberFormat, mode: str) -> Iterator[QuantVizError]:
-        """What is wrong with the fields, for this format and mode."""
+    def problems(self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int") -> Iterator[QuantVizError]:
+        """What is wrong with the fields, for this format, mode and a convention's `zero_domain`."""
 
     def range(self, blocks: Blocks, mode: str) -> Range | None:
         """The clipping range of each block; none where scale and zero point are given instead."""
@@ -60,7 +60,7 @@ class MinMax:
 
     id: ClassVar[str] = "min_max"
 
-    def problems(self, fmt: NumberFormat, mode: str) -> Iterator[QuantVizError]:
+    def problems(self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int") -> Iterator[QuantVizError]:
         return iter(())
 
     def range(self, blocks: Blocks, mode: str) -> Range | None:
@@ -85,7 +85,7 @@ class Percentile:
     def __post_init__(self) -> None:
         _as_plain(self, p=float)
 
-    def problems(self, fmt: NumberFormat, mode: str) -> Iterator[QuantVizError]:
+    def problems(self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int") -> Iterator[QuantVizError]:
         if not _is_number(self.p) or not 50 < self.p <= 100:
             yield QuantVizError("percentile_out_of_range", got=self.p)
 
@@ -104,6 +104,24 @@ class Percentile:
 
 
 @dataclass(frozen=True)
+class AbsMean:
+    """From -mean(|x|) to mean(|x|): what ternary and binary weights are scaled by (BitNet b1.58, Ma et al. 2024)."""
+
+    id: ClassVar[str] = "abs_mean"
+
+    def problems(self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int") -> Iterator[QuantVizError]:
+        if mode != "symmetric":
+            yield QuantVizError("abs_mean_needs_symmetric", mode=mode)
+
+    def range(self, blocks: Blocks, mode: str) -> Range | None:
+        mean = blocks.mean_magnitude()
+        return Range(-mean, mean, blocks.extreme())
+
+    def lines(self, mode: str) -> tuple[str, str]:
+        return "-mean(abs(block))", "mean(abs(block))"
+
+
+@dataclass(frozen=True)
 class ManualRange:
     """The range `lo` to `hi`, set by hand for every block."""
 
@@ -114,7 +132,7 @@ class ManualRange:
     def __post_init__(self) -> None:
         _as_plain(self, lo=float, hi=float)
 
-    def problems(self, fmt: NumberFormat, mode: str) -> Iterator[QuantVizError]:
+    def problems(self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int") -> Iterator[QuantVizError]:
         if not (_is_number(self.lo) and _is_number(self.hi) and self.lo < self.hi):
             yield QuantVizError("manual_range_order", lo=self.lo, hi=self.hi)
 
@@ -133,16 +151,20 @@ class Given:
     """
 
     scale: float
-    zero_point: int = 0
+    #: A code; where the convention's zero point is a value or a code with a fraction, any number.
+    zero_point: int | float = 0
     id: ClassVar[str] = "given"
 
     def __post_init__(self) -> None:
-        _as_plain(self, scale=float, zero_point=int)
+        _as_plain(self, scale=float)
+        _as_plain(self, zero_point=float)
+        _as_plain(self, zero_point=int)
 
-    def problems(self, fmt: NumberFormat, mode: str) -> Iterator[QuantVizError]:
+    def problems(self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int") -> Iterator[QuantVizError]:
         if not _is_number(self.scale) or not FLOAT32_TINY <= self.scale <= FLOAT32_MAX:
             yield QuantVizError("scale_not_positive", got=self.scale)
-        if not _is_number(self.zero_point) or self.zero_point != int(self.zero_point) or abs(self.zero_point) > FLOAT32_EXACT_INTEGER:
+        whole = zero_domain == "code_int"
+        if not _is_number(self.zero_point) or (whole and (self.zero_point != int(self.zero_point) or abs(self.zero_point) > FLOAT32_EXACT_INTEGER)):
             yield QuantVizError("zero_point_not_integer", got=self.zero_point, largest=FLOAT32_EXACT_INTEGER)
         elif mode == "symmetric" and self.zero_point != 0:
             yield QuantVizError("zero_point_in_symmetric", got=self.zero_point)
@@ -160,7 +182,7 @@ class External:
 
     id: ClassVar[str] = "external"
 
-    def problems(self, fmt: NumberFormat, mode: str) -> Iterator[QuantVizError]:
+    def problems(self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int") -> Iterator[QuantVizError]:
         return iter(())
 
     def range(self, blocks: Blocks, mode: str) -> Range | None:
@@ -171,7 +193,7 @@ class External:
 
 
 #: Every calibration that can be chosen, by id.
-CALIBRATIONS: Mapping[str, type[Calibration]] = MappingProxyType({each.id: each for each in (MinMax, Percentile, ManualRange, Given)})
+CALIBRATIONS: Mapping[str, type[Calibration]] = MappingProxyType({each.id: each for each in (MinMax, Percentile, AbsMean, ManualRange, Given)})
 
 
 def _is_number(value: object) -> bool:

@@ -10,7 +10,7 @@ from quantviz.errors import QuantVizError
 from quantviz.parts import CELL_PARTS, PANEL_PARTS, TILE_PARTS
 
 #: What a link can leave out of the Lab, beside parts of the picture.
-CONTROLS = ("tensor", "scheme", "range", "recipes", "actions", "below")
+CONTROLS = ("tensor", "scheme", "range", "recipes", "compare", "actions", "below")
 #: What belongs together: a link has one word for all of a group, which keeps it short.
 GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"controls": CONTROLS, "panels": tuple(name for name in PANEL_PARTS if name != "x"), "tiles": TILE_PARTS, "cell": CELL_PARTS}

@@ -27,11 +27,12 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import torch
 
 from quantviz import blocks
+from quantviz.arithmetic import code_operations, run_operations
 from quantviz.conventions import CONVENTIONS
 from quantviz.errors import QuantVizError
 from quantviz.formats import FORMATS
 from quantviz.granularity import Granularity, PerChannel, PerGroup, PerTensor
-from quantviz.quantizer import QParams, QuantResult, choose_qparams, code_operations, dequantize, quantize, run_operations
+from quantviz.quantizer import QParams, QuantResult, choose_qparams, dequantize, quantize
 from quantviz.scheme import Scheme
 from quantviz.tensors import as_input, dtype_name
 
@@ -550,9 +551,9 @@ def _qparams(x: torch.Tensor, mode: str, per_channel: bool, channel_dim: int, dt
 
 
 def _scheme_of_codes(low: int, high: int) -> Scheme:
-    for name in FORMATS:
-        for narrow in (False, True):
-            scheme = Scheme(name, "asymmetric", convention=_IN_FLOAT32.replace(narrow_range=narrow))
+    for fmt in FORMATS.values():
+        for narrow in (False, True) if fmt.kind == "integer" else ():
+            scheme = Scheme(fmt.id, "asymmetric", convention=_IN_FLOAT32.replace(narrow_range=narrow))
             if (scheme.code_min, scheme.code_max) == (low, high):
                 return scheme
     raise QuantVizError("course.code_range", low=low, high=high)

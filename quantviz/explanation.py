@@ -6,6 +6,7 @@ The steps are the operations that quantized the tensor, run once more on this ce
 from __future__ import annotations
 
 import contextlib
+import math
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,9 +16,23 @@ from typing import Any
 import torch
 
 from quantviz import blocks
+from quantviz.arithmetic import (
+    STORED_AS,
+    Operation,
+    Values,
+    code_operations,
+    error_operations,
+    range_operations,
+    run_operations,
+    store_operations,
+    value_operations,
+)
 from quantviz.errors import QuantVizError
+from quantviz.formats import FORMATS
 from quantviz.granularity import Shape
-from quantviz.quantizer import GRIDS, Operation, QuantResult, Values, code_operations, error_operations, range_operations, run_operations, value_operations
+from quantviz.grids import GRIDS, local_step, neighbours
+from quantviz.quantizer import QuantResult, block_values, range_values
+from quantviz.scheme import Scheme
 from quantviz.tensors import dtype_name
 
 #: What can have happened to a cell, the worst last. The place in this tuple is its number in arrays.
@@ -46,8 +61,72 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Rounding:
+    """How a cell's value was brought to the grid. Everything here is before any scale.
+
+    >>> from quantviz import Given, Scheme, quantize
+    >>> rounding = explain(quantize([2.6, 2.5], Scheme("float4_e2m1fn", calibration=Given(1.0))), 1).rounding
+    >>> rounding.below, rounding.above, rounding.distances, rounding.nearer, rounding.output, rounding.rule
+    (2.0, 3.0, (0.5, 0.5), 'tie', 2.0, 'even')
+    """
+
+    #: x in units of the scale, as it was rounded; NaN where that was 0 / 0.
+    y: float
+    #: The values around it of the grid, as if that went on beyond its ends; both are the same where y is one of them.
+    below: float
+    above: float
+    #: Whether y lies exactly half-way.
+    tie: bool
+    #: Which of them it became, before it was clipped.
+    output: float
+    #: What decides half-way, one of `grids.TIES`, "adding_half" or "stochastic".
+    rule: str
+    #: Of stochastic rounding: up where this is less than the part of the way that y has gone, as `share` says it.
+    chance: float | None
+    share: float
+
+    @property
+    def distances(self) -> tuple[float, float]:
+        """How far the two neighbours are away."""
+        return self.y - self.below, self.above - self.y
+
+    @property
+    def nearer(self) -> str:
+        """Which neighbour is nearer: "below", "above" or "tie"; "same" where y is on the grid, "none" where it is no number."""
+        if not math.isfinite(self.y):
+            return "none"
+        if self.below == self.above:
+            return "same"
+        return "tie" if self.tie else "below" if self.share < 0.5 else "above"
+
+    @property
+    def to_the_nearest(self) -> bool:
+        """Whether it became the value next to it, the only one or either of two."""
+        return self.output in {"below": (self.below,), "above": (self.above,)}.get(self.nearer, (self.below, self.above))
+
+
+@dataclass(frozen=True)
+class StoredScale:
+    """A block's scale that is itself kept in a number format."""
+
+    #: Id of the format.
+    format: str
+    #: The scale before it was rounded to the format; none where it was given.
+    before: float | None
+    #: What is stored.
+    value: float
+    #: The bits of that: sign, exponent and mantissa.
+    bits: tuple[str, str, str]
+    #: Whether it counts in units of a scale of the whole tensor.
+    second_level: bool
+
+
+@dataclass(frozen=True)
 class Explanation:
     """Why one cell became what it is."""
+
+    #: Under which scheme.
+    scheme: Scheme
 
     #: Where the cell is.
     index: Shape
@@ -63,10 +142,32 @@ class Explanation:
     q: int
     x_hat: float
     error: float
+    #: What the code stands for before any scale: of an integer the code itself.
+    value: float
     scale: float
-    zero_point: int
+    zero_point: float
+    #: The distance of two grid values at x, in the units of x.
+    local_step: float
+    #: x in units of the scale, as it was rounded.
+    before_rounding: float
+    #: The values of the grid around it, before any scale; both are the same where it is one of them.
+    neighbours: tuple[float, float]
+    #: The bits of the code: sign, exponent and mantissa; of an integer or codebook all of them are in the last.
+    bits: tuple[str, str, str]
     #: The block's clipping range; none where scale and zero point were given.
     range: tuple[float, float] | None
+    #: What was rounded, to which of its neighbours, and what decided it.
+    rounding: Rounding
+    #: The block's value of largest magnitude, the first one, with its sign.
+    extreme: float
+    #: The largest magnitude of the whole tensor.
+    tensor_absmax: float
+    #: How many blocks there are along each axis of the grid, and how many elements this one has.
+    grid_shape: Shape
+    block_count: int
+    block_size: int
+    #: The scale's own rounding, where it is kept in a format of fewer bits.
+    stored_scale: StoredScale | None
 
     def step(self, key: str) -> Step | None:
         """The first step called `key`, where there is one."""
@@ -84,41 +185,80 @@ def explain(r: QuantResult, index: Shape | int) -> Explanation:
     'zeroed'
     """
     place = _checked(index, r.shape)
-    block = r.layout.block_of(place)
+    block = r.layout.block_of(place, r.shape)
     steps: list[Step] = []
 
     def record(operation: Operation, values: Values, given: torch.Tensor) -> None:
         before = values.get(operation.name)
-        if not (operation.silent and before is not None and before.item() == given.item()):
-            steps.append(_step(operation, values, given))
+        step = _step(operation, values, given)
+        # What changes nothing, and what was told before: the scale is cast on the way to the code and once more on the way back.
+        if not (operation.silent and ((before is not None and _same(before.item(), given.item())) or step in steps)):
+            steps.append(step)
 
+    known = {} if r.range is None else range_values(r.range, r.x, r.layout)
     if r.range is not None:
         lo, hi = (float(end[block]) for end in (r.range.lo, r.range.hi))
         for name, value, line in zip(("lo", "hi"), (lo, hi), r.scheme.calibration.lines(r.scheme.mode), strict=True):
             steps.append(Step(f"range_{name}", MappingProxyType({}), value, dtype_name(r.range.lo.dtype), f"{name} = {line}"))
-        run_operations(range_operations(r.scheme, r.layout), {"lo": r.range.lo[block], "hi": r.range.hi[block]}, record)
-    own = {"scale": r.qparams.scale[block], "zero_point": r.qparams.zero_point[block]}
+        ranged = {name: value[block] if value.dim() else value for name, value in known.items()}
+        run_operations((*range_operations(r.scheme), *store_operations(r.scheme)), ranged, record)
+    own = {name: value[block] for name, value in block_values(r.qparams).items()}
     fmt = r.scheme.number_format
     grid = GRIDS[fmt.kind]
-    coded = run_operations(code_operations(r.scheme), {"x": r.x[place], **own}, record)
-    before_rounding = next(step for step in reversed(steps) if step.key == "round").inputs["y"]
+    place_in_all = torch.tensor(_flat(place, r.shape))
+    coded = run_operations(code_operations(r.scheme), {"x": r.x[place], "index": place_in_all, **own}, record)
+    rounding = next(step for step in reversed(steps) if step.key.startswith("round"))
+    chance = next((step.output for step in steps if step.key == "chance"), None)
+    before_rounding = rounding.inputs["y"]
     code = grid.encode(coded["q"], fmt)
-    valued = run_operations(value_operations(r.scheme), {**own, "q": grid.decode(code, fmt), "scale": coded["scale"]}, record)
+    valued = run_operations(value_operations(r.scheme), {**own, "q": grid.decode(code, fmt)}, record)
     run_operations(error_operations(), {"x": r.x[place], "x_hat": valued["x_hat"]}, record)
+    around = torch.tensor(before_rounding, dtype=torch.float64)
+    below, above = (value.item() for value in neighbours(around, fmt))
+    share = float(grid.coordinate(around, fmt)) % 1
+    values = block_of_cell(r, place)
+    extreme = known["extreme"][block] if known else values[values.abs().argmax()]
     return Explanation(
+        scheme=r.scheme,
         index=place,
         block=block,
         steps=tuple(steps),
         cause=CAUSES[int(_causes(r.x[place], r.x_hat[place], r.error[place], r.clipped[place]))],
-        tie=abs(before_rounding % 1) == 0.5,
+        tie=share == 0.5,
         x=r.x[place].item(),
         q=int(r.q[place]),
         x_hat=r.x_hat[place].item(),
         error=r.error[place].item(),
+        value=fmt.value(int(r.q[place])),
         scale=own["scale"].item(),
-        zero_point=int(own["zero_point"]),
+        zero_point=own["zero_point"].item(),
+        local_step=local_step(r.x[place], own["scale"].to(torch.float32), fmt).item(),
+        before_rounding=before_rounding,
+        neighbours=(below, above),
+        bits=fmt.split(int(r.q[place])),
         range=None if r.range is None else (lo, hi),
+        rounding=Rounding(before_rounding, below, above, share == 0.5, rounding.output, r.scheme.arithmetic.ties, chance, share),
+        extreme=extreme.item(),
+        tensor_absmax=(known["tensor_absmax"] if known else r.x.abs().max()).item(),
+        grid_shape=r.layout.grid_shape,
+        block_count=r.layout.block_count,
+        block_size=values.numel(),
+        stored_scale=_stored_scale(r, block, steps),
     )
+
+
+def _stored_scale(r: QuantResult, block: Shape, steps: Sequence[Step]) -> StoredScale | None:
+    spec = r.scheme.arithmetic.scale
+    if spec.format is None:
+        return None
+    fmt = FORMATS[STORED_AS.get(spec.format, (spec.format,))[-1]]
+    roundings = [step for step in steps if step.key == "scale_format"]
+    # What makes more of a scale, such as an integer's fixed point, comes after its rounding.
+    effective = torch.tensor(roundings[-1].output) if roundings else r.qparams.scale[block]
+    value = effective if r.qparams.scale_codes is None else r.qparams.scale_codes[block]
+    code = int(GRIDS[fmt.kind].encode(value, fmt))
+    before = next(iter(roundings[0].inputs.values())) if roundings else None
+    return StoredScale(fmt.id, before, value.item(), fmt.split(code), spec.global_rule is not None)
 
 
 def causes(r: QuantResult) -> torch.Tensor:
@@ -134,17 +274,24 @@ def _causes(x: torch.Tensor, x_hat: torch.Tensor, error: torch.Tensor, clipped: 
 
 def block_of_cell(r: QuantResult, index: Shape | int) -> torch.Tensor:
     """The values of the block that the cell at `index` lies in, as a vector."""
-    return blocks.block_values(r.x, r.layout, r.layout.block_of(_checked(index, r.shape)))
+    return blocks.block_values(r.x, r.layout, r.layout.block_of(_checked(index, r.shape), r.shape))
+
+
+def _same(one: float, other: float) -> bool:
+    """Whether two numbers are one, the sign of 0 included."""
+    return one == other and math.copysign(1, one) == math.copysign(1, other)
 
 
 def _step(operation: Operation, values: Values, given: torch.Tensor) -> Step:
-    words = operation.line.partition(" = ")[2]
-    read = {name: value.item() for name, value in values.items() if name in _names(words)}
+    read = {name: value.item() for name, value in values.items() if name in operation.reads}
     return Step(operation.key, MappingProxyType(read), given.item(), dtype_name(given.dtype), operation.line)
 
 
-def _names(expression: str) -> set[str]:
-    return set("".join(c if c.isalnum() or c == "_" else " " for c in expression).split())
+def _flat(place: Shape, shape: Shape) -> int:
+    flat = 0
+    for i, n in zip(place, shape, strict=True):
+        flat = flat * n + i
+    return flat
 
 
 def _checked(index: Shape | int, shape: Shape) -> Shape:

@@ -44,6 +44,8 @@ class UploadedFile:
     tensor: str = ""
     #: The channel of a picture, as `image_tensor` calls it; none for other files.
     channel: str | None = None
+    #: The quantized type that the file stores it in, "" where it stores plain numbers.
+    source_type: str = ""
 
     @classmethod
     def of(cls, upload: Upload) -> UploadedFile:
@@ -180,8 +182,10 @@ def slice_index(view: View, shape: Shape) -> tuple[slice | int, ...]:
 def as_npz(result: QuantResult) -> bytes:
     """The result as a .npz file: `x`, `codes`, `x_hat`, `error`, `scale`, `zero_point`, `scheme`.
 
-    The first four have the tensor's shape, scale and zero point one value a block. `scheme` is its text
-    form, empty where it has none. Nothing in it is pickled: `numpy.load` reads it with `allow_pickle=False`.
+    The first four have the tensor's shape, scale and zero point one value a block. Where the scale has a
+    format of its own in units of a second-level scale, `scale_codes` are its values a block and
+    `global_scale` is that scale; what else an engine gets values back by has its own name: `inverse`,
+    `absmax`. `scheme` is its text form, empty where it has none. Nothing in it is pickled: `numpy.load` reads it with `allow_pickle=False`.
     The same result gives the same bytes.
     """
     import numpy as np
@@ -195,9 +199,17 @@ def as_npz(result: QuantResult) -> bytes:
         error=result.error.numpy(),
         scale=result.qparams.scale.numpy(),
         zero_point=result.qparams.zero_point.numpy(),
+        **{name: values.numpy() for name, values in _levels(result).items()},
+        **{name: values.numpy() for name, values in result.qparams.others.items()},
         scheme=np.array(_scheme_text(result.scheme)),
     )
     return buffer.getvalue()
+
+
+def _levels(result: QuantResult) -> dict[str, Any]:
+    """The two levels of a scale, where it has two."""
+    levels = {"scale_codes": result.qparams.scale_codes, "global_scale": result.qparams.global_scale}
+    return {name: values for name, values in levels.items() if values is not None}
 
 
 def as_csv(result: QuantResult) -> str:
@@ -241,7 +253,8 @@ def scales_table(result: QuantResult) -> dict[str, list[Any]]:
 
     `block` and one `axis_<n>` for each axis of the grid say which block; `lo` and `hi` its clipping range
     (nan where scale and zero point were given); `mse` its mean squared error and `clipped` how many of its
-    elements were clipped. The words for each column are under `[export.column]`.
+    elements were clipped. Where there are two levels of scale, `scale_codes` and `global_scale` are the two.
+    The words for each column are under `[export.column]`.
 
     >>> from quantviz import PerChannel, quantize
     >>> table = scales_table(quantize([[1.0, -7.0], [14.0, 0.0]], Scheme("int4", granularity=PerChannel(0))))
@@ -261,8 +274,9 @@ def scales_table(result: QuantResult) -> dict[str, list[Any]]:
         "lo": nothing if result.range is None else result.range.lo,
         "hi": nothing if result.range is None else result.range.hi,
         "scale": result.qparams.scale,
+        **{name: values.expand(layout.grid_shape) for name, values in _levels(result).items()},
         "zero_point": result.qparams.zero_point,
-        "mse": squared / layout.block_size,
+        "mse": squared / blocks.block_sizes(layout),
         "clipped": blocks.block_sums(result.clipped, layout),
     }
     return {

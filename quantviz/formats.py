@@ -1,12 +1,15 @@
 """Number formats: what one code can represent.
 
-A format is data. `kind` names the grid arithmetic in `quantizer.py` that rounds to it;
-integer grids are the first kind, float grids and codebooks are further ones.
+A format is data. `kind` names the grid arithmetic in `grids.py` that rounds to it: integer grids,
+float grids (sign, exponent, mantissa) and codebooks (a list of values).
 A format is added here: one entry in `FORMATS` and its words in each language.
 """
 
 from __future__ import annotations
 
+import functools
+import itertools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -15,16 +18,42 @@ from quantviz.errors import QuantVizError
 
 
 @dataclass(frozen=True)
+class FloatBits:
+    """How the bits of a float format are read.
+
+    A code is sign, exponent field E and mantissa field M, from the highest bit down. Its value is
+    2^(E - bias) · (1 + M / 2^m), and 2^(1 - bias) · (M / 2^m), subnormal, where E is 0.
+    Sources: IEEE 754-2019 3.4; OCP 8-bit Floating Point (OFP8) 1.0; OCP Microscaling Formats (MX) 1.0 5.3.
+    """
+
+    exponent: int
+    mantissa: int
+    bias: int
+    #: Codes that are no numbers. "ieee": the largest exponent is Inf and NaN; "fn": all ones is NaN, no Inf;
+    #: "fnuz": -0 is NaN, no Inf; "finite": there are none.
+    special: str = "ieee"
+    #: Whether E = 0 is subnormal, 0 among it; else it is an exponent like any other.
+    subnormal: bool = True
+
+    @property
+    def smallest_exponent(self) -> int:
+        """log2 of the smallest normal value."""
+        return (1 if self.subnormal else 0) - self.bias
+
+
+@dataclass(frozen=True)
 class NumberFormat:
     """An element format.
 
     >>> FORMATS["int4"].code_min, FORMATS["int4"].code_max
     (-8, 7)
+    >>> FORMATS["float4_e2m1fn"].value(0b0111), FORMATS["float4_e2m1fn"].split(0b0111)
+    (6.0, ('0', '11', '1'))
     """
 
     #: Permanent id, lower_snake: it is in people's links.
     id: str
-    #: Which grid arithmetic rounds to it: "integer".
+    #: Which grid arithmetic rounds to it: "integer", "float" or "codebook".
     kind: str
     #: Bits of one code.
     bits: int
@@ -32,32 +61,212 @@ class NumberFormat:
     signed: bool
     #: Name of the torch dtype that holds one code an element, never packed.
     code_dtype: str
-
-    @property
-    def code_min(self) -> int:
-        """Smallest code."""
-        return -(1 << (self.bits - 1)) if self.signed else 0
-
-    @property
-    def code_max(self) -> int:
-        """Largest code."""
-        return (1 << (self.bits - 1)) - 1 if self.signed else (1 << self.bits) - 1
+    #: Smallest and largest code, as numbers.
+    code_min: int
+    code_max: int
+    #: Of a float grid.
+    float_bits: FloatBits | None = None
+    #: Of a codebook: the value of each code.
+    codebook: tuple[float, ...] = ()
 
     @property
     def levels(self) -> int:
         """How many codes there are."""
-        return 1 << self.bits
+        return self.code_max - self.code_min + 1
+
+    @property
+    def value_min(self) -> float:
+        """The smallest finite value."""
+        return _ends(self)[0]
+
+    @property
+    def value_max(self) -> float:
+        """The largest finite value."""
+        return _ends(self)[1]
+
+    @property
+    def codes(self) -> range:
+        """Every code, in the order of its number."""
+        return range(self.code_min, self.code_max + 1)
+
+    def value(self, code: int) -> float:
+        """What `code` stands for, before any scale; inf and nan where it is no number.
+
+        >>> FORMATS["float8_e4m3fn"].value(0x7E), FORMATS["float8_e4m3fn"].value(0x7F), FORMATS["nf4"].value(15)
+        (448.0, nan, 1.0)
+        """
+        if code not in self.codes:
+            raise QuantVizError("code_out_of_range", got=code, format=self.id, smallest=self.code_min, largest=self.code_max)
+        if self.float_bits:
+            return _float_value(code, self.float_bits, self.bits, self.signed)
+        return self.codebook[code] if self.codebook else float(code)
+
+    def split(self, code: int) -> tuple[str, str, str]:
+        """The bits of `code` as sign, exponent and mantissa; of an integer or codebook all of them are in the last.
+
+        Negative integers are in two's complement.
+
+        >>> FORMATS["int4"].split(-3)
+        ('', '', '1101')
+        """
+        word = format(code % (1 << self.bits), f"0{self.bits}b")
+        if not self.float_bits:
+            return "", "", word
+        sign, exponent = len(word) - self.float_bits.exponent - self.float_bits.mantissa, self.float_bits.exponent
+        return word[:sign], word[sign : sign + exponent], word[sign + exponent :]
+
+    @property
+    def family(self) -> str:
+        """What it is chosen by: "integer" has every whole number of its bits, "float", and "codebook" a list of few values.
+
+        >>> FORMATS["int4"].family, FORMATS["ternary"].family
+        ('integer', 'codebook')
+        """
+        return "codebook" if self.kind == "integer" and self.levels < 1 << self.bits else self.kind
+
+    def distance(self, other: NumberFormat) -> tuple[float, bool, bool, bool]:
+        """How far `other` is from being alike: first the ratio of bits, then family and sign.
+
+        >>> min((FORMATS[name] for name in ("int3", "uint4", "float4_e2m1fn")), key=FORMATS["int4"].distance).id
+        'uint4'
+        """
+        return abs(math.log2(self.bits / other.bits)), self.family != other.family, self.signed != other.signed, self.id != other.id
+
+    @property
+    def has_nan(self) -> bool:
+        """Whether there is a code that is no number.
+
+        >>> [name for name in ("int8", "nf4", "float4_e2m1fn", "float8_e4m3fn") if FORMATS[name].has_nan]
+        ['float8_e4m3fn']
+        """
+        return self.float_bits is not None and self.float_bits.special != "finite"
+
+    @property
+    def finite(self) -> tuple[tuple[float, int], ...]:
+        """Every finite value with its code, smallest first; of two codes with one value (0 and -0) the one without sign comes last.
+
+        >>> FORMATS["int2"].finite
+        ((-2.0, -2), (-1.0, -1), (0.0, 0), (1.0, 1))
+        """
+        return _finite(self)
+
+
+@functools.cache
+def _finite(fmt: NumberFormat) -> tuple[tuple[float, int], ...]:
+    numbers = ((fmt.value(code), code) for code in fmt.codes)
+    return tuple(sorted(((value, code) for value, code in numbers if math.isfinite(value)), key=lambda pair: (pair[0], math.copysign(1, pair[0]))))
+
+
+@functools.cache
+def _ends(fmt: NumberFormat) -> tuple[float, float]:
+    return fmt.finite[0][0], fmt.finite[-1][0]
+
+
+def _float_value(code: int, layout: FloatBits, bits: int, signed: bool) -> float:
+    width, one = layout.exponent + layout.mantissa, 1 << layout.mantissa
+    negative, magnitude = (code >> width == 1, code & ((1 << width) - 1)) if signed else (False, code)
+    field, fraction = magnitude // one, magnitude % one
+    sign = -1.0 if negative else 1.0
+    full = field == (1 << layout.exponent) - 1
+    if layout.special == "ieee" and full:
+        return math.nan if fraction else sign * math.inf
+    if layout.special == "fn" and full and fraction == one - 1:
+        return math.nan
+    if layout.special == "fnuz" and negative and not magnitude:
+        return math.nan
+    if layout.subnormal and field == 0:
+        return sign * math.ldexp(fraction, layout.smallest_exponent - layout.mantissa)
+    return sign * math.ldexp(one + fraction, field - layout.bias - layout.mantissa)
+
+
+# ---- the formats --------------------------------------------------------------------------------
 
 
 def _integer(bits: int, signed: bool) -> NumberFormat:
     # torch.uint16 has no arithmetic, hence int32 for its codes.
     wide = "int16" if signed else "int32"
     narrow = "int8" if signed else "uint8"
-    name = f"int{bits}" if signed else f"uint{bits}"
-    return NumberFormat(name, "integer", bits, signed, narrow if bits <= 8 else wide)
+    low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
+    return NumberFormat(f"int{bits}" if signed else f"uint{bits}", "integer", bits, signed, narrow if bits <= 8 else wide, low, high)
 
 
-_ALL = tuple(_integer(bits, signed) for bits in (2, 3, 4, 5, 6, 7, 8, 16) for signed in (True, False))
+def _float(name: str, layout: FloatBits, signed: bool = True) -> NumberFormat:
+    bits = signed + layout.exponent + layout.mantissa
+    return NumberFormat(name, "float", bits, signed, "uint8" if bits <= 8 else "int32", 0, (1 << bits) - 1, float_bits=layout)
+
+
+def _codebook(name: str, values: tuple[float, ...]) -> NumberFormat:
+    bits = (len(values) - 1).bit_length()
+    return NumberFormat(name, "codebook", bits, min(values) < 0, "uint8", 0, len(values) - 1, codebook=values)
+
+
+def _float32(value: float) -> float:
+    """The float32 nearest to `value`, without torch."""
+    if value == 0:
+        return value
+    fraction, exponent = math.frexp(value)
+    return math.ldexp(round(math.ldexp(fraction, 24)), exponent - 24)
+
+
+#: NormalFloat of QLoRA (Dettmers et al. 2023, appendix E): quantiles of N(0, 1), brought to [-1, 1], as float32.
+_NF4 = (
+    -1.0,
+    -0.6961928009986877,
+    -0.5250730514526367,
+    -0.39491748809814453,
+    -0.28444138169288635,
+    -0.18477343022823334,
+    -0.09105003625154495,
+    0.0,
+    0.07958029955625534,
+    0.16093020141124725,
+    0.24611230194568634,
+    0.33791524171829224,
+    0.44070982933044434,
+    0.5626170039176941,
+    0.7229568362236023,
+    1.0,
+)
+#: The float4 of bitsandbytes, E2M1 with values of its own: its code's magnitudes over 12, as float32.
+_FP4 = tuple(_float32(magnitude / 12) for magnitude in (0.0, 0.0625, 8.0, 12.0, 4.0, 6.0, 2.0, 3.0))
+
+
+def _dynamic8() -> tuple[float, ...]:
+    """The dynamic map of 8-bit optimizers (Dettmers et al. 2022, 2.1): a sign, a decimal exponent told by leading zeros, and a linear fraction."""
+    values, first = [0.0, 1.0], _float32(0.1)
+    for place in range(7):
+        count = 1 << place
+        # As float32 counts them: from the nearer end of [0.1, 1], each rounded once.
+        step = _float32((1 - first) / count)
+        ends = [_float32(first + step * i) if 2 * i < count + 1 else _float32(1 - step * (count - i)) for i in range(count + 1)]
+        # The middles of equal parts, a power of ten smaller for each place less.
+        for low, high in itertools.pairwise(ends):
+            middle = _float32(_float32(10.0 ** (place - 6)) * _float32(_float32(low + high) / 2))
+            values += [middle, -middle]
+    return tuple(sorted(values))
+
+
+_ALL = (
+    *(_integer(bits, signed) for bits in (1, 2, 3, 4, 5, 6, 7, 8, 16) for signed in (True, False)),
+    # BitNet b1.58 (Ma et al. 2024): -1, 0 and 1, log2(3) bits, stored in 2 unless packed by threes.
+    NumberFormat("ternary", "integer", 2, True, "int8", -1, 1),
+    # BitNet (Wang et al. 2023): the sign alone.
+    _codebook("binary", (-1.0, 1.0)),
+    _float("float16", FloatBits(5, 10, 15)),
+    _float("bfloat16", FloatBits(8, 7, 127)),
+    _float("float8_e4m3fn", FloatBits(4, 3, 7, "fn")),
+    _float("float8_e5m2", FloatBits(5, 2, 15)),
+    _float("float8_e4m3fnuz", FloatBits(4, 3, 8, "fnuz")),
+    _float("float8_e5m2fnuz", FloatBits(5, 2, 16, "fnuz")),
+    _float("float8_e3m4", FloatBits(3, 4, 3)),
+    _float("float8_e8m0fnu", FloatBits(8, 0, 127, "fn", subnormal=False), signed=False),
+    _float("float6_e2m3fn", FloatBits(2, 3, 1, "finite")),
+    _float("float6_e3m2fn", FloatBits(3, 2, 3, "finite")),
+    _float("float4_e2m1fn", FloatBits(2, 1, 1, "finite")),
+    _codebook("nf4", _NF4),
+    _codebook("fp4", (*_FP4, *(-value for value in _FP4))),
+    _codebook("bnb_dynamic8", _dynamic8()),
+)
 
 #: Every element format by id.
 FORMATS: Mapping[str, NumberFormat] = MappingProxyType({each.id: each for each in _ALL})

@@ -6,7 +6,7 @@ A granularity is added here: one class in `GRANULARITIES` and its words in each 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar, Protocol
@@ -30,8 +30,13 @@ class BlockLayout:
     block_shape: Shape
     #: The number of blocks along each axis of the view: the shape of scale and zero point.
     grid_shape: Shape
-    #: What happens where a block does not fill up: "refuse".
+    #: What happens where a block does not fill up: "refuse", "short" (it has fewer elements) or "pad" (zeros fill it).
     tail: str = "refuse"
+
+    @property
+    def padded_shape(self) -> Shape:
+        """The shape of the view once its last blocks are full."""
+        return tuple(blocks * size for blocks, size in zip(self.grid_shape, self.block_shape, strict=True))
 
     @property
     def block_count(self) -> int:
@@ -43,56 +48,82 @@ class BlockLayout:
         """How many elements a block has."""
         return math.prod(self.block_shape)
 
-    def block_of(self, index: Shape) -> Shape:
-        """The block that the element at `index` lies in, as a place in the grid.
+    def block_of(self, index: Shape, shape: Shape) -> Shape:
+        """The block that the element at `index` of a tensor of `shape` lies in, as a place in the grid.
 
-        >>> PerGroup(3, axis=1).layout((6, 6)).block_of((4, 5))
+        >>> PerGroup(3, axis=1).layout((6, 6)).block_of((4, 5), (6, 6))
         (4, 1)
+        >>> Flat(4).layout((2, 6)).block_of((1, 1), (2, 6))
+        (1,)
         """
-        return tuple(i // n for i, n in zip(index, self.block_shape, strict=True))
+        place = index
+        if shape != self.view_shape:
+            flat = 0
+            for i, n in zip(index, shape, strict=True):
+                flat = flat * n + i
+            place = ()
+            for n in reversed(self.view_shape):
+                place, flat = (flat % n, *place), flat // n
+        return tuple(i // n for i, n in zip(place, self.block_shape, strict=True))
 
 
 class Granularity(Protocol):
     """What every granularity answers."""
 
     id: ClassVar[str]
+    #: Whether there is one scale by its nature, whatever the shape.
+    single: ClassVar[bool]
 
     def problems(self) -> Iterator[QuantVizError]:
         """What is wrong with the fields themselves."""
 
-    def shape_problems(self, shape: Shape) -> Iterator[QuantVizError]:
-        """What keeps it from a tensor of `shape`."""
+    def shape_problems(self, shape: Shape, tail: str = "refuse") -> Iterator[QuantVizError]:
+        """What keeps it from a tensor of `shape`; `tail` is one of `TAILS`."""
 
     def block_shape(self, shape: Shape) -> Shape:
-        """The elements of one block along each axis of a tensor of `shape`."""
+        """The elements of one block along each axis of the view of a tensor of `shape`."""
 
-    def layout(self, shape: Shape) -> BlockLayout:
+    def view_shape(self, shape: Shape) -> Shape:
+        """The shape that a tensor of `shape` is looked at in."""
+
+    def layout(self, shape: Shape, tail: str = "refuse") -> BlockLayout:
         """The blocks of a tensor of `shape`; `QuantVizError` where there are none."""
 
     def fitted(self, shape: Shape) -> Granularity:
         """The nearest granularity that fits a tensor of `shape`."""
 
+    @classmethod
+    def candidates(cls, shape: Shape, sizes: tuple[int, ...] = ()) -> Iterator[Granularity]:
+        """Those of its kind worth offering for a tensor of `shape`, the usual one first; of `sizes` only, where some are named."""
+
 
 class _ByBlockShape:
     """A granularity that is told by the shape of its blocks."""
 
+    single: ClassVar[bool] = False
+
     def problems(self) -> Iterator[QuantVizError]:
         return iter(())
 
-    def shape_problems(self, shape: Shape) -> Iterator[QuantVizError]:
+    def shape_problems(self, shape: Shape, tail: str = "refuse") -> Iterator[QuantVizError]:
         return iter(())
 
     def block_shape(self, shape: Shape) -> Shape:
         raise NotImplementedError
 
+    def view_shape(self, shape: Shape) -> Shape:
+        return shape
+
     def fitted(self, shape: Shape) -> Granularity:
         return PerTensor()
 
-    def layout(self, shape: Shape) -> BlockLayout:
-        for problem in (*self.problems(), *self.shape_problems(shape)):
+    def layout(self, shape: Shape, tail: str = "refuse") -> BlockLayout:
+        for problem in (*self.problems(), *self.shape_problems(shape, tail)):
             raise problem
-        block = self.block_shape(shape)
-        return BlockLayout(shape, block, tuple(n // b for n, b in zip(shape, block, strict=True)))
+        view, block = self.view_shape(shape), self.block_shape(shape)
+        grid = tuple(-(-n // b) for n, b in zip(view, block, strict=True))
+        full = all(g * b == n for g, b, n in zip(grid, block, view, strict=True))
+        return BlockLayout(view, block, grid, "refuse" if full else "pad" if tail == "pad" else "short")
 
 
 @dataclass(frozen=True)
@@ -104,6 +135,11 @@ class PerTensor(_ByBlockShape):
     """
 
     id: ClassVar[str] = "per_tensor"
+    single: ClassVar[bool] = True
+
+    @classmethod
+    def candidates(cls, shape: Shape, sizes: tuple[int, ...] = ()) -> Iterator[Granularity]:
+        yield cls()
 
     def block_shape(self, shape: Shape) -> Shape:
         return shape
@@ -125,11 +161,15 @@ class PerChannel(_ByBlockShape):
     def problems(self) -> Iterator[QuantVizError]:
         yield from _integer_problems(self, "axis", self.axis)
 
-    def shape_problems(self, shape: Shape) -> Iterator[QuantVizError]:
+    def shape_problems(self, shape: Shape, tail: str = "refuse") -> Iterator[QuantVizError]:
         yield from _axis_problems(self.axis, shape)
 
     def fitted(self, shape: Shape) -> Granularity:
         return PerChannel(max(-len(shape), min(self.axis, len(shape) - 1)))
+
+    @classmethod
+    def candidates(cls, shape: Shape, sizes: tuple[int, ...] = ()) -> Iterator[Granularity]:
+        yield from (cls(axis) for axis in range(len(shape)))
 
     def block_shape(self, shape: Shape) -> Shape:
         axis = self.axis % len(shape)
@@ -152,16 +192,21 @@ class PerGroup(_ByBlockShape):
         yield from _integer_problems(self, "axis", self.axis)
         yield from _integer_problems(self, "size", self.size, smallest=1)
 
-    def shape_problems(self, shape: Shape) -> Iterator[QuantVizError]:
+    def shape_problems(self, shape: Shape, tail: str = "refuse") -> Iterator[QuantVizError]:
         axis_problems = tuple(_axis_problems(self.axis, shape))
         yield from axis_problems
-        if not axis_problems and shape[self.axis] % self.size:
+        if not axis_problems and tail in ("refuse", "short_tiles") and shape[self.axis] % self.size:
             length = shape[self.axis]
             yield QuantVizError("group_does_not_divide", size=self.size, axis=self.axis, length=length, shape=shape, sizes=_listed(divisors(length)))
 
     def fitted(self, shape: Shape) -> Granularity:
         axis = max(-len(shape), min(self.axis, len(shape) - 1))
         return PerGroup(_largest_fitting(self.size, shape[axis]), axis)
+
+    @classmethod
+    def candidates(cls, shape: Shape, sizes: tuple[int, ...] = ()) -> Iterator[Granularity]:
+        for axis in reversed(range(len(shape))):
+            yield from (cls(size, axis) for size in (sizes or divisors(shape[axis])[1:] or (1,)))
 
     def block_shape(self, shape: Shape) -> Shape:
         axis = self.axis % len(shape)
@@ -184,10 +229,10 @@ class PerBlock(_ByBlockShape):
         yield from _integer_problems(self, "rows", self.rows, smallest=1)
         yield from _integer_problems(self, "cols", self.cols, smallest=1)
 
-    def shape_problems(self, shape: Shape) -> Iterator[QuantVizError]:
+    def shape_problems(self, shape: Shape, tail: str = "refuse") -> Iterator[QuantVizError]:
         if len(shape) < 2:
             yield QuantVizError("block_needs_two_axes", shape=shape)
-        elif shape[-2] % self.rows or shape[-1] % self.cols:
+        elif tail == "refuse" and (shape[-2] % self.rows or shape[-1] % self.cols):
             yield QuantVizError(
                 "block_does_not_divide",
                 rows=self.rows,
@@ -202,12 +247,88 @@ class PerBlock(_ByBlockShape):
             return PerTensor()
         return PerBlock(_largest_fitting(self.rows, shape[-2]), _largest_fitting(self.cols, shape[-1]))
 
+    @classmethod
+    def candidates(cls, shape: Shape, sizes: tuple[int, ...] = ()) -> Iterator[Granularity]:
+        if len(shape) > 1:
+            yield from (cls(rows, cols) for rows in divisors(shape[-2]) for cols in divisors(shape[-1]))
+
     def block_shape(self, shape: Shape) -> Shape:
         return (*(1 for _ in shape[:-2]), self.rows, self.cols)
 
 
+@dataclass(frozen=True)
+class Flat(_ByBlockShape):
+    """One scale for each `size` elements of the flattened tensor: neighbours, or, `strided`, every (numel / size)-th.
+
+    >>> Flat(4).layout((2, 6)).grid_shape, Flat(4, strided=True).layout((2, 6)).grid_shape
+    ((3,), (1, 3))
+    """
+
+    size: int
+    strided: bool = False
+    id: ClassVar[str] = "flat"
+
+    def problems(self) -> Iterator[QuantVizError]:
+        yield from _integer_problems(self, "size", self.size, smallest=1)
+        if not isinstance(self.strided, bool):
+            yield QuantVizError("field_not_bool", owner="Flat", field="strided", got=self.strided)
+
+    def shape_problems(self, shape: Shape, tail: str = "refuse") -> Iterator[QuantVizError]:
+        count = math.prod(shape)
+        # What is strided has no last block that could be short.
+        if (tail in ("refuse", "short_tiles") or self.strided) and count % self.size:
+            yield QuantVizError("flat_does_not_divide", size=self.size, count=count, shape=shape, sizes=_listed(divisors(count)))
+
+    def fitted(self, shape: Shape) -> Granularity:
+        return Flat(_largest_fitting(self.size, math.prod(shape)), self.strided)
+
+    @classmethod
+    def candidates(cls, shape: Shape, sizes: tuple[int, ...] = ()) -> Iterator[Granularity]:
+        for strided in (False, True):
+            yield from (cls(size, strided) for size in (sizes or divisors(math.prod(shape))[1:] or (1,)))
+
+    def view_shape(self, shape: Shape) -> Shape:
+        count = math.prod(shape)
+        return (self.size, count // self.size) if self.strided else (count,)
+
+    def block_shape(self, shape: Shape) -> Shape:
+        return (self.size, 1) if self.strided else (self.size,)
+
+
+def nearest_granularity(wanted: Granularity, among: Iterable[Granularity], shape: Shape, tail: str = "refuse") -> Granularity:
+    """Of `among` the one whose blocks are most like those of `wanted` on a tensor of `shape`; of its own kind where there is one.
+
+    `QuantVizError` where none fits the shape.
+
+    >>> nearest_granularity(PerGroup(48), PerGroup.candidates((4, 96), (16, 32, 64)), (4, 96))
+    PerGroup(size=32, axis=1)
+    >>> nearest_granularity(PerChannel(0), Flat.candidates((4, 64), (32, 64, 128)), (4, 64))
+    Flat(size=64, strided=False)
+    """
+    now = wanted.block_shape(shape) if not any(wanted.shape_problems(shape, "pad")) else shape
+
+    def distance(each: Granularity) -> tuple[bool, float, bool]:
+        block = each.block_shape(shape)
+        same_view = len(now) == len(block) and each.view_shape(shape) == wanted.view_shape(shape)
+        pairs = zip(now, block, strict=True) if same_view else ((math.prod(now), math.prod(block)),)
+        return each.id != wanted.id, sum(abs(math.log2(a / b)) for a, b in pairs), getattr(each, "strided", False)
+
+    found, problems = None, []
+    for each in among:
+        problem = next(iter(each.shape_problems(shape, tail)), None)
+        if problem:
+            problems.append(problem)
+        elif found is None or distance(each) < distance(found):
+            found = each
+    if found is None:
+        raise problems[0] if problems else QuantVizError("block_needs_two_axes", shape=shape)
+    return found
+
+
 #: Every granularity by id.
-GRANULARITIES: Mapping[str, type[Granularity]] = MappingProxyType({each.id: each for each in (PerTensor, PerChannel, PerGroup, PerBlock)})
+GRANULARITIES: Mapping[str, type[Granularity]] = MappingProxyType({each.id: each for each in (PerTensor, PerChannel, PerGroup, PerBlock, Flat)})
+#: What can happen where a block does not fill up: it is refused, it is short (or that only where blocks are tiles), or zeros fill it.
+TAILS = ("refuse", "short", "short_tiles", "pad")
 
 
 def divisors(length: int) -> list[int]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 from quantviz import textform
+from quantviz.conventions import CONVENTIONS
 from quantviz.errors import QuantVizError
 from quantviz.granularity import Shape
 from quantviz.scenarios import FIRST, SCENARIOS
@@ -26,6 +27,9 @@ ERROR_VIEWS = ("signed", "absolute", "relative", "steps")
 ERROR_RANGES = ("held", "fit", "half_step", "same_as_x")
 #: What the tiles count.
 SCOPES = ("tensor", "slice")
+#: What the present convention is compared with: every other one, or one by its id.
+ALL = "all"
+COMPARED = (ALL, *CONVENTIONS)
 #: The version of the link's form.
 VERSION = "1"
 #: A longer link was not made by us.
@@ -128,6 +132,8 @@ class LabState:
     #: The held end of the error's colours; none until it has been measured for this tensor.
     held: float | None = None
     scope: str = "tensor"
+    #: One of `COMPARED`; none where conventions are not compared.
+    compared: str | None = None
 
     @property
     def sliced(self) -> bool:
@@ -143,7 +149,8 @@ class LabState:
         """Another tensor: the scheme is kept as far as it fits, what belongs to the old tensor is dropped."""
         shape = source.shape
         baseline = self.baseline if self.baseline and not self.baseline.problems(shape) else None
-        return LabState(source, self.scheme.fitted(shape), View.of(shape), (0,) * len(shape), baseline, self.error_view, self.error_range, None, self.scope)
+        kept = (baseline, self.error_view, self.error_range, None, self.scope, self.compared)
+        return LabState(source, self.scheme.fitted(shape), View.of(shape), (0,) * len(shape), *kept)
 
 
 def opening(scenario_id: str = FIRST) -> LabState:
@@ -171,6 +178,7 @@ def write_link(state: LabState, language: str | None = None) -> dict[str, str]:
         "r": state.error_range if state.error_range != usual.error_range else None,
         "h": repr(state.held) if state.held is not None else None,
         "o": state.scope if state.scope != usual.scope else None,
+        "m": state.compared,
         "lang": language,
     }
     return {name: value for name, value in parts.items() if value is not None}
@@ -215,6 +223,7 @@ def read_link(params: Mapping[str, str]) -> tuple[LabState, tuple[QuantVizError,
         error_range=part("r", lambda form: _one_of(form, ERROR_RANGES), "held"),
         held=part("h", _read_held, None),
         scope=part("o", lambda form: _one_of(form, SCOPES), "tensor"),
+        compared=part("m", lambda form: _one_of(form, COMPARED), None),
     )
     return state, tuple(problems)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 
 import torch
@@ -143,14 +144,39 @@ def bits_per_element(scheme: Scheme, shape: tuple[int, ...]) -> float:
     >>> bits_per_element(Scheme("int3", granularity=PerGroup(16)), (256, 256))
     4.0
     """
-    fmt = scheme.number_format
-    a_block = scheme.arithmetic.scale_bits + (fmt.bits if scheme.mode == "asymmetric" else 0)
-    return fmt.bits + a_block * scheme.granularity.layout(shape).block_count / math.prod(shape)
+    stored = stored_bits(scheme)
+    return stored.code + ((stored.scale + stored.zero_point) * scheme.layout(shape).block_count + stored.tensor) / math.prod(shape)
+
+
+@dataclass(frozen=True)
+class StoredBits:
+    """What is stored, in bits."""
+
+    #: Of each element.
+    code: float
+    #: Of each block.
+    scale: int
+    zero_point: int
+    #: Of the whole tensor: its second-level scale.
+    tensor: int
+
+
+def stored_bits(scheme: Scheme) -> StoredBits:
+    """What a scheme stores.
+
+    >>> stored_bits(Scheme("int4", "asymmetric"))
+    StoredBits(code=4, scale=16, zero_point=4, tensor=0)
+    """
+    convention, fmt = scheme.arithmetic, scheme.number_format
+    zero_point = (convention.zero_bits or fmt.bits) if scheme.mode == "asymmetric" else 0
+    return StoredBits(convention.code_bits or fmt.bits, convention.scale_bits, zero_point, 32 if convention.scale.global_rule else 0)
 
 
 def steps_of_error(r: QuantResult) -> torch.Tensor:
-    """Each element's error in its own steps, float64."""
-    return r.error.to(torch.float64) / r.step_of_cells().to(torch.float64)
+    """Each element's error in its own steps, float64; inf where a scale of 0 leaves an error."""
+    error = r.error.to(torch.float64)
+    # What a scale of 0 has no error in is no step off: 0 / 0 would be NaN.
+    return torch.where(error == 0, error, error / r.step_of_cells().to(torch.float64))
 
 
 def sqnr_db_by_axis(r: QuantResult, axis: int) -> torch.Tensor:

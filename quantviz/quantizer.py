@@ -1,27 +1,35 @@
 """The reference: choose scale and zero point, quantize, dequantize.
 
-The arithmetic is a list of operations, each one line of Python that can be shown. `quantize` runs
-them on whole tensors and `explain` runs the same ones on one cell, so that what is explained is
-what was done. A convention, a mode and a number format select operations; no operation asks which
-engine it serves.
+The steps themselves are the operations of `arithmetic.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 import torch
 
 from quantviz import blocks
-from quantviz.calibration import FLOAT32_EXACT_INTEGER, FLOAT32_MAX, FLOAT32_TINY, External, Given, Range
+from quantviz.arithmetic import (
+    Values,
+    block_names,
+    code_operations,
+    error_operations,
+    given_operations,
+    range_operations,
+    run_operations,
+    store_operations,
+    value_operations,
+)
+from quantviz.calibration import FLOAT32_EXACT_INTEGER, FLOAT32_MAX, External, Given, Range
 from quantviz.errors import Note, QuantVizError
-from quantviz.formats import NumberFormat
 from quantviz.granularity import BlockLayout, Shape
+from quantviz.grids import GRIDS, local_step
 from quantviz.scheme import Scheme
-from quantviz.tensors import as_input, dtype_name
+from quantviz.tensors import as_input
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,8 +47,10 @@ class QParams:
     scale_codes: Any = None
     #: The second-level scale, where there is one.
     global_scale: Any = None
-    #: What the zero point is: "none", "code_int", "code_float" or "value".
+    #: What the zero point is: "none", "code_int", "code_float", "value" or "value_middle".
     zero_domain: str = "code_int"
+    #: What else codes are made with, by its name in the operations: the scale before it was stored, an inverse.
+    others: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +90,7 @@ class QuantResult:
 
     def step_of_cells(self) -> torch.Tensor:
         """The step of each element: its scale times the gap between its two grid neighbours."""
-        return self.scale_of_cells() * GRIDS[self.scheme.number_format.kind].gap(self.q, self.scheme.number_format)
+        return local_step(self.x, self.scale_of_cells(), self.scheme.number_format)
 
 
 def part(r: QuantResult, index: tuple[slice | int, ...]) -> QuantResult:
@@ -90,176 +100,12 @@ def part(r: QuantResult, index: tuple[slice | int, ...]) -> QuantResult:
     >>> part(r, (0, slice(None))).x_hat.tolist() == r.x_hat[0].tolist()
     True
     """
-    scale, zero_point = (blocks.expand(grid, r.layout, r.shape).expand(r.shape)[index] for grid in (r.qparams.scale, r.qparams.zero_point))
+    cells = {name: blocks.expand(grid, r.layout, r.shape).expand(r.shape)[index] for name, grid in block_values(r.qparams).items()}
+    scale, zero_point = cells.pop("scale"), cells.pop("zero_point")
     shape = tuple(scale.shape)
     layout = BlockLayout(shape, (1,) * len(shape), shape)
-    params = QParams(scale, zero_point, zero_domain=r.qparams.zero_domain)
+    params = QParams(scale, zero_point, zero_domain=r.qparams.zero_domain, others=MappingProxyType(cells))
     return QuantResult(r.scheme, params, r.x[index], r.q[index], r.x_hat[index], r.error[index], r.clipped[index], layout, None, r.notes)
-
-
-# ---- grids: what rounding means for a kind of number format -------------------------------------
-
-
-@dataclass(frozen=True)
-class Grid:
-    """The arithmetic of one kind of number format: a format kind is added here."""
-
-    #: Nearest value of the unbounded grid, by the rule for ties.
-    nearest: Callable[[torch.Tensor, NumberFormat, str], torch.Tensor]
-    #: Values to codes.
-    encode: Callable[[torch.Tensor, NumberFormat], torch.Tensor]
-    #: Codes to values, float32.
-    decode: Callable[[torch.Tensor, NumberFormat], torch.Tensor]
-    #: Distance between the grid neighbours around a code, in units of the scale.
-    gap: Callable[[torch.Tensor, NumberFormat], torch.Tensor]
-
-
-_TIES: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = MappingProxyType({"even": torch.round})
-
-GRIDS: Mapping[str, Grid] = MappingProxyType(
-    {
-        "integer": Grid(
-            nearest=lambda y, fmt, ties: _TIES[ties](y),
-            encode=lambda value, fmt: value.to(getattr(torch, fmt.code_dtype)),
-            decode=lambda code, fmt: code.to(torch.float32),
-            gap=lambda code, fmt: torch.ones((), dtype=torch.float32),
-        )
-    }
-)
-
-
-# ---- operations ---------------------------------------------------------------------------------
-
-#: The values an operation reads: tensors that broadcast, by name.
-Values = dict[str, torch.Tensor]
-#: Called with each operation that was run, the values it read and what it gave.
-Trace = Callable[["Operation", Values, torch.Tensor], None]
-
-
-@dataclass(frozen=True)
-class Operation:
-    """One line of the arithmetic."""
-
-    #: Names the line's words under `[steps]` in `quantviz/text/*.toml`.
-    key: str
-    #: The line, for showing: `name = expression`.
-    line: str
-    #: The line, for running.
-    run: Callable[[Values], torch.Tensor]
-    #: Whether the line is left out of explanations where it changes nothing.
-    silent: bool = False
-
-    @property
-    def name(self) -> str:
-        """The value it gives."""
-        return self.line.partition(" = ")[0]
-
-
-def run_operations(operations: tuple[Operation, ...], values: Values, trace: Trace | None = None) -> Values:
-    """`values` after each operation has added, or replaced, its own."""
-    for operation in operations:
-        given = operation.run(values)
-        if trace:
-            trace(operation, values, given)
-        values = {**values, operation.name: given}
-    return values
-
-
-def range_operations(scheme: Scheme, layout: BlockLayout) -> tuple[Operation, ...]:
-    """From `lo` and `hi` of each block to `scale` and `zero_point`."""
-    convention, low, high = scheme.arithmetic, scheme.code_min, scheme.code_max
-    floor = max(convention.scale.floor, FLOAT32_TINY)
-    kept = _float_dtype(convention.scale_dtype if layout.block_count == 1 else convention.block_scale_dtype)
-    to_zero = (
-        Operation("zero_in_range", "lo = min(lo, 0)", lambda v: v["lo"].clamp(max=0), silent=True),
-        Operation("zero_in_range", "hi = max(hi, 0)", lambda v: v["hi"].clamp(min=0), silent=True),
-    )
-    return (
-        *(to_zero if convention.zero_in_range else ()),
-        *(_WIDTHS[scheme.mode]),
-        *_scale_operations(low, high, scheme.mode),
-        # An underflow must not divide by 0: without a floor of its own a convention gets the smallest float32.
-        Operation("scale_floor", f"scale = max(scale, {floor!r})", lambda v: v["scale"].clamp(min=floor), silent=True),
-        _scale_of_zeros("absmax" if scheme.mode == "symmetric" else "width"),
-        *_zero_point_operations(low, high, scheme.mode, convention.zero_point_clamp),
-        Operation("keep_scale", f"scale = {dtype_name(kept)}(scale)", lambda v: v["scale"].to(kept), silent=True),
-    )
-
-
-_WIDTHS: Mapping[str, tuple[Operation, ...]] = MappingProxyType(
-    {
-        "symmetric": (Operation("absmax", "absmax = max(abs(lo), abs(hi))", lambda v: torch.maximum(v["lo"].abs(), v["hi"].abs())),),
-        "asymmetric": (
-            Operation("width", "width = hi - lo", lambda v: v["hi"] - v["lo"]),
-            # A block of equal values has no width of its own: it is widened to 0.
-            Operation(
-                "zero_width", "lo = where(width == 0, min(lo, 0), lo)", lambda v: torch.where(v["width"] == 0, v["lo"].clamp(max=0), v["lo"]), silent=True
-            ),
-            Operation(
-                "zero_width", "hi = where(width == 0, max(hi, 0), hi)", lambda v: torch.where(v["width"] == 0, v["hi"].clamp(min=0), v["hi"]), silent=True
-            ),
-            Operation("zero_width", "width = hi - lo", lambda v: v["hi"] - v["lo"], silent=True),
-        ),
-    }
-)
-
-
-def _scale_operations(low: int, high: int, mode: str) -> tuple[Operation, ...]:
-    if mode == "symmetric":
-        return (Operation("scale_symmetric", f"scale = absmax / {high}", lambda v: v["absmax"] / high),)
-    return (Operation("scale_asymmetric", f"scale = width / ({high} - {low})", lambda v: v["width"] / (high - low)),)
-
-
-def _scale_of_zeros(extent: str) -> Operation:
-    return Operation("scale_of_zeros", f"scale = where({extent} == 0, 1, scale)", lambda v: torch.where(v[extent] == 0, 1, v["scale"]), silent=True)
-
-
-def _zero_point_operations(low: int, high: int, mode: str, clamped: bool) -> tuple[Operation, ...]:
-    if mode == "symmetric":
-        return (Operation("zero_point_symmetric", "zero_point = 0", lambda v: torch.zeros_like(v["scale"])),)
-    shift = Operation("zero_point", f"zero_point = round({low} - lo / scale)", lambda v: torch.round(low - v["lo"] / v["scale"]))
-    clamp = Operation("zero_point_clamp", f"zero_point = clamp(zero_point, {low}, {high})", lambda v: v["zero_point"].clamp(low, high), silent=True)
-    return (shift, clamp) if clamped else (shift,)
-
-
-def code_operations(scheme: Scheme) -> tuple[Operation, ...]:
-    """From `x`, `scale` and `zero_point` of each element to `y`, the rounded code, and `q`, the clamped one."""
-    fmt, ties = scheme.number_format, scheme.arithmetic.ties
-    low, high, grid = scheme.code_min, scheme.code_max, GRIDS[fmt.kind]
-    apply = _float_dtype(scheme.arithmetic.apply_dtype)
-    shift = Operation("shift", "y = y + zero_point", lambda v: v["y"] + v["zero_point"].to(apply))
-    return (
-        # Cast before dividing: a float64 scale would promote the division and change codes.
-        Operation("apply_scale", f"scale = {dtype_name(apply)}(scale)", lambda v: v["scale"].to(apply), silent=True),
-        Operation("divide", "y = x / scale", lambda v: v["x"] / v["scale"]),
-        *((shift,) if scheme.mode == "asymmetric" else ()),
-        Operation("round", "y = round(y)", lambda v: grid.nearest(v["y"], fmt, ties)),
-        Operation("clamp", f"q = clamp(y, {low}, {high})", lambda v: v["y"].clamp(low, high)),
-    )
-
-
-def value_operations(scheme: Scheme) -> tuple[Operation, ...]:
-    """From `q`, `scale` and `zero_point` of each element to `x_hat`."""
-    apply = _float_dtype(scheme.arithmetic.apply_dtype)
-    to_apply = Operation("apply_scale", f"scale = {dtype_name(apply)}(scale)", lambda v: v["scale"].to(apply), silent=True)
-    if scheme.mode == "symmetric":
-        return (to_apply, Operation("multiply", "x_hat = scale * q", lambda v: v["scale"] * v["q"]))
-    return (
-        to_apply,
-        Operation("subtract", "y = q - zero_point", lambda v: v["q"] - v["zero_point"].to(apply)),
-        Operation("multiply", "x_hat = scale * y", lambda v: v["scale"] * v["y"]),
-    )
-
-
-def error_operations() -> tuple[Operation, ...]:
-    """From `x_hat` and `x` to `error`."""
-    return (Operation("error", "error = x_hat - x", lambda v: v["x_hat"] - v["x"]),)
-
-
-def _float_dtype(name: str) -> torch.dtype:
-    dtype = getattr(torch, name)
-    assert isinstance(dtype, torch.dtype)
-    return dtype
 
 
 # ---- the three verbs ----------------------------------------------------------------------------
@@ -276,7 +122,7 @@ def choose_qparams(x: Any, scheme: Scheme) -> QParams:
     """
     tensor, _ = as_input(x)
     _raise_first(scheme, tuple(tensor.shape))
-    return _choose(tensor, scheme, scheme.granularity.layout(tuple(tensor.shape)))[0]
+    return _choose(tensor, scheme, scheme.layout(tuple(tensor.shape)))[0]
 
 
 def quantize(x: Any, scheme: Scheme, *, qparams: QParams | None = None, strict: bool = False) -> QuantResult:
@@ -296,24 +142,21 @@ def quantize(x: Any, scheme: Scheme, *, qparams: QParams | None = None, strict: 
     tensor, notes = as_input(x)
     shape = tuple(tensor.shape)
     _raise_first(scheme, shape)
-    layout = scheme.granularity.layout(shape)
+    layout = scheme.layout(shape)
     if qparams is not None:
         scheme = scheme.replace(calibration=External())
-        params, found = _given(qparams.scale, qparams.zero_point, scheme, layout), None
+        params, found = _stored_given(qparams, tensor, scheme, layout), None
     else:
         params, found = _choose(tensor, scheme, layout, strict)
     fmt = scheme.number_format
-    of_cells = {
-        "scale": blocks.expand(params.scale, layout, shape),
-        "zero_point": blocks.expand(params.zero_point, layout, shape),
-    }
-    coded = run_operations(code_operations(scheme), {"x": tensor, **of_cells})
+    cells = {name: blocks.expand(grid, layout, shape) for name, grid in block_values(params).items()}
+    coded = run_operations(code_operations(scheme), {"x": tensor, **cell_index(scheme, shape), **cells})
     q = GRIDS[fmt.kind].encode(coded["q"], fmt)
-    x_hat = _dequantize(q, scheme, of_cells)
+    x_hat = _dequantize(q, scheme, cells)
     error = run_operations(error_operations(), {"x": tensor, "x_hat": x_hat})["error"]
     if not strict:
-        _refuse_infinite(x_hat, error, scheme, layout)
-    if scheme.mode == "symmetric" and not fmt.signed and bool((tensor < 0).any()):
+        _refuse_infinite(x_hat, error, params, scheme, layout)
+    if not scheme.shifted and not fmt.signed and bool((tensor < 0).any()):
         notes = (*notes, Note.of("negatives_clip", count=int((tensor < 0).sum())))
     return QuantResult(scheme, params, tensor, q, x_hat, error, coded["y"] != coded["q"], layout, found, notes)
 
@@ -326,10 +169,11 @@ def dequantize(q: torch.Tensor, scheme: Scheme, qparams: QParams) -> torch.Tenso
     """
     shape = tuple(q.shape)
     _raise_first(scheme, shape)
-    layout = scheme.granularity.layout(shape)
-    params = _given(qparams.scale, qparams.zero_point, scheme, layout)
-    of_cells = {name: blocks.expand(getattr(params, name), layout, shape) for name in ("scale", "zero_point")}
-    return _dequantize(q, scheme, of_cells)
+    layout = scheme.layout(shape)
+    params = _given(qparams.scale, qparams.zero_point, scheme, layout, chosen=True)
+    known = block_values(params)
+    known |= run_operations(given_operations(scheme), known) | {name: grid for name, grid in qparams.others.items() if name in block_names(scheme)}
+    return _dequantize(q, scheme, {name: blocks.expand(grid, layout, shape) for name, grid in known.items()})
 
 
 def _dequantize(q: torch.Tensor, scheme: Scheme, of_cells: Values) -> torch.Tensor:
@@ -338,42 +182,95 @@ def _dequantize(q: torch.Tensor, scheme: Scheme, of_cells: Values) -> torch.Tens
     return run_operations(value_operations(scheme), values)["x_hat"]
 
 
+def block_values(params: QParams) -> Values:
+    """What is known of each block, by its name in the operations."""
+    return {"scale": params.scale, "zero_point": params.zero_point, **params.others}
+
+
+def range_values(found: Range, x: torch.Tensor, layout: BlockLayout) -> Values:
+    """What the operations from the range on begin with."""
+    return {"lo": found.lo, "hi": found.hi, "extreme": found.extreme, **tensor_values(x, layout)}
+
+
+def cell_index(scheme: Scheme, shape: Shape) -> Values:
+    """The flat index of each cell, where chance is asked for."""
+    return {"index": blocks.flat_indices(shape)} if scheme.arithmetic.ties == "stochastic" else {}
+
+
+def tensor_values(x: torch.Tensor, layout: BlockLayout) -> Values:
+    """What is read of the tensor itself: its largest magnitude, and which blocks do not fill up (1, else 0)."""
+    short = blocks.block_sizes(layout) < layout.block_size if layout.tail == "short" else torch.zeros(layout.grid_shape)
+    return {"tensor_absmax": x.abs().max(), "short": short.to(torch.float32)}
+
+
 def _choose(x: torch.Tensor, scheme: Scheme, layout: BlockLayout, strict: bool = False) -> tuple[QParams, Range | None]:
-    if isinstance(scheme.calibration, Given):
-        return _given(scheme.calibration.scale, scheme.calibration.zero_point, scheme, layout), None
-    found = scheme.calibration.range(blocks.Blocks(x, layout, _float_dtype(scheme.arithmetic.scale_math)), scheme.mode)
+    calibration = scheme.calibration
+    if isinstance(calibration, Given):
+        return _stored_given(QParams(calibration.scale, calibration.zero_point), x, scheme, layout), None
+    found = calibration.range(blocks.Blocks(x, layout, _float_dtype(scheme.arithmetic.scale_math)), scheme.mode)
     if found is None:
         raise QuantVizError("external_without_qparams")
     if not strict:
         _refuse_too_wide(found, scheme)
-    values = run_operations(range_operations(scheme, layout), {"lo": found.lo, "hi": found.hi})
+    values = run_operations((*range_operations(scheme), *store_operations(scheme)), range_values(found, x, layout))
     zero_point = values["zero_point"]
-    if not strict and bool((zero_point.abs() > FLOAT32_EXACT_INTEGER).any()):
+    if not strict and scheme.arithmetic.zero_domain == "code_int" and bool((zero_point.abs() > FLOAT32_EXACT_INTEGER).any()):
         raise QuantVizError("zero_point_too_large", got=zero_point.abs().max().item(), largest=FLOAT32_EXACT_INTEGER)
-    domain = "none" if scheme.mode == "symmetric" else "code_int"
-    return QParams(values["scale"], zero_point.to(torch.int32), zero_domain=domain), found
+    return _qparams(values, scheme), found
 
 
-def _given(scale: Any, zero_point: Any, scheme: Scheme, layout: BlockLayout) -> QParams:
-    """Scale and zero point set by hand, checked and brought to the grid."""
+def _qparams(values: Values, scheme: Scheme) -> QParams:
+    domain = scheme.arithmetic.zero_domain if scheme.shifted else "none"
+    zero_point = values["zero_point"]
+    others = {name: values[name] for name in sorted(block_names(scheme) & values.keys())}
+    return QParams(
+        values["scale"],
+        # A zero point beyond int32 stays a float: only `strict` gets here with one.
+        zero_point.to(torch.int32) if domain in ("none", "code_int") and bool((zero_point.abs() < 2**31).all()) else zero_point,
+        scale_codes=values.get("scale_code"),
+        global_scale=values.get("global_scale", values.get("global_inverse")),
+        zero_domain=domain,
+        others=MappingProxyType(others),
+    )
+
+
+def _stored_given(params: QParams, x: torch.Tensor, scheme: Scheme, layout: BlockLayout) -> QParams:
+    """Scale and zero point set by hand, as the convention stores them."""
+    given = _given(params.scale, params.zero_point, scheme, layout)
+    return _qparams(run_operations(store_operations(scheme, given=True), {**block_values(given), **tensor_values(x, layout)}), scheme)
+
+
+def _given(scale: Any, zero_point: Any, scheme: Scheme, layout: BlockLayout, *, chosen: bool = False) -> QParams:
+    """Scale and zero point set by hand, checked and brought to the grid; scales `chosen` by an engine can be negative, or 0."""
     convention = scheme.arithmetic
-    kept = convention.scale_dtype if layout.block_count == 1 else convention.block_scale_dtype
+    kept = convention.scale_dtype if scheme.granularity.single else convention.block_scale_dtype
     scales, zeros = _numbers(scale), _numbers(zero_point)
     grid_scale, grid_zero = blocks.to_grid(scales, layout), blocks.to_grid(zeros, layout)
     if grid_scale is None or grid_zero is None:
         counts = f"{scales.numel()} / {zeros.numel()}"
         raise QuantVizError("qparams_count", got=counts, blocks=layout.block_count, grid=layout.grid_shape)
     single = grid_scale.to(torch.float32)
-    if not bool(((single > 0) & torch.isfinite(single)).all()):
-        bad = grid_scale[~((single > 0) & torch.isfinite(single))]
-        raise QuantVizError("scale_not_positive", got=bad[0].item())
+    usable = torch.isfinite(single) & ((single > 0) | chosen)
+    if not bool(usable.all()):
+        raise QuantVizError("scale_not_positive", got=grid_scale[~usable][0].item())
+    domain = convention.zero_domain if scheme.shifted else "none"
     whole = (grid_zero == torch.round(grid_zero)) & (grid_zero.abs() <= FLOAT32_EXACT_INTEGER)
+    if domain not in ("none", "code_int"):
+        whole = torch.isfinite(grid_zero.to(torch.float32))
     if not bool(whole.all()):
         raise QuantVizError("zero_point_not_integer", got=grid_zero[~whole][0].item(), largest=FLOAT32_EXACT_INTEGER)
-    if scheme.mode == "symmetric" and bool((grid_zero != 0).any()):
-        raise QuantVizError("zero_point_in_symmetric", got=grid_zero[grid_zero != 0][0].item())
-    domain = "none" if scheme.mode == "symmetric" else "code_int"
-    return QParams(grid_scale.to(_float_dtype(kept)), grid_zero.to(torch.int32), zero_domain=domain)
+    other = (grid_zero != 0) & (grid_zero != scheme.symmetric_zero_point)
+    if scheme.mode == "symmetric" and bool(other.any()):
+        raise QuantVizError("zero_point_in_symmetric", got=grid_zero[other][0].item())
+    if scheme.mode == "symmetric":
+        grid_zero = torch.full_like(grid_zero, scheme.symmetric_zero_point)
+    return QParams(grid_scale.to(_float_dtype(kept)), grid_zero.to(torch.int32 if domain in ("none", "code_int") else torch.float32), zero_domain=domain)
+
+
+def _float_dtype(name: str) -> torch.dtype:
+    dtype = getattr(torch, name)
+    assert isinstance(dtype, torch.dtype)
+    return dtype
 
 
 def _numbers(value: Any) -> torch.Tensor:
@@ -395,8 +292,11 @@ def _refuse_too_wide(found: Range, scheme: Scheme) -> None:
         raise QuantVizError("range_beyond_float32", width=width.max().item(), largest=FLOAT32_MAX)
 
 
-def _refuse_infinite(x_hat: torch.Tensor, error: torch.Tensor, scheme: Scheme, layout: BlockLayout) -> None:
+def _refuse_infinite(x_hat: torch.Tensor, error: torch.Tensor, params: QParams, scheme: Scheme, layout: BlockLayout) -> None:
     finite = torch.isfinite(x_hat) & torch.isfinite(error)
     if not bool(finite.all()):
         first = tuple(int(i) for i in torch.nonzero(~finite)[0])
-        raise QuantVizError("value_beyond_float32", convention=str(scheme.arithmetic), value=x_hat[first].item(), index=first, block=layout.block_of(first))
+        block, name = layout.block_of(first, tuple(x_hat.shape)), str(scheme.arithmetic)
+        if params.scale[block] == 0:
+            raise QuantVizError("scale_is_zero", convention=name, index=first, block=block)
+        raise QuantVizError("value_beyond_float32", convention=name, value=x_hat[first].item(), index=first, block=block)

@@ -1,6 +1,6 @@
 """Recipes: schemes with a name, to set everything at once, and what each makes of one tensor.
 
-A recipe is added here: one entry in `RECIPES` and its words in each language.
+A recipe is added here: one entry in `RECIPE_GROUPS` and its words in each language.
 """
 
 from __future__ import annotations
@@ -11,26 +11,85 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from quantviz.calibration import AbsMean
+from quantviz.conventions import CONVENTIONS, Convention
 from quantviz.errors import QuantVizError
-from quantviz.granularity import PerChannel, PerGroup, PerTensor, Shape
+from quantviz.granularity import Flat, PerChannel, PerGroup, PerTensor, Shape
 from quantviz.scheme import Scheme
 
 if TYPE_CHECKING:
     from quantviz.quantizer import QuantResult
 
-#: Every recipe by id: weights as they are usually quantized, symmetric, by the source notebooks' arithmetic.
-RECIPES: Mapping[str, Scheme] = MappingProxyType(
+
+def _group(format_id: str, convention: str | Convention, size: int = 32, mode: str = "symmetric") -> Scheme:
+    return Scheme(format_id, mode, PerGroup(size), convention=convention)
+
+
+#: Every recipe by group and id: weights as they are usually quantized.
+RECIPE_GROUPS: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
     {
-        f"{format_id}_{name}": Scheme(format_id, "symmetric", granularity)
-        for format_id in ("int8", "int4")
-        for name, granularity in (
-            ("per_tensor", PerTensor()),
-            ("per_row", PerChannel(axis=0)),
-            ("g32", PerGroup(32)),
-            ("g128", PerGroup(128)),
-        )
+        # By the source notebooks' arithmetic.
+        "integers": MappingProxyType(
+            {
+                f"{format_id}_{name}": Scheme(format_id, "symmetric", granularity)
+                for format_id in ("int8", "int4")
+                for name, granularity in (
+                    ("per_tensor", PerTensor()),
+                    ("per_row", PerChannel(axis=0)),
+                    ("g32", PerGroup(32)),
+                    ("g128", PerGroup(128)),
+                )
+            }
+        ),
+        # LLM.int8() (Dettmers et al. 2022), and FP8 as torchao has it.
+        "eight_bits": MappingProxyType(
+            {
+                "bnb_int8": Scheme("int8", granularity=PerChannel(0), convention="bitsandbytes_int8"),
+                "fp8_e4m3_per_tensor": Scheme("float8_e4m3fn", convention="torchao_float8"),
+                "fp8_e4m3_per_row": Scheme("float8_e4m3fn", granularity=PerChannel(0), convention="torchao_float8"),
+            }
+        ),
+        # OCP Microscaling Formats 1.0, and NVIDIA's FP4 with an E4M3 scale for 16 values.
+        "microscaling": MappingProxyType(
+            {
+                "mxfp8_e4m3": _group("float8_e4m3fn", "microxcaling"),
+                "mxfp8_e5m2": _group("float8_e5m2", "microxcaling"),
+                "mxfp6_e2m3": _group("float6_e2m3fn", "microxcaling"),
+                "mxfp6_e3m2": _group("float6_e3m2fn", "microxcaling"),
+                "mxfp4": _group("float4_e2m1fn", "microxcaling"),
+                "mxint8": _group("int8", "microxcaling"),
+                "mxint4": _group("int4", "microxcaling"),
+                "nvfp4": _group("float4_e2m1fn", "torchao_nvfp4", 16),
+                "nvfp4_one_level": _group("float4_e2m1fn", CONVENTIONS["torchao_nvfp4"].replace(**{"scale.global_rule": None}), 16),
+            }
+        ),
+        # Types of llama.cpp's files.
+        "gguf": MappingProxyType(
+            {
+                "q8_0": _group("int8", "gguf"),
+                "q5_0": _group("int5", "gguf_signed"),
+                "q5_1": _group("uint5", "gguf_minimum", mode="asymmetric"),
+                "q4_0": _group("int4", "gguf_signed"),
+                "q4_1": _group("uint4", "gguf_minimum", mode="asymmetric"),
+                "gguf_mxfp4": _group("float4_e2m1fn", "gguf_mx"),
+                "tq2_0": _group("ternary", "gguf", 256),
+                # 52 bytes for 256 codes: five to a byte, and the last sixteen four to a byte.
+                "tq1_0": _group("ternary", CONVENTIONS["gguf"].replace(code_bits=1.625), 256),
+            }
+        ),
+        # QLoRA's data types (Dettmers et al. 2023); BitNet b1.58 (Ma et al. 2024) and BitNet (Wang et al. 2023).
+        "codebooks": MappingProxyType(
+            {
+                "nf4_64": Scheme("nf4", granularity=Flat(64), convention="bitsandbytes"),
+                "fp4_64": Scheme("fp4", granularity=Flat(64), convention="bitsandbytes"),
+                "ternary_absmean": Scheme("ternary", calibration=AbsMean()),
+                "binary_absmean": Scheme("binary", calibration=AbsMean()),
+            }
+        ),
     }
 )
+#: Every recipe by id.
+RECIPES: Mapping[str, Scheme] = MappingProxyType({name: scheme for recipes in RECIPE_GROUPS.values() for name, scheme in recipes.items()})
 
 #: The id of a row that is no recipe but the scheme that is set.
 CURRENT = "current"
@@ -72,7 +131,7 @@ class RecipeAnswer:
     reached: bool
     #: The fewest bits that reach it; where none does, the highest SQNR.
     choice: RecipeRow
-    #: The best of each other number format, by bits: what to compare the choice with.
+    #: The nearest ones in another number format that no other beats, with fewer bits and with more: what to compare the choice with.
     others: tuple[RecipeRow, ...]
 
 
@@ -83,8 +142,8 @@ def recipe_rows(x: Any, *, current: Scheme) -> tuple[RecipeRow, ...]:
     groups do not divide the last axis for example, has `problem` in place of numbers.
 
     >>> rows = recipe_rows([[1.0, 2.0, 3.0, 40.0]], current=RECIPES["int4_per_row"])
-    >>> [row.id for row in rows if row.fits], [row.id for row in rows if row.is_current]
-    (['int8_per_tensor', 'int8_per_row', 'int4_per_tensor', 'int4_per_row'], ['int4_per_row'])
+    >>> [row.id for row in rows if row.fits][:5], [row.id for row in rows if row.is_current]
+    (['int8_per_tensor', 'int8_per_row', 'int4_per_tensor', 'int4_per_row', 'bnb_int8'], ['int4_per_row'])
     >>> rows[2].problem.key
     'group_does_not_divide'
     """
@@ -132,20 +191,21 @@ def pareto_front(rows: Iterable[RecipeRow]) -> tuple[RecipeRow, ...]:
 def answer(rows: Iterable[RecipeRow], target_db: float = TARGET_DB) -> RecipeAnswer | None:
     """The recipe of the fewest bits with an SQNR of at least `target_db`; none where no recipe fits.
 
-    It is compared with the best of each other number format, because the target is only a rule of
-    thumb: an SQNR ranks recipes for one tensor and does not predict what a model will do.
+    It is compared with its neighbours, because the target is only a rule of thumb: an SQNR ranks
+    recipes for one tensor and does not predict what a model will do.
 
     >>> found = answer(recipe_rows([[0.1, 0.2, 0.3, 8.0], [0.3, -0.2, 0.1, 0.2]], current=Scheme()), target_db=30.0)
     >>> found.choice.id, [row.id for row in found.others]
-    ('int8_per_tensor', ['int4_per_row'])
+    ('mxfp6_e3m2', ['mxint4', 'mxfp8_e4m3'])
     """
     front = pareto_front(rows)
     if not front:
         return None
     reaching = [row for row in front if row.sqnr_db >= target_db]
     choice = reaching[0] if reaching else front[-1]
-    best = {row.scheme.format: row for row in front if row.scheme.format != choice.scheme.format}
-    return RecipeAnswer(target_db, bool(reaching), choice, tuple(best.values()))
+    other = [row for row in front if row.scheme.format != choice.scheme.format]
+    fewer, more = [row for row in other if row.bits < choice.bits], [row for row in other if row.bits > choice.bits]
+    return RecipeAnswer(target_db, bool(reaching), choice, (*fewer[-1:], *more[:1]))
 
 
 def current_recipe(current: Scheme, shape: Shape) -> str | None:
@@ -157,6 +217,6 @@ def current_recipe(current: Scheme, shape: Shape) -> str | None:
 
 
 def _same_effect(one: Scheme, other: Scheme, shape: Shape) -> bool:
-    if one.replace(granularity=other.granularity) != other or one.problems(shape):
+    if any(getattr(one, name) != getattr(other, name) for name in ("format", "mode", "calibration", "convention", "nonfinite")):
         return False
-    return one.granularity.layout(shape) == other.granularity.layout(shape)
+    return not one.problems(shape) and one.layout(shape) == other.layout(shape)

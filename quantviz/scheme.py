@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from quantviz import textform
-from quantviz.calibration import CALIBRATIONS, Calibration, External, MinMax
+from quantviz.calibration import CALIBRATIONS, Calibration, External, Given, MinMax
 from quantviz.conventions import Convention, find_convention
 from quantviz.errors import QuantVizError
 from quantviz.formats import FORMATS, NumberFormat, find_format
-from quantviz.granularity import GRANULARITIES, Granularity, PerTensor, Shape
+from quantviz.granularity import GRANULARITIES, BlockLayout, Granularity, PerChannel, PerTensor, Shape
 
 #: The modes: zero point 0, or one that shifts the range.
 MODES = ("symmetric", "asymmetric")
@@ -73,13 +73,44 @@ class Scheme:
         >>> Scheme("int8", convention=find_convention("course").replace(narrow_range=True)).code_min
         -127
         """
-        fmt = self.number_format
-        return fmt.code_min + (1 if self.arithmetic.narrow_range and fmt.signed else 0)
+        fmt, convention = self.number_format, self.arithmetic
+        symmetric = self.mode == "symmetric" and 0 < convention.narrow_symmetric_from <= fmt.bits
+        # What is as many codes above 0 as below is narrow already: ternary. Of two codes none can be spared.
+        return fmt.code_min + (1 if (convention.narrow_range or symmetric) and fmt.code_min < -fmt.code_max and fmt.levels > 2 else 0)
 
     @property
     def code_max(self) -> int:
         """Largest code in use."""
         return self.number_format.code_max
+
+    @property
+    def value_min(self) -> float:
+        """What the smallest code in use stands for, before any scale."""
+        return self.code_min if self.number_format.kind == "integer" else self.number_format.value_min
+
+    @property
+    def value_max(self) -> float:
+        """What the largest code in use stands for, before any scale."""
+        return self.number_format.value_max
+
+    @property
+    def symmetric_zero_point(self) -> int:
+        """The zero point of symmetric mode: 0, or the middle code where unsigned codes have one."""
+        fmt = self.number_format
+        rule = self.arithmetic.unsigned_zero
+        if rule == "none" or fmt.kind != "integer" or fmt.signed:
+            return 0
+        return (fmt.code_max + (1 if rule == "middle" or fmt.bits in (8, 16) else 0)) // 2
+
+    @property
+    def signed_min(self) -> float:
+        """The smallest code counted from the zero point."""
+        return self.value_min - self.symmetric_zero_point
+
+    @property
+    def shifted(self) -> bool:
+        """Whether there is a zero point other than 0."""
+        return self.mode == "asymmetric" or self.symmetric_zero_point != 0
 
     def replace(self, **changes: object) -> Scheme:
         """The same scheme but for `changes`."""
@@ -95,14 +126,83 @@ class Scheme:
         """
         return tuple(self._problems(shape))
 
+    def layout(self, shape: Shape) -> BlockLayout:
+        """The blocks of a tensor of `shape`; `QuantVizError` where it does not fit."""
+        return self.granularity.layout(shape, self.arithmetic.tail)
+
     def fitted(self, shape: Shape) -> Scheme:
-        """This scheme where it fits `shape`, else the same with the nearest granularity that does.
+        """This scheme where it fits `shape`, else the same with the nearest granularity that does and is offered.
+
+        Where its convention has nothing for this shape, it is the source notebooks' arithmetic.
 
         >>> from quantviz.granularity import PerGroup
         >>> Scheme(granularity=PerGroup(32)).fitted((4, 48)).granularity
         PerGroup(size=24, axis=-1)
         """
-        return self if not self.problems(shape) else self.replace(granularity=self.granularity.fitted(shape))
+        if not self.problems(shape):
+            return self
+        nearest = self.granularity.fitted(shape)
+        own = getattr(self.granularity, "size", None)
+        sizes = () if own is None else sorted(self.arithmetic.offer.sizes, key=lambda size: abs(size - own))
+        for granularity in (nearest, *(dataclasses.replace(self.granularity, size=size) for size in sizes), PerTensor(), PerChannel(0)):  # type: ignore[type-var]
+            try:
+                scheme = self.replace(granularity=granularity)
+            except QuantVizError:
+                continue
+            if not scheme.problems(shape):
+                return scheme
+        return self.replace(granularity=nearest, convention="course")
+
+    def adapted(self, convention: str | Convention, shape: Shape) -> Scheme:
+        """This scheme under another convention, for a tensor of `shape`: what its engine does not offer becomes the nearest that it does.
+
+        What is offered is kept; else the format of the nearest bits, the first mode, and the granularity with the most
+        alike blocks. `QuantVizError` where no block that is offered fits the shape.
+
+        >>> print(Scheme("int3", granularity=PerTensor()).adapted("gguf_signed", (4, 64)))
+        int4,symmetric,per_group(size=32,axis=1),min_max,gguf_signed
+        >>> print(Scheme("int8", "asymmetric").adapted("torchao_float8", (4, 64)))
+        float8_e4m3fn,symmetric,per_tensor,min_max,torchao_float8
+        """
+        wanted = find_convention(convention) if isinstance(convention, str) else convention
+        return self._nearest(wanted.offer.formats or tuple(FORMATS), convention=wanted, granularity=wanted.granularity_like(self.granularity, shape))
+
+    def with_format(self, format_id: str) -> Scheme:
+        """This scheme with another format; a mode or range that it cannot have becomes one that it can.
+
+        >>> print(Scheme("uint8", "asymmetric").with_format("nf4"))
+        nf4,symmetric,per_tensor,min_max,course
+        """
+        return self._nearest((format_id,))
+
+    def with_mode(self, mode: str) -> Scheme:
+        """This scheme in another mode; a range that it cannot have becomes one that it can, and a scale set by hand is kept.
+
+        >>> from quantviz.calibration import Given
+        >>> Scheme("int8", "asymmetric", calibration=Given(3.5, -70)).with_mode("symmetric").calibration
+        Given(scale=3.5, zero_point=0)
+        """
+        return self._nearest((self.format,), (mode,))
+
+    def _nearest(self, formats: tuple[str, ...], modes: tuple[str, ...] = (), **changes: object) -> Scheme:
+        """The first that can be of `formats` by nearness, `modes`, and ranges; `QuantVizError` says why the nearest cannot."""
+        convention, refused = changes.get("convention", self.arithmetic), None
+        assert isinstance(convention, Convention)
+        given = (Given(self.calibration.scale),) if isinstance(self.calibration, Given) else ()
+        for fmt in sorted(map(find_format, formats), key=self.number_format.distance):
+            for mode in modes or self._modes_like(fmt, convention):
+                for calibration in (self.calibration, *given, MinMax()):
+                    try:
+                        return self.replace(format=fmt.id, mode=mode, calibration=calibration, **changes)
+                    except QuantVizError as problem:
+                        refused = refused or problem
+        assert refused
+        raise refused
+
+    def _modes_like(self, fmt: NumberFormat, convention: Convention) -> list[str]:
+        """The modes offered, this one's first; of codes that lost their sign the one with a zero point."""
+        wanted = "asymmetric" if self.number_format.signed and not fmt.signed and convention.unsigned_zero == "none" else self.mode
+        return sorted(convention.offer.modes or MODES, key=lambda mode: mode != wanted)
 
     def _problems(self, shape: Shape | None) -> Iterator[QuantVizError]:
         try:
@@ -125,16 +225,42 @@ class Scheme:
             yield QuantVizError("unknown_convention", got=self.convention, known="course")
             return
         yield from self.convention.problems()
-        if self.mode == "symmetric" and fmt.code_max < 1:
+        yield from self._offer_problems(fmt)
+        if self.mode == "asymmetric" and fmt.kind != "integer":
+            yield QuantVizError("asymmetric_needs_integers", format=self.format)
+        if self.mode == "asymmetric" and self.convention.value_order == "multiply_absmax":
+            yield QuantVizError("convention_lacks", field="value_order", got="multiply_absmax", other="mode", allowed="symmetric")
+        if self.mode == "asymmetric" and self.convention.scale.global_rule == "absmax_over_range_joined":
+            yield QuantVizError("convention_lacks", field="scale.global_rule", got=self.convention.scale.global_rule, other="mode", allowed="symmetric")
+        if (
+            self.mode == "symmetric"
+            and fmt.kind == "integer"
+            and fmt.code_max < 1
+            and self.convention.scale.rule in ("absmax_over_code_max", "without_clipping")
+        ):
             yield QuantVizError("symmetric_needs_positive_code", format=self.format)
-        yield from self.calibration.problems(fmt, self.mode)
+        yield from self.calibration.problems(fmt, self.mode, self.convention.zero_domain)
         granularity_problems = tuple(self.granularity.problems())
         yield from granularity_problems
         if shape is not None:
             if not 1 <= len(shape) <= 4:
                 yield QuantVizError("input_dims", got=len(shape), shape=shape)
             elif not granularity_problems:
-                yield from self.granularity.shape_problems(shape)
+                yield from self.granularity.shape_problems(shape, self.convention.tail)
+
+    def _offer_problems(self, fmt: NumberFormat) -> Iterator[QuantVizError]:
+        """What the convention's engine does not have."""
+        assert isinstance(self.convention, Convention)
+        offer, name = self.convention.offer, self.convention.id
+        size = getattr(self.granularity, "size", None)
+        for what, value, offered in (
+            ("format", fmt.id, offer.formats),
+            ("mode", self.mode, offer.modes),
+            ("granularity", self.granularity.id, offer.granularities),
+            ("size", size, offer.sizes if size is not None else ()),
+        ):
+            if offered and value not in offered:
+                yield QuantVizError("not_offered", convention=name, what=what, got=value, offered=", ".join(map(str, offered)))
 
     def __str__(self) -> str:
         if isinstance(self.calibration, External):

@@ -76,7 +76,7 @@ def read_value(raw: str, kind: Any) -> Any:
             return None
         if option is bool and raw in ("true", "false"):
             return raw == "true"
-        if option is str and re.fullmatch(r"[a-z][a-z0-9_]*", raw, re.ASCII) and raw != "none":
+        if option is str and re.fullmatch(r"[a-z][a-z0-9_]*", raw, re.ASCII) and (raw != "none" or type(None) not in options):
             return raw
         if option is int and re.fullmatch(r"[+-]?\d{1,18}", raw, re.ASCII):
             return int(raw)
@@ -122,7 +122,8 @@ def read(form: str, registry: Mapping[str, type[Any]], unknown: str) -> Any:
 
 def read_fields(kind: type[Any], raw: Mapping[str, str], form: str) -> dict[str, Any]:
     """The raw fields of a form as values of the dataclass `kind`'s fields."""
-    hints = {f.name: h for f in dataclasses.fields(kind) if (h := get_type_hints(kind)[f.name]) and f.name != "id"}
+    kinds = get_type_hints(kind)
+    hints = {f.name: kinds[f.name] for f in dataclasses.fields(kind) if f.name != "id"}
     for name in raw:
         if name not in hints:
             raise QuantVizError("text_form_unknown_field", got=form, field=name, known=", ".join(hints) or "-")

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 import quantviz as qv
+from quantviz.blocks import block_ids
 from quantviz.explanation import CAUSES, causes
 from quantviz.export import MOST_WRITTEN_OUT, UploadedFile, as_csv, as_npz, file_name, python_lines, scales_table, scheme_code, slice_index
 from quantviz.link import LabState, Upload, View, opening
@@ -84,6 +85,7 @@ def random_schemes(count, seed=0):
     choose = random.Random(seed)
     course = qv.CONVENTIONS["course"]
     conventions = ["course", course.replace(zero_in_range=True), course.replace(scale_math="float32", narrow_range=True, **{"scale.floor": 1e-8})]
+    conventions += [course.replace(ties="stochastic", seed=5), *qv.CONVENTIONS.values()]
     while count:
         mode = choose.choice(qv.MODES)
         calibration = choose.choice(
@@ -94,14 +96,15 @@ def random_schemes(count, seed=0):
                 qv.Given(choose.random() + 0.01, 0 if mode == "symmetric" else choose.randrange(-99, 99)),
             ]
         )
-        granularity = choose.choice([qv.PerTensor(), qv.PerChannel(choose.choice([0, 1, -1])), qv.PerGroup(4, choose.choice([0, -1])), qv.PerBlock(2, 4)])
+        granularities = [qv.PerTensor(), qv.PerChannel(choose.choice([0, 1, -1])), qv.PerGroup(4, choose.choice([0, -1])), qv.PerBlock(2, 4), qv.Flat(16)]
+        granularity = choose.choice(granularities)
         scheme = (choose.choice(list(qv.FORMATS)), mode, granularity, calibration, choose.choice(conventions))
         with contextlib.suppress(qv.QuantVizError):
             yield qv.Scheme(*scheme)
             count -= 1
 
 
-@pytest.mark.parametrize("scheme", list(random_schemes(40)), ids=str)
+@pytest.mark.parametrize("scheme", list(random_schemes(48)), ids=str)
 def test_the_copied_python_prints_the_numbers_of_any_scheme(scheme):
     source = Normal(rows=8, cols=8, seed=3, std=0.1)
     check(state_of(source, scheme, (5, 2)), source.tensor())
@@ -180,21 +183,47 @@ RESULTS = [
         ("int4", "symmetric", qv.MinMax()),
         ("uint8", "asymmetric", qv.Percentile(80.0)),
         ("uint16", "asymmetric", qv.Given(1e-3, 7)),
+        ("float8_e4m3fn", "symmetric", qv.MinMax()),
+        ("nf4", "symmetric", qv.MinMax()),
+    )
+]
+#: Scales that are negative or stored by another, zero points that are no integers, values got back by an inverse, blocks that are short.
+ENGINES = [
+    pytest.param(qv.quantize(normal(2, 64), qv.Scheme(name, mode, granularity, convention=convention)), id=convention)
+    for convention, name, mode, granularity in (
+        ("gguf_signed", "int4", "symmetric", qv.PerGroup(32)),
+        ("gguf_minimum", "uint5", "asymmetric", qv.PerGroup(32)),
+        ("quanto_qbits", "uint4", "asymmetric", qv.PerGroup(16)),
+        ("hqq", "uint4", "asymmetric", qv.PerGroup(16)),
+        ("torchao_tinygemm", "uint4", "asymmetric", qv.PerGroup(16)),
+        ("torchao_nvfp4", "float4_e2m1fn", "symmetric", qv.PerGroup(16)),
+        ("compressed_tensors_nvfp4", "float4_e2m1fn", "symmetric", qv.PerGroup(16)),
+        ("bitsandbytes", "nf4", "symmetric", qv.Flat(32)),
+        ("bitsandbytes_int8", "int8", "symmetric", qv.PerChannel(0)),
+        ("modelopt", "int4", "symmetric", qv.PerGroup(24)),
+        ("modelopt_mxfp4", "float4_e2m1fn", "symmetric", qv.Flat(32)),
     )
 ]
 
 
-@pytest.mark.parametrize("r", RESULTS)
+@pytest.mark.parametrize("r", RESULTS + ENGINES)
 def test_npz_gives_everything_back(r):
+    levels = {"scale_codes", "global_scale"} if r.scheme.arithmetic.scale.global_rule else set()
     with np.load(io.BytesIO(as_npz(r)), allow_pickle=False) as arrays:
-        assert set(arrays) == {"x", "codes", "x_hat", "error", "scale", "zero_point", "scheme"}
+        assert set(arrays) == {"x", "codes", "x_hat", "error", "scale", "zero_point", "scheme"} | levels | set(r.qparams.others)
         for name, tensor in (("x", r.x), ("codes", r.q), ("x_hat", r.x_hat), ("error", r.error)):
             assert np.array_equal(arrays[name], tensor.numpy())
             assert arrays[name].dtype == tensor.numpy().dtype
         assert arrays["scale"].shape == r.layout.grid_shape
         assert qv.Scheme.parse(str(arrays["scheme"])) == r.scheme
-        params = qv.QParams(torch.from_numpy(arrays["scale"].copy()), torch.from_numpy(arrays["zero_point"].copy()))
-        assert torch.equal(qv.dequantize(torch.from_numpy(arrays["codes"].copy()), r.scheme, params), r.x_hat)
+        read = {name: torch.from_numpy(arrays[name].copy()) for name in ("codes", "scale", "zero_point", *levels, *r.qparams.others)}
+        params = qv.QParams(read["scale"], read["zero_point"], others={name: read[name] for name in r.qparams.others})
+        assert torch.equal(qv.dequantize(read["codes"], r.scheme, params), r.x_hat)
+        if levels:
+            assert read["scale_codes"].shape == r.layout.grid_shape
+            assert read["global_scale"].shape == ()
+            both = read["scale_codes"] * read["global_scale"] if r.scheme.arithmetic.scale.global_rule != "range_over_absmax" else None
+            assert both is None or torch.equal(both, read["scale"])
 
 
 def test_the_same_result_gives_the_same_bytes():
@@ -207,7 +236,7 @@ def test_parameters_from_outside_have_no_text_form():
         assert str(arrays["scheme"]) == ""
 
 
-@pytest.mark.parametrize("r", RESULTS)
+@pytest.mark.parametrize("r", RESULTS + ENGINES)
 def test_csv_comes_back_bit_for_bit(r):
     rows = list(csv.DictReader(io.StringIO(as_csv(r))))
     assert len(rows) == r.x.numel()
@@ -220,7 +249,9 @@ def test_csv_comes_back_bit_for_bit(r):
         assert int(row["q"]) == why.q
         scale = r.qparams.scale[why.block]
         assert scale.new_tensor(float(row["scale"])).item() == scale.item()
-        assert int(row["zero_point"]) == why.zero_point
+        zero_point = r.qparams.zero_point[why.block]
+        assert zero_point.new_tensor(float(row["zero_point"])).item() == zero_point.item() == why.zero_point
+        assert zero_point.is_floating_point() or row["zero_point"] == str(int(why.zero_point))
         assert int(row["block"]) == np.ravel_multi_index(why.block, r.layout.grid_shape)
         assert row["cause"] == why.cause == CAUSES[int(cause[place])]
 
@@ -230,7 +261,7 @@ def test_csv_writes_numbers_as_short_as_they_are():
     assert ",191.6," in as_csv(qv.quantize([0.1, 191.6], qv.Scheme()))
 
 
-@pytest.mark.parametrize("r", RESULTS)
+@pytest.mark.parametrize("r", RESULTS + ENGINES)
 def test_the_table_of_scales(r):
     table = scales_table(r)
     assert {len(column) for column in table.values()} == {r.layout.block_count}
@@ -238,10 +269,14 @@ def test_the_table_of_scales(r):
         assert tuple(table[f"axis_{axis}"][i] for axis in range(len(block))) == block
         assert table["block"][i] == i
         assert table["scale"][i] == r.qparams.scale[block].item()
-        assert table["zero_point"][i] == int(r.qparams.zero_point[block])
-        inside = tuple(slice(n * size, (n + 1) * size) for n, size in zip(block, r.layout.block_shape, strict=True))
+        assert table["zero_point"][i] == r.qparams.zero_point[block].item()
+        inside = block_ids(r.layout, r.shape) == i
         assert table["mse"][i] == pytest.approx(r.error[inside].double().square().mean().item(), rel=1e-12)
         assert table["clipped"][i] == int(r.clipped[inside].sum())
+        assert ("scale_codes" in table) == ("global_scale" in table) == (r.scheme.arithmetic.scale.global_rule is not None)
+        if "scale_codes" in table:
+            assert table["scale_codes"][i] == r.qparams.scale_codes[block].item()
+            assert table["global_scale"][i] == r.qparams.global_scale.item()
         if r.range is None:
             assert math.isnan(table["lo"][i])
         else:
@@ -251,7 +286,8 @@ def test_the_table_of_scales(r):
 
 @pytest.mark.parametrize("language", languages())
 def test_every_column_has_its_words(language):
-    table = scales_table(qv.quantize(normal(2, 2, 2, 2), qv.Scheme()))
+    table = scales_table(qv.quantize(normal(2, 2, 2, 16), qv.Scheme("float4_e2m1fn", granularity=qv.PerGroup(16), convention="torchao_nvfp4")))
+    assert {"scale_codes", "global_scale"} <= set(table)
     assert all(catalogue(language)[f"export.column.{name}"] for name in table)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import quantviz as qv
-from quantviz.link import ERROR_RANGES, ERROR_VIEWS, LONGEST, SCOPES, LabState, Upload, View, link_problem, opening, read_link, write_link
+from quantviz.link import COMPARED, ERROR_RANGES, ERROR_VIEWS, LONGEST, SCOPES, LabState, Upload, View, link_problem, opening, read_link, write_link
 from quantviz.scenarios import SCENARIOS
 from quantviz.sources import Builtin, Normal, OneOutlier
 from quantviz.sources.typed import Typed
@@ -54,10 +54,11 @@ def states(draw):
         error_range=draw(st.sampled_from(ERROR_RANGES)),
         held=draw(st.none() | st.floats(1e-30, 1e30)),
         scope=draw(st.sampled_from(SCOPES)),
+        compared=draw(st.none() | st.sampled_from(COMPARED)),
     )
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(states())
 def test_a_link_reopens_exactly_this_state(state):
     params = write_link(state, "zh")

@@ -80,6 +80,79 @@ def test_effective_bits_count_scales_and_zero_points(scheme, shape, bits):
     assert measured(normal(*shape), scheme.format, scheme.mode, scheme.granularity)["effective_bits"] == bits
 
 
+@pytest.mark.parametrize(
+    ("format_id", "mode", "granularity", "convention", "bits"),
+    [
+        ("int4", "symmetric", qv.PerGroup(32), "gguf_signed", 4.5),  # Q4_0
+        ("uint4", "asymmetric", qv.PerGroup(32), "gguf_minimum", 5.0),  # Q4_1
+        ("int5", "symmetric", qv.PerGroup(32), "gguf_signed", 5.5),  # Q5_0
+        ("uint5", "asymmetric", qv.PerGroup(32), "gguf_minimum", 6.0),  # Q5_1
+        ("int8", "symmetric", qv.PerGroup(32), "gguf", 8.5),  # Q8_0
+        ("ternary", "symmetric", qv.PerGroup(256), "gguf", 2.0625),  # TQ2_0
+        ("ternary", "symmetric", qv.PerGroup(256), qv.CONVENTIONS["gguf"].replace(code_bits=1.625), 1.6875),  # TQ1_0
+        ("float4_e2m1fn", "symmetric", qv.PerGroup(32), "gguf_mx", 4.25),  # MXFP4 of GGUF
+        ("float4_e2m1fn", "symmetric", qv.PerGroup(32), "torchao_mx", 4.25),  # MXFP4
+        ("float8_e4m3fn", "symmetric", qv.PerGroup(32), "torchao_mx", 8.25),  # MXFP8
+        ("float8_e5m2", "symmetric", qv.PerGroup(32), "microxcaling", 8.25),
+        ("float6_e3m2fn", "symmetric", qv.PerGroup(32), "torchao_mx", 6.25),  # MXFP6
+        ("float4_e2m1fn", "symmetric", qv.PerGroup(16), "torchao_nvfp4", 4.5 + 32 / (16 * 512)),  # NVFP4
+        ("float4_e2m1fn", "symmetric", qv.PerGroup(16), "modelopt_nvfp4", 4.5 + 32 / (16 * 512)),
+        ("float4_e2m1fn", "symmetric", qv.PerGroup(16), "compressed_tensors_nvfp4", 4.5 + 32 / (16 * 512)),
+        ("nf4", "symmetric", qv.Flat(64), "bitsandbytes", 4.5),  # absmax as float32
+        ("uint4", "asymmetric", qv.PerGroup(64), "hqq", 4.5),  # scale and zero point as float16
+        ("uint4", "asymmetric", qv.PerGroup(32), "torchao_tinygemm", 5.0),  # the same as bfloat16
+    ],
+)
+def test_effective_bits_are_those_that_are_published(format_id, mode, granularity, convention, bits):
+    scheme = qv.Scheme(format_id, mode, granularity, convention=convention)
+    assert measures.bits_per_element(scheme, (16, 512)) == bits
+    assert measures.effective_bits(qv.quantize(normal(16, 512), scheme)) == bits
+
+
+@pytest.mark.parametrize("convention", qv.CONVENTIONS)
+def test_stored_bits_follow_from_what_is_stored(convention):
+    """A scale kept in a format has that format's bits; a zero point among the codes has a code's or an integer's."""
+    value = qv.CONVENTIONS[convention]
+    if value.scale.format:
+        assert value.scale_bits == {"bfloat16_float16": 16}.get(value.scale.format) or qv.FORMATS[value.scale.format].bits
+    else:
+        assert value.scale_bits in (16, 32)
+    assert value.zero_bits in ((16, 32) if value.zero_domain in ("value", "value_middle", "code_float") else (0, 32, 64))
+    if value.zero_point_format:
+        assert value.zero_bits == qv.FORMATS[value.zero_point_format].bits
+
+
+@pytest.mark.parametrize("overflow", ["saturate", "nan"])
+def test_clipped_in_a_float_format_is_where_the_end_changed_the_code(overflow):
+    """464 is the middle between 448 and what would be next: half to even, it is 448 by rounding alone."""
+    convention = qv.CONVENTIONS["course"].replace(overflow=overflow)
+    x = [447.0, 448.0, 463.9, 464.1, -500.0, 1e6, 0.001]
+    r = qv.quantize(x, qv.Scheme("float8_e4m3fn", calibration=qv.Given(1.0), convention=convention), strict=True)
+    assert r.clipped.tolist() == [False, False, False, True, True, True, False]
+    assert measures.clipped_share(r) == pytest.approx(3 / 7)
+    if overflow == "saturate":
+        assert measures.clipping_mse(r) + measures.rounding_mse(r) == measures.mse(r)
+        assert measures.clipping_mse(r) == pytest.approx(((464.1 - 448) ** 2 + 52**2 + (1e6 - 448) ** 2) / 7, rel=1e-6)
+    else:
+        assert torch.isnan(r.x_hat).tolist() == r.clipped.tolist()
+
+
+@pytest.mark.parametrize("format_id", ["float8_e4m3fn", "float6_e2m3fn", "float4_e2m1fn", "nf4", "bnb_dynamic8"])
+def test_rounding_alone_is_within_half_a_step(format_id):
+    r = qv.quantize(normal(64, 64), qv.Scheme(format_id, calibration=qv.Percentile(95.0)))
+    steps = measures.steps_of_error(r).abs()
+    inside = ~r.clipped
+    assert inside.double().mean() > 0.8
+    assert r.clipped.any()
+    assert steps[inside].max() <= 0.5 + 1e-5
+
+
+def test_a_scale_of_zero_without_error_is_no_step_off():
+    r = qv.quantize([[3.0, 3.0]], qv.Scheme("uint4", "asymmetric", qv.PerChannel(0), convention="quanto_qbits"))
+    assert r.qparams.scale.item() == 0
+    assert measures.rmse_steps(r) == 0
+
+
 def test_sqnr_by_axis_is_the_sqnr_of_each_index():
     r = qv.quantize(normal(4, 6), qv.Scheme("int4"))
     by_row = measures.sqnr_db_by_axis(r, 0)

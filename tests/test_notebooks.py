@@ -62,14 +62,24 @@ def test_printed_code_range(item):
     assert expected == item["expected"]
 
 
-@pytest.mark.parametrize("mode", qv.MODES)
 @pytest.mark.parametrize("format_id", qv.FORMATS)
 @pytest.mark.parametrize("value", [5.0, -5.0, 1e-8, 3.7, 1e-30])
-def test_a_constant_tensor_is_reproduced_within_one_step(mode, format_id, value):
-    if mode == "symmetric" and value < 0 and not qv.FORMATS[format_id].signed:
-        pytest.skip("symmetric unsigned clips negatives, and says so")
-    r = qv.quantize([value] * 3, qv.Scheme(format_id, mode))
-    assert (r.error.abs() <= r.step_of_cells()).all()
+def test_a_constant_tensor_is_reproduced_within_one_step(format_id, value):
+    fmt = qv.FORMATS[format_id]
+    for mode in qv.MODES:
+        if mode == "asymmetric" and fmt.kind != "integer":
+            with pytest.raises(qv.QuantVizError, match="zero point"):
+                qv.Scheme(format_id, mode)
+        elif mode == "symmetric" and fmt.code_max < 1:
+            with pytest.raises(qv.QuantVizError, match="positive code"):
+                qv.Scheme(format_id, mode)
+        elif mode == "symmetric" and value < 0 and not fmt.signed:
+            r = qv.quantize([value] * 3, qv.Scheme(format_id, mode))
+            assert r.clipped.all()
+            assert [note.key for note in r.notes] == ["negatives_clip"]
+        else:
+            r = qv.quantize([value] * 3, qv.Scheme(format_id, mode))
+            assert (r.error.abs() <= r.step_of_cells()).all()
 
 
 def test_per_channel_on_one_axis_is_one_scale_per_element():
@@ -85,7 +95,7 @@ def test_codes_saturate_instead_of_wrapping():
     assert given.x_hat.tolist() == [[192.5, -14.0, 689.5], [91.0, 294.0, -185.5], [0.0, 686.0, 245.0]]
 
 
-@pytest.mark.parametrize("format_id", qv.FORMATS)
+@pytest.mark.parametrize("format_id", [name for name, fmt in qv.FORMATS.items() if fmt.kind == "integer"])
 def test_the_format_asked_for_is_the_format_used(format_id):
     fmt = qv.FORMATS[format_id]
     r = qv.quantize(TENSOR_3X3, qv.Scheme(format_id, "asymmetric"))

@@ -9,6 +9,8 @@ import torch
 import quantviz as qv
 from quantviz import blocks, quantizer
 from quantviz.formats import NumberFormat
+from quantviz.grids import GRIDS
+from tests.offered import one_of, problems
 
 COURSE = qv.CONVENTIONS["course"]
 
@@ -238,63 +240,116 @@ def test_dequantize_undoes_the_codes():
 # ---- the walk over the registries ---------------------------------------------------------------
 
 INPUTS = {
-    "normal": normal(4, 6),
-    "heavy": normal(4, 6) ** 7,
-    "zeros": torch.zeros(4, 6),
-    "constant": torch.full((4, 6), -7.25),
-    "one_zero_row": torch.cat([torch.zeros(1, 6), normal(3, 6)]),
-    "subnormal": normal(4, 6) * 1e-42,
-    "huge": normal(4, 6).clamp(-1, 1) * 1e38,
-    "positive": normal(4, 6).abs() + 100,
-    "ties": torch.arange(24.0).reshape(4, 6) / 2,
+    "normal": normal(6, 4),
+    "heavy": normal(6, 4) ** 7,
+    "zeros": torch.zeros(6, 4),
+    "constant": torch.full((6, 4), -7.25),
+    "one_zero_row": torch.cat([torch.zeros(1, 4), normal(5, 4)]),
+    "subnormal": normal(6, 4) * 1e-42,
+    "huge": normal(6, 4).clamp(-1, 1) * 1e38,
+    "positive": normal(6, 4).abs() + 100,
+    "ties": torch.arange(24.0).reshape(6, 4) / 2,
     "one": torch.tensor([[3.0]]),
 }
+
+
+RANGES = (qv.MinMax(), qv.Percentile(99.0), qv.ManualRange(-1.0, 2.0), qv.Given(0.1))
 
 
 @pytest.mark.parametrize("format_id", qv.FORMATS)
 @pytest.mark.parametrize("mode", qv.MODES)
 def test_nothing_finite_gives_nan_or_an_exception(format_id, mode):
-    for (name, x), granularity, convention in itertools.product(INPUTS.items(), GRANULARITIES, qv.CONVENTIONS):
-        for calibration in (qv.MinMax(), qv.Percentile(99.0), qv.ManualRange(-1.0, 2.0), qv.Given(0.1)):
-            scheme = qv.Scheme(format_id, mode, granularity, calibration, convention)
-            if scheme.problems(tuple(x.shape)):
-                continue
-            r = qv.quantize(x, scheme)
-            where = f"{name} {scheme}"
-            assert torch.isfinite(r.x_hat).all(), where
-            assert torch.isfinite(r.qparams.scale).all(), where
-            assert (r.qparams.scale.float() > 0).all(), where
-            assert r.q.min() >= scheme.code_min, where
-            assert r.q.max() <= scheme.code_max, where
-            assert torch.equal(r.error, r.x_hat - r.x), where
+    """The arithmetic of the notebooks: every format, mode and input, each granularity with a calibration in turn."""
+    kind = qv.FORMATS[format_id].kind
+    done = 0
+    for (i, (name, x)), (j, granularity) in itertools.product(enumerate(INPUTS.items()), enumerate(GRANULARITIES)):
+        calibration = RANGES[(i + j) % len(RANGES)]
+        refused = problems(format_id, mode, granularity, calibration, "course")
+        if refused:
+            assert (refused[0].key, mode, kind == "integer") in {
+                ("asymmetric_needs_integers", "asymmetric", False),
+                ("symmetric_needs_positive_code", "symmetric", True),
+            }
+            assert kind != "integer" or format_id == "int1"
+            continue
+        scheme = qv.Scheme(format_id, mode, granularity, calibration)
+        if scheme.problems(tuple(x.shape)):
+            assert x.numel() == 1  # only the one cell has axes too short
+            continue
+        r = qv.quantize(x, scheme)
+        done += 1
+        where = f"{name} {scheme}"
+        assert torch.isfinite(r.x_hat).all(), where
+        assert torch.isfinite(r.qparams.scale).all(), where
+        assert (r.qparams.scale.float() > 0).all(), where
+        assert r.q.min() >= (scheme.code_min if kind == "integer" else 0), where
+        assert r.q.max() <= (scheme.code_max if kind == "integer" else scheme.number_format.code_max), where
+        assert torch.equal(r.error, r.x_hat - r.x), where
+    assert (done > 50) == (not problems(format_id, mode, qv.PerTensor(), qv.MinMax(), "course"))
 
 
 @pytest.mark.parametrize("format_id", qv.FORMATS)
 def test_code_dtypes(format_id):
-    """int8 for int1–8, uint8 for uint1–8, int16, and int32 for uint16."""
+    """int8 for signed integers up to 8 bits, int16; bit codes and unsigned integers uint8, or int32 for 16 bits."""
     fmt = qv.FORMATS[format_id]
-    expected = {"int16": "int16", "uint16": "int32"}.get(format_id, "int8" if fmt.signed else "uint8")
+    narrow = "int8" if fmt.kind == "integer" and fmt.signed else "uint8"
+    expected = narrow if fmt.bits <= 8 else {"int16": "int16"}.get(format_id, "int32")
     assert fmt.code_dtype == expected
-    assert fmt.kind in quantizer.GRIDS
+    assert fmt.kind in GRIDS
     assert fmt.levels == fmt.code_max - fmt.code_min + 1
+    scheme = qv.Scheme(format_id, "asymmetric" if format_id == "int1" else "symmetric")
+    assert qv.quantize(normal(2, 2), scheme).q.dtype == getattr(torch, expected)
 
 
 def test_a_codebook_fits_without_touching_the_arithmetic(monkeypatch):
-    """What the next formats need: a new kind is one grid entry and one format entry."""
-    book = torch.tensor([-1.0, -0.25, 0.0, 0.4, 1.0])
-    grid = quantizer.Grid(
-        nearest=lambda y, fmt, ties: book[(y.unsqueeze(-1) - book).abs().argmin(-1)],
-        encode=lambda value, fmt: (value.unsqueeze(-1) - book).abs().argmin(-1).to(torch.uint8),
-        decode=lambda code, fmt: book[code.long()],
-        gap=lambda code, fmt: book.diff().min(),
-    )
-    fmt = NumberFormat("book", "codebook", 3, True, "uint8")
+    """What a new codebook needs: one format entry."""
+    fmt = NumberFormat("book", "codebook", 3, True, "uint8", 0, 4, codebook=(-1.0, -0.25, 0.0, 0.4, 1.0))
     monkeypatch.setattr("quantviz.formats.FORMATS", {**qv.FORMATS, "book": fmt})
     monkeypatch.setattr("quantviz.scheme.FORMATS", {**qv.FORMATS, "book": fmt})
-    monkeypatch.setattr("quantviz.quantizer.GRIDS", {**quantizer.GRIDS, "codebook": grid})
-    r = qv.quantize([-0.9, 0.1, 0.3], qv.Scheme("book", calibration=qv.Given(1.0)))
-    assert r.q.tolist() == [0, 2, 3]
-    assert r.x_hat.tolist() == pytest.approx([-1.0, 0.0, 0.4])
+    r = qv.quantize([-0.9, 0.1, 0.3, 7.0], qv.Scheme("book", calibration=qv.Given(1.0)))
+    assert r.q.tolist() == [0, 2, 3, 4]
+    assert r.x_hat.tolist() == pytest.approx([-1.0, 0.0, 0.4, 1.0])
+    assert r.clipped.tolist() == [False, False, False, True]
+
+
+def test_a_new_kind_of_format_is_one_grid(monkeypatch):
+    """Whole powers of two, by their exponent: nothing but a grid and a format is added."""
+
+    class Powers:
+        def coordinate(self, y, fmt):
+            return torch.log2(y)
+
+        def value(self, coordinate, y, fmt):
+            return torch.exp2(coordinate)
+
+        def encode(self, value, fmt):
+            return torch.log2(value).to(torch.uint8)
+
+        def decode(self, code, fmt):
+            return torch.exp2(code.to(torch.float32))
+
+        def gap(self, y, fmt):
+            return torch.exp2(torch.floor(torch.log2(y)))
+
+    fmt = NumberFormat("powers", "power", 2, False, "uint8", 0, 3, codebook=(1.0, 2.0, 4.0, 8.0))
+    for module in ("formats", "scheme"):
+        monkeypatch.setattr(f"quantviz.{module}.FORMATS", {**qv.FORMATS, "powers": fmt})
+    monkeypatch.setattr("quantviz.grids.GRIDS", {**GRIDS, "power": Powers()})
+    monkeypatch.setattr("quantviz.quantizer.GRIDS", {**GRIDS, "power": Powers()})
+    r = qv.quantize([1.0, 3.1, 6.0, 99.0], qv.Scheme("powers", calibration=qv.Given(1.0)))
+    assert r.q.tolist() == [0, 2, 3, 3]
+    assert r.x_hat.tolist() == [1.0, 4.0, 8.0, 8.0]
+    assert r.step_of_cells().tolist() == [1.0, 2.0, 4.0, 8.0]
+
+
+# ---- scales and zero points that are no plain numbers -------------------------------------------
+
+
+def test_dequantize_undoes_the_codes_of_every_convention():
+    for convention in qv.CONVENTIONS.values():
+        scheme = one_of(convention)
+        r = qv.quantize(normal(4, 256), scheme)
+        assert torch.equal(qv.dequantize(r.q, scheme, r.qparams), r.x_hat), scheme
 
 
 # ---- found by looking ---------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """The recipes on a tensor, and which one to take."""
 
+import functools
 import math
 
 import pytest
@@ -7,7 +8,8 @@ import torch
 
 import quantviz as qv
 from quantviz.errors import QuantVizError
-from quantviz.recipes import CURRENT, RECIPES, RecipeRow, answer, current_recipe, pareto_front, recipe_rows, row_of
+from quantviz.measures import bits_per_element
+from quantviz.recipes import CURRENT, RECIPE_GROUPS, RECIPES, RecipeRow, answer, current_recipe, pareto_front, recipe_rows, row_of
 from quantviz.scenarios import SCENARIOS
 
 
@@ -20,9 +22,9 @@ def row(name, bits, sqnr_db, format_id="int8"):
 
 
 def test_a_row_says_what_the_metrics_say():
-    x = normal(128, 256)
+    x = normal(32, 256)
     rows = recipe_rows(x, current=RECIPES["int4_g32"])
-    assert [each.id for each in rows] == list(RECIPES)
+    assert [each.id for each in rows] == list(RECIPES) == [name for group in RECIPE_GROUPS.values() for name in group]
     for each in rows:
         m = qv.metrics(qv.quantize(x, RECIPES[each.id]))
         assert (each.bits, each.sqnr_db, each.zeroed_share, each.mse) == (m["effective_bits"], m["sqnr_db"], m["zeroed_share"], m["mse"])
@@ -40,10 +42,29 @@ def test_what_does_not_fit_says_why():
     assert rows["int8_per_tensor"].fits
 
 
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_is_what_its_engine_offers(name):
+    """Each can be used on a usual layer, and only the variant that is named so changes an engine's rules."""
+    scheme = RECIPES[name]
+    assert scheme.problems((4096, 4096)) == ()
+    changed = qv.CONVENTIONS[scheme.arithmetic.id].differences(scheme.arithmetic)
+    assert set(changed) == {"nvfp4_one_level": {"scale.global_rule"}, "tq1_0": {"code_bits"}}.get(name, set())
+
+
+def test_bits_are_those_of_the_files_and_papers():
+    """GGUF: bytes of a block over its values; MX: 8 bits for 32 values; NVFP4: 8 bits for 16, and 32 for the tensor."""
+    expected = {"q4_0": 18 * 8 / 32, "q4_1": 20 * 8 / 32, "q5_0": 22 * 8 / 32, "q5_1": 24 * 8 / 32, "q8_0": 34 * 8 / 32, "gguf_mxfp4": 17 * 8 / 32}
+    expected |= {"tq1_0": 54 * 8 / 256, "tq2_0": 66 * 8 / 256, "mxfp4": 4.25, "mxfp6_e3m2": 6.25, "mxfp8_e4m3": 8.25, "nf4_64": 4.5}
+    expected |= {"nvfp4_one_level": 4.5, "nvfp4": 4.5 + 32 / (32 * 256)}
+    for name, bits in expected.items():
+        assert bits_per_element(RECIPES[name], (32, 256)) == bits, name
+
+
 def test_a_range_too_wide_is_a_problem_of_the_row():
     rows = recipe_rows([[3e38, 0.0]], current=qv.Scheme())
-    assert {each.problem.key for each in rows if each.id.endswith("per_tensor")} == {"range_beyond_float32"}
-    assert answer(rows) is None
+    refused = [each for each in rows if each.id in RECIPE_GROUPS["integers"] and each.id.endswith("per_tensor")]
+    assert {each.problem.key for each in refused} == {"range_beyond_float32"}
+    assert answer(refused) is None
 
 
 def test_the_current_scheme_is_known_by_what_it_does():
@@ -64,10 +85,15 @@ def test_the_row_of_a_result_at_hand():
     assert own.mse == qv.metrics(r)["mse"]
 
 
+@functools.cache
+def rows_of(name):
+    scenario = SCENARIOS[name]
+    return recipe_rows(scenario.source.tensor(), current=scenario.scheme)
+
+
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_nothing_beats_the_front(name):
-    scenario = SCENARIOS[name]
-    rows = recipe_rows(scenario.source.tensor(), current=scenario.scheme)
+    rows = rows_of(name)
     front = pareto_front(rows)
     assert [each.bits for each in front] == sorted(each.bits for each in front)
     assert [each.sqnr_db for each in front] == sorted(each.sqnr_db for each in front)
@@ -93,8 +119,7 @@ def test_the_answer_is_the_fewest_bits_that_reach_the_target():
 @pytest.mark.parametrize("name", SCENARIOS)
 @pytest.mark.parametrize("target", [10.0, 20.0, 40.0])
 def test_the_answer_keeps_its_word(name, target):
-    scenario = SCENARIOS[name]
-    rows = recipe_rows(scenario.source.tensor(), current=scenario.scheme)
+    rows = rows_of(name)
     found = answer(rows, target)
     reaching = [each for each in rows if each.fits and each.sqnr_db >= target]
     assert found.reached == bool(reaching)
@@ -106,9 +131,10 @@ def test_the_answer_keeps_its_word(name, target):
 
 
 def test_no_error_at_all_is_the_best_there_is():
-    found = answer(recipe_rows(torch.zeros(4, 4), current=qv.Scheme()))
-    assert found.choice.id == "int4_per_tensor"
+    rows = recipe_rows(torch.zeros(4, 4), current=qv.Scheme())
+    found = answer(rows)
     assert found.choice.sqnr_db == math.inf
+    assert found.choice.bits == min(each.bits for each in rows if each.sqnr_db == math.inf)
 
 
 def test_no_rows_give_no_answer():

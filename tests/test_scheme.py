@@ -1,21 +1,29 @@
 """Scheme: its text form, its one validity rule, its contracts."""
 
+import contextlib
+import dataclasses
+import itertools
+import math
 import pickle
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import quantviz as qv
+from quantviz.conventions import CHOICES
+from tests.offered import offered_schemes, one_of, problems, variant
 
 SMALL = st.integers(-4, 3)
-GRANULARITIES = st.one_of(
-    st.just(qv.PerTensor()),
-    st.builds(qv.PerChannel, SMALL),
-    st.builds(qv.PerGroup, st.integers(1, 512), SMALL),
-    st.builds(qv.PerBlock, st.integers(1, 512), st.integers(1, 512)),
-)
+SIZES = st.integers(1, 512)
+GRANULARITIES = {
+    "per_tensor": st.just(qv.PerTensor()),
+    "per_channel": st.builds(qv.PerChannel, SMALL),
+    "per_group": st.builds(qv.PerGroup, SIZES, SMALL),
+    "per_block": st.builds(qv.PerBlock, SIZES, SIZES),
+    "flat": st.builds(qv.Flat, SIZES, st.booleans()),
+}
 FINITE = st.floats(allow_nan=False, allow_infinity=False, width=64, min_value=-1e30, max_value=1e30)
 CALIBRATIONS = st.one_of(
     st.just(qv.MinMax()),
@@ -23,16 +31,37 @@ CALIBRATIONS = st.one_of(
     st.tuples(FINITE, FINITE).filter(lambda pair: pair[0] != pair[1]).map(lambda pair: qv.ManualRange(*sorted(pair))),
     st.builds(qv.Given, st.floats(1e-30, 1e30)),
 )
-CONVENTIONS = st.builds(
-    lambda **changes: qv.CONVENTIONS["course"].replace(**changes),
-    scale_math=st.sampled_from(["float32", "float64"]),
-    zero_in_range=st.booleans(),
-    narrow_range=st.booleans(),
-    **{"scale.floor": st.floats(0, 1)},
-)
-SCHEMES = st.builds(qv.Scheme, st.sampled_from(sorted(qv.FORMATS)), st.sampled_from(qv.MODES), GRANULARITIES, CALIBRATIONS, CONVENTIONS)
 
 
+@st.composite
+def schemes(draw, ids=tuple(qv.CONVENTIONS)):
+    """Any scheme that some convention offers, its arithmetic changed a little."""
+    convention = qv.CONVENTIONS[draw(st.sampled_from(ids))]
+    names = draw(st.sets(st.sampled_from(["scale_math", "zero_in_range", "narrow_range", "ties", "seed", "scale.floor", "scale.format"]), max_size=3))
+    for name in names:
+        value = draw({"seed": st.integers(0, 2**40), "scale.floor": st.floats(0, 1)}.get(name, choices(name)))
+        # Some fields need another one's value.
+        with contextlib.suppress(qv.QuantVizError):
+            convention = convention.replace(**{name: value})
+    offer = convention.offer
+    format_id = draw(st.sampled_from(sorted(offer.formats or qv.FORMATS)))
+    granularity = draw(st.one_of(*(GRANULARITIES[name] for name in offer.granularities or GRANULARITIES)))
+    if offer.sizes and hasattr(granularity, "size"):
+        granularity = dataclasses.replace(granularity, size=draw(st.sampled_from(offer.sizes)))
+    calibration = draw(CALIBRATIONS)
+    modes = [mode for mode in qv.MODES if not problems(format_id, mode, granularity, calibration, convention)]
+    assume(modes)
+    return qv.Scheme(format_id, draw(st.sampled_from(modes)), granularity, calibration, convention)
+
+
+def choices(name):
+    return st.sampled_from(CHOICES.get(name, (None,)))
+
+
+SCHEMES = schemes()
+
+
+@settings(deadline=None, max_examples=60)
 @given(SCHEMES)
 def test_the_text_form_comes_back_exactly(scheme):
     form = str(scheme)
@@ -54,7 +83,48 @@ def test_every_convention_is_its_id_and_says_only_what_differs(convention):
     assert qv.Convention.parse(convention) == value
     changed = value.replace(scale_math="float32" if value.scale_math == "float64" else "float64")
     assert str(changed) == f"{convention}(scale_math={changed.scale_math})"
-    assert qv.Scheme(convention=value) == qv.Scheme(convention=convention)
+    scheme = one_of(value)
+    assert scheme.replace(convention=convention) == scheme
+
+
+@pytest.mark.parametrize("convention", qv.CONVENTIONS.values(), ids=qv.CONVENTIONS)
+def test_every_offered_scheme_and_a_variant_of_each_field_come_back(convention):
+    """Whatever the shared steps know can be said in a link: each value of each field, one after the other."""
+    for scheme in itertools.islice(offered_schemes(convention), 12):
+        assert qv.Scheme.parse(str(scheme)) == scheme
+    for name, allowed in CHOICES.items():
+        for value in allowed:
+            changed = variant(convention, name, value)
+            if changed is None:
+                continue
+            form = str(changed)
+            assert re.fullmatch(r"[A-Za-z0-9._(),=+-]+", form)
+            assert qv.Convention.parse(form) == changed
+            assert (form == convention.id) == (convention.get(name) == value)
+
+
+@pytest.mark.parametrize(
+    ("fields", "key"),
+    [
+        (("int4", "symmetric", qv.PerTensor(), qv.MinMax(), "torch"), "not_offered"),
+        (("int8", "symmetric", qv.PerGroup(4), qv.MinMax(), "torch"), "not_offered"),
+        (("nf4", "symmetric", qv.Flat(48), qv.MinMax(), "bitsandbytes"), "not_offered"),
+        (("int8", "symmetric", qv.PerTensor(), qv.MinMax(), "torchao_float8"), "not_offered"),
+        (("uint4", "symmetric", qv.PerGroup(32), qv.MinMax(), "hqq"), "not_offered"),
+        (("float8_e4m3fn", "asymmetric", qv.PerTensor(), qv.MinMax(), "course"), "asymmetric_needs_integers"),
+        (("nf4", "asymmetric", qv.PerTensor(), qv.MinMax(), "course"), "asymmetric_needs_integers"),
+        (("int1", "symmetric", qv.PerTensor(), qv.MinMax(), "course"), "symmetric_needs_positive_code"),
+        (("int8", "asymmetric", qv.PerTensor(), qv.calibration.AbsMean(), "course"), "abs_mean_needs_symmetric"),
+    ],
+)
+def test_what_is_not_offered_is_refused_with_what_is(fields, key):
+    (problem,) = problems(*fields)
+    assert problem.key == key
+    if key == "not_offered":
+        offer = qv.CONVENTIONS[fields[4]].offer
+        listed = {"format": offer.formats, "mode": offer.modes, "granularity": offer.granularities, "size": offer.sizes}[problem.params["what"]]
+        assert problem.params["offered"] == ", ".join(map(str, listed))
+    assert str(problem) != problem.message("zh")
 
 
 @pytest.mark.parametrize(
@@ -109,16 +179,37 @@ def test_reading_anything_ends_in_a_scheme_or_a_sentence(form):
     assert qv.Scheme.parse(str(scheme)) == scheme
 
 
+@settings(deadline=None, max_examples=60)
 @given(SCHEMES, st.lists(st.integers(1, 8), min_size=1, max_size=4).map(tuple))
 def test_problems_agree_with_layout(scheme, shape):
     problems = scheme.problems(shape)
     if problems:
         with pytest.raises(qv.QuantVizError):
-            scheme.granularity.layout(shape)
+            scheme.layout(shape)
     else:
-        layout = scheme.granularity.layout(shape)
-        assert layout.view_shape == shape
-        assert tuple(g * b for g, b in zip(layout.grid_shape, layout.block_shape, strict=True)) == shape
+        layout = scheme.layout(shape)
+        assert math.prod(layout.view_shape) == math.prod(shape)
+        assert layout.view_shape == shape or isinstance(scheme.granularity, qv.Flat)
+        assert layout.grid_shape == tuple(-(-n // b) for n, b in zip(layout.view_shape, layout.block_shape, strict=True))
+        if scheme.arithmetic.tail == "refuse":
+            assert layout.padded_shape == layout.view_shape
+
+
+@settings(deadline=None, max_examples=60)
+@given(SCHEMES, st.lists(st.integers(1, 40), min_size=1, max_size=4).map(tuple))
+def test_a_fitted_scheme_fits(scheme, shape):
+    fitted = scheme.fitted(shape)
+    assert fitted.problems(shape) == ()
+    assert (fitted == scheme) == (scheme.problems(shape) == ())
+    assert (fitted.format, fitted.mode, fitted.calibration) == (scheme.format, scheme.mode, scheme.calibration)
+
+
+def test_what_an_engine_has_no_block_for_is_left_to_the_notebooks():
+    groups = qv.Scheme("int4", granularity=qv.PerGroup(32), convention="gguf_signed")
+    assert groups.fitted((4, 64)) is groups
+    assert groups.fitted((5,)) == qv.Scheme("int4", granularity=qv.PerGroup(5))
+    coarser = qv.Scheme("int4", granularity=qv.PerGroup(128), convention="litert_blockwise")
+    assert coarser.fitted((4, 96)).granularity == qv.PerGroup(32)
 
 
 def test_errors_survive_pickling():

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import quantviz as qv
+from quantviz.conventions import FIELDS
 from quantviz.explanation import CAUSES
 from quantviz.link import ERROR_RANGES, ERROR_VIEWS, SCOPES
 from quantviz.scenarios import SCENARIOS
@@ -54,22 +55,13 @@ def test_every_registry_has_its_words():
     wanted = [f"modes.{mode}.name" for mode in qv.MODES]
     wanted += [f"calibrations.{name}.{field}" for name in qv.CALIBRATIONS for field in ("name", "line", "help")]
     wanted += [f"scenarios.{name}.{field}" for name in SCENARIOS for field in ("name", "look")]
+    wanted += [f"formats.{name}.{field}" for name in qv.FORMATS for field in ("name", "help")]
+    wanted += [f"conventions.{name}.{field}" for name in qv.CONVENTIONS for field in ("name", "help")]
+    wanted += [f"convention_fields.{name.replace('.', '_')}.{field}" for name in FIELDS for field in ("name", "help")]
     wanted += [f"causes.{cause}" for cause in CAUSES]
     wanted += [f"error.views.{view}" for view in ERROR_VIEWS] + [f"error.ranges.{name}" for name in ERROR_RANGES] + [f"error.scopes.{name}" for name in SCOPES]
     wanted += [f"languages.{name}" for name in languages()]
     assert [key for key in wanted if key not in KEYS] == []
-
-
-def test_every_operation_has_its_words():
-    from quantviz import quantizer
-
-    course = qv.CONVENTIONS["course"].replace(zero_in_range=True)
-    layout = qv.PerTensor().layout((2, 2))
-    for mode in qv.MODES:
-        scheme = qv.Scheme("int8", mode, convention=course)
-        operations = [*quantizer.range_operations(scheme, layout), *quantizer.code_operations(scheme)]
-        operations += [*quantizer.value_operations(scheme), *quantizer.error_operations()]
-        assert [operation.key for operation in operations if f"steps.{operation.key}" not in KEYS] == []
 
 
 def test_no_sentence_stands_in_the_code():

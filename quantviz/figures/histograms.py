@@ -16,12 +16,13 @@ import numpy.typing as npt
 import torch
 from plotly.graph_objs._figure import Figure
 
+from quantviz.arithmetic import code_operations, run_operations
 from quantviz.explanation import CAUSES, causes
 from quantviz.figures.numbers import number
 from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, bare_layout, faint
 from quantviz.figures.theme import THEMES, Theme
 from quantviz.measures import steps_of_error
-from quantviz.quantizer import code_operations, run_operations
+from quantviz.quantizer import block_values
 from quantviz.text import DEFAULT_LANGUAGE, text
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Bars:
 class HistogramData:
     """Both histograms of a result."""
 
-    #: Of x, in its units. With one block the bins are those of its codes, aligned to where rounding changes its mind.
+    #: Of x, in its units. With one block of integer codes the bins are those of its codes, aligned to where rounding changes its mind.
     values: Bars
     #: Of the error in steps. The first and the last bin hold all clipped cells, whatever their error.
     errors: Bars
@@ -102,7 +103,7 @@ def histogram_data(result: QuantResult, mask: torch.Tensor | None = None) -> His
     some = (float(lows.min()), float(highs.max()))
     everywhere = (float(lows.max()), float(highs.min()))
     return HistogramData(
-        values=_code_bars(result, chosen, parts) if result.layout.block_count == 1 else _value_bars(x, parts),
+        values=_code_bars(result, chosen, parts) if _has_code_bins(result) else _value_bars(x, parts),
         errors=_error_bars(steps_of_error(result)[chosen].numpy(), parts),
         cells=len(x),
         block_count=result.layout.block_count,
@@ -113,28 +114,48 @@ def histogram_data(result: QuantResult, mask: torch.Tensor | None = None) -> His
 
 
 def _reach(result: QuantResult) -> tuple[Array, Array]:
-    """The values of each block's first and last code, float64."""
+    """The smallest and the largest value of each block's codes, float64."""
+    ends = [_values(result, end) for end in (result.scheme.value_min, result.scheme.value_max)]
+    return np.minimum(*ends), np.maximum(*ends)
+
+
+def _values(result: QuantResult, unscaled: float | Array) -> Array:
+    """What stands in each block for a value of the grid, float64: beyond float32 and between codes too."""
     scale = result.qparams.scale.to(torch.float64).numpy()
     zero_point = result.qparams.zero_point.to(torch.float64).numpy()
-    return scale * (result.scheme.code_min - zero_point), scale * (result.scheme.code_max - zero_point)
+    domain = result.qparams.zero_domain
+    if domain not in ("value", "value_middle"):
+        return np.asarray(scale * (unscaled - zero_point))
+    middle = (result.scheme.code_max + result.scheme.code_min + 1) // 2 if domain == "value_middle" else 0
+    return np.asarray(scale * (unscaled - middle) + zero_point)
+
+
+def _has_code_bins(result: QuantResult) -> bool:
+    """Whether codes are equal steps of one scale, with ends half-way between them."""
+    if result.layout.block_count > 1 or result.scheme.number_format.kind != "integer":
+        return False
+    return result.scheme.arithmetic.ties not in ("stochastic", "truncate") and bool(result.qparams.scale.to(torch.float64).abs() > 0)
 
 
 def _code_bars(result: QuantResult, chosen: torch.Tensor, parts: Array) -> Bars:
     """One bin a code, or a power of two of them; beyond the codes there are, bins of the same size go on."""
-    params = {"scale": result.qparams.scale.squeeze(), "zero_point": result.qparams.zero_point.squeeze()}
-    codes = run_operations(code_operations(result.scheme), {"x": result.x[chosen], **params})["y"].to(torch.float64).numpy()
+    known = {name: values.squeeze() for name, values in block_values(result.qparams).items()}
+    codes = run_operations(code_operations(result.scheme), {"x": result.x[chosen], **known})["y"].to(torch.float64).numpy()
     if not len(codes):
         return _bars(np.zeros(1), np.zeros(0, dtype=np.int64), parts)
     first, last = float(codes.min()), float(codes.max())
-    if last - first > _WIDEST_CODES:  # a scale far too small: the codes there are would not be a pixel wide
+    if not last - first <= _WIDEST_CODES:  # a scale far too small: the codes there are would not be a pixel wide
         return _value_bars(result.x[chosen].to(torch.float64).numpy(), parts)
     size = 2 ** max(0, math.ceil(math.log2((last - first + 1) / MOST_BINS)))
     # Counted from the format's first code, so that its ends are ends of bins.
     start = result.scheme.code_min + math.floor((first - result.scheme.code_min) / size) * size
     bins = ((codes - start) // size).astype(np.int64)
     starts = start + size * np.arange(int(bins.max()) + 2, dtype=np.float64)
-    scale, zero_point = params["scale"].to(torch.float64).item(), int(params["zero_point"])
-    return _bars(scale * (starts - 0.5 - zero_point), bins, parts, starts[:-1].astype(np.int64) if abs(starts).max() < 2**53 else None, size)
+    edges = _values(result, starts - 0.5).ravel()
+    numbers = starts[:-1].astype(np.int64) if abs(starts).max() < 2**53 else None
+    if edges[0] > edges[-1]:  # a negative scale: the last code stands for the smallest value
+        edges, bins, numbers = edges[::-1], bins.max() - bins, None if numbers is None else numbers[::-1]
+    return _bars(edges, bins, parts, numbers, size)
 
 
 def _value_bars(x: Array, parts: Array) -> Bars:
@@ -153,6 +174,8 @@ def _value_bars(x: Array, parts: Array) -> Bars:
 def _error_bars(steps: Array, parts: Array) -> Bars:
     width = 1 / ERROR_BINS
     edges = np.linspace(-0.5 - width, 0.5 + width, ERROR_BINS + 3)
+    # A scale of 0 has no steps: what came back exactly is in the middle, all else at an end.
+    steps = np.nan_to_num(steps, nan=0.0, posinf=1.0, neginf=-1.0)
     # An unclipped error may pass half a step by a float's last bit.
     inside = 1 + np.clip(np.floor((steps + 0.5) * ERROR_BINS), 0, ERROR_BINS - 1)
     bins = np.where(parts == PARTS.index("clipped"), np.where(steps < 0, 0, ERROR_BINS + 1), inside).astype(np.int64)

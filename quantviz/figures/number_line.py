@@ -8,19 +8,26 @@ that fits; places are percentages and sizes are pixels, so that text stays as la
 from __future__ import annotations
 
 import base64
+import bisect
+import functools
 import html
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import torch
 
+from quantviz.arithmetic import run_operations, value_operations
 from quantviz.explanation import Explanation
 from quantviz.figures.numbers import digits_for, number, on_axis
 from quantviz.figures.theme import THEMES, Theme
-from quantviz.quantizer import GRIDS, run_operations, value_operations
+from quantviz.formats import NumberFormat
+from quantviz.granularity import Shape
+from quantviz.grids import GRIDS
+from quantviz.quantizer import block_values
+from quantviz.scheme import Scheme
 from quantviz.text import DEFAULT_LANGUAGE, text
 
 if TYPE_CHECKING:
@@ -44,6 +51,8 @@ class Tick:
     code: int
     #: What the code stands for, in the units of x.
     value: float
+    #: What it stands for before any scale: of an integer the code itself.
+    unscaled: float
 
 
 @dataclass(frozen=True)
@@ -52,39 +61,46 @@ class NumberLineData:
 
     index: tuple[int, ...]
     x: float
-    q: int
-    x_hat: float
+    #: Where x lands.
+    landing: Tick
+    #: Its code as it is told: the number, or the bits of a format whose codes are no numbers.
+    code: str
     #: x_hat - x.
     error: float
     #: One of `explanation.CAUSES`.
     cause: str
     #: Whether x lies exactly half-way between two grid values.
     tie: bool
-    #: The grid values around x, by code; at few bits all of them.
+    #: Whether it became the nearest value there is.
+    nearest: bool
+    #: The grid values around x, smallest first; at few bits all of them.
     ticks: tuple[Tick, ...]
-    #: The distance of two grid values at x.
+    #: The distance of two grid values at x; never 0.
     step: float
     format_id: str
-    #: The first and the last code there is, and what they stand for.
+    #: Whether codes are numbers themselves.
+    integers: bool
+    #: The smallest and the largest value there is; under a negative scale that is the last and the first code.
     first: Tick
     last: Tick
+    #: How many codes there are.
+    levels: int
+    #: Whether rounding changes its mind half-way between two values.
+    halves: bool
     #: The block's clipping range; none where scale and zero point were given.
     clipping_range: tuple[float, float] | None
 
     @property
+    def x_hat(self) -> float:
+        """The value where x lands."""
+        return self.landing.value
+
+    @property
     def boundaries(self) -> tuple[float, ...]:
-        """Half-way between neighbouring ticks: where rounding changes its mind."""
+        """Half-way between neighbouring ticks: where rounding changes its mind. None where it is decided otherwise."""
+        if not self.halves:
+            return ()
         return tuple(one.value + (other.value - one.value) / 2 for one, other in zip(self.ticks, self.ticks[1:], strict=False))
-
-    @property
-    def levels(self) -> int:
-        """How many codes there are."""
-        return self.last.code - self.first.code + 1
-
-    @property
-    def landing(self) -> Tick:
-        """Where x lands."""
-        return Tick(self.q, self.x_hat)
 
     @property
     def extent(self) -> tuple[float, float]:
@@ -106,57 +122,83 @@ def number_line_data(result: QuantResult, explanation: Explanation) -> NumberLin
     >>> data.boundaries, data.landing.value
     ((-3.0, -1.0, 1.0), 0.0)
     """
-    scheme, block = result.scheme, explanation.block
-    low, high = scheme.code_min, scheme.code_max
-    start = max(low, min(explanation.q - NEIGHBOURS, high - 2 * NEIGHBOURS))
-    codes = [low, *range(start, min(high, start + 2 * NEIGHBOURS) + 1), high]
-    grid = GRIDS[scheme.number_format.kind]
-    values = run_operations(
-        value_operations(scheme),
-        {
-            "q": grid.decode(torch.tensor(codes), scheme.number_format),
-            "scale": result.qparams.scale[block],
-            "zero_point": result.qparams.zero_point[block],
-        },
-    )["x_hat"].tolist()
-    ticks = [Tick(code, value) for code, value in zip(codes, values, strict=True)]
-    gap = grid.gap(torch.tensor(explanation.q), scheme.number_format).item()
+    scheme, fmt = result.scheme, result.scheme.number_format
+    codes = _codes(scheme)
+    place = bisect.bisect_left(codes, explanation.value, key=fmt.value)
+    start = max(0, min(place - NEIGHBOURS, len(codes) - 1 - 2 * NEIGHBOURS))
+    ticks = _ticks(result, explanation.block, [codes[0], *codes[start : start + 2 * NEIGHBOURS + 1], codes[-1]])
+    landing = Tick(explanation.q, explanation.x_hat, explanation.value)
+    # A scale near float32's end takes the outer codes beyond it, though no cell is there.
+    first, last = (_finite(tick, landing, explanation.scale) for tick in (ticks[0], ticks[-1]))
+    # Of several codes of one value, such as 0 and -0, the cell's own.
+    around = sorted({tick.value: tick for tick in (*ticks[1:-1], landing) if math.isfinite(tick.value)}.values(), key=lambda tick: tick.value)
     return NumberLineData(
         index=explanation.index,
         x=explanation.x,
-        q=explanation.q,
-        x_hat=explanation.x_hat,
+        landing=landing,
+        code=number(explanation.q, 8) if fmt.kind == "integer" else " ".join(filter(None, explanation.bits)),
         error=explanation.error,
         cause=explanation.cause,
         tie=explanation.tie,
-        # A scale near float32's end takes the outer codes beyond it, though no cell is there.
-        ticks=tuple(tick for tick in ticks[1:-1] if math.isfinite(tick.value)),
-        step=explanation.scale * gap,
+        nearest=all(abs(tick.value - explanation.x) >= abs(explanation.error) * (1 - 1e-5) for tick in around),
+        ticks=tuple(around),
+        step=_step(explanation),
         format_id=scheme.format,
-        first=_finite(ticks[0], explanation),
-        last=_finite(ticks[-1], explanation),
+        integers=fmt.kind == "integer",
+        first=min(first, last, key=lambda tick: tick.value),
+        last=max(last, first, key=lambda tick: tick.value),
+        levels=scheme.code_max - scheme.code_min + 1 if fmt.kind == "integer" else len(fmt.finite),
+        halves=explanation.rounding.rule not in _WITHOUT_HALVES,
         clipping_range=explanation.range,
     )
 
 
-def _finite(tick: Tick, explanation: Explanation) -> Tick:
+#: Rules of rounding that do not change their mind half-way.
+_WITHOUT_HALVES = ("stochastic", "truncate")
+
+
+def _codes(scheme: Scheme) -> Sequence[int]:
+    """The codes in use that stand for a number, by that number; of two with the same one the later."""
+    fmt = scheme.number_format
+    return range(scheme.code_min, scheme.code_max + 1) if fmt.kind == "integer" else _finite_codes(fmt)
+
+
+@functools.cache
+def _finite_codes(fmt: NumberFormat) -> tuple[int, ...]:
+    return tuple(dict(fmt.finite).values())
+
+
+def _ticks(result: QuantResult, block: Shape, codes: Sequence[int]) -> list[Tick]:
+    fmt = result.scheme.number_format
+    known = {name: values[block] for name, values in block_values(result.qparams).items()}
+    grid = GRIDS[fmt.kind].decode(torch.tensor(codes), fmt)
+    values = run_operations(value_operations(result.scheme), {**known, "q": grid})["x_hat"].tolist()
+    return [Tick(code, value, fmt.value(code)) for code, value in zip(codes, values, strict=True)]
+
+
+def _finite(tick: Tick, landing: Tick, scale: float) -> Tick:
     """The tick by Python's wider arithmetic where float32 overflows."""
-    return tick if math.isfinite(tick.value) else Tick(tick.code, explanation.scale * (tick.code - explanation.zero_point))
+    return tick if math.isfinite(tick.value) else Tick(tick.code, landing.value + scale * (tick.unscaled - landing.unscaled), tick.unscaled)
+
+
+def _step(explanation: Explanation) -> float:
+    """The distance of two grid values at x, or of x from where it lands: a scale of 0 has no steps."""
+    return next((step for step in (explanation.local_step, abs(explanation.error), abs(explanation.x)) if 0 < step < math.inf), 1.0)
 
 
 def number_line_sentence(data: NumberLineData, language: str = DEFAULT_LANGUAGE) -> str:
     """What the picture shows, for who cannot see it."""
-    key = "clipped" if data.cause == "clipped" else "exact" if data.error == 0 else "landed"
+    key = "clipped" if data.cause == "clipped" else "exact" if data.error == 0 else "landed" if data.nearest else "elsewhere"
     return text(
         f"number_line.sentence.{key}",
         language,
         x=_value(data.x, data),
         x_hat=_value(data.x_hat, data),
-        code=number(data.q, 8),
+        code=data.code if data.integers else text("number_line.code_of", language, bits=data.code, value=number(data.landing.unscaled, 6)),
         error=number(data.error, signed=True),
         count=data.levels,
-        first=number(data.first.code, 8),
-        last=number(data.last.code, 8),
+        first=number(data.first.unscaled, 8),
+        last=number(data.last.unscaled, 8),
         low=number(data.first.value),
         high=number(data.last.value),
     )
@@ -226,11 +268,14 @@ def _layout(data: NumberLineData, width: float) -> _Layout:
 
 def _around(data: NumberLineData, count: int) -> tuple[Tick, ...]:
     """The `count` ticks around x, as many on each side as there are."""
-    place = next(i for i, tick in enumerate(data.ticks) if tick.code == data.q)
+    place = data.ticks.index(data.landing)
     # With an even count the one more goes to the side x lies on.
     start = place - (count - 1) // 2 - (count % 2 == 0 and data.x < data.x_hat)
     start = max(0, min(start, len(data.ticks) - count))
-    return data.ticks[start : start + count]
+    # Where steps grow, what lies many of them away would squeeze the cell's own to nothing.
+    gaps = [abs(tick.value - data.x_hat) for tick in data.ticks[max(0, place - 1) : place + 2]]
+    reach = count * max(data.step, *gaps)
+    return tuple(tick for tick in data.ticks[start : start + count] if abs(tick.value - data.x_hat) <= reach)
 
 
 def _placed(wanted: Iterable[tuple[float, str]], width: float) -> Iterator[tuple[float, str]]:
@@ -351,6 +396,10 @@ class _Drawing:
         for boundary in self.data.boundaries:
             if self.layout.ticks[0].value <= boundary <= self.layout.ticks[-1].value:
                 yield self._line(at(boundary), y - 7, at(boundary), y + 7, self.theme.muted, 1, ' stroke-dasharray="1.5 2.5" opacity=".75"')
+        if self.data.tie and self.data.boundaries and self.data.cause != "clipped":
+            # The one that x lies on, where the rule for ties decides.
+            on = min(self.data.boundaries, key=lambda boundary: abs(boundary - self.data.x))
+            yield self._line(at(on), y - 9, at(on), y + 9, self.theme.text, 1.5, ' stroke-dasharray="3 2"')
         for tick in self.layout.ticks:
             yield self._line(at(tick.value), y - 5, at(tick.value), y + 5, self.theme.text, 1.5)
 
@@ -380,9 +429,9 @@ class _Drawing:
     def _tick_words(self) -> Iterator[str]:
         """Value and code under each tick, the one x lands on first."""
         at = self.layout.scale.at
-        ticks = sorted(self.layout.ticks, key=lambda tick: abs(tick.code - self.data.q))
+        ticks = sorted(self.layout.ticks, key=lambda tick: abs(tick.value - self.data.x_hat))
         values = [(at(tick.value), on_axis(tick.value, self.data.step)) for tick in ticks]
-        codes = [(at(tick.value), number(tick.code, 8)) for tick in ticks]
+        codes = [(at(tick.value), number(tick.unscaled, 8 if self.data.integers else 4)) for tick in ticks]
         for row, wanted, colour in (("value", values, self.theme.text), ("code", codes, self.theme.muted)):
             kept = list(_placed(wanted, self.layout.width))
             for i, (x, words) in enumerate(kept):
@@ -424,7 +473,9 @@ class _Drawing:
 
     def _overview_words(self) -> Iterator[str]:
         data, y = self.data, self._y("words")
-        codes = text("number_line.codes", self.language, count=data.levels, first=number(data.first.code, 8), last=number(data.last.code, 8))
+        ends = {"first": number(data.first.unscaled, 8), "last": number(data.last.unscaled, 8)}
+        name = text(f"formats.{data.format_id}.name", self.language)
+        codes = text("number_line.codes" if data.integers else "number_line.values", self.language, count=data.levels, format=name, **ends)
         if data.clipping_range:
             lo, hi = (number(end) for end in data.clipping_range)
             words = text("number_line.range", self.language, lo=lo, hi=hi)

@@ -31,6 +31,8 @@ def on_axis(value: float, step: float) -> str:
     """
     if value == 0:
         return "0"
+    if not 0 < step < math.inf:
+        return number(value)
     decimals = 2 - math.floor(math.log10(step))
     if not -6 <= decimals <= 8 or abs(value) >= 1e7:
         return number(value, digits_for(value, step))
@@ -38,11 +40,12 @@ def on_axis(value: float, step: float) -> str:
 
 
 def digits_for(value: float, step: float) -> int:
-    """The significant digits that tell `value` from its neighbours `step` away, at least 4.
+    """The significant digits that tell `value` from its neighbours `step` away, at least 4; 4 without a step.
 
     >>> digits_for(1.35, 3.3), digits_for(12.34567, 0.0004)
     (4, 7)
     """
-    if value == 0:
+    step = abs(step)
+    if value == 0 or not math.isfinite(value) or not 0 < step < math.inf:
         return 4
     return min(9, max(4, math.floor(math.log10(abs(value))) - math.floor(math.log10(step)) + 2))

@@ -26,6 +26,7 @@ from quantviz.figures.arrangement import BREAKPOINTS, PANELS, USUAL_WIDTH, Arran
 from quantviz.figures.panels_data import Array, PanelsData, panels_data, result_panels
 from quantviz.figures.raster import data_uri
 from quantviz.figures.theme import THEMES, Ramp, Theme, one_sided, stops
+from quantviz.formats import FORMATS
 from quantviz.text import DEFAULT_LANGUAGE, text
 
 if TYPE_CHECKING:
@@ -103,7 +104,8 @@ def panels_figure(
             traces.append(painter.covered(i, name))
         else:
             traces += [painter.heatmap(i, name, hover, printed)] if heatmap else painter.image(i, name)
-    drawn = painter.layout(titles or [panel_title(name, data, language) for name in data.panels], selected, note)
+    usual = [panel_title(name, data, language, scales=name != "q" or painter.edge(i) is not None) for i, name in enumerate(data.panels)]
+    drawn = painter.layout(titles or usual, selected, note)
     figure = {
         "data": traces,
         "layout": {
@@ -148,18 +150,24 @@ def panel_ramp(name: str, data: PanelsData, theme: Theme) -> Ramp:
     return ramp if data.value_range[1] > 0 or name == "q" else one_sided(theme.values[::-1])[::-1]
 
 
-def panel_title(name: str, data: PanelsData, language: str = DEFAULT_LANGUAGE) -> str:
-    """A panel's title in the app, such as "q codes (int4)"."""
+def panel_title(name: str, data: PanelsData, language: str = DEFAULT_LANGUAGE, *, scales: bool = True) -> str:
+    """A panel's title in the app, such as "q codes (int4)"; without `scales` it tells nothing of those at the edge."""
     if name in data.covered:
         return text(f"panels.covered.{name}", language)
     if name == "error":
-        return text(f"panels.title.error_{data.error_view}", language)
+        # Steps are not s wide where the grid's own differ.
+        local = "_local" if data.error_view == "steps" and data.unscaled is not None else ""
+        return text(f"panels.title.error_{data.error_view}{local}", language)
     if name == "q" and data.format_id is None:
         return text("panels.title.q_plain", language)
-    edge = edge_scales(data) if name == "q" else None
-    if edge:
-        return text(f"panels.title.q_{edge.side}", language, format=data.format_id, scale=edge.labels[0])
-    return text(f"panels.title.{name}", language, format=data.format_id)
+    if name != "q":
+        return text(f"panels.title.{name}", language)
+    # Codes that are no numbers are not shown, but what they stand for.
+    what, form = ("q", data.format_id) if data.unscaled is None else ("value", text(f"formats.{data.format_id}.name", language))
+    edge = edge_scales(data)
+    if edge and scales:
+        return text(f"panels.title.{what}_{edge.side}", language, format=form, scale=edge.labels[0])
+    return text(f"panels.title.{what}", language, format=form)
 
 
 @dataclass(frozen=True)
@@ -372,12 +380,21 @@ class _Painter:
         }
         if i:
             x["matches"], y["matches"] = "x", "y"
-        edge = edge_scales(self.data) if self.data.panels[i] == "q" and "q" in self.data.open else None
-        if edge and edge.side == "bottom" and box.width / len(edge.places) >= 24:
+        edge = self.edge(i) if self.data.panels[i] == "q" else None
+        if edge and edge.side == "bottom":
             x |= edge.ticks()
-        elif edge and edge.side == "right" and self.boxes.name == "row" and box.height / len(edge.places) >= 10:
+        elif edge and edge.side == "right":
             y |= {**edge.ticks(), "side": "right", "showticklabels": True, "tickfont": {"size": self._points(9), "color": self.theme.muted}}
         return x, y
+
+    def edge(self, i: int) -> EdgeScales | None:
+        """The scales at the edge of the codes, the i-th panel; none where there is no room for them."""
+        edge, box = edge_scales(self.data) if "q" in self.data.open else None, self.boxes.boxes[i]
+        if edge is None or edge.side == "title":
+            return edge
+        across = edge.side == "bottom"
+        room = box.width / len(edge.places) >= 24 if across else self.boxes.name == "row" and box.height / len(edge.places) >= 10
+        return edge if room else None
 
     def _title(self, box: Box, title: str, i: int) -> dict[str, Any]:
         return {
@@ -458,7 +475,7 @@ class _Painter:
         index = "(%{y:d}, %{x:d})"
         if max(self.data.shape) > MOST_HOVER:
             return {"hoverinfo": "all", "hovertemplate": f"{index}  %{{z:.6~g}}<extra></extra>"}
-        cells = [self.data.x, self.data.q, self.data.x_hat, self.data.error]
+        cells = [self.data.x, self.data.panel("q")[0], self.data.x_hat, self.data.error]
         lines = [index, *(f"{text(f'panels.field.{name}', self.language)} %{{customdata[{i}]:.6~g}}" for i, name in enumerate(PANELS))]
         if self.data.blocks is not None:
             place = self.data.blocks.places()
@@ -466,6 +483,10 @@ class _Painter:
             cells += [*place, self.data.blocks.scale]
             lines.append(f"{text('panels.block', self.language)} {axes or text('panels.whole_tensor', self.language)}")
             lines.append(f"{text('panels.scale', self.language)} %{{customdata[{len(cells) - 1}]:.6~g}}")
+        if self.data.unscaled is not None:
+            bits = FORMATS[self.data.format_id].bits if self.data.format_id else 0
+            cells.append(self.data.q)
+            lines.insert(1 + PANELS.index("x_hat"), f"{text('panels.code', self.language)} %{{customdata[{len(cells) - 1}]:0{bits}b}}")
         hover: dict[str, Any] = {"customdata": encoded(np.stack([cell.astype(np.float32) for cell in cells], axis=-1)), "hoverinfo": "all"}
         if self.data.cause is not None:
             words = np.array([text(f"causes.{name}", self.language) for name in CAUSES])
@@ -484,7 +505,9 @@ def _outline(lit: Array) -> str:
     """
     dark = ~np.pad(lit, 1)
     path = []
-    for row, col in np.argwhere(lit).tolist():
+    # Among lit cells there is nothing to draw.
+    edge = lit & (dark[:-2, 1:-1] | dark[2:, 1:-1] | dark[1:-1, :-2] | dark[1:-1, 2:])
+    for row, col in np.argwhere(edge).tolist():
         up, down, left, right = (bool(dark[row + i, col + j]) for i, j in ((0, 1), (2, 1), (1, 0), (1, 2)))
         # A side reaches the neighbour's where that is lit too.
         x0, x1 = col - (0.46 if left else 0.5), col + (0.46 if right else 0.5)
@@ -567,6 +590,8 @@ def plot_quantization_errors(
         if not np.array_equal(own.q, data.q):
             raise QuantVizError("panels.result_of_others")
         data = dataclasses.replace(data, blocks=own.blocks, cause=own.cause, format_id=own.format_id)
+        if own.unscaled is not None:
+            data = dataclasses.replace(data, unscaled=own.unscaled, code_range=own.code_range)
     titles = [text(f"panels.notebook.{name}", n_bits=n_bits) for name in PANELS]
     edge = edge_scales(data)
     one = edge.labels[0] if edge and edge.side == "title" else None

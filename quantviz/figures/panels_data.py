@@ -18,6 +18,7 @@ from quantviz.errors import QuantVizError
 from quantviz.explanation import causes
 from quantviz.figures.arrangement import PANELS
 from quantviz.granularity import Shape
+from quantviz.grids import GRIDS, local_step
 from quantviz.link import ERROR_VIEWS, View
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class BlockMap:
     scale: Array
     #: The grid the numbers count over, row-major.
     grid_shape: Shape
+    #: Distance of the two grid values around each cell's x, (rows, columns), in the units of x.
+    step: Array
 
     def row_borders(self) -> Array:
         """The rows above which some block ends."""
@@ -71,7 +74,7 @@ class PanelsData:
     shown_error: Array
     #: One of `ERROR_VIEWS`.
     error_view: str
-    #: The colour scale of x and x_hat, of q (the format's codes) and of the error.
+    #: The colour scale of x and x_hat, of q (the format's codes, or what they stand for before any scale) and of the error.
     value_range: Span
     code_range: Span
     error_range: Span
@@ -83,6 +86,8 @@ class PanelsData:
     cause: Array | None = None
     #: None without a scheme.
     blocks: BlockMap | None = None
+    #: What each code stands for before any scale, float32: shown in its place where codes are no numbers. None where they are.
+    unscaled: Array | None = None
     #: The number format's id, where known.
     format_id: str | None = None
     #: The panels there are, in their order.
@@ -120,7 +125,7 @@ class PanelsData:
         """What is shown in a panel, and between which values."""
         return {
             "x": (self.x, self.value_range),
-            "q": (self.q, self.code_range),
+            "q": (self.q if self.unscaled is None else self.unscaled, self.code_range),
             "x_hat": (self.x_hat, self.value_range),
             "error": (self.shown_error, self.error_range),
         }[name]
@@ -170,7 +175,7 @@ def panels_data(
     seen = {name: _seen(tensor, view) for name, tensor in tensors.items()}
     cells_x, cells_x_hat = _float32(seen["x"]), _float32(seen["x_hat"])
     error = cells_x_hat - cells_x
-    block_map = _block_map(scheme, qparams, shape, view)
+    block_map = _block_map(scheme, qparams, shape, view, cells_x)
     shown = _shown_error(error, cells_x, error_view, block_map)
     return PanelsData(
         x=cells_x,
@@ -186,6 +191,7 @@ def panels_data(
         stamp=_stamp(cells_x, seen["q"], cells_x_hat),
         cause=None if cause is None else _seen(_tensor(cause), view),
         blocks=block_map,
+        unscaled=_unscaled(seen["q"], scheme),
         format_id=scheme.format if scheme else None,
     )
 
@@ -233,17 +239,27 @@ def _float32(cells: Array) -> Array:
     return cells.astype(np.float32, copy=False)
 
 
-def _block_map(scheme: Scheme | None, qparams: QParams | None, shape: Shape, view: View) -> BlockMap | None:
+def _unscaled(q: Array, scheme: Scheme | None) -> Array | None:
+    if scheme is None or scheme.number_format.kind == "integer":
+        return None
+    fmt = scheme.number_format
+    values: Array = GRIDS[fmt.kind].decode(torch.from_numpy(q), fmt).numpy()
+    return values
+
+
+def _block_map(scheme: Scheme | None, qparams: QParams | None, shape: Shape, view: View, x: Array) -> BlockMap | None:
     if scheme is None or qparams is None:
         return None
-    layout = scheme.granularity.layout(shape)
+    layout = scheme.layout(shape)
     scale = blocks.to_grid(torch.as_tensor(qparams.scale), layout)
     if scale is None:
         raise QuantVizError("qparams_count", got=torch.as_tensor(qparams.scale).numel(), blocks=layout.block_count, grid=layout.grid_shape)
+    of_cells = _seen(blocks.expand(scale, layout, shape).expand(shape), view)
     return BlockMap(
         ids=_seen(blocks.block_ids(layout, shape), view),
-        scale=_seen(blocks.expand(scale, layout, shape).expand(shape), view),
+        scale=of_cells,
         grid_shape=layout.grid_shape,
+        step=local_step(torch.from_numpy(x), torch.from_numpy(of_cells), scheme.number_format).numpy(),
     )
 
 
@@ -263,7 +279,7 @@ def _around(value: float) -> Span:
 
 def _code_range(q: Array, scheme: Scheme | None) -> Span:
     if scheme:
-        return float(scheme.code_min), float(scheme.code_max)
+        return float(scheme.value_min), float(scheme.value_max)
     lo, hi = _smallest(q), _greatest(q)
     return (lo, hi) if lo < hi else (lo - 1, hi + 1)
 
@@ -277,8 +293,9 @@ def _shown_error(error: Array, x: Array, view: str, block_map: BlockMap | None) 
     if view == "steps":
         if block_map is None:
             raise QuantVizError("panels.steps_need_scale")
-        with np.errstate(over="ignore"):
-            return _float32(error / block_map.scale)
+        # A step of 0 has no parts: what came back exactly is 0 of them, all else has no such error.
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            return _float32(np.where(error == 0, 0.0, np.where(block_map.step == 0, np.nan, error / block_map.step)))
     return error
 
 

@@ -18,7 +18,7 @@ from quantviz.text import DEFAULT_LANGUAGE, text
 #: For `st.plotly_chart(config=…)`.
 RECIPE_PLOT_CONFIG = SMALL_PLOT_CONFIG
 #: The usual height in pixels.
-HEIGHT = 260
+HEIGHT = 300
 
 #: Pixels of the frame around the plot: left, right, top, bottom.
 _MARGIN = (44, 10, 8, 40)
@@ -28,6 +28,19 @@ _LINE = 15
 _CLUSTER = 0.15
 #: Between a cluster and its labels, as a share of the plot's width.
 _ASIDE = 0.07
+#: Names that are written at most; the others are told on hover.
+_MOST_LABELS = 15
+#: A recipe nearly as good as one before it is not named too, in dB.
+_NEARLY_DB = 0.5
+
+
+@dataclass(frozen=True)
+class RecipeLabel:
+    """Where a name begins, in bits and dB, and on which side of its point."""
+
+    x: float
+    y: float
+    side: str
 
 
 @dataclass(frozen=True)
@@ -35,14 +48,12 @@ class RecipePoint:
     """One scheme in the plot."""
 
     row: RecipeRow
-    #: dB at which it is drawn: its SQNR, or the top of the plot where there is no error.
+    #: dB at which it is drawn: its SQNR, or the top of the plot where there is no error, and the bottom where there is nothing else.
     y: float
-    #: Where its label stands, in bits and dB, and on which side of the point.
-    label_x: float
-    label_y: float
-    side: str
     #: Whether some other recipe has no more bits and no less SQNR.
     beaten: bool
+    #: Its name's place, where it is written.
+    label: RecipeLabel | None
 
 
 @dataclass(frozen=True)
@@ -65,31 +76,43 @@ class RecipePlotData:
 def recipe_plot_data(rows: Iterable[RecipeRow], current: RecipeRow | None = None, *, height: int = HEIGHT) -> RecipePlotData:
     """Places of points and labels. Rows that do not fit the tensor are left out; without any the plot is empty.
 
+    Named are what is set now and the recipes that no other one beats; the others are told on hover.
+
     >>> from quantviz import Scheme
     >>> from quantviz.recipes import recipe_rows
     >>> data = recipe_plot_data(recipe_rows([[1.0, 2.0, 3.0, 40.0]], current=Scheme()))
-    >>> [point.row.id for point in data.points], data.current.row.id
-    (['int8_per_tensor', 'int8_per_row', 'int4_per_tensor', 'int4_per_row'], 'int8_per_tensor')
+    >>> data.points[0].row.id, data.current.row.id, [point.row.id for point in data.points if point.label]
+    ('int8_per_tensor', 'int8_per_tensor', ['int8_per_tensor', 'mxfp6_e2m3', 'mxint4', 'binary_absmean'])
     """
     recipes = [row for row in rows if row.fits]
     alone = current is not None and current.fits and not any(row.is_current for row in recipes)
     shown = [*recipes, current] if current is not None and alone else recipes
     db_range = _db_range([row.sqnr_db for row in shown])
     bits_range = _bits_range([row.bits for row in shown])
-    top = db_range[1] - 0.06 * (db_range[1] - db_range[0])
-    heights = [min(row.sqnr_db, top) for row in shown]
+    margin = 0.06 * (db_range[1] - db_range[0])
+    bottom, top = db_range[0] + margin, db_range[1] - margin
+    heights = [max(bottom, min(row.sqnr_db, top)) for row in shown]
     gap = _LINE * (db_range[1] - db_range[0]) / (height - _MARGIN[2] - _MARGIN[3])
     front = pareto_front(recipes)
-    sides = _label_sides([row.bits for row in shown], bits_range)
+    named = [i for i, row in enumerate(shown) if row.is_current or row in _worth_naming(front)]
+    sides = _label_sides([shown[i].bits for i in named], bits_range)
+    places = _spread([heights[i] for i in named], gap, db_range)
+    labels = {i: RecipeLabel(x, y, side) for i, (x, side), y in zip(named, sides, places, strict=True)}
     return RecipePlotData(
-        points=tuple(
-            RecipePoint(row, y, label_x, label_y, side, _is_beaten(row, front))
-            for row, y, (label_x, side), label_y in zip(shown, heights, sides, _spread(heights, gap, db_range), strict=True)
-        ),
-        front=tuple((row.bits, min(row.sqnr_db, top)) for row in front),
+        points=tuple(RecipePoint(row, y, _is_beaten(row, front), labels.get(i)) for i, (row, y) in enumerate(zip(shown, heights, strict=True))),
+        front=tuple((row.bits, max(bottom, min(row.sqnr_db, top))) for row in front),
         bits_range=bits_range,
         db_range=db_range,
     )
+
+
+def _worth_naming(front: Sequence[RecipeRow]) -> list[RecipeRow]:
+    """Of the recipes that no other one beats those that are clearly better than the one before, as many as there is room for."""
+    kept: list[RecipeRow] = []
+    for row in front:
+        if not kept or row.sqnr_db - kept[-1].sqnr_db >= _NEARLY_DB:
+            kept.append(row)
+    return kept[: _MOST_LABELS - 1]
 
 
 def _is_beaten(row: RecipeRow, front: Iterable[RecipeRow]) -> bool:
@@ -174,8 +197,10 @@ def answer_sentence(answer: RecipeAnswer | None, language: str = DEFAULT_LANGUAG
 
     >>> from quantviz import Scheme
     >>> from quantviz.recipes import answer, recipe_rows
-    >>> print(answer_sentence(answer(recipe_rows([[0.1, 0.2, 0.3, 8.0], [0.3, -0.2, 0.1, 0.2]], current=Scheme()), target_db=30.0)))
-    Of these, at least 30 dB with the fewest bits: int8, one scale for all, 44.7 dB at 10 bits. To compare, int4 per row: 26.6 dB at 8 bits.
+    >>> found = answer(recipe_rows([[0.1, 0.2, 0.3, 8.0], [0.3, -0.2, 0.1, 0.2]], current=Scheme()), target_db=30.0)
+    >>> print(answer_sentence(found))  # doctest: +NORMALIZE_WHITESPACE
+    Of these, at least 30 dB with the fewest bits: MXFP6 E3M2, 48.7 dB at 8 bits.
+    To compare, MXINT4: 26.6 dB at 6 bits. To compare, MXFP8 E4M3: 52.7 dB at 10 bits.
     """
     if answer is None:
         return ""
@@ -263,27 +288,27 @@ def _layout(data: RecipePlotData, theme: Theme, language: str, height: int) -> d
     layout = bare_layout(theme, height, _MARGIN)
     layout["xaxis"] |= {"range": list(data.bits_range), "title": _title("bits", language), "nticks": 8}
     layout["yaxis"] |= {"range": list(data.db_range), "title": _title("sqnr", language), "nticks": 6}
-    return layout | {"annotations": [_label(point, theme, language) for point in data.points]}
+    return layout | {"annotations": [_label(point, point.label, theme, language) for point in data.points if point.label]}
 
 
 def _title(name: str, language: str) -> dict[str, Any]:
     return {"text": text(f"recipe_plot.{name}", language), "standoff": 5, "font": {"size": 12}}
 
 
-def _label(point: RecipePoint, theme: Theme, language: str) -> dict[str, Any]:
+def _label(point: RecipePoint, place: RecipeLabel, theme: Theme, language: str) -> dict[str, Any]:
     """The name, tied to its point by a thin line."""
-    words = _name(point.row, language, "short") + (" ∞" if math.isinf(point.row.sqnr_db) else "")
+    words = _name(point.row, language, "short") + (" ∞" if point.row.sqnr_db == math.inf else "")
     if point.row.is_current:
         words = f"<b>{words if point.row.id == CURRENT else text('recipe_plot.is_current', language, name=words)}</b>"
     return {
         "text": words,
         "x": point.row.bits,
         "y": point.y,
-        "ax": point.label_x,
-        "ay": point.label_y,
+        "ax": place.x,
+        "ay": place.y,
         "axref": "x",
         "ayref": "y",
-        "xanchor": "left" if point.side == "right" else "right",
+        "xanchor": "left" if place.side == "right" else "right",
         "showarrow": True,
         "arrowhead": 0,
         "arrowwidth": 1,

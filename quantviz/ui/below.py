@@ -13,6 +13,7 @@ from quantviz.export import slice_index
 from quantviz.link import LabState
 from quantviz.recipes import RECIPES, RecipeRow, answer, current_recipe, recipe_rows
 from quantviz.ui import session
+from quantviz.ui.arithmetic import group_of, recipe_words
 from quantviz.ui.clipboard import copy_button
 from quantviz.ui.data import source_key, tensor_of, upload_place
 from quantviz.ui.room import locked
@@ -22,6 +23,8 @@ from quantviz.ui.words import language, plain, say, say_error, theme
 if TYPE_CHECKING:
     from quantviz.quantizer import QuantResult
 
+#: Elements up to which every recipe is tried before anyone has asked.
+MOST_UNASKED = 2**18
 #: Blocks up to which the scales are listed without asking.
 _FEW_BLOCKS = 16
 #: Blocks that are listed at most.
@@ -34,7 +37,7 @@ _MOST_CSV = 2**20
 
 
 def show_recipes(state: LabState, r: QuantResult) -> None:
-    """The eight recipes on this very tensor; a click loads one."""
+    """The recipes on this very tensor; a click loads one."""
     from quantviz.figures.recipe_plot import RECIPE_PLOT_CONFIG, answer_sentence, recipe_plot_figure
     from quantviz.recipes import row_of
 
@@ -50,8 +53,17 @@ def show_recipes(state: LabState, r: QuantResult) -> None:
     with plot:
         figure = recipe_plot_figure(rows, row_of(r), language=language(), theme=theme())
         st.plotly_chart(figure, key="recipe_plot", theme=None, config=dict(RECIPE_PLOT_CONFIG), alt=say("recipes.plot_alt"))
-    for problem in {row.problem.key: row.problem for row in rows if row.problem}.values():
-        st.caption(f"{say('recipes.not_fitting', names=', '.join(_name(row) for row in rows if row.problem))} {say_error(problem)}")
+    for reason, names in _not_fitting(rows).items():
+        st.caption(f"{say('recipes.not_fitting', names=plain(', '.join(names)))} {reason}")
+
+
+def _not_fitting(rows: tuple[RecipeRow, ...]) -> dict[str, list[str]]:
+    """The names of the recipes that cannot be used here, by the reason."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        if row.problem:
+            found.setdefault(say_error(row.problem), []).append(recipe_words(row.id))
+    return found
 
 
 def _rows(state: LabState) -> tuple[RecipeRow, ...]:
@@ -64,16 +76,13 @@ def _rows(state: LabState) -> tuple[RecipeRow, ...]:
     return tuple(dataclasses.replace(row, is_current=row.id == now) for row in kept[1])
 
 
-def _name(row: RecipeRow) -> str:
-    from quantviz.figures.recipe_plot import recipe_name
-
-    return recipe_name(row.id, language())
-
-
 def _table(rows: tuple[RecipeRow, ...]) -> None:
+    from quantviz.figures.recipe_plot import HEIGHT
+
     fitting = [row for row in rows if not row.problem]
     columns: dict[str, list[Any]] = {
-        "name": [_name(row) for row in fitting],
+        "group": [group_of(row.id) for row in fitting],
+        "name": [recipe_words(row.id) for row in fitting],
         "bits": [row.bits for row in fitting],
         "sqnr_db": [row.sqnr_db for row in fitting],
         "zeroed": [100 * row.zeroed_share for row in fitting],
@@ -86,11 +95,13 @@ def _table(rows: tuple[RecipeRow, ...]) -> None:
         on_select="ignore" if locked("scheme") else session.safely(lambda: _load([row.id for row in fitting])),
         selection_mode="single-cell",
         row_height=29,
+        height=HEIGHT,
         column_config={
-            "name": st.column_config.TextColumn(say("recipes.name"), width=170),
-            "bits": st.column_config.NumberColumn(say("recipes.bits"), format="%.3f", width=72),
+            "group": st.column_config.TextColumn(say("recipes.group"), width=80),
+            "name": st.column_config.TextColumn(say("recipes.name"), width=168),
+            "bits": st.column_config.NumberColumn(say("recipes.bits"), format="%.3f", width=64),
             "sqnr_db": st.column_config.NumberColumn(say("recipes.sqnr"), format="%.1f", width=72),
-            "zeroed": st.column_config.NumberColumn(say("recipes.zeroed"), format="%.1f %%", width=72),
+            "zeroed": st.column_config.NumberColumn(say("recipes.zeroed"), format="%.1f %%", width=64),
             "mse": st.column_config.NumberColumn(say("recipes.mse"), format="%.3g", width=72),
         },
         alt=say("recipes.table_alt"),

@@ -69,6 +69,8 @@ function cellAt(cells, row, col) {
   const cell = {};
   for (const name of cells.open) cell[name] = name === "error" && !cells.error ? Math.fround(cells.x_hat[at] - cells.x[at]) : cells[name][at];
   if (cells.cause) cell.cause = cells.cause[at];
+  if (cells.code) cell.code = cells.code[at];
+  if (cells.step) cell.step = cells.step[at];
   if (cells.block_of_row) {
     cell.block = cells.block_of_row[row] + cells.block_of_col[col];
     cell.scale = cells.scale[cells.scale_of_row[row] * cells.scale_cols + cells.scale_of_col[col]];
@@ -82,8 +84,21 @@ function cellAt(cells, row, col) {
 function shownError(cell, view) {
   if (view === "absolute") return Math.abs(cell.error);
   if (view === "relative") return cell.error === 0 ? 0 : cell.x === 0 ? NaN : cell.error / Math.abs(cell.x);
-  if (view === "steps") return cell.error / cell.scale;
+  if (view === "steps") return cell.error === 0 ? 0 : cell.step === 0 ? NaN : cell.error / (cell.step ?? Math.abs(cell.scale));
   return cell.error;
+}
+
+// A code's bits as sign, exponent and mantissa, as many as each has.
+function bitsOf(code, widths) {
+  const bits = code.toString(2).padStart(
+    widths.reduce((sum, width) => sum + width, 0),
+    "0",
+  );
+  let from = 0;
+  return widths
+    .map((width) => bits.slice(from, (from += width)))
+    .filter(Boolean)
+    .join(" ");
 }
 
 // A block's place in the grid, without the axes along which there is only one: "3" or "3, 1".
@@ -522,6 +537,7 @@ class Bridge {
     const { labels } = this.data;
     const known = cellAt(cells, ...cell);
     const lines = [[`${labels.row} ${cell[0]}, ${labels.col} ${cell[1]}`, null], ...cells.open.map((name) => [labels[name], significant(known[name], 6)])];
+    if (known.code !== undefined) lines.splice(2 + cells.open.indexOf("q"), 0, [labels.code, bitsOf(known.code, cells.code_bits)]);
     if (known.scale !== undefined) {
       lines.push([labels.block, blockPlace(known.block, cells.grid) || labels.whole_tensor], [labels.scale, significant(known.scale, 6)]);
     }
@@ -727,7 +743,7 @@ function printed(panel, cells, enlarged) {
       const value = panel.name === "error" ? shownError(cell, cells.error_view) : cell[panel.name];
       // An error relative to 0 is not a number that went wrong: there is none.
       const none = panel.name === "error" && Number.isNaN(value) && !Number.isNaN(cell.error);
-      const label = none ? "–" : (panel.name === "q" ? [6] : [3, 2, 1]).map((digits) => significant(value, digits)).find((text) => text.length <= room);
+      const label = none ? "–" : (panel.name !== "q" ? [3, 2, 1] : cells.code ? [3, 2] : [6]).map((digits) => significant(value, digits)).find((text) => text.length <= room);
       // What is too long to print and too small to see, such as the last bit of a float, must not empty the panel.
       if (label === undefined && !(Math.abs(value) < 1e-3 * reach)) return null;
       labels.push({ x, y, value, label: label ?? "~0" });

@@ -24,6 +24,7 @@ import streamlit as st
 
 from quantviz.figures.arrangement import BREAKPOINTS, PANELS, USUAL_WIDTH
 from quantviz.figures.theme import THEMES, Theme, stops
+from quantviz.formats import FORMATS
 from quantviz.text import text
 
 if TYPE_CHECKING:
@@ -81,7 +82,8 @@ def bridge_width(key: str) -> float:
 def pack_cells(data: PanelsData, chart_key: str, theme: str) -> bytes:
     """The cells' exact values for the hover card: a JSON header and the arrays, each aligned to 8 bytes."""
     # What is covered does not leave the server: nobody can look it up in the page.
-    arrays = {name: array for name, array in (("x", data.x), ("q", data.q), ("x_hat", data.x_hat), ("error", data.error)) if name in data.open}
+    shown = (("x", data.x), ("q", data.panel("q")[0]), ("x_hat", data.x_hat), ("error", data.error))
+    arrays = {name: array for name, array in shown if name in data.open}
     if {"x", "x_hat"} <= arrays.keys():  # their difference is the error: the browser takes it
         arrays.pop("error", None)
     if data.cause is not None and not data.covered:
@@ -94,6 +96,12 @@ def pack_cells(data: PanelsData, chart_key: str, theme: str) -> bytes:
         "error_view": data.error_view,
         "open": data.open,
     }
+    if data.unscaled is not None and "q" in data.open:
+        # In the panel stands what the code means; the card tells its bits too.
+        arrays["code"] = data.q
+        header["code_bits"] = [len(part) for part in FORMATS[data.format_id].split(0)] if data.format_id else []
+    if data.blocks is not None and "error" in data.open and data.error_view == "steps" and "scale" not in data.covered:
+        arrays["step"] = data.blocks.step.astype(np.float32)
     if data.blocks is not None and "scale" not in data.covered:
         header["grid"] = data.blocks.grid_shape
         arrays |= _block_arrays(data.blocks)
@@ -180,7 +188,7 @@ def _state(chart_key: str, panels: int, selected: tuple[int, int] | None, width:
 def _labels(language: str) -> dict[str, Any]:
     from quantviz.explanation import CAUSES
 
-    plain = ("row", "col", "block", "whole_tensor", "scale", "cause", "switch")
+    plain = ("row", "col", "code", "block", "whole_tensor", "scale", "cause", "switch")
     return {
         **{name: text(f"panels.{name}", language) for name in plain},
         **{name: text(f"panels.field.{name}", language) for name in PANELS},

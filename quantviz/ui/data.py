@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 import streamlit as st
 
-from quantviz.errors import Note
+from quantviz.errors import Note, QuantVizError
 from quantviz.export import UploadedFile
 from quantviz.link import LabState, Upload
 from quantviz.scheme import Scheme
@@ -75,7 +75,7 @@ def result_of(state: LabState) -> QuantResult:
 
 
 def gaussian_sqnr_db(scheme: Scheme, shape: tuple[int, ...]) -> float:
-    """What normal tensors of `shape` get under `scheme` on average, in dB; nan where the range is set by hand."""
+    """What normal tensors of `shape` get under `scheme` on average, in dB; nan where the range is set by hand, or where they cannot be quantized so."""
     if scheme.calibration.id in ("manual_range", "given"):
         return math.nan
     return _gaussian(str(scheme), shape)
@@ -97,7 +97,10 @@ def _gaussian(form: str, shape: tuple[int, ...]) -> float:
     draws = max(1, min(64, _GAUSSIAN_VALUES // math.prod(shape)))
     signal = noise = 0.0
     for _ in range(draws):
-        r = quantize(torch.randn(shape, generator=generator), scheme)
+        try:
+            r = quantize(torch.randn(shape, generator=generator), scheme)
+        except QuantVizError:  # rules of one's own can give what is no number
+            return math.nan
         signal += float(r.x.square().sum())
         noise += float(r.error.square().sum())
-    return 10 * math.log10(signal / noise)
+    return 10 * math.log10(signal / noise) if noise else math.inf

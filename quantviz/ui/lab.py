@@ -7,6 +7,7 @@ change is waited for; then the rest.
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from quantviz.errors import QuantVizError
 from quantviz.link import ERROR_RANGES, ERROR_VIEWS, SCOPES, LabState
 from quantviz.parts import PANEL_PARTS
 from quantviz.scenarios import SCENARIOS, scenario_of
-from quantviz.ui import below, session
+from quantviz.ui import below, compare, session
 from quantviz.ui.bridge import bridge_width, clicked_cell
 from quantviz.ui.cell import select, show_cell_inputs, show_number_line, show_sentence, show_steps
 from quantviz.ui.clipboard import copy_button
@@ -48,6 +49,8 @@ class Areas:
     #: The bridge stands before the panels: on a phone it shows the switch between them.
     bridge: Any
     panels: Any
+    #: Between the panels, whose cells it frames, and the cell, which it chooses.
+    compare: Any
     cell: Any
     #: Opened by a button in the header, filled last; none where there is no such button.
     recipes: Any
@@ -64,25 +67,33 @@ def show_controls(state: LabState) -> Areas:
     tiles = st.container(key="tiles", horizontal=True, gap="small")
     bridge = st.container(key="bridge")
     panels = st.container(key=_PANELS)
+    comparison = st.container(key="compare")
     cell = st.container(key="cell")
     if "lab_painted" not in st.session_state:
         panels = panels.skeleton(height=_PANELS_HEIGHT)
         st.session_state["lab_painted"] = True
     warm_up()
-    return Areas(tiles, bridge, panels, cell, recipes)
+    return Areas(tiles, bridge, panels, comparison, cell, recipes)
 
 
 def _header(state: LabState) -> Any:
     with st.container(key="header", horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(f"**{say('lab.title')}** &nbsp; {plain(_hint(state))}", width="stretch")
         with st.container(key="actions", horizontal=True, gap="small", width="content", wrap=False, vertical_alignment="center"):
-            recipes = st.popover(say("recipes.question"), key="recipes", help=say("recipes.question_help")) if visible("recipes") else None
+            recipes = _recipes_button(state) if visible("recipes") else None
+            compare.show_button(state)
             if visible("actions"):
                 _baseline_button(state)
                 copy_button("copy_link", say("lab.copy_link"), say("lab.copied"), explanation=say("lab.copy_link_help"))
                 st.button(say("lab.undo"), key="undo", on_click=session.safely(session.undo), disabled=not session.can_undo(), help=say("lab.undo_help"))
                 st.button(say("lab.reset"), key="reset", on_click=session.safely(session.reset), help=say("lab.reset_help"))
     return recipes
+
+
+def _recipes_button(state: LabState) -> Any:
+    # Some thirty quantizations: of a large tensor they are made when they are asked for.
+    large = math.prod(state.source.shape) > below.MOST_UNASKED
+    return st.popover(say("recipes.question"), key="recipes", help=say("recipes.question_help"), on_change="rerun" if large else "ignore")
 
 
 def _hint(state: LabState) -> str:
@@ -129,7 +140,11 @@ def show_result(state: LabState, areas: Areas) -> QuantResult:
     end = error_end(r, state) if visible("error") else None
     with areas.tiles:
         show_tiles(r, state)
-    _panels(r, state, end, areas)
+    compared = compare.comparing(state)
+    _panels(r, state, end, areas, compared)
+    if compared:
+        with areas.compare:
+            compare.show_comparison(compared, state)
     with areas.cell:
         _cell(r, why, state, end)
     for note in (*r.notes, *upload_notes(state.source)):
@@ -140,10 +155,10 @@ def show_result(state: LabState, areas: Areas) -> QuantResult:
 def _remember_facts(r: QuantResult, why: Any) -> None:
     """What a range set by hand starts from: the whole tensor's ends, the selected block's scale and zero point."""
     lo, hi = float(r.x.min()), float(r.x.max())
-    st.session_state["lab_facts"] = {"lo": lo, "hi": hi if hi > lo else lo + 1.0, "scale": why.scale, "zero_point": why.zero_point}
+    st.session_state["lab_facts"] = {"lo": lo, "hi": hi if hi > lo else lo + 1.0, "scale": abs(why.scale) or 1.0, "zero_point": round(why.zero_point)}
 
 
-def _panels(r: QuantResult, state: LabState, end: float | None, areas: Areas) -> None:
+def _panels(r: QuantResult, state: LabState, end: float | None, areas: Areas, compared: compare.Shown | None) -> None:
     from quantviz.figures.panels import result_panels
 
     data = result_panels(r, view=state.view, error_view=state.error_view, error_range=end).only([name for name in PANEL_PARTS if visible(name)])
@@ -151,7 +166,7 @@ def _panels(r: QuantResult, state: LabState, end: float | None, areas: Areas) ->
         # Why a cell errs is not told either.
         data = dataclasses.replace(data, cause=None)
     show_panels(
-        data,
+        compare.lighted(data, compared, state.view),
         key=_PANELS,
         bridge_area=areas.bridge,
         area=areas.panels,
@@ -174,13 +189,19 @@ def error_end(r: QuantResult, state: LabState) -> float | None:
     if state.error_range == "fit":
         return None
     if state.error_range == "half_step":
-        return float(r.step_of_cells().max()) / 2
+        return _half_step(r)
     if state.error_range == "same_as_x":
-        return float(r.x.abs().max())
+        return float(r.x.abs().max()) or 1.0
     if state.held is None:
-        largest = float(r.error.abs().max()) or float(r.step_of_cells().max()) / 2
+        largest = float(r.error.abs().max()) or _half_step(r)
         session.remember_held(float(f"{largest:.3g}"))
     return session.state().held
+
+
+def _half_step(r: QuantResult) -> float:
+    """Half of the largest step there is; 1 where no block has one, as with scales of 0."""
+    steps = r.step_of_cells()
+    return float(steps[(steps > 0) & steps.isfinite()].max()) / 2 if bool(((steps > 0) & steps.isfinite()).any()) else 1.0
 
 
 def _cell(r: QuantResult, why: Any, state: LabState, end: float | None) -> None:
@@ -233,7 +254,7 @@ def _error_choices(state: LabState, end: float | None) -> None:
 
 def show_below(r: QuantResult, state: LabState, areas: Areas) -> None:
     """Which scheme to use; below the fold histograms, scales and exports."""
-    if areas.recipes is not None:
+    if areas.recipes is not None and areas.recipes.open is not False:
         with areas.recipes:
             below.show_recipes(state, r)
     if visible("below"):

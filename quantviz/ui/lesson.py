@@ -26,7 +26,8 @@ from quantviz.ui.cell import show_number_line, show_sentence, show_steps
 from quantviz.ui.picture import show_panels
 from quantviz.ui.progress import answers, keep_answer, show_progress
 from quantviz.ui.room import classroom, parameters
-from quantviz.ui.sidebar import scheme_words, show_language
+from quantviz.ui.scheme_words import scheme_words
+from quantviz.ui.sidebar import show_language
 from quantviz.ui.start import warm_up
 from quantviz.ui.tiles import cover_tile, show_tile, tiles
 from quantviz.ui.words import language, number, plain, say, say_error

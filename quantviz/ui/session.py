@@ -10,6 +10,7 @@ import contextlib
 import functools
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 
 import streamlit as st
@@ -23,11 +24,31 @@ from quantviz.ui import room
 from quantviz.ui.words import language
 
 _STATE, _BEFORE, _NAMED, _COMPLAINTS = "lab_state", "lab_before", "lab_named", "lab_complaints"
+_ADAPTED = "lab_adapted"
 _OPENED, _GOOD, _SHOWN_IN, _LINK = "lab_opened", "lab_good", "lab_shown_in", "lab_link"
 #: The page on the screen, and whether it is another one than before.
 _PAGE, _ARRIVED = "page_shown", "page_arrived"
 #: The kind of source whose controls are shown although no tensor came from it yet.
 KIND_CHOSEN = "kind_chosen"
+
+
+#: What a scheme is chosen by.
+_SCHEME = ("format", "mode", "granularity", "calibration", "convention")
+
+
+@dataclass(frozen=True)
+class Adapted:
+    """A change to the scheme that brought others with it."""
+
+    before: Scheme
+    after: Scheme
+    #: The fields that were asked for.
+    asked: tuple[str, ...]
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The fields that changed although nobody asked for it."""
+        return tuple(name for name in _SCHEME if name not in self.asked and getattr(self.before, name) != getattr(self.after, name))
 
 
 def state() -> LabState:
@@ -53,6 +74,7 @@ def put(new: LabState) -> None:
         st.session_state[_BEFORE] = state()
         st.session_state[_STATE] = new
     st.session_state[_NAMED] = ()
+    st.session_state[_ADAPTED] = None
     st.session_state[_COMPLAINTS] = {}
 
 
@@ -93,6 +115,18 @@ def put_scheme(**changes: Any) -> None:
     for problem in scheme.problems(now.source.shape):
         raise problem
     change(scheme=scheme)
+
+
+def adapt_scheme(wanted: Scheme, *asked: str) -> None:
+    """Take a scheme of which only the fields `asked` were asked for, and remember what else it changed; `QuantVizError` where it cannot be."""
+    before = state().scheme
+    put_scheme(**{name: getattr(wanted, name) for name in _SCHEME})
+    st.session_state[_ADAPTED] = Adapted(before, state().scheme, asked)
+
+
+def adapted() -> Adapted | None:
+    """What the last change to the scheme brought with it."""
+    return cast("Adapted | None", st.session_state.get(_ADAPTED))
 
 
 def remember_held(value: float) -> None:

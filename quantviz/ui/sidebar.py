@@ -1,28 +1,27 @@
-"""The sidebar: the tensor, its slice, the range, the language."""
+"""The sidebar: the tensor, its slice, whose arithmetic, the range, the language."""
 
 from __future__ import annotations
 
 import dataclasses
 import html
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import streamlit as st
 
-from quantviz.calibration import CALIBRATIONS, FLOAT32_EXACT_INTEGER, Calibration, Given, ManualRange, MinMax, Percentile
-from quantviz.conventions import CONVENTIONS, Convention
+from quantviz.calibration import CALIBRATIONS, FLOAT32_EXACT_INTEGER, AbsMean, Calibration, Given, ManualRange, MinMax, Percentile
 from quantviz.errors import QuantVizError
-from quantviz.granularity import PerChannel
 from quantviz.link import WINDOW, LabState, Upload, View, opening
 from quantviz.scenarios import SCENARIOS, scenario_of
-from quantviz.scheme import Scheme
 from quantviz.sources import SOURCES, Builtin, Source
 from quantviz.sources.builtin import BUILTINS
 from quantviz.sources.typed import Typed
 from quantviz.text import languages
 from quantviz.ui import session
+from quantviz.ui.arithmetic import show_arithmetic
 from quantviz.ui.data import upload_place
 from quantviz.ui.room import locked, visible
+from quantviz.ui.scheme_words import calibration_words
 from quantviz.ui.signs import show_lock
 from quantviz.ui.typed_input import show_typed, start_typing
 from quantviz.ui.uploads import show_file, show_image
@@ -37,7 +36,7 @@ _COURSE = tuple(name for name in BUILTINS if name.startswith("course_"))
 
 
 def show_sidebar(state: LabState) -> None:
-    """Tensor, slice, range and language."""
+    """Tensor, slice, arithmetic, range and language."""
     with st.sidebar:
         if visible("tensor"):
             st.markdown(f"#### 1 · {say('sidebar.tensor')}")
@@ -45,6 +44,8 @@ def show_sidebar(state: LabState) -> None:
             show_lock("tensor")
             if state.sliced:
                 _slice(state)
+        if visible("scheme"):
+            show_arithmetic(state)
         if visible("range"):
             _range(state)
         show_language()
@@ -86,7 +87,9 @@ def _tensor(state: LabState) -> None:
     }[kind](state)
     # As HTML: a file's name is a stranger's text, and Markdown would make links of what looks like one.
     name = html.escape(source_name(state.source)[:_LONGEST_NAME])
-    st.html(f'<p class="qv-name"><b>{shape_text(state.source.shape)}</b> · <bdi>{name}</bdi></p>')
+    place = upload_place(state.source)
+    decoded = f" · {html.escape(place.source_type)} → float32" if place and place.source_type else ""
+    st.html(f'<p class="qv-name"><b>{shape_text(state.source.shape)}</b> · <bdi>{name}</bdi>{decoded}</p>')
 
 
 def source_name(source: Source | Upload) -> str:
@@ -280,39 +283,9 @@ def _range(state: LabState) -> None:
         _complaint("range")
 
 
-def calibration_words(calibration: Calibration) -> str:
-    """A calibration in one line.
-
-    The line names the numbers that were set.
-    """
-    return say(f"calibrations.{calibration.id}.line", **{f.name: f"{getattr(calibration, f.name):g}" for f in dataclasses.fields(calibration)})  # type: ignore[arg-type]
-
-
-def scheme_words(scheme: Scheme) -> str:
-    """A scheme in one line for people."""
-    granularity = scheme.granularity
-    fields = {f.name: getattr(granularity, f.name) for f in dataclasses.fields(granularity)}  # type: ignore[arg-type]
-    key = f"{granularity.id}_{granularity.axis % 2}" if isinstance(granularity, PerChannel) else granularity.id
-    parts = [scheme.format, say(f"modes.{scheme.mode}.name"), say(f"scheme_line.{key}", **fields), calibration_words(scheme.calibration)]
-    return " · ".join([*parts, *_otherwise(scheme.arithmetic)])
-
-
-def _otherwise(convention: Convention) -> Iterator[str]:
-    """What a convention does otherwise than the course."""
-    course = CONVENTIONS["course"]
-    if convention.zero_in_range and not course.zero_in_range:
-        yield say("scheme_line.zero_in_range")
-        convention = convention.replace(zero_in_range=False)
-    if course.zero_point_clamp and not convention.zero_point_clamp:
-        yield say("scheme_line.zero_point_free")
-        convention = convention.replace(zero_point_clamp=True)
-    if convention != course:  # the rest in the terms of its own fields
-        yield str(convention)
-
-
 def _range_field(state: LabState, field: dataclasses.Field[Any]) -> None:
     value = getattr(state.scheme.calibration, field.name)
-    whole = str(field.type) == "int"
+    whole = field.name == "zero_point" and state.scheme.arithmetic.zero_domain == "code_int"
     fixed = field.name == "zero_point" and state.scheme.mode == "symmetric"
     st.number_input(
         say(f"calibrations.fields.{field.name}"),
@@ -336,7 +309,9 @@ def _set_calibration() -> None:
         MinMax.id: MinMax(),
         Percentile.id: Percentile(99.0),
         ManualRange.id: ManualRange(facts.get("lo", -1.0), facts.get("hi", 1.0)),
-        Given.id: Given(facts.get("scale", 1.0), 0 if scheme.mode == "symmetric" else facts.get("zero_point", 0)),
+        AbsMean.id: AbsMean(),
+        # Engines with signed scales have them from the values; by hand it is the size of a step.
+        Given.id: Given(abs(facts.get("scale", 1.0)) or 1.0, 0 if scheme.mode == "symmetric" else facts.get("zero_point", 0)),
     }
     with session.complaining("range"):
         session.put_scheme(calibration=starts[wanted])

@@ -24,7 +24,9 @@ def warm_up() -> bool:
     longer than the run itself.
     """
     with _others_first():
+        import quantviz.comparison
         import quantviz.explanation
+        import quantviz.figures.formats
         import quantviz.figures.histograms
         import quantviz.figures.number_line
         import quantviz.figures.panels

@@ -1,27 +1,37 @@
-"""The strip above the picture: the scheme, in four decisions.
+"""The strip above the picture: the scheme, in three decisions.
 
-Callbacks turn what a widget shows into another scheme; `session.complaining` keeps what cannot be.
+Callbacks turn what a widget shows into another scheme; `session.complaining` keeps what cannot be. What
+the convention's engine does not offer is left out or grey.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
 import streamlit as st
 
-from quantviz.formats import FORMATS
-from quantviz.granularity import Granularity, PerBlock, PerChannel, PerGroup, PerTensor, Shape, divisors
-from quantviz.link import LabState, View
-from quantviz.scheme import MODES
+from quantviz.conventions import Offer
+from quantviz.formats import FORMATS, NumberFormat
+from quantviz.granularity import Flat, Granularity, PerBlock, PerChannel, PerGroup, PerTensor, Shape, divisors
+from quantviz.link import LabState
+from quantviz.scheme import MODES, Scheme
 from quantviz.ui import session
 from quantviz.ui.room import locked
+from quantviz.ui.scheme_words import convention_name, format_name, part_words
 from quantviz.ui.signs import show_lock
-from quantviz.ui.words import plain, say, say_error
+from quantviz.ui.words import language, plain, say, say_error
 
-#: The widths that are offered, from the formats there are.
-BITS = sorted({fmt.bits for fmt in FORMATS.values() if fmt.kind == "integer"})
+#: Integers are chosen by sign and bits, other formats by name.
+_INTEGERS: Mapping[str, bool] = MappingProxyType({"integer_signed": True, "integer_unsigned": False})
+#: Sizes that are offered at most beyond the divisors.
+_LARGEST_SIZE = 4096
 
 
 def show_strip(state: LabState) -> None:
-    """Bits, sign, mode, and one scale for what."""
+    """Number format, mode, and one scale for what."""
     with st.container(key="strip", horizontal=True, vertical_alignment="bottom", gap="small"):
         _number_format(state)
         _mode(state)
@@ -29,103 +39,172 @@ def show_strip(state: LabState) -> None:
     _reasons(state)
 
 
-# ---- number format and mode ---------------------------------------------------------------------
+# ---- number format ------------------------------------------------------------------------------
+
+
+def _offered_formats(offer: Offer) -> tuple[NumberFormat, ...]:
+    return tuple(fmt for fmt in FORMATS.values() if not offer.formats or fmt.id in offer.formats)
+
+
+def _choice_of(fmt: NumberFormat) -> str:
+    """The entry of the first control that stands for a format."""
+    return next((name for name, signed in _INTEGERS.items() if fmt.family == "integer" and fmt.signed == signed), fmt.id)
 
 
 def _number_format(state: LabState) -> None:
-    fmt = state.scheme.number_format
-    st.segmented_control(
-        say("strip.bits"),
-        BITS,
-        key=session.show("bits", fmt.bits),
-        required=True,
+    fmt, offered = state.scheme.number_format, _offered_formats(state.scheme.arithmetic.offer)
+    names = dict.fromkeys(sorted(map(_choice_of, offered), key=lambda name: name not in _INTEGERS))
+    st.selectbox(
+        say("strip.format"),
+        tuple(names),
+        key=session.show("format", _choice_of(fmt)),
         on_change=session.safely(_set_format),
-        help=say("strip.bits_help"),
-        format_func=str,
+        format_func=lambda name: say(f"strip.{name}") if name in _INTEGERS else format_name(name),
+        help=_format_help(fmt),
         disabled=locked("scheme"),
+        width=132,
     )
-    st.segmented_control(
-        say("strip.sign"),
-        ("signed", "unsigned"),
-        key=session.show("sign", "signed" if fmt.signed else "unsigned"),
-        required=True,
-        on_change=session.safely(_set_format),
-        format_func=lambda name: say(f"strip.{name}"),
-        help=say("strip.sign_help"),
-        disabled=locked("scheme"),
-    )
+    if fmt.family == "integer":
+        st.segmented_control(
+            say("strip.bits"),
+            [each.bits for each in offered if _choice_of(each) == _choice_of(fmt)],
+            key=session.show("bits", fmt.bits),
+            required=True,
+            on_change=session.safely(_set_bits),
+            help=say("strip.bits_help"),
+            format_func=str,
+            disabled=locked("scheme"),
+        )
+
+
+def _format_help(fmt: NumberFormat) -> str:
+    """What the format is, and where all its values are."""
+    about = say("strip.format_line", name=plain(format_name(fmt.id)), help=plain(say(f"formats.{fmt.id}.help")))
+    return f"{say('strip.format_help')}\n\n{about}\n\n[{say('strip.format_page')}](/formats?a={fmt.id}&lang={language()})"
 
 
 def _set_format() -> None:
-    prefix = "int" if st.session_state["sign"] == "signed" else "uint"
-    with session.complaining("strip"):
-        session.put_scheme(format=f"{prefix}{st.session_state['bits']}")
+    scheme, name = session.state().scheme, st.session_state["format"]
+    of_name = [fmt for fmt in _offered_formats(scheme.arithmetic.offer) if _choice_of(fmt) == name]
+    with session.complaining("format"):
+        session.adapt_scheme(scheme.with_format(min(of_name, key=scheme.number_format.distance).id), "format")
+
+
+def _set_bits() -> None:
+    scheme, bits = session.state().scheme, st.session_state["bits"]
+    fmt = next(fmt for fmt in FORMATS.values() if _choice_of(fmt) == _choice_of(scheme.number_format) and fmt.bits == bits)
+    with session.complaining("bits"):
+        session.adapt_scheme(scheme.with_format(fmt.id), "format")
+
+
+# ---- mode ---------------------------------------------------------------------------------------
+
+
+def possible_modes(scheme: Scheme) -> tuple[str, ...]:
+    """The modes that its format can have and its convention offers."""
+    offered = scheme.arithmetic.offer.modes or MODES
+    return tuple(mode for mode in MODES if mode in offered and (mode == "symmetric" or scheme.number_format.kind == "integer"))
 
 
 def _mode(state: LabState) -> None:
+    modes = possible_modes(state.scheme)
     st.segmented_control(
         say("strip.mode"),
-        MODES,
+        modes,
         key=session.show("mode", state.scheme.mode),
         required=True,
         on_change=session.safely(_set_mode),
         format_func=lambda name: say(f"modes.{name}.name"),
-        help=say("strip.mode_help"),
+        help=say("strip.mode_help") if len(modes) > 1 else f"{say('strip.mode_help')}\n\n{_why_one_mode(state.scheme)}",
         disabled=locked("scheme"),
     )
 
 
+def _why_one_mode(scheme: Scheme) -> str:
+    if scheme.number_format.kind != "integer":
+        return plain(say("strip.integers_only", name=format_name(scheme.format)))
+    return plain(say("strip.not_offered_here", name=convention_name(scheme.arithmetic)))
+
+
 def _set_mode() -> None:
     scheme = session.state().scheme
-    mode = st.session_state["mode"]
-    calibration = scheme.calibration
-    if mode == "symmetric" and calibration.id == "given":
-        # Symmetric has zero point 0: the scale is kept.
-        calibration = type(calibration)(calibration.scale)  # type: ignore[attr-defined, call-arg]
-    with session.complaining("strip"):
-        session.put_scheme(mode=mode, calibration=calibration)
+    with session.complaining("mode"):
+        session.adapt_scheme(scheme.with_mode(st.session_state["mode"]), "mode")
 
 
 # ---- one scale for … ----------------------------------------------------------------------------
 
 
-def choices(shape: Shape, view: View) -> dict[str, Granularity]:
+@dataclass(frozen=True)
+class _Kind:
+    """How a granularity is chosen."""
+
+    #: Its buttons' names, and what each starts with.
+    buttons: Callable[[LabState], Mapping[str, Granularity]]
+    #: The controls of its sizes.
+    sizes: Callable[[LabState], None] | None = None
+
+
+def _channels(state: LabState) -> Mapping[str, Granularity]:
+    view, axes = state.view, len(state.source.shape)
+    named: dict[str, Granularity] = {"row": PerChannel(view.rows if view.rows is not None else -2), "column": PerChannel(view.cols)}
+    return named | {f"axis{axis}": PerChannel(axis) for axis in range(axes) if axis not in (view.rows, view.cols)}
+
+
+def _groups(state: LabState) -> Mapping[str, Granularity]:
+    axis = state.view.cols
+    return {"group": PerGroup(_usual(_group_sizes(state, axis), 32, state.source.shape[axis]), axis)}
+
+
+def _blocks(state: LabState) -> Mapping[str, Granularity]:
+    rows, cols = _sides(state.source.shape)
+    return {"block": PerBlock(_usual(divisors(rows), 4, rows), _usual(divisors(cols), 4, cols))}
+
+
+def _flats(state: LabState) -> Mapping[str, Granularity]:
+    count = math.prod(state.source.shape)
+    return {"flat": Flat(_usual(_flat_sizes(state, strided=False), 32, count))}
+
+
+def _sides(shape: Shape) -> Shape:
+    return (shape[-2] if len(shape) > 1 else 1), shape[-1]
+
+
+def choices(state: LabState) -> dict[str, Granularity]:
     """What one scale can be for, by the name of the button, in the order of the buttons."""
-    offered: dict[str, Granularity] = {"tensor": PerTensor(), "row": PerChannel(view.rows if view.rows is not None else -2), "column": PerChannel(view.cols)}
-    offered |= {f"axis{axis}": PerChannel(axis) for axis in range(len(shape)) if axis not in (view.rows, view.cols)}
-    rows, cols = (shape[-2] if len(shape) > 1 else 1), shape[-1]
-    return offered | {"group": PerGroup(_usual(shape[view.cols], 32), view.cols), "block": PerBlock(_usual(rows, 4), _usual(cols, 4))}
+    return {name: granularity for kind in _KINDS.values() for name, granularity in kind.buttons(state).items()}
 
 
 def chosen(state: LabState) -> str | None:
     """The button that stands for the scheme's granularity."""
-    granularity, axes = state.scheme.granularity, len(state.source.shape)
-    if isinstance(granularity, PerChannel):
-        found = {"row": state.view.rows, "column": state.view.cols}
-        return next((name for name, axis in found.items() if axis == granularity.axis % axes), f"axis{granularity.axis % axes}")
-    return {PerTensor.id: "tensor", PerGroup.id: "group", PerBlock.id: "block"}.get(granularity.id)
+    now, shape = state.scheme.granularity, state.source.shape
+    alike = {name: each for name, each in _KINDS[now.id].buttons(state).items() if not any(each.shape_problems(shape, "pad"))}
+    return next((name for name, each in alike.items() if each.block_shape(shape) == now.block_shape(shape)), next(iter(alike), None))
 
 
 def _granularity(state: LabState) -> None:
-    now = chosen(state)
+    now, shape, convention = chosen(state), state.source.shape, state.scheme.arithmetic
     with st.container(key="granularity", gap=None, width="content"):
         st.markdown(say("strip.granularity"), help=say("strip.granularity_help"))
         with st.container(key="granularity_buttons", horizontal=True, gap=None, width="content", wrap=True):
-            for name, granularity in choices(state.source.shape, state.view).items():
-                problem = next(iter(granularity.shape_problems(state.source.shape)), None)
+            for name, granularity in choices(state).items():
+                reason = None
+                if not convention.offer.has_granularity(granularity):
+                    reason = plain(say("strip.not_offered_here", name=convention_name(convention)))
+                elif problem := next(iter(granularity.shape_problems(shape, convention.tail)), None):
+                    reason = say("strip.one_axis") if len(shape) == 1 else say_error(problem)
                 st.button(
                     say(f"strip.per_{name}" if not name.startswith("axis") else "strip.per_axis", axis=name.removeprefix("axis")),
                     key=f"per_{name}",
                     type="primary" if name == now else "secondary",
-                    disabled=problem is not None or locked("scheme"),
-                    help=_help(name, granularity) if not problem else say("strip.one_axis") if len(state.source.shape) == 1 else say_error(problem),
+                    disabled=(reason is not None and name != now) or locked("scheme"),
+                    help=reason or _help(name, granularity),
                     on_click=session.safely(_set_granularity),
                     args=(granularity,),
                 )
-    if now == "group":
-        _group_size(state)
-    elif now == "block":
-        _block_size(state)
+    sizes = _KINDS[state.scheme.granularity.id].sizes
+    if sizes:
+        sizes(state)
 
 
 def _help(name: str, granularity: Granularity) -> str:
@@ -135,24 +214,48 @@ def _help(name: str, granularity: Granularity) -> str:
 
 
 def _set_granularity(granularity: Granularity) -> None:
-    if granularity.id == session.state().scheme.granularity.id and granularity.id in (PerGroup.id, PerBlock.id):
+    if granularity.id == session.state().scheme.granularity.id and _KINDS[granularity.id].sizes:
         return
     with session.complaining("strip"):
         session.put_scheme(granularity=granularity)
+
+
+# ---- the sizes of blocks ------------------------------------------------------------------------
+
+
+def _size_control(label: str, sizes: Iterable[int], key: str, now: int, set_size: Callable[[], None]) -> None:
+    st.selectbox(
+        label,
+        sorted({*sizes, now}),
+        key=session.show(key, now),
+        on_change=session.safely(set_size),
+        disabled=locked("scheme"),
+        width=76,
+    )
+
+
+def _sizes(state: LabState, length: int, *, divide: bool) -> list[int]:
+    """The sizes of blocks along a `length` that are offered and fit."""
+    convention = state.scheme.arithmetic
+    whole = divide or convention.tail not in ("short", "pad")
+    beyond = () if whole else (2**i for i in range(1, _LARGEST_SIZE.bit_length()))
+    offered = convention.offer.sizes or {*(divisors(length)[1:] or [1]), *beyond}
+    return sorted(size for size in offered if not whole or length % size == 0)
+
+
+def _group_sizes(state: LabState, axis: int) -> list[int]:
+    return _sizes(state, state.source.shape[axis], divide=False)
+
+
+def _flat_sizes(state: LabState, *, strided: bool) -> list[int]:
+    return _sizes(state, math.prod(state.source.shape), divide=strided)
 
 
 def _group_size(state: LabState) -> None:
     granularity, shape = state.scheme.granularity, state.source.shape
     assert isinstance(granularity, PerGroup)
     axis = granularity.axis % len(shape)
-    st.selectbox(
-        say("strip.size"),
-        divisors(shape[axis])[1:] or [1],
-        key=session.show("group_size", granularity.size),
-        on_change=session.safely(_set_group),
-        disabled=locked("scheme"),
-        width=76,
-    )
+    _size_control(say("strip.size"), _group_sizes(state, axis), "group_size", granularity.size, _set_group)
     if len(shape) > 1:
         st.selectbox(
             say("strip.along"),
@@ -166,21 +269,18 @@ def _group_size(state: LabState) -> None:
 
 
 def _set_group() -> None:
-    shape = session.state().source.shape
-    axis = st.session_state.get("group_axis", 0)
-    wanted = PerGroup(st.session_state["group_size"], axis)
+    now = session.state()
+    wanted = PerGroup(st.session_state["group_size"], st.session_state.get("group_axis", 0))
     with session.complaining("strip"):
-        session.put_scheme(granularity=wanted.fitted(shape))
+        session.put_scheme(granularity=now.scheme.arithmetic.granularity_like(wanted, now.source.shape))
 
 
 def _block_size(state: LabState) -> None:
-    granularity, shape = state.scheme.granularity, state.source.shape
+    granularity = state.scheme.granularity
     assert isinstance(granularity, PerBlock)
-    for label, key, length, now in (
-        (say("strip.block_rows"), "block_rows", shape[-2], granularity.rows),
-        (say("strip.block_cols"), "block_cols", shape[-1], granularity.cols),
-    ):
-        st.selectbox(label, divisors(length), key=session.show(key, now), on_change=session.safely(_set_block), disabled=locked("scheme"), width=76)
+    rows, cols = _sides(state.source.shape)
+    _size_control(say("strip.block_rows"), divisors(rows), "block_rows", granularity.rows, _set_block)
+    _size_control(say("strip.block_cols"), divisors(cols), "block_cols", granularity.cols, _set_block)
 
 
 def _set_block() -> None:
@@ -188,17 +288,67 @@ def _set_block() -> None:
         session.put_scheme(granularity=PerBlock(st.session_state["block_rows"], st.session_state["block_cols"]))
 
 
-def _usual(length: int, size: int) -> int:
-    """The usual size for a new choice: at most `size`, a divisor, and smaller than the whole axis where it can be."""
-    fitting = [n for n in divisors(length) if n <= size]
+def _flat_size(state: LabState) -> None:
+    granularity = state.scheme.granularity
+    assert isinstance(granularity, Flat)
+    sizes = _flat_sizes(state, strided=granularity.strided)
+    _size_control(say("strip.flat_size"), sizes, "flat_size", granularity.size, _set_flat)
+    convention = state.scheme.arithmetic
+    # Engines that pack runs of fixed sizes, or end in a short one, take neighbours.
+    if (convention.offer.sizes or convention.tail != "refuse") and not granularity.strided:
+        return
+    st.selectbox(
+        say("strip.taken"),
+        (False, True),
+        key=session.show("flat_strided", granularity.strided),
+        on_change=session.safely(_set_flat),
+        format_func=lambda strided: say("strip.strided" if strided else "strip.neighbours"),
+        help=say("strip.taken_help"),
+        disabled=locked("scheme"),
+        width=100,
+    )
+
+
+def _set_flat() -> None:
+    now = session.state()
+    wanted = Flat(st.session_state["flat_size"], st.session_state.get("flat_strided", False))
+    sizes = _flat_sizes(now, strided=wanted.strided)
+    with session.complaining("strip"):
+        session.put_scheme(granularity=Flat(min(sizes, key=lambda size: abs(size - wanted.size), default=wanted.size), wanted.strided))
+
+
+def _usual(sizes: list[int], size: int, length: int) -> int:
+    """The usual size for a new choice: at most `size`, and smaller than the whole axis where it can be; `size` where there is none."""
+    fitting = [n for n in sizes if n <= size] or sizes[:1]
     smaller = [n for n in fitting if 1 < n < length]
-    return (smaller or fitting)[-1]
+    return (smaller or fitting or [size])[-1]
+
+
+#: How each granularity is chosen, by its id, in the order of the buttons.
+_KINDS: Mapping[str, _Kind] = MappingProxyType(
+    {
+        PerTensor.id: _Kind(lambda state: {"tensor": PerTensor()}),
+        PerChannel.id: _Kind(_channels),
+        PerGroup.id: _Kind(_groups, _group_size),
+        PerBlock.id: _Kind(_blocks, _block_size),
+        Flat.id: _Kind(_flats, _flat_size),
+    }
+)
+
+
+# ---- reasons ------------------------------------------------------------------------------------
 
 
 def _reasons(state: LabState) -> None:
-    """Why buttons are grey, in one line, and what could not be set."""
+    """Why buttons are grey, in one line; what a choice brought with it, and what could not be set."""
     show_lock("scheme")
     if len(state.source.shape) == 1:
         st.caption(say("strip.one_axis"))
-    if "strip" in session.complaints():
-        st.error(say_error(session.complaints()["strip"]))
+    change = session.adapted()
+    if change and change.others:
+        before, after = (", ".join(part_words(scheme, name) for name in change.others) for scheme in (change.before, change.after))
+        asked = part_words(change.after, change.asked[0])
+        st.caption(plain(say("strip.adapted", name=asked, before=before, after=after)))
+    for control in ("format", "bits", "mode", "strip"):
+        if control in session.complaints():
+            st.error(say_error(session.complaints()[control]))

@@ -55,9 +55,12 @@ def tiles(r: QuantResult, state: LabState) -> tuple[Tile, ...]:
     of_rounding = math.sqrt(float(unclipped.mean())) if unclipped.numel() else math.nan
     zeroed, clipped, bits = measures.zeroed_share(own), measures.clipped_share(own), measures.effective_bits(r)
     nonzero = int((own.x != 0).sum())
-    in_steps = number(math.sqrt(float(steps.mean())), 3)
+    # Pure rounding is 0.289 steps where all steps are alike.
+    integers = r.scheme.number_format.kind == "integer"
+    line = say("tiles.mse.line", steps=number(math.sqrt(float(steps.mean())), 3)) if integers else say("tiles.mse.line_uneven", rmse=number(math.sqrt(mse), 3))
+    in_steps = say("tiles.mse.in_steps", rounding=number(of_rounding, 3)) if integers else say("tiles.mse.uneven")
     return (
-        Tile("mse", number(mse), say("tiles.mse.line", steps=in_steps), {"rounding": number(of_rounding, 3), "rmse": number(math.sqrt(mse))}, mse),
+        Tile("mse", number(mse), line, {"steps": in_steps, "rmse": number(math.sqrt(mse))}, mse),
         _sqnr(own, state),
         Tile("zeroed", share(zeroed), say("tiles.zeroed.line", count=round(zeroed * nonzero), all=nonzero), {}, zeroed),
         Tile(
@@ -91,7 +94,7 @@ def _sqnr(own: QuantResult, state: LabState) -> Tile:
 def _gaussian_words(state: LabState, sqnr_db: float) -> str:
     """What normally distributed values would get, where that can be said."""
     gaussian = gaussian_sqnr_db(state.scheme, state.source.shape)
-    if math.isnan(gaussian) or math.isinf(sqnr_db):
+    if not math.isfinite(gaussian) or math.isinf(sqnr_db):
         return ""
     lost = gaussian - sqnr_db
     return say("tiles.sqnr.more" if lost > 0 else "tiles.sqnr.less", gaussian=number(gaussian, 2), lost=number(abs(lost), 2))
@@ -105,9 +108,17 @@ def _usual_bits(scheme: Scheme, bits: float) -> str:
 
 
 def _storage(r: QuantResult) -> dict[str, str]:
-    scheme = r.scheme
-    zero = scheme.number_format.bits if scheme.mode == "asymmetric" else 0
-    return {"code": str(scheme.number_format.bits), "blocks": str(r.layout.block_count), "scale": str(scheme.arithmetic.scale_bits), "zero": str(zero)}
+    from quantviz.measures import stored_bits
+
+    stored = stored_bits(r.scheme)
+    parts = [say("tiles.bits.scale", bits=stored.scale)]
+    parts += [say("tiles.bits.zero", bits=stored.zero_point)] if stored.zero_point else []
+    return {
+        "code": f"{stored.code:g}",
+        "blocks": str(r.layout.block_count),
+        "block": say("tiles.bits.and").join(parts),
+        "tensor": say("tiles.bits.tensor", bits=stored.tensor) if stored.tensor else "",
+    }
 
 
 def show_tiles(r: QuantResult, state: LabState) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -47,7 +45,7 @@ def _read_image() -> None:
     data, channel = uploaded.getvalue(), st.session_state.get("image_channel", "grey")
     with session.complaining("image"):
         place = UploadedFile(uploaded.name, channel=channel)
-        _take(data, place, f"{uploaded.name} · {say(f'upload.channels.{channel}')}", lambda: read_image(data, channel))
+        _take(data, place, f"{uploaded.name} · {say(f'upload.channels.{channel}')}", read_image(data, channel))
 
 
 def show_file(state: LabState) -> None:
@@ -92,23 +90,20 @@ def _load(uploaded: Any, name: str) -> None:
     from quantviz.sources.files import open_tensors
 
     data = uploaded.getvalue()
-
-    def load() -> tuple[torch.Tensor, tuple[Note, ...]]:
-        with open_tensors(data, uploaded.name) as catalog:
-            count = math.prod(catalog.info(name).shape)
-            if count > MOST_ELEMENTS:
-                raise QuantVizError("upload_too_many", name=name, count=count, most=MOST_ELEMENTS)
-            loaded = catalog.read(name)
-            return loaded.tensor, loaded.notes
-
-    _take(data, UploadedFile(uploaded.name, name), f"{uploaded.name} · {name}" if name else uploaded.name, load)
+    with open_tensors(data, uploaded.name) as catalog:
+        info = catalog.info(name)
+        if info.count > MOST_ELEMENTS:
+            raise QuantVizError("upload_too_many", name=name, count=info.count, most=MOST_ELEMENTS)
+        loaded = catalog.read(name)
+    place = UploadedFile(uploaded.name, name, source_type=info.source_type)
+    _take(data, place, f"{uploaded.name} · {name}" if name else uploaded.name, loaded)
 
 
-def _take(data: bytes, place: UploadedFile, name: str, load: Callable[[], tuple[torch.Tensor, tuple[Note, ...]]]) -> None:
-    """Load a tensor and look at it; where it cannot be, the tensor that was open stays open."""
+def _take(data: bytes, place: UploadedFile, name: str, loaded: tuple[torch.Tensor, tuple[Note, ...]]) -> None:
+    """Look at a tensor; where it cannot be quantized, the tensor that was open stays open."""
     from quantviz.tensors import as_input
 
-    tensor, notes = load()
+    tensor, notes = loaded
     values, more = as_input(tensor)
     upload = Upload(hashlib.sha256(data).hexdigest()[:16], name, tuple(values.shape))
     keep_upload(upload, place, values, (*notes, *more), session.state().source)

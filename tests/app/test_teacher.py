@@ -77,9 +77,10 @@ def titles(at):
 CONTROL_KEYS = {
     "tensor": ("kind", "scenario"),
     "range": ("calibration",),
-    "scheme": ("bits", "mode", "per_column"),
+    "scheme": ("bits", "mode", "per_column", "format", "recipe", "convention"),
     "actions": ("set_baseline", "undo", "reset"),
     "recipes": ("recipe_table", "recipe_plot"),
+    "compare": ("compare_open",),
     "below": ("log_counts", "histogram_values", "download_npz"),
 }
 
@@ -125,7 +126,11 @@ def test_nothing_of_a_hidden_result_is_sent():
 def locked_widgets(at, group):
     widgets = {
         "tensor": [at.selectbox(key="kind"), at.selectbox(key="scenario")],
-        "scheme": [*(at.segmented_control(key=key) for key in ("bits", "sign", "mode")), at.button(key="per_row"), at.button(key="per_tensor")],
+        "scheme": [
+            *(at.segmented_control(key=key) for key in ("bits", "mode")),
+            *(at.button(key=key) for key in ("per_row", "per_tensor", "per_flat")),
+            *(at.selectbox(key=key) for key in ("format", "recipe", "convention")),
+        ],
         "range": [at.radio(key="calibration")],
     }
     return [widget.disabled for widget in widgets[group]]
@@ -136,7 +141,7 @@ def test_what_is_locked_is_in_sight_and_says_why(group):
     at = opened(Classroom(locked=frozenset({group})))
     for each in LOCKABLE:
         assert set(locked_widgets(at, each)) == {each == group}
-    assert sum(catalogue("en")["room.locked"] in caption.value for caption in at.caption) == (2 if group == "scheme" else 1)
+    assert sum(catalogue("en")["room.locked"] in caption.value for caption in at.caption) == (3 if group == "scheme" else 1)
 
 
 @pytest.mark.parametrize("source", ["normal(rows=4,cols=4)", "builtin(name=course_3x3)", "typed.2x2"])
@@ -147,7 +152,9 @@ def test_every_kind_of_tensor_is_locked(source):
     at = opened(Classroom(locked=frozenset({"tensor"})), t=form, s="int8,symmetric,per_group(size=2),given(scale=0.5),course")
     sidebar = [*at.sidebar.selectbox, *at.sidebar.number_input, *at.sidebar.text_area]
     of_range = [widget for widget in sidebar if widget.key and widget.key.startswith("range_")]
-    assert all(widget.disabled for widget in sidebar if widget not in of_range)
+    of_scheme = [widget for widget in sidebar if widget.key in ("recipe", "convention")]
+    assert all(widget.disabled for widget in sidebar if widget not in of_range and widget not in of_scheme)
+    assert not any(widget.disabled for widget in of_scheme)
     assert not any(widget.disabled for widget in of_range if widget.key == "range_scale")
 
 

@@ -100,6 +100,35 @@ def test_rounding_spreads_the_error_evenly():
     assert inner.min() > 0.85 * inner.mean()
 
 
+@pytest.mark.parametrize(
+    ("form", "coded"),
+    [
+        ("int4,symmetric,per_group(size=32),min_max,gguf_signed", True),
+        ("uint4,asymmetric,per_group(size=32),min_max,gguf_minimum", True),
+        ("uint4,asymmetric,per_group(size=32),min_max,hqq", True),
+        ("uint4,asymmetric,per_group(size=32),min_max,torchao_tinygemm", True),
+        ("float4_e2m1fn,symmetric,per_group(size=32),min_max,microxcaling", False),
+        ("nf4,symmetric,flat(size=64),min_max,bitsandbytes", False),
+    ],
+)
+def test_bins_are_codes_where_codes_are_equal_steps(form, coded):
+    x = normal(1, 32)
+    x[0, 3] = 4.0  # the extreme is positive: a negative scale under gguf_signed
+    r = qv.quantize(x, qv.Scheme.parse(form))
+    data = histogram_data(r)
+    bars = data.values
+    assert (bars.codes is not None) == coded
+    assert (np.diff(bars.edges) > 0).all()
+    assert bars.totals.sum() == 32
+    if coded:
+        for code, total in zip(bars.codes.tolist(), (bars.counts["kept"] + bars.counts["zeroed"]).tolist(), strict=True):
+            assert total == int(((r.q == code) & ~r.clipped).sum())
+    kept = r.x_hat[~r.clipped]
+    low, high = data.reached_by_some
+    assert low <= kept.min().item() + 1e-5
+    assert high >= kept.max().item() - 1e-5
+
+
 def test_what_codes_reach():
     data = histogram_data(qv.quantize([[1.0, -7.0], [14.0, 0.0]], qv.Scheme("int4", granularity=qv.PerChannel(0))))
     assert data.reached_by_all == (-8.0, 7.0)

@@ -114,6 +114,65 @@ def test_a_tie_is_known():
     assert not line([[0.7]], qv.Scheme("int4", calibration=qv.Given(0.5)), (0, 0)).tie
 
 
+def other_kinds():
+    for form in (
+        "float4_e2m1fn,symmetric,per_group(size=16),min_max,torchao_nvfp4",
+        "float8_e4m3fn,symmetric,per_tensor,min_max,course",
+        "float8_e5m2,symmetric,per_tensor,percentile(p=80.0),course",
+        "bfloat16,symmetric,per_tensor,min_max,course",
+        "nf4,symmetric,flat(size=64),min_max,bitsandbytes",
+        "fp4,symmetric,per_channel(axis=0),min_max,course",
+        "bnb_dynamic8,symmetric,flat(size=64),min_max,bitsandbytes_dynamic8",
+        "binary,symmetric,per_tensor,min_max,course",
+        "int4,symmetric,per_group(size=32),min_max,gguf_signed",
+        "uint8,symmetric,per_group(size=32),min_max,onnxruntime_nbits",
+        "uint4,asymmetric,per_group(size=32),min_max,gguf_minimum",
+        "uint4,asymmetric,per_group(size=32),min_max,torchao_tinygemm",
+        "uint4,asymmetric,per_group(size=32),min_max,hqq",
+        "int8,symmetric,per_channel(axis=0),min_max,bitsandbytes_int8",
+    ):
+        yield qv.Scheme.parse(form)
+
+
+@pytest.mark.parametrize("scheme", list(other_kinds()), ids=str)
+def test_the_line_of_every_kind_of_grid(scheme):
+    x = normal(4, 32)
+    x[2, 5] = 0
+    r = qv.quantize(x, scheme)
+    whole = {fmt_value for fmt_value, _ in scheme.number_format.finite}
+    for row, col in ((0, 1), (1, 2), (2, 5), (3, 31)):
+        data = number_line_data(r, qv.explain(r, (row, col)))
+        values = [tick.value for tick in data.ticks]
+        assert values == sorted(set(values))
+        assert data.landing in data.ticks
+        assert (data.landing.code, data.landing.value) == (r.q[row, col].item(), r.x_hat[row, col].item())
+        assert {tick.unscaled for tick in data.ticks} <= whole
+        assert data.first.value <= values[0] <= values[-1] <= data.last.value
+        # Where codes are far apart and where they are near: x lies between the thresholds around where it lands.
+        below, above = ([edge for edge in data.boundaries if side * edge > side * data.x_hat] for side in (-1, 1))
+        if data.cause != "clipped" and not scheme.arithmetic.lattice:  # what is brought to a lattice first may pass a threshold
+            slack = 1e-3 * data.step
+            assert max(below, default=-math.inf) - slack <= data.x <= min(above, default=math.inf) + slack
+        for width in (340, 900):
+            assert on_axis(data.x_hat, data.step) in words(parsed(number_line_svg(data, width=width)))
+
+
+def test_under_a_negative_scale_codes_descend():
+    r = qv.quantize([[8.0, *[0.0] * 31]], qv.Scheme.parse("int4,symmetric,per_group(size=32),min_max,gguf_signed"))
+    assert r.qparams.scale.item() == -1
+    data = number_line_data(r, qv.explain(r, (0, 1)))
+    assert [tick.code for tick in data.ticks] == list(range(7, -9, -1))
+    assert (data.first.code, data.last.code, data.first.value, data.last.value) == (7, -8, -7.0, 8.0)
+    assert "16 codes, 7 to −8" in words(parsed(number_line_svg(data, width=900)))
+
+
+def test_a_scale_of_0_has_one_value():
+    r = qv.quantize(torch.zeros(1, 32), qv.Scheme.parse("int4,symmetric,per_group(size=32),min_max,gguf_signed"))
+    data = number_line_data(r, qv.explain(r, (0, 0)))
+    assert ([tick.value for tick in data.ticks], data.boundaries) == ([0.0], ())
+    assert data.step > 0
+
+
 # ---- picture ------------------------------------------------------------------------------------
 
 

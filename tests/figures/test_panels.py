@@ -78,8 +78,14 @@ def test_x_and_x_hat_share_one_range_that_no_scheme_changes(x):
 @pytest.mark.parametrize("name", qv.FORMATS)
 def test_codes_are_shown_over_the_whole_format(name):
     fmt = qv.FORMATS[name]
-    data = result_panels(result(normal(4, 4), f"{name},asymmetric,per_tensor,min_max,course"))
-    assert data.code_range == (fmt.code_min, fmt.code_max)
+    r = result(normal(4, 4).abs(), f"{name},{'asymmetric' if fmt.kind == 'integer' else 'symmetric'},per_tensor,min_max,course")
+    data = result_panels(r)
+    assert data.code_range == (fmt.value_min, fmt.value_max)
+    shown = data.panel("q")[0]
+    # Codes that are no numbers are shown as what they stand for.
+    assert shown.tolist() == (r.q.tolist() if fmt.kind == "integer" else [[pytest.approx(fmt.value(code), rel=1e-6) for code in row] for row in r.q.tolist()])
+    title = panels_figure(data).layout.annotations[1].text
+    assert title.startswith("q codes (" if fmt.kind == "integer" else "q value (")
 
 
 @pytest.mark.parametrize("name", ["int2", "int4", "int8", "uint4"])
@@ -115,6 +121,39 @@ def test_the_errors_views():
     assert np.abs(result_panels(r, error_view="steps").shown_error).max() <= 0.5 + 1e-6
     # A value of 0 that becomes something else has no relative error.
     assert np.isnan(panels_data([0.0, 1.0], [1, 1], [1.0, 1.0], error_view="relative").shown_error).tolist() == [[True, False]]
+
+
+def test_steps_are_those_of_the_grid_at_x():
+    r = qv.quantize([[-2.4, 5.2, 0.1, 6.0]], qv.Scheme("float4_e2m1fn", calibration=qv.Given(1.0)))
+    data = result_panels(r, error_view="steps")
+    # The grid has 2 and 3, 4 and 6, 0 and 0.5 there.
+    np.testing.assert_allclose(data.shown_error, [[0.4, 0.4, -0.2, 0]], rtol=1e-5, atol=1e-6)
+    assert data.panel("q")[0].tolist() == [[-2.0, 6.0, 0.0, 6.0]]
+    assert data.code_range == (-6, 6)
+
+
+def test_scales_of_0_and_negative_ones_have_steps_to_show():
+    x = torch.zeros(2, 32)
+    x[1, :3] = torch.tensor([8.0, 3.2, -1.4])
+    r = qv.quantize(x, qv.Scheme.parse("int4,symmetric,per_group(size=32),min_max,gguf_signed"))
+    shown = result_panels(r, error_view="steps").shown_error
+    np.testing.assert_allclose(shown[1, :3], [0, -0.2, 0.4], rtol=1e-4, atol=1e-6)
+    assert not shown[0].any()
+
+
+def test_the_bits_of_codes_that_are_no_numbers_are_told_on_hover():
+    from quantviz.ui.bridge import pack_cells
+
+    r = result([[1.0, -2.0, 0.3]], "float4_e2m1fn,symmetric,per_tensor,min_max,course")
+    packed = pack_cells(result_panels(r), "panels", "light")
+    assert b'"code_bits": [1, 2, 1]' in packed
+    assert r.q.numpy().tobytes() in packed
+    assert b"code_bits" not in pack_cells(result_panels(r).only(PANELS, {"q"}), "panels", "light")
+    trace = plot_quantization_errors(r.x, r.q, r.x_hat, torch.uint8, 4, result=r).to_plotly_json()["data"][1]
+    told = decoded(trace["customdata"])[0, 1].tolist()
+    assert told[1] == -6.0
+    assert told[-1] == r.q[0, 1].item()
+    assert "<br>code %{customdata[5]:04b}<br>" in trace["hovertemplate"]
 
 
 def test_no_error_at_all_still_has_a_range():

@@ -1,5 +1,6 @@
 """Bits against SQNR: every recipe that fits is a point, and no two labels touch."""
 
+import functools
 import itertools
 import math
 
@@ -8,9 +9,9 @@ import pytest
 import torch
 
 import quantviz as qv
-from quantviz.figures.recipe_plot import _LINE, _MARGIN, HEIGHT, answer_sentence, recipe_name, recipe_plot_data, recipe_plot_figure
+from quantviz.figures.recipe_plot import _LINE, _MARGIN, _MOST_LABELS, HEIGHT, answer_sentence, recipe_name, recipe_plot_data, recipe_plot_figure
 from quantviz.figures.theme import THEMES
-from quantviz.recipes import CURRENT, RECIPES, answer, recipe_rows, row_of
+from quantviz.recipes import CURRENT, RECIPE_GROUPS, RECIPES, answer, recipe_rows, row_of
 from quantviz.scenarios import SCENARIOS
 from quantviz.text import catalogue, languages
 
@@ -22,6 +23,7 @@ TENSORS = {
 }
 
 
+@functools.cache
 def drawn(name):
     x, scheme = TENSORS[name]
     return recipe_rows(x, current=scheme), row_of(qv.quantize(x, scheme))
@@ -42,27 +44,36 @@ def test_the_points_are_the_rows_that_fit(name):
         assert data.db_range[0] < point.y < data.db_range[1]
     for point in data.points:
         if math.isinf(point.row.sqnr_db):
-            assert point.y >= max(other.y for other in data.points)
+            ends = [other.y for other in data.points]
+            assert point.y == (max(ends) if point.row.sqnr_db > 0 else min(ends))
 
 
 @pytest.mark.parametrize("name", TENSORS)
 def test_labels_do_not_touch(name):
     data = recipe_plot_data(*drawn(name))
     pixels = (HEIGHT - _MARGIN[2] - _MARGIN[3]) / (data.db_range[1] - data.db_range[0])
-    places = sorted(point.label_y for point in data.points)
+    labels = [(point, point.label) for point in data.points if point.label]
+    places = sorted(label.y for _, label in labels)
+    assert 2 <= len(labels) <= _MOST_LABELS
+    assert data.current in [point for point, _ in labels]
     assert all((high - low) * pixels >= _LINE - 1e-6 for low, high in itertools.pairwise(places))
     assert data.db_range[0] < places[0]
     assert places[-1] < data.db_range[1]
-    for point in data.points:
-        assert data.bits_range[0] < point.label_x < data.bits_range[1]
-        assert (point.label_x > point.row.bits) == (point.side == "right")
+    for point, label in labels:
+        assert data.bits_range[0] < label.x < data.bits_range[1]
+        assert (label.x > point.row.bits) == (label.side == "right")
+        assert not point.beaten or point.row.is_current or point.row.id == CURRENT
 
 
 def test_what_is_beaten_is_told():
     rows, _ = drawn("one_outlier")
-    beaten = {point.row.id for point in recipe_plot_data(rows).points if point.beaten}
+    points = {point.row.id: point for point in recipe_plot_data(rows).points}
     # One outlier: a scale for all at 8 bits keeps less than rows do at 4.5.
-    assert beaten == {"int8_per_tensor"}
+    assert points["int8_per_tensor"].beaten
+    for name, point in points.items():
+        better = [other for other in points.values() if other.row.bits <= point.row.bits and other.row.sqnr_db >= point.row.sqnr_db and other is not point]
+        equal = [other for other in better if (other.row.bits, other.row.sqnr_db) == (point.row.bits, point.row.sqnr_db)]
+        assert point.beaten == (len(better) > len(equal)), name
 
 
 @pytest.mark.parametrize("language", languages())
@@ -71,7 +82,7 @@ def test_what_is_beaten_is_told():
 def test_it_is_drawn(name, theme, language):
     rows, current = drawn(name)
     figure = go.Figure(recipe_plot_figure(rows, current, language=language, theme=theme).to_dict())
-    assert len(figure.layout.annotations) == len(recipe_plot_data(rows, current).points)
+    assert len(figure.layout.annotations) == sum(point.label is not None for point in recipe_plot_data(rows, current).points)
     assert figure.layout.height == HEIGHT
 
 
@@ -84,6 +95,8 @@ def test_nothing_to_show_is_a_valid_figure():
 
 @pytest.mark.parametrize("language", languages())
 def test_every_recipe_has_its_words(language):
+    for group in RECIPE_GROUPS:
+        assert catalogue(language)[f"recipes.groups.{group}"]
     for name in RECIPES:
         assert recipe_name(name, language)
         assert catalogue(language)[f"recipe_plot.short.{name}"]

@@ -20,6 +20,7 @@ import quantviz as qv
 from quantviz.errors import QuantVizError
 from quantviz.sources.files import FORMATS, READERS, Limits, cut_out_snippet, open_tensors
 from quantviz.text import languages
+from tests.gguf_file import Entry, gguf_file
 
 X = torch.randn(6, 5, generator=torch.Generator().manual_seed(0))
 
@@ -60,6 +61,7 @@ FILES = {
     "alone.pth": saved({"x": torch.nn.Parameter(X)}),
     "old.pt": saved({"x": X}, _use_new_zipfile_serialization=False),
     "x.safetensors": safetensors.torch.save({"x": X}),
+    "x.gguf": gguf_file([Entry("x", (5, 6), 0, X.numpy().tobytes())]),
 }
 WINDOWS = [None, (), (2,), (slice(1, 4),), (slice(None), 3), (slice(1, 6, 2), slice(0, 5, 3)), (-1, -1), (slice(-2, None), slice(None, -1)), (slice(0, 99),)]
 
@@ -413,7 +415,7 @@ BAD = {
     "empty.npy": (b"", "file.empty"),
     "unknown.xyz": (b"123", "file.unknown_kind"),
     "nosuffix": (b"\x00\x01", "file.unknown_kind"),
-    "model.gguf": (b"GGUF", "file.unknown_kind"),
+    "model.onnx": (b"GGUF", "file.unknown_kind"),
     # not what the name says
     "npy_is.safetensors": (FILES["x.npy"], "file.mismatch"),
     "safetensors_is.npy": (SAFE, "file.mismatch"),
@@ -575,7 +577,7 @@ def test_flipped_bytes_give_a_sentence_or_a_tensor(filename):
 @given(
     st.sampled_from(sorted(READERS)),
     st.binary(max_size=200),
-    st.sampled_from([b"", b"\x93NUMPY\x01\x00", b"PK\x03\x04", b"\x80\x02", b"[", b"\x08\0\0\0\0\0\0\0{"]),
+    st.sampled_from([b"", b"\x93NUMPY\x01\x00", b"PK\x03\x04", b"\x80\x02", b"[", b"\x08\0\0\0\0\0\0\0{", b"GGUF\x03\0\0\0"]),
 )
 def test_any_bytes_give_a_sentence_or_a_tensor(suffix, body, start):
     read_all(start + body, f"x{suffix}")
@@ -596,10 +598,10 @@ def test_every_reader_keeps_the_contract():
         assert reader.kind
         assert all(READERS[suffix] is reader for suffix in reader.suffixes)
         assert len(reader.snippet.splitlines()) == 3
-    assert set(READERS) == {".npy", ".npz", ".safetensors", ".pt", ".pth", ".bin", ".json", ".csv", ".tsv", ".txt"}
+    assert set(READERS) == {".npy", ".npz", ".safetensors", ".gguf", ".pt", ".pth", ".bin", ".json", ".csv", ".tsv", ".txt"}
 
 
-@pytest.mark.parametrize("filename", ["x.npy", "x.npz", "x.csv", "named.json", "x.pt", "x.safetensors"])
+@pytest.mark.parametrize("filename", ["x.npy", "x.npz", "x.csv", "named.json", "x.pt", "x.safetensors", "x.gguf"])
 def test_the_snippets_cut_out_what_they_say(filename, tmp_path):
     (tmp_path / filename).write_bytes(FILES[filename])
     lines = cut_out_snippet(filename, "x")
@@ -616,5 +618,5 @@ def test_a_snippet_quotes_names():
     code = cut_out_snippet("we\"ird'\\.pt", "'] + __import__('os').name + ['")
     compile(code, "snippet", "exec")
     with pytest.raises(QuantVizError) as caught:
-        cut_out_snippet("model.gguf")
+        cut_out_snippet("model.onnx")
     assert caught.value.key == "file.unknown_kind"

@@ -23,6 +23,7 @@ from quantviz.sources.files.catalog import FileData
 from quantviz.sources.files.catalog import Limits as Limits
 from quantviz.sources.files.catalog import Loaded as Loaded
 from quantviz.sources.files.catalog import TensorInfo as TensorInfo
+from quantviz.sources.files.gguf import GgufCatalog
 from quantviz.sources.files.json_lists import JsonCatalog
 from quantviz.sources.files.npy import NpyCatalog
 from quantviz.sources.files.npz import NpzCatalog
@@ -31,7 +32,7 @@ from quantviz.sources.files.table import TableCatalog
 from quantviz.sources.files.torch_save import TorchCatalog
 
 #: The formats, in the order in which bytes without a name are looked at: text last, for anything may be text.
-FORMATS: tuple[type[Catalog], ...] = (NpyCatalog, NpzCatalog, SafetensorsCatalog, TorchCatalog, JsonCatalog, TableCatalog)
+FORMATS: tuple[type[Catalog], ...] = (NpyCatalog, NpzCatalog, SafetensorsCatalog, GgufCatalog, TorchCatalog, JsonCatalog, TableCatalog)
 #: The reader of each suffix.
 READERS: Mapping[str, type[Catalog]] = MappingProxyType({suffix: reader for reader in FORMATS for suffix in reader.suffixes})
 

@@ -1,0 +1,5 @@
+"""Number formats: every value there is, and where a number lands."""
+
+from quantviz.ui import formats
+
+formats.show_page()

@@ -1,0 +1,235 @@
+""".gguf: llama.cpp's file of metadata and tensors. Read here, so that nothing is believed before it is checked."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Container, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from quantviz.errors import Note, QuantVizError
+from quantviz.granularity import Shape
+from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, Window, clipped, raw_window, window_shape
+
+if TYPE_CHECKING:
+    import torch
+
+    from quantviz.sources.files.gguf_blocks import BlockType
+
+MAGIC = b"GGUF"
+#: Versions that lay a file out alike. Version 1 counted in 32 bits.
+VERSIONS = (2, 3)
+
+#: Where tensors begin if the metadata do not say otherwise: at multiples of so many bytes.
+_ALIGNMENT = 32
+_ALIGNMENT_KEY = "general.alignment"
+#: Longest names, in bytes. llama.cpp itself stops at 64 for tensors.
+_LONGEST_KEY = 2**16 - 1
+_LONGEST_NAME = 1024
+#: Most axes GGML has.
+_MOST_AXES = 4
+#: Arrays inside arrays; llama.cpp reads none.
+_DEEPEST = 4
+
+#: Bytes of each type of metadata that has a fixed size: integers of 1 to 4 bytes, float, bool, then 8 bytes each.
+_VALUE_BYTES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
+_UINT32, _STRING, _ARRAY = 4, 8, 9
+
+#: Values that are dequantized at a time where only some of each row are kept.
+_AT_ONCE = 2**22
+
+
+class _Cursor:
+    """A place in the header that moves on. What it reads is in the file and within the limit, or an error is raised."""
+
+    def __init__(self, data: FileData, most: int) -> None:
+        self._data = data
+        self._most = most
+        self.at = 0
+
+    def skip(self, count: int) -> int:
+        """Move over `count` bytes and give the place where they begin."""
+        start, self.at = self.at, self.at + count
+        if self.at > self._data.size:
+            raise self.damaged()
+        if self.at > self._most:
+            raise self._data.error("header_too_large", got=self.at, most=self._most)
+        return start
+
+    def damaged(self) -> QuantVizError:
+        """The error that the file is no whole GGUF file."""
+        return self._data.error("damaged", kind=GgufCatalog.kind)
+
+    def uint32(self) -> int:
+        return int(struct.unpack_from("<I", self._data.view, self.skip(4))[0])
+
+    def uint64(self) -> int:
+        return int(struct.unpack_from("<Q", self._data.view, self.skip(8))[0])
+
+    def text(self, longest: int) -> str:
+        """A length and as many bytes of UTF-8."""
+        length = self.uint64()
+        if length > longest:
+            raise self.damaged()
+        start = self.skip(length)
+        return bytes(self._data.view[start : self.at]).decode("utf-8")
+
+    def skip_value(self, kind: int, depth: int = 0) -> None:
+        """Move over a value of the metadata."""
+        if kind in _VALUE_BYTES:
+            self.skip(_VALUE_BYTES[kind])
+        elif kind == _STRING:
+            self.skip(self.uint64())
+        elif kind == _ARRAY and depth < _DEEPEST:
+            inner, count = self.uint32(), self.uint64()
+            if inner in _VALUE_BYTES:
+                self.skip(_VALUE_BYTES[inner] * count)
+                return
+            # Each further element takes bytes, so the header's limit ends this too.
+            for _ in range(count):
+                self.skip_value(inner, depth + 1)
+        else:
+            raise self.damaged()
+
+
+class _Declared(NamedTuple):
+    """What the header says of a tensor."""
+
+    shape: Shape
+    #: The number of its type.
+    number: int
+    #: Where its bytes begin, from the start of all tensors' bytes.
+    offset: int
+
+
+class GgufCatalog(Catalog):
+    """The tensors of a GGUF file, quantized ones dequantized to float32. Axes are in torch's order: the last runs fastest."""
+
+    kind = "GGUF"
+    suffixes = (".gguf",)
+    snippet = (
+        "import gguf, numpy\n"
+        "tensor = next(each for each in gguf.GGUFReader({file!r}).tensors if each.name == {name!r})\n"
+        'numpy.save("cut_out.npy", gguf.dequantize(tensor.data[:512], tensor.tensor_type))'
+    )
+
+    @classmethod
+    def recognises(cls, data: FileData) -> bool:
+        return bytes(data.view[:4]) == MAGIC
+
+    def _list(self) -> Mapping[str, TensorInfo]:
+        cursor = _Cursor(self._data, self._limits.header_bytes)
+        cursor.skip(len(MAGIC))
+        self._check_version(cursor.uint32())
+        tensors, metadata = cursor.uint64(), cursor.uint64()
+        self._check_count(tensors)
+        alignment = _alignment(cursor, metadata)
+        declared: dict[str, _Declared] = {}
+        for _ in range(tensors):
+            name = cursor.text(_LONGEST_NAME)
+            if name in declared:
+                raise self._data.error("duplicate_name", name=clipped(name))
+            axes = cursor.uint32()
+            if not 1 <= axes <= _MOST_AXES:
+                raise cursor.damaged()
+            # The file names the fastest axis first.
+            shape = tuple(cursor.uint64() for _ in range(axes))[::-1]
+            declared[name] = _Declared(shape, cursor.uint32(), cursor.uint64())
+        self._alignment = alignment
+        self._body = -(-cursor.at // alignment) * alignment
+        #: Where each tensor's bytes begin in the file.
+        self._starts: dict[str, tuple[int, BlockType]] = {}
+        infos = {name: self._entry_info(name, entry) for name, entry in declared.items()}
+        return {name: _with_scale(info, _scale_name(name), declared) for name, info in infos.items()}
+
+    def _check_version(self, version: int) -> None:
+        # The other byte order leaves the lower half of the number empty.
+        if version and not version & 0xFFFF:
+            raise self._data.error("gguf_big_endian")
+        if version not in VERSIONS:
+            raise self._data.error("gguf_version", got=version, known=", ".join(map(str, VERSIONS)))
+
+    def _entry_info(self, name: str, entry: _Declared) -> TensorInfo:
+        from quantviz.sources.files.gguf_blocks import BLOCK_TYPES, OTHER_TYPES
+
+        shape = entry.shape
+        kind = BLOCK_TYPES.get(entry.number)
+        if kind is None:
+            stored = OTHER_TYPES.get(entry.number, str(entry.number))
+            known = ", ".join(each.name for each in BLOCK_TYPES.values() if not each.plain)
+            return TensorInfo(stored, shape, problem=self._data.error("gguf_type", name=clipped(name), type=stored, known=known))
+        stored = kind.plain or kind.name
+        if shape[-1] % kind.length:
+            problem = self._data.error("gguf_row", name=clipped(name), got=shape[-1], type=kind.name, length=kind.length)
+            return TensorInfo(stored, shape, problem=problem)
+        size = math.prod(shape) // kind.length * kind.size
+        start = self._body + entry.offset
+        if max(shape) >= 2**63 or entry.offset % self._alignment or start + size > self._data.size:
+            return TensorInfo(stored, shape, problem=self._data.error("tensor_damaged", name=clipped(name)))
+        self._starts[name] = start, kind
+        if kind.plain:
+            return self._info(name, stored, shape)
+        return TensorInfo(stored, shape, source_type=kind.name, notes=(Note.of("source.dequantized", type=kind.name, bits=kind.bits),))
+
+    def _window(self, name: str, window: Window) -> torch.Tensor:
+        import torch
+
+        from quantviz.sources.files.gguf_blocks import dequantize
+
+        start, kind = self._starts[name]
+        shape = self._infos[name].shape
+        columns, inside = _whole_blocks(window[-1], kind.length)
+        blocks = (*shape[:-1], shape[-1] // kind.length, kind.size)
+        data = self._data.view[start : start + math.prod(blocks)]
+        raw = raw_window(data, torch.uint8, blocks, (*window[:-1], columns, slice(0, kind.size, 1)))
+        rows = raw.reshape(-1, raw.shape[-2], kind.size)
+        row_length = raw.shape[-2] * kind.length
+        if len(range(row_length)[inside]) == row_length:
+            return dequantize(kind, raw.reshape(-1, kind.size)).reshape(window_shape(window))
+        # A few columns of many rows: what else is in their blocks is not kept.
+        at_once = max(1, _AT_ONCE // row_length)
+        parts = []
+        for first in range(0, len(rows), at_once):
+            some = rows[first : first + at_once]
+            parts.append(dequantize(kind, some.reshape(-1, kind.size)).reshape(len(some), row_length)[:, inside].clone())
+        return torch.cat(parts).reshape(window_shape(window))
+
+
+def _scale_name(name: str) -> str:
+    """The tensor that llama.cpp multiplies the product with the tensor `name` by, if the file has it: a second level of scales."""
+    return name.removesuffix(".weight") + ".scale"
+
+
+def _with_scale(info: TensorInfo, scale: str, names: Container[str]) -> TensorInfo:
+    if not info.source_type or scale not in names:
+        return info
+    return replace(info, notes=(*info.notes, Note.of("source.scale_apart", scale=clipped(scale))))
+
+
+def _alignment(cursor: _Cursor, count: int) -> int:
+    """Read the metadata, of which only the alignment of the tensors matters here."""
+    alignment = _ALIGNMENT
+    for _ in range(count):
+        key, kind = cursor.text(_LONGEST_KEY), cursor.uint32()
+        if key != _ALIGNMENT_KEY:
+            cursor.skip_value(kind)
+            continue
+        alignment = cursor.uint32() if kind == _UINT32 else 0
+        if alignment < 1 or alignment & (alignment - 1):
+            raise cursor.damaged()
+    return alignment
+
+
+def _whole_blocks(part: int | slice, length: int) -> tuple[slice, slice]:
+    """The blocks of a row in which the columns `part` lie, and the columns' places in these.
+
+    >>> _whole_blocks(slice(40, 70, 3), 32)
+    (slice(1, 3, 1), slice(8, 38, 3))
+    >>> _whole_blocks(33, 32)
+    (slice(1, 2, 1), slice(1, 2, 1))
+    """
+    columns = range(part, part + 1) if isinstance(part, int) else range(part.start, part.stop, part.step)
+    first = columns[0] // length
+    blocks = slice(first, columns[-1] // length + 1, 1)
+    return blocks, slice(columns.start - first * length, columns.stop - first * length, columns.step)

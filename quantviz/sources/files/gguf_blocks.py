@@ -1,0 +1,279 @@
+"""GGML's tensor types: what a block of bytes in a .gguf says, as numbers.
+
+A quantized type packs `length` neighbours of a row into `size` bytes: their codes, and what turns codes
+into values. Types whose codes, scale and zero point a scheme of ours has are schemes too (the conventions
+`gguf…`); K-quants, IQ4 and NVFP4 are read here only. Types that keep plain numbers have blocks of one.
+
+A type is added here: one entry of `BLOCK_TYPES`. The layouts are those of ggml (`ggml-common.h`); each product
+and sum is rounded to float32 in the order in which `gguf.quants` takes them, so the values are the same bits.
+
+>>> BLOCK_TYPES[12].name, BLOCK_TYPES[12].bits
+('Q4_K', 4.5)
+>>> raw = torch.tensor([[0x00, 0x38, *[0x9A] * 16]], dtype=torch.uint8)  # 0.5 as float16, then 32 codes
+>>> dequantize(BLOCK_TYPES[2], raw)[0, 15:17]
+tensor([1.0000, 0.5000])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import torch
+
+#: Values that are decoded at a time: what is needed on the way takes some ten times their memory.
+_AT_ONCE = 2**21
+
+#: What the 16 codes of IQ4_NL and IQ4_XS stand for, in units of the scale: closer together near zero.
+_IQ4 = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
+#: Twice the 16 values of float4_e2m1fn, which makes them whole numbers; there is no negative zero among them.
+_TWICE_E2M1 = (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)
+#: The byte of an unsigned float8 e4m3 that would be NaN; ggml reads it as 0.
+_E4M3_NAN = 0x7F
+
+
+@dataclass(frozen=True)
+class BlockType:
+    """One of GGML's tensor types."""
+
+    #: Its number in a file.
+    id: int
+    #: Its name in GGML.
+    name: str
+    #: Elements in a block, neighbours in a row.
+    length: int
+    #: Bytes of a block.
+    size: int
+    #: uint8 of (blocks, size) → the values, (blocks, length).
+    decode: Callable[[torch.Tensor], torch.Tensor]
+    #: The dtype of plain numbers as torch spells it, "" for a quantized type, whose values are float32.
+    plain: str = ""
+
+    @property
+    def bits(self) -> float:
+        """Bits an element takes, with its share of the scales."""
+        return 8 * self.size / self.length
+
+
+def dequantize(kind: BlockType, raw: torch.Tensor) -> torch.Tensor:
+    """The values of blocks: uint8 of (blocks, kind.size) → (blocks, kind.length), float32 or the plain type's own dtype."""
+    at_once = max(1, _AT_ONCE // kind.length)
+    if kind.plain or len(raw) <= at_once:
+        return kind.decode(raw)
+    values = torch.empty(len(raw), kind.length)
+    for start in range(0, len(raw), at_once):
+        values[start : start + at_once] = kind.decode(raw[start : start + at_once])
+    return values
+
+
+# ---- pieces of a block --------------------------------------------------------------------------
+
+
+def _fields(raw: torch.Tensor, bits: int, run: int) -> torch.Tensor:
+    """Unsigned fields of `bits` bits, one a column.
+
+    The lowest fields of the first `run` bytes are `run` neighbours, their next higher fields the next `run`,
+    and so on; then come the next `run` bytes.
+
+    >>> _fields(torch.tensor([[0x21, 0x43]], dtype=torch.uint8), 4, 2).tolist()
+    [[1, 3, 2, 4]]
+    """
+    shifts = torch.arange(0, 8, bits, dtype=torch.uint8).reshape(1, 1, -1, 1)
+    parts = (raw.reshape(len(raw), -1, 1, run) >> shifts) & ((1 << bits) - 1)
+    return parts.reshape(len(raw), -1)
+
+
+def _half(raw: torch.Tensor, at: int) -> torch.Tensor:
+    """The float16 in the two bytes from `at` on, (blocks, 1)."""
+    return raw[:, at : at + 2].contiguous().view(torch.float16).float()
+
+
+def _signed(codes: torch.Tensor, offset: int) -> torch.Tensor:
+    """`codes` − `offset` as float32."""
+    return (codes.to(torch.int16) - offset).float()
+
+
+def _looked_up(table: tuple[int, ...], codes: torch.Tensor) -> torch.Tensor:
+    return torch.tensor(table, dtype=torch.float32)[codes.to(torch.int32)]
+
+
+def _times(scales: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
+    """Each column of `scales` times its equal share of the columns of `codes`."""
+    blocks, count = scales.shape
+    return (scales.unsqueeze(2) * codes.reshape(blocks, count, -1)).reshape(blocks, -1)
+
+
+def _times_minus(scales: torch.Tensor, codes: torch.Tensor, minima: torch.Tensor) -> torch.Tensor:
+    """As `_times`, less each share's minimum."""
+    blocks, count = scales.shape
+    return (_times(scales, codes).reshape(blocks, count, -1) - minima.unsqueeze(2)).reshape(blocks, -1)
+
+
+# ---- one scale a block --------------------------------------------------------------------------
+
+
+def _q4_0(raw: torch.Tensor) -> torch.Tensor:
+    return _half(raw, 0) * _signed(_fields(raw[:, 2:], 4, 16), 8)
+
+
+def _q4_1(raw: torch.Tensor) -> torch.Tensor:
+    return _half(raw, 0) * _fields(raw[:, 4:], 4, 16).float() + _half(raw, 2)
+
+
+def _q5_0(raw: torch.Tensor) -> torch.Tensor:
+    return _half(raw, 0) * _signed(_five_bits(raw[:, 6:], raw[:, 2:6], 16, 1), 16)
+
+
+def _q5_1(raw: torch.Tensor) -> torch.Tensor:
+    return _half(raw, 0) * _five_bits(raw[:, 8:], raw[:, 4:8], 16, 1).float() + _half(raw, 2)
+
+
+def _five_bits(low: torch.Tensor, high: torch.Tensor, low_run: int, high_run: int) -> torch.Tensor:
+    """Codes whose lower four bits and whose fifth lie apart."""
+    return _fields(low, 4, low_run) | (_fields(high, 1, high_run) << 4)
+
+
+def _q8_0(raw: torch.Tensor) -> torch.Tensor:
+    return raw[:, 2:].view(torch.int8).float() * _half(raw, 0)
+
+
+def _iq4_nl(raw: torch.Tensor) -> torch.Tensor:
+    return _half(raw, 0) * _looked_up(_IQ4, _fields(raw[:, 2:], 4, 16))
+
+
+def _tq1_0(raw: torch.Tensor) -> torch.Tensor:
+    """Five digits of base 3 a byte, in the last four bytes four: a byte is a fraction of 256, its first digit on top."""
+    digits = [_ternary_digits(raw[:, start:stop], count) for start, stop, count in ((0, 32, 5), (32, 48, 5), (48, 52, 4))]
+    return _half(raw, 52) * _signed(torch.cat(digits, dim=1), 1)
+
+
+def _ternary_digits(raw: torch.Tensor, count: int) -> torch.Tensor:
+    """The first digits of all bytes, then the second ones …"""
+    powers = torch.tensor([3**place for place in range(count)], dtype=torch.int16).reshape(1, -1, 1)
+    rests = (raw.to(torch.int16).unsqueeze(1) * powers) & 0xFF
+    return ((rests * 3) >> 8).reshape(len(raw), -1)
+
+
+def _tq2_0(raw: torch.Tensor) -> torch.Tensor:
+    return _half(raw, 64) * _signed(_fields(raw[:, :64], 2, 32), 1)
+
+
+# ---- e2m1 codes ---------------------------------------------------------------------------------
+
+
+def _mxfp4(raw: torch.Tensor) -> torch.Tensor:
+    # Half of 2^(byte − 127), for the table is doubled. Made from bits: the two smallest are subnormal, and 255 is no NaN to ggml.
+    exponent = raw[:, :1].to(torch.int32)
+    scale = torch.where(exponent < 2, 2**21 << exponent.clamp(max=1), (exponent - 1) << 23).view(torch.float32)
+    return scale * _looked_up(_TWICE_E2M1, _fields(raw[:, 1:], 4, 16))
+
+
+def _nvfp4(raw: torch.Tensor) -> torch.Tensor:
+    """Four scales, then four times sixteen codes. The scale of the whole tensor is a tensor of its own in the file."""
+    byte = raw[:, :4].to(torch.int32)
+    exponent, mantissa = (byte >> 3) & 15, byte & 7
+    # (8 + m) · 2^(e − 10), m · 2^-9 below the normal numbers; half of it, for the table is doubled. The sign bit is not looked at.
+    power = ((exponent.clamp(min=1) - 11 + 127) << 23).view(torch.float32)
+    scales = (mantissa + torch.where(exponent > 0, 8, 0)).float() * power
+    scales = torch.where(byte == _E4M3_NAN, 0.0, scales)
+    return _times(scales, _looked_up(_TWICE_E2M1, _fields(raw[:, 4:], 4, 8)))
+
+
+# ---- 256 elements: a scale of scales ------------------------------------------------------------
+
+
+def _q2_k(raw: torch.Tensor) -> torch.Tensor:
+    """16 scales and 16 minima of 4 bits."""
+    scales, minima = _half(raw, 80) * (raw[:, :16] & 15).float(), _half(raw, 82) * (raw[:, :16] >> 4).float()
+    return _times_minus(scales, _fields(raw[:, 16:80], 2, 32).float(), minima)
+
+
+def _q3_k(raw: torch.Tensor) -> torch.Tensor:
+    """16 scales of 6 bits. A third bit that is set means that nothing is taken away."""
+    scales = _signed(_fields(raw[:, 96:104], 4, 8) | (_fields(raw[:, 104:108], 2, 4) << 4), 32)
+    codes = _signed(_fields(raw[:, 32:96], 2, 32) | (_fields(raw[:, :32], 1, 32) << 2), 4)
+    return _times(_half(raw, 108) * scales, codes)
+
+
+def _q4_k(raw: torch.Tensor) -> torch.Tensor:
+    scales, minima = _scales_and_minima(raw[:, :16])
+    return _times_minus(scales, _fields(raw[:, 16:], 4, 32).float(), minima)
+
+
+def _q5_k(raw: torch.Tensor) -> torch.Tensor:
+    scales, minima = _scales_and_minima(raw[:, :16])
+    return _times_minus(scales, _five_bits(raw[:, 48:], raw[:, 16:48], 32, 32).float(), minima)
+
+
+def _scales_and_minima(raw: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """8 scales and 8 minima of 6 bits in 12 bytes, and before these what multiplies them, in float16.
+
+    The first four of each fill six bits of a byte; the other four have their lower bits side by side in the last
+    bytes and their upper two on top of the first ones.
+    """
+    first, second, third = raw[:, 4:8], raw[:, 8:12], raw[:, 12:16]
+    scales = torch.cat((first & 63, (third & 15) | ((first >> 6) << 4)), dim=1)
+    minima = torch.cat((second & 63, (third >> 4) | ((second >> 6) << 4)), dim=1)
+    return _half(raw, 0) * scales.float(), _half(raw, 2) * minima.float()
+
+
+def _q6_k(raw: torch.Tensor) -> torch.Tensor:
+    """16 scales of 8 bits."""
+    codes = _signed(_fields(raw[:, :128], 4, 64) | (_fields(raw[:, 128:192], 2, 32) << 4), 32)
+    return _times(_half(raw, 208) * raw[:, 192:208].view(torch.int8).float(), codes)
+
+
+def _iq4_xs(raw: torch.Tensor) -> torch.Tensor:
+    """8 scales of 6 bits."""
+    scales = _signed(_fields(raw[:, 4:8], 4, 1) | (_fields(raw[:, 2:4], 2, 1) << 4), 32)
+    return _times(_half(raw, 0) * scales, _looked_up(_IQ4, _fields(raw[:, 8:], 4, 16)))
+
+
+# ---- the registry -------------------------------------------------------------------------------
+
+
+def _plain(number: int, name: str, dtype: torch.dtype) -> BlockType:
+    return BlockType(number, name, 1, dtype.itemsize, lambda raw: raw.contiguous().view(dtype), str(dtype).removeprefix("torch."))
+
+
+#: Every type that is read, by its number in a file.
+BLOCK_TYPES: Mapping[int, BlockType] = MappingProxyType(
+    {
+        each.id: each
+        for each in (
+            _plain(0, "F32", torch.float32),
+            _plain(1, "F16", torch.float16),
+            BlockType(2, "Q4_0", 32, 18, _q4_0),
+            BlockType(3, "Q4_1", 32, 20, _q4_1),
+            BlockType(6, "Q5_0", 32, 22, _q5_0),
+            BlockType(7, "Q5_1", 32, 24, _q5_1),
+            BlockType(8, "Q8_0", 32, 34, _q8_0),
+            BlockType(10, "Q2_K", 256, 84, _q2_k),
+            BlockType(11, "Q3_K", 256, 110, _q3_k),
+            BlockType(12, "Q4_K", 256, 144, _q4_k),
+            BlockType(13, "Q5_K", 256, 176, _q5_k),
+            BlockType(14, "Q6_K", 256, 210, _q6_k),
+            BlockType(20, "IQ4_NL", 32, 18, _iq4_nl),
+            BlockType(23, "IQ4_XS", 256, 136, _iq4_xs),
+            _plain(24, "I8", torch.int8),
+            _plain(25, "I16", torch.int16),
+            _plain(26, "I32", torch.int32),
+            _plain(27, "I64", torch.int64),
+            _plain(28, "F64", torch.float64),
+            _plain(30, "BF16", torch.bfloat16),
+            BlockType(34, "TQ1_0", 256, 54, _tq1_0),
+            BlockType(35, "TQ2_0", 256, 66, _tq2_0),
+            BlockType(39, "MXFP4", 32, 17, _mxfp4),
+            BlockType(40, "NVFP4", 64, 36, _nvfp4),
+        )
+    }
+)
+
+#: Names of the types that are not read: codes into large tables of vectors, forms of products under way, and what files may still hold of old.
+OTHER_TYPES: Mapping[int, str] = MappingProxyType(
+    {
+        **{4: "Q4_2", 5: "Q4_3", 9: "Q8_1", 15: "Q8_K", 16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S", 21: "IQ3_S", 22: "IQ2_S", 29: "IQ1_M"},
+        **{31: "Q4_0_4_4", 32: "Q4_0_4_8", 33: "Q4_0_8_8", 36: "IQ4_NL_4_4", 37: "IQ4_NL_4_8", 38: "IQ4_NL_8_8", 41: "Q1_0"},
+    }
+)

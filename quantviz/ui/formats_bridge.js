@@ -1,0 +1,47 @@
+// For the formats page: a click on a row of the code table, the selected row scrolled into view, and the width of the line.
+const ROWS = ".st-key-formats_table tr[data-code]";
+const LINE = ".st-key-formats_line";
+
+export default function ({ data, parentElement, setTriggerValue, setStateValue }) {
+  const page = parentElement.ownerDocument;
+  const now = (parentElement.qvFormats ??= { data: null, cleanup: null });
+  now.data = data;
+  now.send = { setTriggerValue, setStateValue };
+  if (!now.cleanup) {
+    const onClick = (event) => {
+      const row = event.target.closest?.(ROWS);
+      if (row) now.send.setTriggerValue("code", Number(row.dataset.code));
+    };
+    page.addEventListener("click", onClick);
+    const onResize = () => {
+      const width = page.querySelector(LINE)?.clientWidth;
+      if (!width) return;
+      const fitting = Math.max(data.widths[0], ...now.data.widths.filter((each) => each <= width));
+      if (fitting !== now.data.width && fitting !== now.told) {
+        now.told = fitting;
+        now.send.setStateValue("width", fitting);
+      }
+    };
+    const observer = new ResizeObserver(onResize);
+    const line = page.querySelector(LINE);
+    if (line) observer.observe(line);
+    onResize();
+    now.cleanup = () => {
+      page.removeEventListener("click", onClick);
+      observer.disconnect();
+      delete parentElement.qvFormats;
+    };
+  }
+  scrollTo(page, data.selected, `${data.format} ${data.selected}`, 40);
+  return now.cleanup;
+}
+
+// The row stands in the middle of its box, once for each choice; the page itself is not scrolled. The table may come after this call.
+function scrollTo(page, code, choice, tries) {
+  const row = page.querySelector(`${ROWS}[data-code="${code}"].qv-selected`);
+  const box = row?.closest(".qv-codes");
+  if (!box && tries > 0) setTimeout(() => scrollTo(page, code, choice, tries - 1), 100);
+  if (!box || box.qvChoice === choice) return;
+  box.qvChoice = choice;
+  box.scrollTop = row.offsetTop - (box.clientHeight - row.offsetHeight) / 2;
+}

@@ -1,0 +1,223 @@
+"""The formats page through AppTest: what it says of every format is what the format is."""
+
+import html
+import json
+import math
+import re
+
+import pytest
+import torch
+from streamlit.testing.v1 import AppTest
+
+from quantviz.format_facts import finite_values, flipped, land
+from quantviz.formats import FORMATS
+from quantviz.grids import TIES, nearest
+from quantviz.text import catalogue, languages
+from quantviz.ui.formats import listed_codes
+
+PAGE = "pages/learn/formats.py"
+POWER = re.compile(r"(−?)(?:(\d+) · )?2<sup>(−?\d+)</sup>")
+
+
+def opened(**params):
+    at = AppTest.from_file("../../app.py", default_timeout=60)
+    at.switch_page(PAGE)
+    for name, value in params.items():
+        at.query_params[name] = value
+    return healthy(at.run())
+
+
+def healthy(at):
+    assert not at.exception, at.exception
+    assert [error.value for error in at.error] == []
+    return at
+
+
+def address(at):
+    return {name: value[0] if isinstance(value, list) else value for name, value in at.query_params.items()}
+
+
+def body(at, name):
+    return next(element.proto.body for element in at.get("html") if f"{name}" in element.proto.body)
+
+
+def table(at):
+    """The rows of the code table: code to cells."""
+    rows = re.findall(r'<tr data-code="(-?\d+)"([^>]*)>(.*?)</tr>', body(at, 'class="qv-codes"'))
+    return {int(code): [*re.findall(r"<td>(.*?)</td>", cells), "selected" in marked] for code, marked, cells in rows}
+
+
+def selected(at):
+    return [code for code, cells in table(at).items() if cells[-1]]
+
+
+def figure(at, name):
+    return json.loads(next(element for element in at.get("plotly_chart") if name in element.proto.id).proto.spec)
+
+
+def plain(text):
+    return html.unescape(re.sub("<[^>]+>", "", text))
+
+
+def told(cell):
+    """The number that a cell of the table says."""
+    return float(cell.replace("≈ ", "").replace("−", "-").replace("∞", "inf"))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_opens_and_says_its_values(name):
+    fmt, at = FORMATS[name], opened(a=name, b="none", x="0.3", lang="en")
+    assert len(at.warning) == 0
+    rows = table(at)
+    assert tuple(rows) == listed_codes(fmt, land(0.3, fmt).code)
+    if fmt.bits <= 8:
+        assert tuple(rows) == tuple(fmt.codes)
+    for code, cells in rows.items():
+        value = fmt.value(code)
+        assert plain(cells[2]) == "".join(fmt.split(code))
+        assert int(cells[1], 16) == int(plain(cells[2]), 2)
+        if math.isnan(value):
+            assert cells[4] == "NaN"
+            continue
+        assert told(cells[4]) == pytest.approx(value, rel=1e-8, abs=0)
+        assert math.copysign(1, told(cells[4])) == math.copysign(1, value)
+        if cells[4].startswith("≈") or (fmt.kind != "integer" and value and math.isfinite(value)):
+            sign, odd, power = POWER.match(cells[5]).groups()
+            assert math.ldexp(int(odd or 1) * (-1 if sign else 1), int(power.replace("−", "-"))) == value
+        else:
+            assert told(cells[4]) == value
+    assert selected(at) == [land(0.3, fmt).code]
+    # All values are on the line: as many as the sentence says.
+    assert f"{len(finite_values(fmt)):,} values" in body(at, 'class="qv-small"')
+
+
+@pytest.mark.parametrize("name", ["float4_e2m1fn", "float8_e5m2", "float16", "int8", "uint4", "nf4", "ternary"])
+def test_a_number_lands_where_the_grid_says(name):
+    fmt, at = FORMATS[name], opened(a=name, b="none", lang="en")
+    for typed, x in (("0.7", 0.7), ("-1/3", -1 / 3), ("1e9", 1e9), ("5*2^-9", 5 * 2.0**-9)):
+        at.text_input(key="formats_number").set_value(typed).run()
+        values = finite_values(fmt)
+        wanted = nearest(torch.tensor(x, dtype=torch.float64), fmt, "even").clamp(values[0], values[-1]).item()
+        assert [fmt.value(code) for code in selected(healthy(at))] == [wanted]
+        assert float(address(at)["x"]) == x
+
+
+def test_the_first_screen_is_a_tie_of_two_formats():
+    at = opened(lang="en")
+    assert address(at) == {"a": "float4_e2m1fn", "b": "int4", "x": "2.5", "lang": "en"}
+    said = plain(body(at, 'class="qv-landings"'))
+    assert said.count("exactly half-way between 2 and 3") == 2
+    assert plain(body(at, 'class="qv-reading"')) == "+1 × 2^(2 − 1) × (1 + 0/2) = 2".replace("^(", "").replace(")", "", 1)
+    values = [trace for trace in figure(at, "formats_line")["data"] if trace.get("name") == "values"]
+    assert len(values) == 2
+    at.selectbox(key="formats_ties").set_value("up").run()
+    assert selected(healthy(at)) == [0b0101]
+    assert address(at)["t"] == "up"
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_bit_can_be_turned_over(name):
+    fmt = FORMATS[name]
+    at = opened(a=name, b="none", x="0.3", lang="en")
+    before = selected(at)[0]
+    for bit in (fmt.bits - 1, 0):
+        button = next(each for each in at.button if re.fullmatch(rf"formats_bit_\w+_{bit}", each.key or ""))
+        after = flipped(fmt, before, bit)
+        assert button.disabled == (after is None)
+        if after is not None:
+            button.click().run()
+            assert selected(healthy(at)) == [after]
+            before = after
+
+
+def test_codes_that_are_no_numbers_are_in_the_address():
+    at = opened(a="float8_e4m3fn", x="448", lang="en")
+    at.button(key="formats_bit_mantissa_0").click().run()
+    assert selected(healthy(at)) == [0x7F]
+    assert address(at)["c"] == "7f"
+    assert "NaN" in body(at, 'class="qv-reading"')
+    assert selected(opened(**address(at))) == [0x7F]
+    at.text_input(key="formats_number").set_value("1").run()
+    assert "c" not in address(healthy(at))
+
+
+@pytest.mark.parametrize("name", ["float16", "float8_e4m3fnuz", "float8_e5m2", "float8_e8m0fnu", "fp4", "int8", "uint16", "ternary", "int1"])
+@pytest.mark.parametrize("code", ["first", "last"])
+def test_the_ends_of_a_format_come_back_with_the_link(name, code):
+    fmt = FORMATS[name]
+    wanted = fmt.code_min if code == "first" else fmt.code_max
+    at = opened(a=name, c=f"{wanted % (1 << fmt.bits):x}", lang="en")
+    assert selected(at) == [wanted]
+    assert selected(opened(**address(at))) == [wanted]
+
+
+def test_the_overlay_and_the_view():
+    at = opened(a="float8_e4m3fn", b="float8_e5m2", x="300", lang="en")
+    said = plain(body(at, 'class="qv-landings"'))
+    assert "300 lies between 288 (12 away) and 320 (20 away) and lands on 288" in said
+    assert "300 lies between 256 (44 away) and 320 (20 away) and lands on 320" in said
+    for view in ("symlog", "near", "linear"):
+        at.segmented_control(key="formats_view").set_value(view).run()
+        assert address(healthy(at)).get("v", "linear") == view
+    at.button(key="formats_swap").click().run()
+    assert (address(healthy(at))["a"], address(at)["b"]) == ("float8_e5m2", "float8_e4m3fn")
+    at.selectbox(key="formats_second").set_value("").run()
+    assert address(healthy(at))["b"] == "none"
+    assert at.button(key="formats_swap").disabled
+
+
+def test_beyond_the_ends_it_is_held_and_said():
+    at = opened(a="float8_e4m3fn", b="float8_e5m2", x="1e6", lang="en")
+    said = plain(body(at, 'class="qv-landings"'))
+    assert "stays at 448" in said
+    assert "would become NaN" in said
+    assert "would become Inf" in said
+    assert re.findall(r"<td>–</td></tr>", body(at, "qv-wide"))  # there is no gap there
+
+
+def test_what_cannot_be_read_is_said_beside_the_number_and_nothing_changes():
+    at = opened(lang="en")
+    at.text_input(key="formats_number").set_value("two").run()
+    assert not at.exception
+    assert "'two' is not a number" in at.error[0].value
+    assert at.text_input(key="formats_number").value == "two"
+    assert address(at)["x"] == "2.5"
+    at.text_input(key="formats_number").set_value("3").run()
+    assert address(healthy(at))["x"] == "3"
+
+
+@pytest.mark.parametrize("language", languages())
+def test_a_bad_address_is_named(language):
+    at = opened(a="float9", b="nf5", x="<b>two</b>", v="polar", t="odd", c="zz", lang=language)
+    for got in ("float9", "nf5", "two", "polar", "odd", "zz"):
+        assert got in at.warning[0].value
+    assert address(at)["a"] == "float4_e2m1fn"
+    at.text_input(key="formats_number").set_value("1").run()
+    assert len(healthy(at).warning) == 0
+
+
+def test_the_language_and_another_page_keep_the_state():
+    at = opened(a="nf4", b="fp4", x="0.25", lang="en")
+    at.segmented_control(key="language_choice").set_value("zh").run()
+    assert address(healthy(at)) == {"a": "nf4", "b": "fp4", "x": "0.25", "lang": "zh"}
+    assert catalogue("zh")["formats.nf4.help"] in plain(body(at, 'class="qv-about"'))
+    at.switch_page("pages/learn/teacher.py").run()
+    at.switch_page(PAGE).run()
+    assert address(healthy(at))["a"] == "nf4"
+
+
+@pytest.mark.parametrize("language", languages())
+def test_every_format_and_rule_has_its_words(language):
+    words = catalogue(language)
+    for name in FORMATS:
+        assert 0 < len(words[f"formats.{name}.name"]) <= 14
+        assert 0 < len(words[f"formats.{name}.help"]) <= 110
+    assert len({words[f"formats.{name}.name"] for name in FORMATS}) == len(FORMATS)
+    for ties in TIES:
+        assert f"formats.ties.{ties}" in words
+        assert f"formats.landing.rule_{ties}" in words
+
+
+def test_every_rule_is_offered():
+    at = opened(lang="en")
+    assert [*at.selectbox(key="formats_ties").options] == [catalogue("en")[f"formats.ties.{name}"] for name in TIES]

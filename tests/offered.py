@@ -1,0 +1,55 @@
+"""Every scheme that is offered: convention × format × mode × granularity, those with problems left out."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import quantviz as qv
+from quantviz.granularity import GRANULARITIES, Granularity
+
+#: What stands for a granularity where its size is free.
+EXAMPLES: dict[str, Granularity] = {
+    "per_tensor": qv.PerTensor(),
+    "per_channel": qv.PerChannel(0),
+    "per_group": qv.PerGroup(16),
+    "per_block": GRANULARITIES["per_block"](2, 8),
+    "flat": GRANULARITIES["flat"](64),
+}
+
+
+def problems(*fields: object) -> tuple[qv.QuantVizError, ...]:
+    """What `Scheme(*fields)` would be refused for: the first problem, as the constructor raises one."""
+    try:
+        return qv.Scheme(*fields).problems()
+    except qv.QuantVizError as problem:
+        return (problem,)
+
+
+def granularities(convention: qv.Convention) -> Iterator[Granularity]:
+    """One of each id, of the smallest size that is offered."""
+    for granularity in EXAMPLES.values():
+        sized = hasattr(granularity, "size") and convention.offer.sizes
+        yield type(granularity)(min(convention.offer.sizes)) if sized else granularity
+
+
+def offered_schemes(convention: qv.Convention, formats: tuple[str, ...] = ()) -> Iterator[qv.Scheme]:
+    """Every scheme of a convention that is not refused; of `formats`, where some are named."""
+    for format_id, mode, granularity in itertools.product(formats or qv.FORMATS, qv.MODES, granularities(convention)):
+        if not problems(format_id, mode, granularity, qv.MinMax(), convention):
+            yield qv.Scheme(format_id, mode, granularity, convention=convention)
+
+
+def one_of(convention: qv.Convention, **changes: object) -> qv.Scheme:
+    """The first scheme that a convention offers."""
+    return next(offered_schemes(convention)).replace(**changes)
+
+
+def variant(convention: qv.Convention, name: str, value: object) -> qv.Convention | None:
+    """The convention with another value of one field; none where that value goes only together with others."""
+    try:
+        return convention.replace(**{name: value})
+    except qv.QuantVizError as problem:
+        if problem.key != "convention_lacks":
+            raise
+        return None

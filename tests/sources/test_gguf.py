@@ -1,0 +1,377 @@
+"""GGUF: blocks decode to the very bits of `gguf.quants`, windows are the slices, and bad files get a sentence."""
+
+import contextlib
+import os
+import struct
+
+import gguf
+import numpy as np
+import pytest
+import torch
+from gguf import GGMLQuantizationType as Type
+from gguf import quants
+
+import quantviz as qv
+from quantviz.errors import QuantVizError
+from quantviz.sources.files import Limits, open_tensors
+from quantviz.sources.files.gguf_blocks import BLOCK_TYPES, OTHER_TYPES, dequantize
+from quantviz.text import languages
+from tests.gguf_file import ARRAY, BOOL, FLOAT64, STRING, UINT8, UINT32, Entry, array, gguf_file, pair, string
+
+QUANTIZED = [kind for kind in BLOCK_TYPES.values() if not kind.plain]
+#: Those whose codes, scale and zero point a scheme has too.
+SCHEMES = {
+    Type.Q4_0: ("int4", "symmetric", 32, "gguf_signed"),
+    Type.Q4_1: ("uint4", "asymmetric", 32, "gguf_minimum"),
+    Type.Q5_0: ("int5", "symmetric", 32, "gguf_signed"),
+    Type.Q5_1: ("uint5", "asymmetric", 32, "gguf_minimum"),
+    Type.Q8_0: ("int8", "symmetric", 32, "gguf"),
+    Type.TQ1_0: ("ternary", "symmetric", 256, "gguf"),
+    Type.TQ2_0: ("ternary", "symmetric", 256, "gguf"),
+    Type.MXFP4: ("float4_e2m1fn", "symmetric", 32, "gguf_mx"),
+}
+
+
+def mismatches(ours, theirs):
+    """How many values differ in a bit; NaN equals NaN."""
+    ours, theirs = ours.float().contiguous(), torch.from_numpy(np.array(theirs, dtype=np.float32)).reshape(ours.shape)
+    return int(((ours.view(torch.int32) != theirs.view(torch.int32)) & ~(ours.isnan() & theirs.isnan())).sum())
+
+
+def theirs(raw, number):
+    with np.errstate(all="ignore"):
+        return quants.dequantize(np.ascontiguousarray(raw), Type(number))
+
+
+def random_blocks(kind, count=1000):
+    return np.random.default_rng(kind.id).integers(0, 256, (count, kind.size), dtype=np.uint8)
+
+
+# ---- blocks -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", BLOCK_TYPES.values(), ids=lambda kind: kind.name)
+def test_every_type_is_the_packages(kind):
+    assert Type(kind.id).name == kind.name
+    assert gguf.GGML_QUANT_SIZES[Type(kind.id)] == (kind.length, kind.size)
+    assert BLOCK_TYPES[kind.id] is kind
+
+
+def test_every_type_of_the_package_is_read_or_refused_by_name():
+    assert {each.value: each.name for each in Type} == {each.value: BLOCK_TYPES[each].name if each in BLOCK_TYPES else OTHER_TYPES[each] for each in Type}
+    assert not set(BLOCK_TYPES) & set(OTHER_TYPES)
+
+
+@pytest.mark.parametrize("kind", QUANTIZED, ids=lambda kind: kind.name)
+def test_random_blocks_decode_to_the_packages_bits(kind):
+    raw = random_blocks(kind)
+    values = dequantize(kind, torch.from_numpy(raw))
+    assert (values.dtype, tuple(values.shape)) == (torch.float32, (len(raw), kind.length))
+    assert mismatches(values, theirs(raw, kind.id)) == 0
+    # The random bytes were worth comparing.
+    assert len(values.unique()) > 300
+    assert int(torch.isfinite(values).all(dim=1).sum()) > len(raw) // 2
+
+
+@pytest.mark.parametrize("kind", QUANTIZED, ids=lambda kind: kind.name)
+def test_every_bit_is_where_the_package_looks_for_it(kind):
+    """Some blocks, and each of their bits flipped alone."""
+    flips = np.eye(8 * kind.size, dtype=bool)
+    for block in random_blocks(kind, 2):
+        raw = block ^ np.packbits(flips, axis=1)
+        values = dequantize(kind, torch.from_numpy(raw))
+        assert mismatches(values, theirs(raw, kind.id)) == 0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16], ids=["F32", "F16"])
+def test_plain_floats(dtype):
+    number = Type.F32 if dtype == np.float32 else Type.F16
+    raw = np.random.default_rng(0).integers(0, 256, (5000, np.dtype(dtype).itemsize), dtype=np.uint8)
+    assert mismatches(BLOCK_TYPES[number].decode(torch.from_numpy(raw)), theirs(raw, number)) == 0
+
+
+def test_bfloat16():
+    raw = np.arange(2**16, dtype=np.uint16).view(np.uint8).reshape(-1, 2)
+    assert mismatches(BLOCK_TYPES[Type.BF16].decode(torch.from_numpy(raw)), theirs(raw, Type.BF16)) == 0
+
+
+def test_many_blocks_at_once_are_the_same():
+    kind = BLOCK_TYPES[Type.TQ1_0]
+    raw = torch.from_numpy(random_blocks(kind, 10_000))
+    assert torch.equal(dequantize(kind, raw)[9_000:].nan_to_num(), dequantize(kind, raw[9_000:]).nan_to_num())
+
+
+def weights():
+    """Rows of different loudness, a constant row and a row of zeros."""
+    x = torch.randn(24, 512, generator=torch.Generator().manual_seed(0)) * torch.logspace(-3, 3, 24)[:, None]
+    x[3], x[4] = 0.75, 0.0
+    return x
+
+
+@pytest.mark.parametrize("number", SCHEMES, ids=lambda number: number.name)
+def test_what_the_package_quantizes_is_what_our_scheme_gives(number):
+    x = weights()
+    packed = quants.quantize(x.numpy(), number)
+    kind = BLOCK_TYPES[number]
+    read = dequantize(kind, torch.from_numpy(packed.reshape(-1, kind.size))).reshape(x.shape)
+    assert mismatches(read, theirs(packed, number)) == 0
+    form, mode, size, convention = SCHEMES[number]
+    scheme = qv.Scheme(form, mode, qv.PerGroup(size, axis=1), convention=convention)
+    assert mismatches(read, qv.quantize(x, scheme).x_hat.numpy()) == 0
+
+
+# ---- reading ------------------------------------------------------------------------------------
+
+ONE = Entry("x", (2,), 0, bytes(8))
+METADATA = [
+    pair("general.architecture", STRING, string("llama")),
+    pair("general.truth", BOOL, b"\x01"),
+    pair("general.number", FLOAT64, struct.pack("<d", 1.5)),
+    pair("tokenizer.ggml.tokens", ARRAY, array(STRING, 3, string("a") + string("权重") + string(""))),
+    pair("tokenizer.ggml.scores", ARRAY, array(UINT8, 5, bytes(5))),
+    pair("nested", ARRAY, array(ARRAY, 2, array(UINT32, 1, bytes(4)) + array(STRING, 1, string("b")))),
+]
+
+
+def quantized_entry(kind, rows=6, blocks=3, name="w"):
+    raw = random_blocks(kind, rows * blocks)
+    return Entry(name, (blocks * kind.length, rows), kind.id, raw.tobytes()), dequantize(kind, torch.from_numpy(raw)).reshape(rows, -1)
+
+
+@pytest.mark.parametrize("kind", QUANTIZED, ids=lambda kind: kind.name)
+def test_windows_of_quantized_tensors(kind):
+    entry, whole = quantized_entry(kind)
+    length = kind.length
+    windows = [None, (2,), (-1, -1), (slice(1, 4),), (slice(None), 3), (slice(0, 6, 4), slice(length - 1, 2 * length + 1, 3)), (0, slice(2 * length, None))]
+    windows += [(slice(None), slice(5, 7)), (slice(2, 5), slice(length, 2 * length))]
+    with open_tensors(gguf_file([entry], METADATA), "w.gguf") as catalog:
+        info = catalog.info("w")
+        assert (info.dtype, info.source_type, info.shape, info.problem) == (kind.name, kind.name, (6, 3 * length), None)
+        assert [note.params for note in info.notes] == [{"type": kind.name, "bits": 8 * kind.size / length}]
+        loaded = [catalog.load("w", window) for window in windows]
+        assert catalog.read("w", (0,)).notes == info.notes
+    for window, tensor in zip(windows, loaded, strict=True):
+        assert tensor.dtype == torch.float32
+        assert tensor.shape == whole[window or ...].shape
+        assert mismatches(tensor, whole[window or ...].numpy()) == 0, window
+
+
+@pytest.mark.parametrize(
+    ("number", "dtype"),
+    [(Type.F16, "float16"), (Type.BF16, "bfloat16"), (Type.F64, "float64"), (Type.I8, "int8"), (Type.I16, "int16"), (Type.I32, "int32"), (Type.I64, "int64")],
+)
+def test_plain_tensors_have_their_own_dtype(number, dtype):
+    stored = torch.arange(-60, 60).reshape(2, 3, 4, 5).to(getattr(torch, dtype))
+    entry = Entry("x", (5, 4, 3, 2), number, bytes(stored.contiguous().view(torch.uint8).numpy()))
+    with open_tensors(gguf_file([entry]), "x.gguf") as catalog:
+        assert (catalog.info("x").dtype, catalog.info("x").source_type) == (dtype, "")
+        assert torch.equal(catalog.load("x"), stored.float())
+        assert torch.equal(catalog.load("x", (1, slice(0, 3, 2), 2)), stored.float()[1, 0:3:2, 2])
+
+
+def test_a_file_of_the_packages_own_writer(tmp_path):
+    x = weights()
+    writer = gguf.GGUFWriter(tmp_path / "model.gguf", "llama")
+    writer.add_custom_alignment(64)
+    writer.add_token_list(["<s>", "词", "c"] * 50)
+    writer.add_token_scores([0.5] * 150)
+    for number in SCHEMES:
+        writer.add_tensor(f"blk.0.{number.name}.weight", quants.quantize(x.numpy(), number), raw_dtype=number)
+    writer.add_tensor("norm.weight", x[0, :7].numpy())
+    writer.add_tensor("four", x.reshape(2, 12, 16, 32).numpy().astype(np.float16))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    read = {tensor.name: tensor for tensor in gguf.GGUFReader(tmp_path / "model.gguf").tensors}
+    with open_tensors(tmp_path / "model.gguf") as catalog:
+        assert set(catalog.names) == set(read)
+        for name, tensor in read.items():
+            assert catalog.info(name).shape == tuple(reversed(tensor.shape.tolist()))
+            assert mismatches(catalog.load(name), quants.dequantize(tensor.data, tensor.tensor_type)) == 0
+        assert torch.equal(catalog.load("four", (1, 2)), x.reshape(2, 12, 16, 32).half().float()[1, 2])
+
+
+def test_only_the_window_of_a_large_tensor_is_read(tmp_path):
+    """32 GiB of zeros that take no room on the disk, with something in one row."""
+    kind, side = BLOCK_TYPES[Type.Q4_K], 2**18
+    header = gguf_file([Entry("w", (side, side), kind.id)])
+    row, raw = 100_000, random_blocks(kind, 2)
+    with (tmp_path / "large.gguf").open("wb") as file:
+        file.write(header)
+        file.seek(len(header) + row * side // kind.length * kind.size + 3 * kind.size)
+        file.write(raw.tobytes())
+        os.truncate(file.fileno(), len(header) + side * side // kind.length * kind.size)
+    expected = dequantize(kind, torch.from_numpy(raw)).flatten().numpy()
+    with open_tensors(tmp_path / "large.gguf") as catalog:
+        assert mismatches(catalog.load("w", (row, slice(3 * 256, 5 * 256))), expected) == 0
+        window = catalog.load("w", (slice(row - 1, row + 2), slice(3 * 256 + 10, 3 * 256 + 20)))
+        assert mismatches(window[1], expected[10:20]) == 0
+        assert not window[0].any()
+        with pytest.raises(QuantVizError) as caught:
+            catalog.load("w")
+    assert caught.value.key == "file.tensor_too_large"
+
+
+def test_one_tensor_that_cannot_be_read_does_not_close_the_others():
+    good, whole = quantized_entry(BLOCK_TYPES[Type.Q6_K], name="good")
+    entries = [
+        Entry("old", (256, 2), Type.IQ2_XXS),
+        Entry("new", (32,), 77),
+        Entry("beyond", (256, 9999), Type.Q6_K),
+        Entry("ragged", (255, 2), Type.Q6_K),
+        good,
+    ]
+    with open_tensors(gguf_file(entries), "some.gguf") as catalog:
+        problems = {name: catalog.info(name).problem.key for name in catalog.names if catalog.info(name).problem}
+        assert problems == {"old": "file.gguf_type", "new": "file.gguf_type", "beyond": "file.tensor_damaged", "ragged": "file.gguf_row"}
+        assert mismatches(catalog.load("good"), whole.numpy()) == 0
+        with pytest.raises(QuantVizError) as caught:
+            catalog.load("old")
+    for language in languages():
+        message = caught.value.message(language)
+        assert "IQ2_XXS" in message
+        assert all(kind.name in message for kind in QUANTIZED)
+
+
+def test_a_scale_that_lies_apart_is_told():
+    entries = [quantized_entry(BLOCK_TYPES[Type.NVFP4], name=name)[0] for name in ("a.weight", "b.weight")]
+    with open_tensors(gguf_file([*entries, Entry("a.scale", (1,), Type.F32, bytes(4))]), "n.gguf") as catalog:
+        notes = {name: [note.key for note in catalog.info(name).notes] for name in catalog.names}
+        assert notes == {"a.weight": ["source.dequantized", "source.scale_apart"], "b.weight": ["source.dequantized"], "a.scale": []}
+        assert "'a.scale'" in str(catalog.info("a.weight").notes[1])
+
+
+def test_names_are_plain_text():
+    names = ["../../etc/passwd", "<b>bold</b>", "**", "\u202eevil", "权重", ""]
+    with open_tensors(gguf_file([Entry(name, (1,), Type.F32, bytes(4)) for name in names]), "n.gguf") as catalog:
+        assert catalog.names == tuple(names)
+        with pytest.raises(QuantVizError) as caught:
+            catalog.load("\u202eevil", (5,))
+    assert "\u202e" not in str(caught.value)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_both_versions_are_read(version):
+    with open_tensors(gguf_file([ONE], METADATA, version=version), "x.gguf") as catalog:
+        assert catalog.load("x").tolist() == [0, 0]
+
+
+def test_another_alignment_is_kept_to():
+    x = torch.arange(3.0)
+    metadata = [pair("general.alignment", UINT32, struct.pack("<I", 256))]
+    entries = [Entry("a", (3,), Type.F32, x.numpy().tobytes()), Entry("b", (3,), Type.F32, (x + 5).numpy().tobytes())]
+    with open_tensors(gguf_file(entries, metadata, alignment=256), "x.gguf") as catalog:
+        assert torch.equal(catalog.load("a"), x)
+        assert torch.equal(catalog.load("b"), x + 5)
+
+
+# ---- bad files ----------------------------------------------------------------------------------
+
+GOOD = gguf_file([ONE], METADATA)
+DAMAGED, TENSOR = "file.damaged", "file.tensor_damaged"
+
+
+def with_alignment(value, kind=UINT32):
+    return gguf_file([ONE], [pair("general.alignment", kind, value)])
+
+
+BAD = {
+    "magic": (gguf_file([ONE], magic=b"GGJT"), DAMAGED),
+    "text": (b"Not a GGUF file at all, but as long as a header.", DAMAGED),
+    "pointer": (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", DAMAGED),
+    "magic_only": (b"GGUF", DAMAGED),
+    "half_a_header": (GOOD[:20], DAMAGED),
+    "cut_in_metadata": (GOOD[:60], DAMAGED),
+    "cut_in_tensor_infos": (gguf_file([ONE])[:40], DAMAGED),
+    "version_0": (gguf_file([ONE], version=0), "file.gguf_version"),
+    "version_1": (gguf_file([ONE], version=1), "file.gguf_version"),
+    "version_4": (gguf_file([ONE], version=4), "file.gguf_version"),
+    "big_endian": (b"GGUF" + struct.pack(">IQQ", 3, 1, 0) + bytes(64), "file.gguf_big_endian"),
+    "no_tensors": (gguf_file([], METADATA), "file.empty"),
+    "many_tensors": (gguf_file([ONE], tensors=2**63), "file.too_many_tensors"),
+    "more_tensors": (gguf_file([ONE], tensors=50), DAMAGED),
+    "many_pairs": (gguf_file([ONE], pairs=2**64 - 1), DAMAGED),
+    "long_key": (gguf_file([ONE], [struct.pack("<Q", 2**62)]), DAMAGED),
+    "key_no_text": (gguf_file([ONE], [pair(b"\xff\xfe", UINT8, b"\0")]), DAMAGED),
+    "value_type": (gguf_file([ONE], [pair("k", 13, bytes(8))]), DAMAGED),
+    "long_string": (gguf_file([ONE], [pair("k", STRING, struct.pack("<Q", 2**40))]), DAMAGED),
+    "long_array": (gguf_file([ONE], [pair("k", ARRAY, array(UINT8, 2**63, b""))]), DAMAGED),
+    "long_string_array": (gguf_file([ONE], [pair("k", ARRAY, array(STRING, 2**63, b""))]), DAMAGED),
+    "array_type": (gguf_file([ONE], [pair("k", ARRAY, array(99, 1, bytes(8)))]), DAMAGED),
+    "deep_arrays": (gguf_file([ONE], [pair("k", ARRAY, array(ARRAY, 1, b"") * 20_000)]), DAMAGED),
+    "alignment_0": (with_alignment(bytes(4)), DAMAGED),
+    "alignment_3": (with_alignment(struct.pack("<I", 3)), DAMAGED),
+    "alignment_type": (with_alignment(struct.pack("<d", 32.0), FLOAT64), DAMAGED),
+    "alignment_beyond": (with_alignment(struct.pack("<I", 2**31)), TENSOR),
+    "long_name": (gguf_file([Entry("n" * 5000, (2,), 0, bytes(8))]), DAMAGED),
+    "name_no_text": (gguf_file([Entry(b"\xc3\x28", (2,), 0, bytes(8))]), DAMAGED),
+    "same_name": (gguf_file([ONE, ONE]), "file.duplicate_name"),
+    "no_axes": (gguf_file([Entry("x", (), 0, bytes(8))]), DAMAGED),
+    "five_axes": (gguf_file([Entry("x", (1,) * 5, 0, bytes(8))]), DAMAGED),
+    "million_axes": (GOOD.replace(struct.pack("<IQ", 1, 2), struct.pack("<IQ", 10**6, 2)), DAMAGED),
+    "product_overflows": (gguf_file([Entry("x", (2**32, 2**32), 0, bytes(8))]), TENSOR),
+    "product_wraps_to_none": (gguf_file([Entry("x", (2**63, 2), 0, bytes(8))]), TENSOR),
+    "huge_empty_axis": (gguf_file([Entry("x", (2**64 - 1, 0), 0, bytes(8))]), TENSOR),
+    "beyond_the_file": (gguf_file([Entry("x", (10**6,), 0, bytes(8))]), TENSOR),
+    "last_byte_missing": (gguf_file([Entry("x", (32,), 0, bytes(128))])[:-1], TENSOR),
+    "offset_beyond": (gguf_file([Entry("x", (2,), 0, bytes(8), 2**20)]), TENSOR),
+    "offset_huge": (gguf_file([Entry("x", (2,), 0, bytes(8), 2**64 - 32)]), TENSOR),
+    "offset_unaligned": (gguf_file([Entry("x", (2,), 0, bytes(64), 4)]), TENSOR),
+    "row_of_half_a_block": (gguf_file([Entry("x", (48, 2), 2, bytes(54))]), "file.gguf_row"),
+    "row_of_half_a_k_block": (gguf_file([Entry("x", (128, 2), 12, bytes(144))]), "file.gguf_row"),
+    "type_iq": (gguf_file([Entry("x", (256,), 16, bytes(66))]), "file.gguf_type"),
+    "type_removed": (gguf_file([Entry("x", (32,), 4, bytes(20))]), "file.gguf_type"),
+    "type_unknown": (gguf_file([Entry("x", (32,), 2**32 - 1, bytes(20))]), "file.gguf_type"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+@pytest.mark.parametrize("on_disk", [False, True], ids=["upload", "path"])
+def test_bad_files(case, on_disk, tmp_path):
+    data, key = BAD[case]
+    (tmp_path / "bad.gguf").write_bytes(data)
+    with pytest.raises(QuantVizError) as caught, open_tensors(tmp_path / "bad.gguf") if on_disk else open_tensors(data, "bad.gguf") as catalog:
+        catalog.load(catalog.names[0])
+    assert (caught.value.key, caught.value.__cause__) == (key, None)
+    for language in languages():
+        assert "bad.gguf" in caught.value.message(language)
+        assert len(caught.value.message(language)) < 400
+
+
+def test_the_header_is_bounded():
+    for limits in (Limits(header_bytes=100), Limits(header_bytes=30)):
+        with pytest.raises(QuantVizError) as caught, open_tensors(GOOD, "x.gguf", limits=limits):
+            pass
+        assert caught.value.key == "file.header_too_large"
+    long = gguf_file([ONE], [pair("k", ARRAY, array(UINT8, 2**16, bytes(2**16)))])
+    with pytest.raises(QuantVizError) as caught, open_tensors(long, "x.gguf", limits=Limits(header_bytes=2**16)):
+        pass
+    assert caught.value.key == "file.header_too_large"
+
+
+def test_another_name_for_a_gguf_file_is_said():
+    with pytest.raises(QuantVizError) as caught, open_tensors(GOOD, "model.safetensors"):
+        pass
+    assert (caught.value.key, caught.value.params["suffix"]) == ("file.mismatch", ".gguf")
+
+
+def test_cut_and_flipped_files_give_a_sentence_or_tensors():
+    entries = [quantized_entry(kind, 2, 1, kind.name)[0] for kind in QUANTIZED]
+    whole = gguf_file(entries, METADATA)
+    header = len(gguf_file([entry._replace(data=b"") for entry in entries], METADATA))
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(150):
+        damaged = bytearray(whole)
+        for place in torch.randint(header, (2,), generator=generator).tolist():
+            damaged[place] ^= 1 << int(torch.randint(8, (1,), generator=generator))
+        read_all(bytes(damaged))
+    for length in torch.randint(len(whole), (60,), generator=generator).tolist():
+        read_all(whole[:length])
+
+
+def read_all(data):
+    with contextlib.suppress(QuantVizError), open_tensors(data, "x.gguf", limits=Limits(elements=100_000)) as catalog:
+        for name in catalog.names:
+            with contextlib.suppress(QuantVizError):
+                assert catalog.load(name).shape == catalog.info(name).shape

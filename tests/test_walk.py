@@ -1,0 +1,144 @@
+"""Everything that is offered, walked on small tensors of every kind: no exception, no NaN, and every cell explained bit for bit."""
+
+import itertools
+import math
+
+import pytest
+import torch
+
+import quantviz as qv
+from tests.offered import offered_schemes
+from tests.test_explanation import replay
+
+
+def normal(*shape, seed=0):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+#: What a tensor usually is. Nothing here is ever refused.
+ORDINARY = {
+    "normal": normal(4, 64),
+    "constant": torch.full((4, 64), -7.25),
+    "one_sided": normal(4, 64).abs() + 100,
+    "ties": torch.arange(256.0).reshape(4, 64) / 2 - 60,
+}
+TENSORS = {
+    **ORDINARY,
+    "zeros": torch.zeros(4, 64),
+    "zero_blocks": torch.cat([torch.zeros(1, 64), normal(3, 64)]),
+    "tiny": normal(4, 64) * 1e-30,
+    "nearly_subnormal": normal(4, 64) * 1e-37,
+    "subnormal": normal(4, 64) * 1e-42,
+    "large": normal(4, 64).clamp(-1, 1) * 1e38,
+}
+ZERO_BY_ZERO, SCALE_TOO_LARGE = "0 / 0", "the scale is infinite"
+TIMES_BEFORE_OVER = "q * absmax is infinite"
+#: Where an engine itself makes NaN or Inf of finite numbers, and how: there `quantize` refuses unless it is `strict`.
+NOT_FINITE = {
+    # A block of zeros has scale 0, and in a float format 0 / 0 is NaN.
+    "torchao_float8": {"zeros": ZERO_BY_ZERO, "zero_blocks": ZERO_BY_ZERO},
+    "quanto": {"zeros": ZERO_BY_ZERO, "zero_blocks": ZERO_BY_ZERO},
+    "modelopt_packed": {"zeros": ZERO_BY_ZERO, "zero_blocks": ZERO_BY_ZERO},
+    # A tensor of zeros has a second-level scale of 0.
+    "torchao_nvfp4": {"zeros": ZERO_BY_ZERO},
+    "modelopt_nvfp4": {"zeros": ZERO_BY_ZERO},
+    # Scales are stored as float16.
+    "litert_blockwise": {"large": SCALE_TOO_LARGE},
+    "gguf": {"large": SCALE_TOO_LARGE},
+    "gguf_signed": {"large": SCALE_TOO_LARGE},
+    "gguf_minimum": {"large": SCALE_TOO_LARGE},
+    # (q * absmax) * (1 / 127) has no room for 127 * absmax.
+    "bitsandbytes_int8": {"large": TIMES_BEFORE_OVER},
+}
+
+
+def thinned(convention):
+    """Every format and mode, each with one of the granularities in turn."""
+    by_kind = itertools.groupby(offered_schemes(convention), key=lambda scheme: (scheme.format, scheme.mode))
+    for i, (_, schemes) in enumerate(by_kind):
+        every = list(schemes)
+        yield every[i % len(every)]
+
+
+def why_not_finite(x, scheme):
+    """What a strict run shows of a tensor that is refused."""
+    r = qv.quantize(x, scheme, strict=True)
+    bad = ~(torch.isfinite(r.x_hat) & torch.isfinite(r.error))
+    assert bad.any()
+    scale = r.scale_of_cells().expand(r.shape)[bad]
+    if not torch.isfinite(scale).all():
+        return SCALE_TOO_LARGE if torch.isinf(scale).all() else ZERO_BY_ZERO
+    return ZERO_BY_ZERO if (r.x[bad] == 0).all() and (scale == 0).all() else TIMES_BEFORE_OVER
+
+
+def walk(convention, schemes):
+    """Quantizes every tensor by every scheme; the refusals there were, with what was behind them."""
+    refused, done = {}, 0
+    for scheme, (name, x) in itertools.product(schemes, TENSORS.items()):
+        where = f"{name} {scheme}"
+        assert scheme.problems(tuple(x.shape)) == (), where
+        try:
+            r = qv.quantize(x, scheme)
+        except qv.QuantVizError as error:
+            if error.key not in ("value_beyond_float32", "scale_is_zero"):
+                raise
+            refused[name] = why_not_finite(x, scheme)
+            assert NOT_FINITE.get(convention.id, {}).get(name) == refused[name], where
+            continue
+        done += 1
+        for values in (r.x_hat, r.error, r.qparams.scale, r.qparams.zero_point):
+            assert torch.isfinite(values.to(torch.float64)).all(), where
+        assert torch.equal(r.error, r.x_hat - r.x), where
+        assert tuple(r.qparams.scale.shape) == r.layout.grid_shape, where
+        lowest, highest = (scheme.code_min, scheme.code_max) if scheme.number_format.kind == "integer" else (0, scheme.number_format.code_max)
+        assert lowest <= r.q.min(), where
+        assert r.q.max() <= highest, where
+        if name in ("normal", "zeros"):
+            # Without a signal there is no ratio and no angle.
+            m = qv.metrics(r)
+            assert not any(math.isnan(value) for key, value in m.items() if key not in ("sqnr_db", "cosine")), (where, m)
+    assert done
+    assert refused == NOT_FINITE.get(convention.id, {})
+
+
+@pytest.mark.parametrize("convention", qv.CONVENTIONS.values(), ids=qv.CONVENTIONS)
+def test_no_exception_and_no_nan_from_finite_input(convention):
+    walk(convention, thinned(convention))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("convention", qv.CONVENTIONS.values(), ids=qv.CONVENTIONS)
+def test_no_exception_and_no_nan_whatever_the_granularity(convention):
+    walk(convention, offered_schemes(convention))
+
+
+def test_ordinary_tensors_are_never_refused():
+    """The walk above holds every refusal to the table; none of these is in it."""
+    assert {name for names in NOT_FINITE.values() for name in names}.isdisjoint(ORDINARY)
+    assert set(NOT_FINITE) <= set(qv.CONVENTIONS)
+
+
+@pytest.mark.parametrize("convention", qv.CONVENTIONS.values(), ids=qv.CONVENTIONS)
+def test_every_step_replays_to_the_code_and_the_value(convention):
+    refused = NOT_FINITE.get(convention.id, {})
+    others = [name for name in TENSORS if name not in refused and name != "normal"]
+    for i, scheme in enumerate(thinned(convention)):
+        for name, index in (("normal", (1, 5 * i % 64)), (others[i % len(others)], (0, 7 * i % 64))):
+            why = replay(qv.quantize(TENSORS[name], scheme), index)
+            assert why.steps[-1].key == "error"
+            if math.isnan(why.before_rounding):
+                # Equal values and a scale of 0: 0 / 0 becomes code 0, and a line says so.
+                assert (why.scale, why.q, why.step("nan_to_zero") is not None) == (0, 0, True)
+            else:
+                assert why.neighbours[0] <= why.before_rounding <= why.neighbours[1]
+
+
+@pytest.mark.parametrize("convention", qv.CONVENTIONS.values(), ids=qv.CONVENTIONS)
+def test_scale_and_zero_point_by_hand_go_through_the_convention(convention):
+    """Given parameters and other ranges, too, run, and replay line by line."""
+    for scheme in itertools.islice(thinned(convention), 6):
+        zero_point = 0 if scheme.mode == "symmetric" else 1
+        for calibration in (qv.Given(0.125, zero_point), qv.Percentile(90.0), qv.ManualRange(-1.0, 1.5)):
+            r = qv.quantize(TENSORS["normal"], scheme.replace(calibration=calibration))
+            assert torch.isfinite(r.x_hat).all()
+            replay(r, (2, 9))
