@@ -103,9 +103,16 @@ def store_operations(scheme: Scheme, *, given: bool = False) -> Operations:
     convention = scheme.arithmetic
     spec = convention.scale
     kept = _dtype(convention.scale_dtype if scheme.granularity.single else convention.block_scale_dtype)
+    last_digit = _last_digit(scheme)
+    # The scale that is stored is that of the number, the one given is that of its last digit.
+    whole = Operation("fixed_point_given", f"scale = scale * {last_digit}", lambda v: v["scale"] * last_digit)
+    exact = Operation("code_scale", "code_scale = scale", lambda v: v["scale"])
+    if last_digit > 1:
+        exact = Operation("code_scale", f"code_scale = scale / {last_digit}", lambda v: v["scale"] / last_digit)
     return (
         *(given_operations(scheme) if given else ()),
-        *((Operation("code_scale", "code_scale = scale", lambda v: v["scale"]),) if spec.codes_from == "exact" else ()),
+        *((whole,) if given and last_digit > 1 else ()),
+        *((exact,) if spec.codes_from == "exact" else ()),
         *_scale_format(scheme),
         *_code_floor(convention),
         Operation("keep_scale", f"scale = {dtype_name(kept)}(scale)", lambda v: v["scale"].to(kept), silent=True),
@@ -390,11 +397,18 @@ def _scale_format(scheme: Scheme) -> Operations:
         return _two_levels(scheme, FORMATS[spec.format])
     names = STORED_AS.get(spec.format, (spec.format,))
     rounded = tuple(_rounded_scale(FORMATS[name], spec.format_floor) for name in names)
-    fraction = scheme.number_format.bits - 2
-    if not spec.rule.startswith("power_of_two") or scheme.number_format.kind != "integer" or not fraction:
+    last_digit = _last_digit(scheme)
+    if last_digit == 1:
         return rounded
     # The code counts the last digit of a fixed-point number below 2.
-    return *rounded, Operation("fixed_point", f"scale = scale / {2**fraction}", lambda v: v["scale"] / 2**fraction)
+    return *rounded, Operation("fixed_point", f"scale = scale / {last_digit}", lambda v: v["scale"] / last_digit)
+
+
+def _last_digit(scheme: Scheme) -> int:
+    """By how much a code's last binary digit is smaller than 1, where codes are fixed-point numbers; else 1."""
+    spec, fmt = scheme.arithmetic.scale, scheme.number_format
+    fixed = spec.format is not None and not spec.global_rule and spec.rule.startswith("power_of_two") and fmt.kind == "integer"
+    return 2 ** max(fmt.bits - 2, 0) if fixed else 1
 
 
 #: What is rounded to more than one format before it is stored.
@@ -483,7 +497,7 @@ def code_operations(scheme: Scheme) -> Operations:
     ]
     if apply != torch.float32:
         operations.append(Operation("apply_x", f"x = {dtype_name(apply)}(x)", lambda v: v["x"].to(apply), silent=True))
-    source, added = "x", scheme.shifted and convention.zero_domain in ("code_int", "code_float")
+    source, added = "x", scheme.zero_domain in ("code_int", "code_float")
     zero_point = "code_zero_point" if convention.zero_point_format else "zero_point"
     if scheme.shifted and not added:
         operations += _value_offset(scheme)
@@ -635,11 +649,6 @@ def _logical_shift(z: torch.Tensor, by: int) -> torch.Tensor:
 def value_operations(scheme: Scheme) -> Operations:
     """From `q`, `scale` and `zero_point` of each element to `x_hat`, float32."""
     convention = scheme.arithmetic
-    dtype = _dtype(convention.value_dtype)
-    cast = Operation("apply_scale", f"scale = {dtype_name(dtype)}(scale)", lambda v: v["scale"].to(dtype), silent=True)
-    operations = [cast]
-    if dtype not in (torch.float32, torch.float64):
-        operations.append(Operation("apply_q", f"q = {dtype_name(dtype)}(q)", lambda v: v["q"].to(dtype), silent=True))
     if convention.value_order == "divide_inverse":
         return (Operation("divide_inverse", "x_hat = q / inverse", lambda v: v["q"] / v["inverse"]),)
     if convention.value_order == "multiply_absmax":
@@ -648,15 +657,19 @@ def value_operations(scheme: Scheme) -> Operations:
             Operation("multiply_absmax", "y = q * absmax", lambda v: v["q"] * v["absmax"]),
             Operation("times_inverse_code_max", f"x_hat = y * (1 / {number_code(high)})", lambda v: v["y"] * (1 / high)),
         )
+    dtype = _dtype(convention.value_dtype)
+    operations = [Operation("apply_scale", f"scale = {dtype_name(dtype)}(scale)", lambda v: v["scale"].to(dtype), silent=True)]
+    if dtype not in (torch.float32, torch.float64):
+        operations.append(Operation("apply_q", f"q = {dtype_name(dtype)}(q)", lambda v: v["q"].to(dtype), silent=True))
     if not scheme.shifted:
         operations.append(Operation("multiply", "x_hat = scale * q", lambda v: v["scale"] * v["q"].to(dtype)))
-    elif convention.zero_domain in ("code_int", "code_float"):
+    elif scheme.zero_domain in ("code_int", "code_float"):
         operations += [
             Operation("subtract", "y = q - zero_point", lambda v: v["q"].to(dtype) - v["zero_point"].to(dtype)),
             Operation("multiply", "x_hat = scale * y", lambda v: v["scale"] * v["y"]),
         ]
     else:
-        half = int((scheme.code_max + scheme.code_min + 1) / 2) if convention.zero_domain == "value_middle" else 0
+        half = int((scheme.code_max + scheme.code_min + 1) / 2) if scheme.zero_domain == "value_middle" else 0
         if half:
             operations.append(Operation("subtract_middle", f"q = q - {half}", lambda v: v["q"].to(dtype) - half))
         operations += [

@@ -62,16 +62,28 @@ class Offer:
     granularities: tuple[str, ...] = ()
     #: Elements along the axis of a group or a flat block.
     sizes: tuple[int, ...] = ()
+    #: Of those the ones that go with a format, by its id, where not all do.
+    format_sizes: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    #: The size the engine takes where none is asked for; 0 for none.
+    usual_size: int = 0
 
     @property
     def limited(self) -> bool:
         """Whether there is something that it leaves out."""
         return any((self.formats, self.modes, self.granularities, self.sizes))
 
-    def has_granularity(self, granularity: Granularity) -> bool:
-        """Whether it is among what is offered."""
-        size = getattr(granularity, "size", None)
-        return granularity.id in (self.granularities or GRANULARITIES) and (size is None or not self.sizes or size in self.sizes)
+    def sizes_of(self, format_id: str) -> tuple[int, ...]:
+        """The sizes that go with a format.
+
+        >>> CONVENTIONS["gguf"].offer.sizes_of("int8"), CONVENTIONS["gguf"].offer.sizes_of("ternary")
+        ((32,), (256,))
+        """
+        return dict(self.format_sizes).get(format_id, self.sizes)
+
+    def has_granularity(self, granularity: Granularity, format_id: str) -> bool:
+        """Whether it is among what is offered with a format."""
+        size, sizes = getattr(granularity, "size", None), self.sizes_of(format_id)
+        return granularity.id in (self.granularities or GRANULARITIES) and (size is None or not sizes or size in sizes)
 
 
 @dataclass(frozen=True)
@@ -162,7 +174,7 @@ class Convention:
         known = {name for name in FIELDS if not name.startswith("scale.")}
         for name in changes:
             if name not in known:
-                raise QuantVizError("convention_unknown_field", field=name, known=", ".join(sorted(known)))
+                raise QuantVizError("convention_unknown_field", field=name, known=", ".join(FIELDS))
         spec_known = {name.removeprefix("scale.") for name in FIELDS if name.startswith("scale.")}
         for name in nested:
             if name not in spec_known:
@@ -182,18 +194,29 @@ class Convention:
         """
         return getattr(self.scale, name.removeprefix("scale.")) if name.startswith("scale.") else getattr(self, name)
 
-    def granularity_like(self, granularity: Granularity, shape: Shape) -> Granularity:
-        """`granularity` where it is offered and fits a tensor of `shape`, else the offered one whose blocks are the most alike.
+    def granularity_like(self, granularity: Granularity, shape: Shape, format_id: str) -> Granularity:
+        """`granularity` where it is offered with a format and fits a tensor of `shape`, else the offered one whose blocks are the most alike.
 
-        >>> CONVENTIONS["bitsandbytes"].granularity_like(GRANULARITIES["per_tensor"](), (4, 64))
-        Flat(size=256, strided=False)
+        What has no size of its own becomes blocks of the engine's usual one. `QuantVizError` where nothing that is offered fits.
+
+        >>> CONVENTIONS["bitsandbytes"].granularity_like(GRANULARITIES["per_tensor"](), (4, 64), "nf4")
+        Flat(size=64, strided=False)
+        >>> CONVENTIONS["bitsandbytes"].granularity_like(GRANULARITIES["per_group"](128), (4, 256), "nf4")
+        Flat(size=128, strided=False)
         """
         offer = self.offer
         fits = not any(granularity.shape_problems(shape, self.tail))
-        if fits and offer.has_granularity(granularity):
+        if fits and offer.has_granularity(granularity, format_id):
             return granularity
         kinds = [GRANULARITIES[name] for name in offer.granularities or GRANULARITIES]
-        return nearest_granularity(granularity, (each for kind in kinds for each in kind.candidates(shape, offer.sizes)), shape, self.tail)
+        sizes = offer.sizes_of(format_id)
+        candidates = (each for kind in kinds for each in kind.candidates(shape, sizes))
+        try:
+            return nearest_granularity(granularity, candidates, shape, self.tail, offer.usual_size)
+        except QuantVizError:
+            if not sizes:
+                raise
+        raise QuantVizError("no_offered_size_fits", convention=self.id, sizes=", ".join(map(str, sizes)), shape=shape)
 
     def problems(self) -> Iterator[QuantVizError]:
         """The fields whose value is not one of those the shared steps know, or does not go with another's."""
@@ -417,7 +440,7 @@ CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
                 ScaleSpec("power_of_two_floor", format="float8_e8m0fnu", code_floor=_NORMAL),
                 zero_width="as_any",
                 scale_bits=8,
-                offer=Offer((*_FP8, *_FP6, _FP4), _SYMMETRIC, ("per_group",)),
+                offer=Offer((*_FP8, *_FP6, _FP4), _SYMMETRIC, ("per_group",), usual_size=32),
             ),
             # NVFP4Tensor with a per-tensor scale; without one it is scale.global_rule=none.
             Convention(
@@ -454,7 +477,7 @@ CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
                 zero_width="one_and_zero_if_asymmetric",
                 tail="short",
                 scale_bits=32,
-                offer=Offer(_ids("int4", "int8", "int16", "uint4", "uint8", "uint16"), granularities=("per_group",)),
+                offer=Offer(_ids("int4", "int8", "int16", "uint4", "uint8", "uint16"), granularities=("per_group",), usual_size=128),
             ),
             # MatMulNBits' weights: MatMul4BitsQuantizer and its kin, round to nearest.
             Convention(
@@ -468,7 +491,7 @@ CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
                 zero_width="as_any",
                 tail="short",
                 scale_bits=32,
-                offer=Offer(_ids("uint2", "uint4", "uint8"), granularities=("per_group",), sizes=(16, 32, 64, 128, 256)),
+                offer=Offer(_ids("uint2", "uint4", "uint8"), granularities=("per_group",), sizes=(16, 32, 64, 128, 256), usual_size=128),
             ),
             # The operator DynamicQuantizeLinear.
             Convention(
@@ -499,7 +522,7 @@ CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
                 zero_point_clamp=False,
                 narrow_symmetric_from=8,
                 zero_width="as_any",
-                offer=Offer(_ids("int2", "int4", "int8"), _SYMMETRIC, ("per_group",), (32, 64, 128, 256)),
+                offer=Offer(_ids("int2", "int4", "int8"), _SYMMETRIC, ("per_group",), (32, 64, 128, 256), usual_size=32),
             ),
             # calculate_qparams and quantize of compressed-tensors.
             Convention(
@@ -542,7 +565,7 @@ CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
                 order="divide_round_add",
                 zero_width="as_any",
                 zero_bits=16,
-                offer=Offer(_ids("uint2", "uint4"), _ASYMMETRIC, ("per_channel", "per_group", "flat")),
+                offer=Offer(_ids("uint2", "uint4"), _ASYMMETRIC, ("per_channel", "per_group", "flat"), usual_size=128),
             ),
             # hqq's Quantizer.quantize without its optimizer; round_zero is zero_domain=code_int.
             Convention(
@@ -565,7 +588,7 @@ CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
                 zero_width="as_any",
                 tail="short",
                 scale_bits=32,
-                offer=Offer(("nf4", "fp4"), _SYMMETRIC, ("flat",), (32, 64, 128, 256, 512, 1024, 2048, 4096)),
+                offer=Offer(("nf4", "fp4"), _SYMMETRIC, ("flat",), (32, 64, 128, 256, 512, 1024, 2048, 4096), usual_size=64),
             ),
             # quantize_blockwise: codes are looked up on a lattice of 65,536 points.
             Convention(
@@ -577,7 +600,7 @@ CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
                 zero_width="as_any",
                 tail="short",
                 scale_bits=32,
-                offer=Offer(("bnb_dynamic8",), _SYMMETRIC, ("flat",), (64, 128, 256, 512, 1024, 2048, 4096)),
+                offer=Offer(("bnb_dynamic8",), _SYMMETRIC, ("flat",), (64, 128, 256, 512, 1024, 2048, 4096), usual_size=4096),
             ),
             # int8_vectorwise_quant of LLM.int8().
             Convention(
@@ -597,7 +620,7 @@ CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
                 order="multiply_round_add",
                 ties="away",
                 zero_width="as_any",
-                offer=Offer(("int8", "ternary"), _SYMMETRIC, ("per_group",), (32, 256)),
+                offer=Offer(("int8", "ternary"), _SYMMETRIC, ("per_group",), (32, 256), (("int8", (32,)), ("ternary", (256,)))),
             ),
             # Q4_0 and Q5_0.
             Convention(
@@ -679,7 +702,7 @@ CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
                 zero_width="as_any",
                 tail="short",
                 scale_bits=32,
-                offer=Offer(("int4",), _SYMMETRIC, ("flat",)),
+                offer=Offer(("int4",), _SYMMETRIC, ("flat",), usual_size=128),
             ),
             # MXFP4QTensor.
             Convention(
@@ -707,7 +730,7 @@ CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
                 zero_width="as_any",
                 negative_zero="not_of_zero",
                 scale_bits=8,
-                offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (16, 32)),
+                offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (16, 32), usual_size=16),
             ),
         )
     }

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -19,6 +19,7 @@ from quantviz import blocks
 from quantviz.arithmetic import (
     STORED_AS,
     Operation,
+    Operations,
     Values,
     code_operations,
     error_operations,
@@ -198,10 +199,10 @@ def explain(r: QuantResult, index: Shape | int) -> Explanation:
     known = {} if r.range is None else range_values(r.range, r.x, r.layout)
     if r.range is not None:
         lo, hi = (float(end[block]) for end in (r.range.lo, r.range.hi))
-        for name, value, line in zip(("lo", "hi"), (lo, hi), r.scheme.calibration.lines(r.scheme.mode), strict=True):
-            steps.append(Step(f"range_{name}", MappingProxyType({}), value, dtype_name(r.range.lo.dtype), f"{name} = {line}"))
+        operations = (*range_operations(r.scheme), *store_operations(r.scheme))
+        steps += _range_steps(r, operations, {name: value[block] if value.dim() else value for name, value in known.items()})
         ranged = {name: value[block] if value.dim() else value for name, value in known.items()}
-        run_operations((*range_operations(r.scheme), *store_operations(r.scheme)), ranged, record)
+        run_operations(operations, ranged, record)
     own = {name: value[block] for name, value in block_values(r.qparams).items()}
     fmt = r.scheme.number_format
     grid = GRIDS[fmt.kind]
@@ -245,6 +246,21 @@ def explain(r: QuantResult, index: Shape | int) -> Explanation:
         block_size=values.numel(),
         stored_scale=_stored_scale(r, block, steps),
     )
+
+
+#: What else the operations begin with, by its name in them: the line that says where it comes from.
+_OF_BLOCK: Mapping[str, str] = MappingProxyType({"extreme": "block[argmax(abs(block))]", "tensor_absmax": "max(abs(tensor))"})
+
+
+def _range_steps(r: QuantResult, operations: Operations, known: Values) -> Iterator[Step]:
+    """The lines that the operations begin with: of each value that one of them reads before another makes it."""
+    read: set[str] = set()
+    for operation in reversed(operations):
+        read = (read - {operation.name}) | operation.reads
+    lines = {**dict(zip(("lo", "hi"), r.scheme.calibration.lines(r.scheme.mode), strict=True)), **_OF_BLOCK}
+    for name, line in lines.items():
+        if name in read:
+            yield Step(f"range_{name}", MappingProxyType({}), known[name].item(), dtype_name(known[name].dtype), f"{name} = {line}")
 
 
 def _stored_scale(r: QuantResult, block: Shape, steps: Sequence[Step]) -> StoredScale | None:

@@ -184,9 +184,10 @@ def as_npz(result: QuantResult) -> bytes:
 
     The first four have the tensor's shape, scale and zero point one value a block. Where the scale has a
     format of its own in units of a second-level scale, `scale_codes` are its values a block and
-    `global_scale` is that scale; what else an engine gets values back by has its own name: `inverse`,
-    `absmax`. `scheme` is its text form, empty where it has none. Nothing in it is pickled: `numpy.load` reads it with `allow_pickle=False`.
-    The same result gives the same bytes.
+    `global_scale` is that scale. What else an engine makes codes with or gets values back by has its own
+    name: `inverse`, `absmax`, `code_scale` (the scale before it was stored), `code_zero_point`, `short` (1
+    where a block does not fill up). `scheme` is its text form, empty where it has none. Nothing in it is
+    pickled: `numpy.load` reads it with `allow_pickle=False`. The same result gives the same bytes.
     """
     import numpy as np
 
@@ -253,7 +254,8 @@ def scales_table(result: QuantResult) -> dict[str, list[Any]]:
 
     `block` and one `axis_<n>` for each axis of the grid say which block; `lo` and `hi` its clipping range
     (nan where scale and zero point were given); `mse` its mean squared error and `clipped` how many of its
-    elements were clipped. Where there are two levels of scale, `scale_codes` and `global_scale` are the two.
+    elements were clipped. Where there are two levels of scale, `scale_codes` and `global_scale` are the two;
+    what else codes are made with has the names that it has in `as_npz`.
     The words for each column are under `[export.column]`.
 
     >>> from quantviz import PerChannel, quantize
@@ -276,6 +278,7 @@ def scales_table(result: QuantResult) -> dict[str, list[Any]]:
         "scale": result.qparams.scale,
         **{name: values.expand(layout.grid_shape) for name, values in _levels(result).items()},
         "zero_point": result.qparams.zero_point,
+        **{name: values.expand(layout.grid_shape) for name, values in result.qparams.others.items()},
         "mse": squared / blocks.block_sizes(layout),
         "clipped": blocks.block_sums(result.clipped, layout),
     }

@@ -295,23 +295,27 @@ class Flat(_ByBlockShape):
         return (self.size, 1) if self.strided else (self.size,)
 
 
-def nearest_granularity(wanted: Granularity, among: Iterable[Granularity], shape: Shape, tail: str = "refuse") -> Granularity:
+def nearest_granularity(wanted: Granularity, among: Iterable[Granularity], shape: Shape, tail: str = "refuse", usual_size: int = 0) -> Granularity:
     """Of `among` the one whose blocks are most like those of `wanted` on a tensor of `shape`; of its own kind where there is one.
 
-    `QuantVizError` where none fits the shape.
+    Where `wanted` has no size, blocks of `usual_size` come before others. `QuantVizError` where none fits the shape.
 
     >>> nearest_granularity(PerGroup(48), PerGroup.candidates((4, 96), (16, 32, 64)), (4, 96))
     PerGroup(size=32, axis=1)
     >>> nearest_granularity(PerChannel(0), Flat.candidates((4, 64), (32, 64, 128)), (4, 64))
     Flat(size=64, strided=False)
+    >>> nearest_granularity(PerTensor(), Flat.candidates((4, 64), (32, 64, 128)), (4, 64), usual_size=32)
+    Flat(size=32, strided=False)
     """
+    sized = hasattr(wanted, "size")
     now = wanted.block_shape(shape) if not any(wanted.shape_problems(shape, "pad")) else shape
 
-    def distance(each: Granularity) -> tuple[bool, float, bool]:
+    def distance(each: Granularity) -> tuple[bool, bool, float, bool]:
         block = each.block_shape(shape)
         same_view = len(now) == len(block) and each.view_shape(shape) == wanted.view_shape(shape)
         pairs = zip(now, block, strict=True) if same_view else ((math.prod(now), math.prod(block)),)
-        return each.id != wanted.id, sum(abs(math.log2(a / b)) for a, b in pairs), getattr(each, "strided", False)
+        unusual = not sized and usual_size > 0 and getattr(each, "size", None) != usual_size
+        return each.id != wanted.id, unusual, sum(abs(math.log2(a / b)) for a, b in pairs), getattr(each, "strided", False)
 
     found, problems = None, []
     for each in among:

@@ -5,6 +5,7 @@ The steps themselves are the operations of `arithmetic.py`.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -51,6 +52,9 @@ class QParams:
     zero_domain: str = "code_int"
     #: What else codes are made with, by its name in the operations: the scale before it was stored, an inverse.
     others: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    #: Whether an engine has made and stored them, as `choose_qparams` has: they are used as they are, and a scale may be negative or 0.
+    #: Others are stored as the convention stores a scale: rounded to its format, for one.
+    stored: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +133,8 @@ def quantize(x: Any, scheme: Scheme, *, qparams: QParams | None = None, strict: 
     """Quantize and dequantize `x`: codes, values and error of every element.
 
     `x` is a real tensor or nested list of 1 to 4 axes. `qparams` gives scale and zero point, one for
-    all blocks or one a block, in place of the scheme's calibration. `strict` returns what the
+    all blocks or one a block, in place of the scheme's calibration: made by hand, or those of
+    `choose_qparams` or of another result, say of calibration data. `strict` returns what the
     arithmetic gives where it would be refused: a range wider than float32, an infinite value.
     Raises `QuantVizError` for input that cannot be quantized and schemes that do not fit its shape.
 
@@ -138,6 +143,10 @@ def quantize(x: Any, scheme: Scheme, *, qparams: QParams | None = None, strict: 
     >>> x = [[191.6, -13.5, 728.6], [92.14, 295.5, -184], [0, 684.6, 245.5]]
     >>> quantize(x, Scheme("int8", "asymmetric")).q.tolist()
     [[-23, -81, 127], [-51, 6, -128], [-77, 114, -8]]
+    >>> gguf = Scheme.parse("int4,symmetric,per_group(size=32),min_max,gguf_signed")
+    >>> x = torch.linspace(-1, 2, 32)
+    >>> torch.equal(quantize(x, gguf, qparams=choose_qparams(x, gguf)).q, quantize(x, gguf).q)
+    True
     """
     tensor, notes = as_input(x)
     shape = tuple(tensor.shape)
@@ -214,13 +223,13 @@ def _choose(x: torch.Tensor, scheme: Scheme, layout: BlockLayout, strict: bool =
         _refuse_too_wide(found, scheme)
     values = run_operations((*range_operations(scheme), *store_operations(scheme)), range_values(found, x, layout))
     zero_point = values["zero_point"]
-    if not strict and scheme.arithmetic.zero_domain == "code_int" and bool((zero_point.abs() > FLOAT32_EXACT_INTEGER).any()):
+    if not strict and scheme.zero_domain == "code_int" and bool((zero_point.abs() > FLOAT32_EXACT_INTEGER).any()):
         raise QuantVizError("zero_point_too_large", got=zero_point.abs().max().item(), largest=FLOAT32_EXACT_INTEGER)
     return _qparams(values, scheme), found
 
 
 def _qparams(values: Values, scheme: Scheme) -> QParams:
-    domain = scheme.arithmetic.zero_domain if scheme.shifted else "none"
+    domain = scheme.zero_domain
     zero_point = values["zero_point"]
     others = {name: values[name] for name in sorted(block_names(scheme) & values.keys())}
     return QParams(
@@ -231,13 +240,24 @@ def _qparams(values: Values, scheme: Scheme) -> QParams:
         global_scale=values.get("global_scale", values.get("global_inverse")),
         zero_domain=domain,
         others=MappingProxyType(others),
+        stored=True,
     )
 
 
 def _stored_given(params: QParams, x: torch.Tensor, scheme: Scheme, layout: BlockLayout) -> QParams:
-    """Scale and zero point set by hand, as the convention stores them."""
-    given = _given(params.scale, params.zero_point, scheme, layout)
-    return _qparams(run_operations(store_operations(scheme, given=True), {**block_values(given), **tensor_values(x, layout)}), scheme)
+    """Scale and zero point set by hand, as the convention stores them; those that are stored already as they are."""
+    given = _given(params.scale, params.zero_point, scheme, layout, chosen=params.stored)
+    made = _qparams(run_operations(store_operations(scheme, given=True), {**block_values(given), **tensor_values(x, layout)}), scheme)
+    if not params.stored:
+        return made
+    return dataclasses.replace(
+        made,
+        scale=given.scale,
+        zero_point=given.zero_point,
+        scale_codes=made.scale_codes if params.scale_codes is None else params.scale_codes,
+        global_scale=made.global_scale if params.global_scale is None else params.global_scale,
+        others=MappingProxyType({name: params.others.get(name, own) for name, own in made.others.items()}),
+    )
 
 
 def _given(scale: Any, zero_point: Any, scheme: Scheme, layout: BlockLayout, *, chosen: bool = False) -> QParams:
@@ -253,7 +273,7 @@ def _given(scale: Any, zero_point: Any, scheme: Scheme, layout: BlockLayout, *, 
     usable = torch.isfinite(single) & ((single > 0) | chosen)
     if not bool(usable.all()):
         raise QuantVizError("scale_not_positive", got=grid_scale[~usable][0].item())
-    domain = convention.zero_domain if scheme.shifted else "none"
+    domain = scheme.zero_domain
     whole = (grid_zero == torch.round(grid_zero)) & (grid_zero.abs() <= FLOAT32_EXACT_INTEGER)
     if domain not in ("none", "code_int"):
         whole = torch.isfinite(grid_zero.to(torch.float32))

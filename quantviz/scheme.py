@@ -112,6 +112,17 @@ class Scheme:
         """Whether there is a zero point other than 0."""
         return self.mode == "asymmetric" or self.symmetric_zero_point != 0
 
+    @property
+    def zero_domain(self) -> str:
+        """What the zero point is: "none", or the convention's `zero_domain`; in symmetric mode it can only be a code.
+
+        >>> Scheme("uint8", "asymmetric", convention="hqq").zero_domain, Scheme("int4").zero_domain
+        ('code_float', 'none')
+        """
+        if not self.shifted:
+            return "none"
+        return "code_int" if self.mode == "symmetric" else self.arithmetic.zero_domain
+
     def replace(self, **changes: object) -> Scheme:
         """The same scheme but for `changes`."""
         return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
@@ -143,7 +154,7 @@ class Scheme:
             return self
         nearest = self.granularity.fitted(shape)
         own = getattr(self.granularity, "size", None)
-        sizes = () if own is None else sorted(self.arithmetic.offer.sizes, key=lambda size: abs(size - own))
+        sizes = () if own is None else sorted(self.arithmetic.offer.sizes_of(self.format), key=lambda size: abs(size - own))
         for granularity in (nearest, *(dataclasses.replace(self.granularity, size=size) for size in sizes), PerTensor(), PerChannel(0)):  # type: ignore[type-var]
             try:
                 scheme = self.replace(granularity=granularity)
@@ -157,7 +168,7 @@ class Scheme:
         """This scheme under another convention, for a tensor of `shape`: what its engine does not offer becomes the nearest that it does.
 
         What is offered is kept; else the format of the nearest bits, the first mode, and the granularity with the most
-        alike blocks. `QuantVizError` where no block that is offered fits the shape.
+        alike blocks, of the engine's usual size where this one has none. `QuantVizError` where no block that is offered fits the shape.
 
         >>> print(Scheme("int3", granularity=PerTensor()).adapted("gguf_signed", (4, 64)))
         int4,symmetric,per_group(size=32,axis=1),min_max,gguf_signed
@@ -165,13 +176,15 @@ class Scheme:
         float8_e4m3fn,symmetric,per_tensor,min_max,torchao_float8
         """
         wanted = find_convention(convention) if isinstance(convention, str) else convention
-        return self._nearest(wanted.offer.formats or tuple(FORMATS), convention=wanted, granularity=wanted.granularity_like(self.granularity, shape))
+        return self._nearest(wanted.offer.formats or tuple(FORMATS), shape=shape, convention=wanted)
 
     def with_format(self, format_id: str) -> Scheme:
         """This scheme with another format; a mode or range that it cannot have becomes one that it can.
 
         >>> print(Scheme("uint8", "asymmetric").with_format("nf4"))
         nf4,symmetric,per_tensor,min_max,course
+        >>> print(Scheme("int8", granularity=GRANULARITIES["per_group"](32), convention="gguf").with_format("ternary"))
+        ternary,symmetric,per_group(size=256),min_max,gguf
         """
         return self._nearest((format_id,))
 
@@ -184,7 +197,7 @@ class Scheme:
         """
         return self._nearest((self.format,), (mode,))
 
-    def _nearest(self, formats: tuple[str, ...], modes: tuple[str, ...] = (), **changes: object) -> Scheme:
+    def _nearest(self, formats: tuple[str, ...], modes: tuple[str, ...] = (), shape: Shape | None = None, **changes: object) -> Scheme:
         """The first that can be of `formats` by nearness, `modes`, and ranges; `QuantVizError` says why the nearest cannot."""
         convention, refused = changes.get("convention", self.arithmetic), None
         assert isinstance(convention, Convention)
@@ -193,11 +206,21 @@ class Scheme:
             for mode in modes or self._modes_like(fmt, convention):
                 for calibration in (self.calibration, *given, MinMax()):
                     try:
-                        return self.replace(format=fmt.id, mode=mode, calibration=calibration, **changes)
+                        granularity = self._granularity_like(fmt, convention, shape)
+                        return self.replace(format=fmt.id, mode=mode, granularity=granularity, calibration=calibration, **changes)
                     except QuantVizError as problem:
                         refused = refused or problem
         assert refused
         raise refused
+
+    def _granularity_like(self, fmt: NumberFormat, convention: Convention, shape: Shape | None) -> Granularity:
+        """The nearest granularity that goes with a format; where no shape is known, this one in the nearest size."""
+        if shape is not None:
+            return convention.granularity_like(self.granularity, shape, fmt.id)
+        own, sizes = getattr(self.granularity, "size", None), convention.offer.sizes_of(fmt.id)
+        if own is None or not sizes or own in sizes:
+            return self.granularity
+        return dataclasses.replace(self.granularity, size=min(sizes, key=lambda size: abs(size - own)))  # type: ignore[type-var]
 
     def _modes_like(self, fmt: NumberFormat, convention: Convention) -> list[str]:
         """The modes offered, this one's first; of codes that lost their sign the one with a zero point."""
@@ -257,7 +280,7 @@ class Scheme:
             ("format", fmt.id, offer.formats),
             ("mode", self.mode, offer.modes),
             ("granularity", self.granularity.id, offer.granularities),
-            ("size", size, offer.sizes if size is not None else ()),
+            ("size", size, offer.sizes_of(fmt.id) if size is not None else ()),
         ):
             if offered and value not in offered:
                 yield QuantVizError("not_offered", convention=name, what=what, got=value, offered=", ".join(map(str, offered)))

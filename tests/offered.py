@@ -26,18 +26,19 @@ def problems(*fields: object) -> tuple[qv.QuantVizError, ...]:
         return (problem,)
 
 
-def granularities(convention: qv.Convention) -> Iterator[Granularity]:
-    """One of each id, of the smallest size that is offered."""
+def granularities(convention: qv.Convention, format_id: str) -> Iterator[Granularity]:
+    """One of each id, of the smallest size that is offered with a format."""
+    sizes = convention.offer.sizes_of(format_id)
     for granularity in EXAMPLES.values():
-        sized = hasattr(granularity, "size") and convention.offer.sizes
-        yield type(granularity)(min(convention.offer.sizes)) if sized else granularity
+        yield type(granularity)(min(sizes)) if sizes and hasattr(granularity, "size") else granularity
 
 
 def offered_schemes(convention: qv.Convention, formats: tuple[str, ...] = ()) -> Iterator[qv.Scheme]:
     """Every scheme of a convention that is not refused; of `formats`, where some are named."""
-    for format_id, mode, granularity in itertools.product(formats or qv.FORMATS, qv.MODES, granularities(convention)):
-        if not problems(format_id, mode, granularity, qv.MinMax(), convention):
-            yield qv.Scheme(format_id, mode, granularity, convention=convention)
+    for format_id, mode in itertools.product(formats or qv.FORMATS, qv.MODES):
+        for granularity in granularities(convention, format_id):
+            if not problems(format_id, mode, granularity, qv.MinMax(), convention):
+                yield qv.Scheme(format_id, mode, granularity, convention=convention)
 
 
 def one_of(convention: qv.Convention, **changes: object) -> qv.Scheme:

@@ -210,8 +210,8 @@ def test_every_line_has_its_words_and_no_words_are_left_over():
         changed = variant(scheme.arithmetic, name, value)
         fields = (scheme.format, scheme.mode, scheme.granularity, scheme.calibration, changed)
         if changed and not problems(*fields):
-            used |= {operation.key for operation in operations_of(qv.Scheme(*fields))}
-    used |= {"range_lo", "range_hi"}
+            used |= {operation.key for given in (False, True) for operation in operations_of(qv.Scheme(*fields), given)}
+    used |= {"range_lo", "range_hi", "range_extreme", "range_tensor_absmax"}
     for language in languages():
         words = {key.removeprefix("steps.") for key in catalogue(language) if key.startswith("steps.")}
         assert used - words == set()

@@ -147,7 +147,7 @@ def walked():
 
 
 def tensors():
-    x = torch.randn(4, 64, generator=torch.Generator().manual_seed(1))
+    x = torch.randn(4, 256, generator=torch.Generator().manual_seed(1))
     x[1, :32] = 2.5
     x[2] = x[2].abs() + 3
     zeros = x.clone()

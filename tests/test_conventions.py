@@ -33,6 +33,10 @@ def test_what_is_offered_exists_and_can_be_used(convention):
     assert set(offer.modes) <= set(qv.MODES)
     assert set(offer.granularities) <= set(GRANULARITIES)
     assert all(size > 0 for size in offer.sizes)
+    assert {format_id for format_id, _ in offer.format_sizes} <= set(offer.formats or FORMATS)
+    assert all(sizes and set(sizes) <= set(offer.sizes) for _, sizes in offer.format_sizes)
+    assert offer.usual_size >= 0
+    assert not offer.sizes or offer.usual_size in (0, *offer.sizes)
     used = list(offered_schemes(convention))
     assert {scheme.format for scheme in used} == set(offer.formats or FORMATS)
     assert {scheme.granularity.id for scheme in used} == set(offer.granularities or GRANULARITIES)

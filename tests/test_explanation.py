@@ -65,6 +65,7 @@ def words_of(step, scheme):
         "where": lambda condition, one, other: torch.where(condition != 0, one, other),
         "min": lambda a, *b: torch.minimum(a, torch.as_tensor(*b, dtype=a.dtype)) if b else a.min(),
         "max": lambda a, *b: torch.maximum(a, torch.as_tensor(*b, dtype=a.dtype)) if b else a.max(),
+        "argmax": torch.argmax,
         "mean": lambda v: v.to(torch.float64).mean(),
         "percentile": lambda block, percent: blocks_of(block).percentiles(percent)[0],
         "fma": lambda x, y, z: fma(x, *(torch.as_tensor(v, dtype=torch.float32) for v in (y, z))),
@@ -80,7 +81,7 @@ def replay(r, index):
     values = {name: value[at] for name, value in block_values(r.qparams).items()}
     if r.range is not None:
         known = range_values(r.range, r.x, r.layout)
-        values |= {"block": block_of_cell(r, index), **{name: known[name] if name == "tensor_absmax" else known[name][at] for name in known}}
+        values |= {"block": block_of_cell(r, index), "tensor": r.x, **{name: known[name] if name == "tensor_absmax" else known[name][at] for name in known}}
     values |= {"x": r.x[why.index], "index": torch.arange(r.x.numel()).reshape(r.shape)[why.index]}
     code, decoded, makes_codes = None, False, ("clamp", "overflow", "nan_to_zero", "signed_zero")
     for step in why.steps:

@@ -380,3 +380,33 @@ def test_a_part_keeps_every_cells_scale():
     own = quantizer.part(r, (slice(1, 3), slice(2, 6)))
     assert torch.equal(own.x_hat, r.x_hat[1:3, 2:6])
     assert torch.equal(own.step_of_cells(), r.scale_of_cells()[1:3, 2:6])
+
+
+@pytest.mark.parametrize("name", sorted(qv.RECIPES))
+def test_parameters_of_another_run_are_used_as_they_are(name):
+    scheme, x = qv.RECIPES[name], torch.randn(2, 256, generator=torch.Generator().manual_seed(3))
+    found = qv.quantize(x, scheme)
+    again = qv.quantize(x, scheme, qparams=qv.choose_qparams(x, scheme))
+    assert torch.equal(again.q, found.q)
+    assert torch.equal(again.x_hat, found.x_hat)
+    # They do not change with the tensor: not even what a second level would be made of.
+    other = qv.quantize(3 * x, scheme, qparams=found.qparams)
+    assert torch.equal(other.qparams.scale, found.qparams.scale)
+    if found.qparams.global_scale is not None:
+        assert torch.equal(other.qparams.global_scale, found.qparams.global_scale)
+
+
+def test_a_fixed_point_scale_by_hand_is_that_of_the_code():
+    scheme = qv.RECIPES["mxint8"]
+    r = qv.quantize([[0.5] * 32], scheme.replace(calibration=qv.Given(2.0**-5)))
+    assert (r.qparams.scale.item(), r.q[0, 0].item(), r.x_hat[0, 0].item()) == (2.0**-5, 16, 0.5)
+
+
+@pytest.mark.parametrize("domain", ["value", "value_middle", "code_float"])
+def test_a_symmetric_zero_point_is_a_code_wherever_the_asymmetric_one_lives(domain):
+    x = [[-1.0, -0.3, 0.2, 0.9]]
+    plain = qv.quantize(x, qv.Scheme("uint4", convention="torchao"))
+    changed = qv.quantize(x, qv.Scheme("uint4", convention=qv.CONVENTIONS["torchao"].replace(zero_domain=domain)))
+    assert changed.qparams.zero_domain == "code_int"
+    assert changed.q.tolist() == plain.q.tolist()
+    assert changed.x_hat.tolist() == plain.x_hat.tolist()

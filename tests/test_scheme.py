@@ -46,8 +46,8 @@ def schemes(draw, ids=tuple(qv.CONVENTIONS)):
     offer = convention.offer
     format_id = draw(st.sampled_from(sorted(offer.formats or qv.FORMATS)))
     granularity = draw(st.one_of(*(GRANULARITIES[name] for name in offer.granularities or GRANULARITIES)))
-    if offer.sizes and hasattr(granularity, "size"):
-        granularity = dataclasses.replace(granularity, size=draw(st.sampled_from(offer.sizes)))
+    if offer.sizes_of(format_id) and hasattr(granularity, "size"):
+        granularity = dataclasses.replace(granularity, size=draw(st.sampled_from(offer.sizes_of(format_id))))
     calibration = draw(CALIBRATIONS)
     modes = [mode for mode in qv.MODES if not problems(format_id, mode, granularity, calibration, convention)]
     assume(modes)
@@ -122,7 +122,7 @@ def test_what_is_not_offered_is_refused_with_what_is(fields, key):
     assert problem.key == key
     if key == "not_offered":
         offer = qv.CONVENTIONS[fields[4]].offer
-        listed = {"format": offer.formats, "mode": offer.modes, "granularity": offer.granularities, "size": offer.sizes}[problem.params["what"]]
+        listed = {"format": offer.formats, "mode": offer.modes, "granularity": offer.granularities, "size": offer.sizes_of(fields[0])}[problem.params["what"]]
         assert problem.params["offered"] == ", ".join(map(str, listed))
     assert str(problem) != problem.message("zh")
 
@@ -217,3 +217,29 @@ def test_errors_survive_pickling():
     again = pickle.loads(pickle.dumps(error))
     assert (again.key, again.params, str(again)) == (error.key, error.params, str(error))
     assert isinstance(error, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("convention", "granularity"),
+    [
+        ("bitsandbytes", qv.Flat(64)),
+        ("bitsandbytes_dynamic8", qv.Flat(4096)),
+        ("torchao_mx", qv.PerGroup(32, 1)),
+        ("onnxruntime_nbits", qv.PerGroup(128, 1)),
+        ("modelopt_nvfp4", qv.PerGroup(16, 1)),
+        ("gguf", qv.PerGroup(32, 1)),
+    ],
+)
+def test_what_has_no_size_becomes_blocks_of_the_usual_one(convention, granularity):
+    assert qv.Scheme("int8").adapted(convention, (64, 1024)).granularity == granularity
+
+
+def test_a_size_goes_with_a_format():
+    assert [problem.key for problem in problems("int8", "symmetric", qv.PerGroup(256), qv.MinMax(), "gguf")] == ["not_offered"]
+    assert str(qv.Scheme("ternary", granularity=qv.PerGroup(256)).adapted("gguf", (4, 256))) == "ternary,symmetric,per_group(size=256),min_max,gguf"
+
+
+def test_where_no_size_fits_the_sizes_there_are_are_named():
+    with pytest.raises(qv.QuantVizError) as refused:
+        qv.Scheme("int4").adapted("gguf_signed", (3, 7))
+    assert (refused.value.key, refused.value.params["sizes"]) == ("no_offered_size_fits", "32")

@@ -52,7 +52,7 @@ def test_every_sentence_asked_for_exists():
 
 
 def test_every_registry_has_its_words():
-    wanted = [f"modes.{mode}.name" for mode in qv.MODES]
+    wanted = [f"modes.{mode}.name" for mode in qv.MODES] + [f"granularities.{name}.name" for name in qv.GRANULARITIES]
     wanted += [f"calibrations.{name}.{field}" for name in qv.CALIBRATIONS for field in ("name", "line", "help")]
     wanted += [f"scenarios.{name}.{field}" for name in SCENARIOS for field in ("name", "look")]
     wanted += [f"formats.{name}.{field}" for name in qv.FORMATS for field in ("name", "help")]

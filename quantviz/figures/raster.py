@@ -27,7 +27,7 @@ def data_uri(values: npt.NDArray[np.generic], lo: float, hi: float, ramp: Ramp, 
 
 def _indices(values: npt.NDArray[np.generic], lo: float, hi: float) -> npt.NDArray[np.uint8]:
     # A range as wide as float32's own has no width in float32.
-    scaled: npt.NDArray[np.floating] = values.astype(np.float32 if hi - lo <= np.finfo(np.float32).max else np.float64)
+    scaled: npt.NDArray[np.floating] = values.astype(np.float32 if hi - lo <= float(np.finfo(np.float32).max) else np.float64)
     scaled -= lo
     scaled *= (_COLOURS - 1) / (hi - lo)
     missing = np.isnan(scaled)

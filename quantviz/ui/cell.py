@@ -217,12 +217,12 @@ def _block_words(why: Explanation) -> str:
     one = why.block_count == 1
     place = say("cell.whole_tensor") if one else say("cell.block_of", place=", ".join(map(str, why.block)), grid=" × ".join(map(str, why.grid_shape)))
     words = [say("cell.block_size", block=place, count=why.block_size)]
-    if why.range:
+    # What the scale is made of, and nothing else.
+    if why.range and (why.step("range_lo") or why.step("range_hi")):
         words.append(say("cell.extent", lo=number(why.range[0], 8), hi=number(why.range[1], 8)))
-    read = {name for step in why.steps for name in step.inputs}
-    if "extreme" in read:
+    if why.step("range_extreme"):
         words.append(say("cell.extreme", extreme=number(why.extreme, 8)))
-    if "tensor_absmax" in read:
+    if why.step("range_tensor_absmax"):
         words.append(say("cell.tensor_absmax", absmax=number(why.tensor_absmax, 8)))
     return say("cell.then").join(words)
 

@@ -225,7 +225,8 @@ def show_page() -> None:
     _show_terms()
     _component()(
         key=_BRIDGE,
-        data={"selected": code, "format": state.first, "width": _width(), "widths": _WIDTHS},
+        # The language is not read there: with another one the table is written anew, and the script is to run again.
+        data={"selected": code, "format": state.first, "width": _width(), "widths": _WIDTHS, "language": language()},
         on_code_change=session.safely(_row_clicked),
         on_width_change=_nothing,
     )
@@ -317,7 +318,8 @@ def _show_choices(state: FormatsState) -> None:
 def _show_line(state: FormatsState, first: NumberFormat, second: NumberFormat | None) -> None:
     from quantviz.figures.formats import FORMATS_CONFIG, formats_data, formats_figure, formats_words
 
-    width, larger = _width(), enlarge()
+    width = _width()
+    larger = enlarge(width)
     data = formats_data(first, second, x=state.x, view=state.view, ties=state.ties, width=int(width / larger))
     words = formats_words(data, language())
     key = f"formats_line_{st.session_state.get(_CLICKS, 0)}"
@@ -361,13 +363,14 @@ def _landing_words(fmt: NumberFormat, landing: Landing, ties: str) -> str:
     said = {
         "name": _name(fmt),
         "x": number(landing.x, 9),
-        "value": number(landing.value, 9),
+        # −0 where that is what the bits say.
+        "value": number(landing.value, 9) if landing.value else _value(fmt.value(landing.code)),
         "error": number(landing.error, 6, signed=True),
     }
     if landing.beyond:
         return say("formats.landing.beyond", **said, end=number(landing.value, 9), otherwise=_otherwise(fmt, landing))
     if landing.value == landing.x:
-        return say("formats.landing.exact", **said)
+        return say("formats.landing.exact", **(said | {"x": said["value"]}))
     if landing.below is None or landing.above is None:
         return say("formats.landing.near_end", **said, end=number(landing.value, 9))
     said |= {"below": number(landing.below, 9), "above": number(landing.above, 9)}

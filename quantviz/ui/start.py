@@ -18,12 +18,15 @@ _SHORT_TURN = 0.0002
 
 @st.cache_resource(show_spinner=False)
 def warm_up() -> bool:
-    """Import torch, plotly and what draws, then freeze them; later calls return at once.
+    """Import torch, plotly, pandas and what draws, then freeze them; later calls return at once.
 
     Streamlit collects garbage after every run, and walking torch's objects each time would take
     longer than the run itself.
     """
     with _others_first():
+        # Streamlit imports it when a page first needs it; plotly, in another session's thread, would meet it half imported.
+        import pandas  # noqa: F401
+
         import quantviz.comparison
         import quantviz.explanation
         import quantviz.figures.formats

@@ -189,7 +189,7 @@ def _granularity(state: LabState) -> None:
         with st.container(key="granularity_buttons", horizontal=True, gap=None, width="content", wrap=True):
             for name, granularity in choices(state).items():
                 reason = None
-                if not convention.offer.has_granularity(granularity):
+                if not convention.offer.has_granularity(granularity, state.scheme.format):
                     reason = plain(say("strip.not_offered_here", name=convention_name(convention)))
                 elif problem := next(iter(granularity.shape_problems(shape, convention.tail)), None):
                     reason = say("strip.one_axis") if len(shape) == 1 else say_error(problem)
@@ -239,7 +239,7 @@ def _sizes(state: LabState, length: int, *, divide: bool) -> list[int]:
     convention = state.scheme.arithmetic
     whole = divide or convention.tail not in ("short", "pad")
     beyond = () if whole else (2**i for i in range(1, _LARGEST_SIZE.bit_length()))
-    offered = convention.offer.sizes or {*(divisors(length)[1:] or [1]), *beyond}
+    offered = convention.offer.sizes_of(state.scheme.format) or {*(divisors(length)[1:] or [1]), *beyond}
     return sorted(size for size in offered if not whole or length % size == 0)
 
 
@@ -272,7 +272,7 @@ def _set_group() -> None:
     now = session.state()
     wanted = PerGroup(st.session_state["group_size"], st.session_state.get("group_axis", 0))
     with session.complaining("strip"):
-        session.put_scheme(granularity=now.scheme.arithmetic.granularity_like(wanted, now.source.shape))
+        session.put_scheme(granularity=now.scheme.arithmetic.granularity_like(wanted, now.source.shape, now.scheme.format))
 
 
 def _block_size(state: LabState) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from types import MappingProxyType
 
 import streamlit as st
 
 from quantviz.errors import Note, QuantVizError
 from quantviz.figures.numbers import number as number
-from quantviz.text import DEFAULT_LANGUAGE, languages, text
+from quantviz.text import DEFAULT_LANGUAGE, catalogue, languages, text
 from quantviz.ui.room import classroom
 
 #: The session's language, one of `languages()`.
@@ -46,7 +47,33 @@ def say(key: str, /, **params: object) -> str:
 
 def say_error(error: QuantVizError) -> str:
     """An error as Markdown that shows a user's own text as plain text."""
-    return plain(error.message(language()))
+    return plain(_worded(error).message(language()))
+
+
+#: Which names in an error's parameters are ids, and where their words are.
+_IDS = MappingProxyType({"convention": "conventions", "format": "formats", "mode": "modes", "granularity": "granularities"})
+
+
+def _worded(error: QuantVizError) -> QuantVizError:
+    """The error with names for people in the place of ids, which a page does not show."""
+    params = dict(error.params)
+    # An id says itself what it is of, or `what` says it of `got` and `offered`.
+    kinds = {**{name: name for name in _IDS}, **dict.fromkeys(("got", "offered"), params.get("what"))}
+    for name, value in params.items():
+        kind = kinds.get(name)
+        if isinstance(value, QuantVizError):
+            params[name] = _worded(value)
+        elif kind == "size" and name == "got":
+            params[name] = say("granularities.size", size=value)
+        elif kind in _IDS and isinstance(value, str):
+            params[name] = say("cell.then_comma").join(_name_of(_IDS[str(kind)], each) for each in value.split(", "))
+    return QuantVizError(error.key, **params)
+
+
+def _name_of(registry: str, identifier: str) -> str:
+    """The name under an id in the catalogue; the id itself where it is a stranger's."""
+    key = f"{registry}.{identifier}.name"
+    return say(key) if key in catalogue(language()) else identifier
 
 
 def say_note(note: Note) -> str:
