@@ -1,0 +1,75 @@
+"""Every case on every tensor, and the README's table of it: `python -m tests.engines` (minutes). Exits with 1 where something differs."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from importlib import metadata
+from itertools import groupby
+from pathlib import Path
+from types import ModuleType
+
+import torch
+
+import quantviz as qv
+from tests.engines import ENGINES
+from tests.engines.compare import PARTS, Tally
+from tests.engines.data import tensors
+
+README = Path(__file__).parents[2] / "README.md"
+MARKS = ("<!-- engines: begin -->", "<!-- engines: end -->")
+COLUMNS = ("engine", "convention", "formats", "cases", "tensors", "values", *(f"≠ {part}" for part in PARTS))
+
+
+def main() -> None:
+    """Run the grid, print the table, write it into the README."""
+    torch.set_num_threads(1)
+    tallies: dict[tuple[str, str, str], Tally] = defaultdict(Tally)
+    for name in ENGINES:
+        module = importlib.import_module(f"tests.engines.{name}")
+        data = list(getattr(module, "tensors", tensors)())
+        for form, case in module.CASES.items():
+            scheme = qv.Scheme.parse(form)
+            tallies[producer(module), str(scheme.arithmetic), scheme.number_format.kind].add(form, case, data)
+    table = "\n".join(_lines(tallies))
+    print(table)
+    for tally in tallies.values():
+        for example in tally.examples.values():
+            print(example, file=sys.stderr)
+    begin, end = MARKS
+    text = README.read_text(encoding="utf-8")
+    README.write_text(re.sub(f"{begin}.*{end}", lambda _: f"{begin}\n{table}\n{end}", text, flags=re.S), encoding="utf-8")
+    sys.exit(any(tally.different.total() for tally in tallies.values()))
+
+
+def producer(module: ModuleType) -> str:
+    """The distribution that answers and its version."""
+    return f"{module.PRODUCER} {getattr(module, 'VERSION', None) or metadata.version(module.PRODUCER).partition('+')[0]}"
+
+
+def _lines(tallies: dict[tuple[str, str, str], Tally]) -> Iterator[str]:
+    yield f"| {' | '.join(COLUMNS)} |"
+    yield f"|{'---|' * 3}{'--:|' * (len(COLUMNS) - 3)}"
+    for (engine, convention, _), tally in tallies.items():
+        found = [f"{tally.different[part]:,}" if tally.compared[part] else "–" for part in PARTS]
+        counts = [f"{count:,}" for count in (tally.cases, tally.tensors, tally.compared["values"])]
+        yield f"| {' | '.join((engine, f'`{convention}`', folded(sorted({fmt for fmt, _ in tally.reached})), *counts, *found))} |"
+
+
+def folded(formats: Sequence[str]) -> str:
+    """Formats in few words: runs of widths as `int2–8`, the others one by one."""
+    split = [(re.fullmatch(r"(u?int)(\d+)", fmt), fmt) for fmt in formats]
+    words = [fmt for match, fmt in split if not match]
+    for kind in ("int", "uint"):
+        widths = sorted(int(match[2]) for match, _ in split if match and match[1] == kind)
+        runs = [[width for _, width in run] for _, run in groupby(enumerate(widths), lambda pair: pair[1] - pair[0])]
+        parts = [f"{run[0]}–{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
+        words += [kind + ", ".join(parts)] if parts else []
+    return ", ".join(words)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""LiteRT's ai-edge-quantizer: min/max weights and activations of its naive algorithm.
+
+Only arithmetic of the package is asked: whether an interpreter agrees is another question.
+"""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+
+import numpy as np
+import torch
+
+from tests.engines import Answer, Case, Refused
+
+with warnings.catch_warnings():
+    # The package's own warnings, and those of what it imports.
+    warnings.simplefilter("ignore")
+    from ai_edge_quantizer import qtyping
+    from ai_edge_quantizer.algorithms.uniform_quantize import naive_min_max_quantize as naive
+    from ai_edge_quantizer.algorithms.uniform_quantize import uniform_quantize_tensor as uniform
+
+PRODUCER = "ai-edge-quantizer"
+
+
+def _run(x: torch.Tensor, bits: int, symmetric: bool, granularity: str) -> Answer:
+    kind = qtyping.QuantGranularity[granularity]
+    if uniform.is_blockwise(kind) and x.ndim != 2:
+        # Its blocks lie along axis 1, of fully connected and embedding weights: only of a matrix is that the last axis.
+        raise Refused("blocks are of a matrix")
+    config = qtyping.TensorQuantizationConfig(num_bits=bits, symmetric=symmetric, granularity=kind, dtype=qtyping.TensorDataType.INT)
+    # A fully connected weight has its channels on axis 0; per tensor is the same for weights and activations.
+    op = qtyping.OpInfo(None, qtyping.TFLOperationName.FULLY_CONNECTED, 0, qtyping.OpQuantizationConfig(weight_tensor_config=config))
+    with np.errstate(all="ignore"):
+        try:
+            params = naive.get_tensor_quant_params(op, config, x.numpy())
+        except ValueError as error:
+            raise Refused(str(error)) from error
+        # A model file gives zero points back as wide integers; in the codes' own dtype `q - z` would wrap.
+        wide = qtyping.UniformQuantParams(
+            num_bits=bits,
+            quantized_dimension=params.quantized_dimension,
+            scale=params.scale,
+            zero_point=params.zero_point.astype(np.int32),
+            symmetric=symmetric,
+            block_size=params.block_size,
+        )
+        x_hat = uniform.uniform_dequantize(params.quantized_data, wide)
+    return Answer(
+        torch.from_numpy(np.asarray(x_hat, dtype=np.float32)).reshape(x.shape),
+        torch.from_numpy(params.quantized_data.astype(np.int32)),
+        torch.from_numpy(np.asarray(params.scale, dtype=np.float32).ravel()),
+        torch.from_numpy(np.asarray(params.zero_point, dtype=np.int32).ravel()),
+    )
+
+
+CASES: dict[str, Case] = {
+    **{
+        f"int{bits},{mode},{granularity},min_max,litert": partial(_run, bits=bits, symmetric=mode == "symmetric", granularity=name)
+        for bits in (2, 4, 8, 16)
+        for mode in ("symmetric", "asymmetric")
+        for granularity, name in (("per_tensor", "TENSORWISE"), ("per_channel(axis=0)", "CHANNELWISE"))
+    },
+    **{
+        f"int{bits},symmetric,per_group(size={size}),min_max,litert_blockwise": partial(_run, bits=bits, symmetric=True, granularity=f"BLOCKWISE_{size}")
+        for bits in (2, 4, 8)
+        for size in (32, 64, 128, 256)
+    },
+}

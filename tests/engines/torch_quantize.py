@@ -1,0 +1,63 @@
+"""PyTorch's observers with its real quantized tensors: torch.quantize_per_tensor and torch.quantize_per_channel."""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+from typing import Any
+
+import torch
+from torch.ao.quantization import MinMaxObserver, PerChannelMinMaxObserver
+
+from tests.engines import Answer, Case, Refused
+
+PRODUCER = "torch"
+
+#: By granularity: the axis of the channels.
+AXES = {"per_tensor": None, "per_channel(axis=0)": 0, "per_channel(axis=1)": 1}
+#: The smallest scale of torch's symmetric qconfigs for XNNPACK (`default_symmetric_qnnpack_qconfig`).
+XNNPACK_EPS = 2.0**-12
+
+
+def qparams(x: torch.Tensor, mode: str, axis: int | None, dtype: torch.dtype, **options: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """Scales and zero points that an observer chooses; without `quant_min` and `quant_max` the range of codes is the dtype's."""
+    kind = "symmetric" if mode == "symmetric" else "affine"
+    with warnings.catch_warnings():
+        # torch.ao.quantization is deprecated.
+        warnings.simplefilter("ignore")
+        if axis is None:
+            observer = MinMaxObserver(dtype=dtype, qscheme=getattr(torch, f"per_tensor_{kind}"), **options)
+        else:
+            observer = PerChannelMinMaxObserver(ch_axis=axis, dtype=dtype, qscheme=getattr(torch, f"per_channel_{kind}"), **options)
+        try:
+            observer(x)
+        except IndexError as refusal:
+            # A 1-D tensor has nothing to reduce over, or there is no such axis.
+            raise Refused(str(refusal)) from refusal
+        scale, zero_point = observer.calculate_qparams()
+    return scale, zero_point
+
+
+def _quantized(x: torch.Tensor, mode: str, axis: int | None, dtype: torch.dtype, **options: Any) -> Answer:
+    scale, zero_point = qparams(x, mode, axis, dtype, **options)
+    with warnings.catch_warnings():
+        # Quantized tensors are deprecated too.
+        warnings.simplefilter("ignore")
+        q = torch.quantize_per_tensor(x, scale, zero_point, dtype) if axis is None else torch.quantize_per_channel(x, scale, zero_point, axis, dtype)
+        return Answer(q.dequantize(), q.int_repr(), scale, zero_point)
+
+
+def _cases() -> dict[str, Case]:
+    """Of 8 bits, all of them: where the observer is told fewer codes, that limits only the range, and codes may still be any of the 8 bits."""
+    cases: dict[str, Case] = {}
+    for granularity, axis in AXES.items():
+        for mode in ("symmetric", "asymmetric"):
+            for fmt, dtype in (("int8", torch.qint8), ("uint8", torch.quint8)):
+                case = partial(_quantized, mode=mode, axis=axis, dtype=dtype)
+                scheme = f"{fmt},{mode},{granularity},min_max,torch"
+                cases[scheme] = case
+                cases[f"{scheme}(scale.floor={XNNPACK_EPS!r})"] = partial(case, eps=XNNPACK_EPS)
+    return cases
+
+
+CASES = _cases()

@@ -1,0 +1,217 @@
+"""torchao's answers: affine integers, float8, MX and NVFP4, on CPU in eager mode.
+
+Signed integers, MX and NVFP4 go through the tensor classes that `quantize_` makes. Unsigned integers and int16 have
+no such class, and float8's class calls the primitives and takes fewer granularities: both go through the primitives.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable, Iterator
+
+import torch
+
+from tests.engines import Answer, Case, Refused, Undefined
+
+with warnings.catch_warnings():
+    # Classes registered with torch in a way that it has deprecated.
+    warnings.simplefilter("ignore")
+    from torchao.prototype.mx_formats.config import ScaleCalculationMode
+    from torchao.prototype.mx_formats.constants import DTYPE_FP6_E2M3, DTYPE_FP6_E3M2
+    from torchao.prototype.mx_formats.kernels import unpack_uint4
+    from torchao.prototype.mx_formats.mx_tensor import MXTensor, get_fp_scale
+    from torchao.prototype.mx_formats.nvfp4_tensor import NVFP4Tensor, per_tensor_amax_to_scale
+    from torchao.quantization import quant_primitives
+    from torchao.quantization.granularity import Granularity, PerAxis, PerBlock, PerGroup, PerTensor
+    from torchao.quantization.quant_primitives import MappingType
+    from torchao.quantization.quantize_.workflows.int8.int8_tensor import Int8Tensor
+    from torchao.quantization.quantize_.workflows.intx.intx_unpacked_to_int8_tensor import IntxUnpackedToInt8Tensor
+    from torchao.quantization.utils import get_block_size
+
+PRODUCER = "torchao"
+
+#: Makes the engine's block size from a shape.
+BlockSize = Callable[[torch.Size], tuple[int, ...]]
+
+
+# ---- granularities ------------------------------------------------------------------------------
+
+
+def _of(granularity: Granularity) -> BlockSize:
+    return lambda shape: tuple(get_block_size(tuple(shape), granularity))
+
+
+def _group_along(size: int, axis: int) -> BlockSize:
+    def block(shape: torch.Size) -> tuple[int, ...]:
+        sizes = [1] * len(shape)
+        sizes[axis] = size
+        return tuple(sizes)
+
+    return block
+
+
+_ALL: dict[str, BlockSize] = {
+    "per_tensor": _of(PerTensor()),
+    **{f"per_channel(axis={axis})": _of(PerAxis(axis)) for axis in (0, 1, -1)},
+    **{f"per_group(size={size})": _of(PerGroup(size)) for size in (5, 16, 32, 64)},
+    "per_group(size=2,axis=0)": _group_along(2, 0),
+    "per_group(size=11,axis=-2)": _group_along(11, -2),
+    **{f"per_block(rows={rows},cols={cols})": _of(PerBlock((rows, cols))) for rows, cols in ((1, 32), (2, 4), (3, 5))},
+}
+_FEW = {
+    "per_tensor": PerTensor(),
+    "per_channel(axis=0)": PerAxis(0),
+    "per_group(size=32)": PerGroup(32),
+    "per_block(rows=2,cols=4)": PerBlock((2, 4)),
+}
+
+
+def _guarded(case: Case) -> Case:
+    """`case` whose own errors are refusals."""
+
+    def run(x: torch.Tensor) -> Answer:
+        try:
+            return case(x)
+        except (AssertionError, RuntimeError, ValueError, IndexError) as error:
+            raise Refused(str(error)) from error
+
+    return run
+
+
+# ---- integers -----------------------------------------------------------------------------------
+
+_MAPPING = {"symmetric": MappingType.SYMMETRIC, "asymmetric": MappingType.ASYMMETRIC, "without_clipping": MappingType.SYMMETRIC_NO_CLIPPING_ERR}
+
+
+def _flat(values: torch.Tensor) -> torch.Tensor:
+    return values.reshape(-1)
+
+
+def _signed(bits: int, mapping: str, block: BlockSize) -> Case:
+    def run(x: torch.Tensor) -> Answer:
+        t = IntxUnpackedToInt8Tensor.from_hp(x, block(x.shape), getattr(torch, f"int{bits}"), mapping_type=_MAPPING[mapping])
+        return Answer(t.dequantize(), t.qdata, _flat(t.scale), _flat(t.zero_point))
+
+    return run
+
+
+def _primitive(dtype: torch.dtype, mapping: str, block: BlockSize) -> Case:
+    def run(x: torch.Tensor) -> Answer:
+        size = block(x.shape)
+        scale, zero = quant_primitives.choose_qparams_affine(x, _MAPPING[mapping], size, dtype)
+        q = quant_primitives.quantize_affine(x, size, scale, zero, dtype)
+        return Answer(quant_primitives.dequantize_affine(q, size, scale, zero, dtype), q, _flat(scale), _flat(zero))
+
+    return run
+
+
+def _int8_class(mapping: str, granularity: Granularity) -> Case:
+    def run(x: torch.Tensor) -> Answer:
+        t = Int8Tensor.from_hp(x, granularity, _MAPPING[mapping])
+        return Answer(t.dequantize(), t.qdata, _flat(t.scale), _flat(t.zero_point))
+
+    return run
+
+
+def _bounds(dtype: torch.dtype) -> tuple[torch.dtype, int, int]:
+    """Where codes of `dtype` are kept, and the least and largest: torch cannot store int1 … int7."""
+    low, high = quant_primitives._DTYPE_TO_QVALUE_BOUNDS[dtype]
+    return (torch.int8 if low < 0 else dtype), low, high
+
+
+def _without_zero(dtype: torch.dtype, block: BlockSize) -> Case:
+    def run(x: torch.Tensor) -> Answer:
+        size, codes = block(x.shape), _bounds(dtype)
+        scale, zero = quant_primitives._choose_qparams_affine_dont_preserve_zero(x, MappingType.ASYMMETRIC, size, *codes)
+        q = quant_primitives.quantize_affine(x, size, scale, zero, *codes)
+        return Answer(quant_primitives.dequantize_affine(q, size, scale, zero, *codes), q, _flat(scale), _flat(zero))
+
+    return run
+
+
+def _tinygemm(dtype: torch.dtype, block: BlockSize) -> Case:
+    def run(x: torch.Tensor) -> Answer:
+        size, codes = block(x.shape), _bounds(dtype)
+        scale, zero = quant_primitives._choose_qparams_affine_tinygemm(x, MappingType.ASYMMETRIC, size, *codes)
+        q = quant_primitives._quantize_affine_tinygemm(x, size, scale, zero, *codes)
+        return Answer(quant_primitives._dequantize_affine_tinygemm(q, size, scale, zero, *codes), q, _flat(scale), _flat(zero))
+
+    return run
+
+
+def _integer_cases() -> Iterator[tuple[str, Case]]:
+    for granularity, block in _ALL.items():
+        for mode in ("symmetric", "asymmetric"):
+            for bits in range(1, 9):
+                yield f"int{bits},{mode},{granularity},min_max,torchao", _signed(bits, mode, block)
+            for fmt in ("int16", *(f"uint{bits}" for bits in range(1, 9))):
+                yield f"{fmt},{mode},{granularity},min_max,torchao", _primitive(getattr(torch, fmt), mode, block)
+        for bits in range(2, 9):
+            yield f"int{bits},symmetric,{granularity},min_max,torchao(scale.rule=without_clipping)", _signed(bits, "without_clipping", block)
+    for granularity, choice in _FEW.items():
+        for fmt in [f"{kind}{bits}" for kind in ("int", "uint") for bits in range(1, 9)]:
+            dtype = getattr(torch, fmt)
+            yield f"{fmt},asymmetric,{granularity},min_max,torchao(zero_in_range=false)", _without_zero(dtype, _of(choice))
+            if fmt[0] == "u" and fmt != "uint1":
+                yield f"{fmt},asymmetric,{granularity},min_max,torchao_tinygemm", _tinygemm(dtype, _of(choice))
+        for mode in ("symmetric", "asymmetric"):
+            yield f"int8,{mode},{granularity},min_max,torchao(scale.floor={2.0**-23!r})", _int8_class(mode, choice)
+
+
+# ---- floats -------------------------------------------------------------------------------------
+
+_FLOAT8 = {"float8_e4m3fn": torch.float8_e4m3fn, "float8_e5m2": torch.float8_e5m2}
+_MX = {**_FLOAT8, "float6_e2m3fn": DTYPE_FP6_E2M3, "float6_e3m2fn": DTYPE_FP6_E3M2, "float4_e2m1fn": torch.float4_e2m1fn_x2}
+_MX_CONVENTIONS = {
+    ScaleCalculationMode.FLOOR: "torchao_mx",
+    ScaleCalculationMode.CEIL: "torchao_mx(scale.rule=power_of_two_ceil)",
+    ScaleCalculationMode.EVEN: "torchao_mx(scale.rule=power_of_two_even)",
+    ScaleCalculationMode.RCEIL: "torchao_mx(scale.rule=power_of_two_fitting,scale.code_floor_rule=one)",
+}
+
+
+def _bits(values: torch.Tensor) -> torch.Tensor:
+    return values.view(torch.uint8)
+
+
+def _float8(dtype: torch.dtype, block: BlockSize) -> Case:
+    def run(x: torch.Tensor) -> Answer:
+        scale = quant_primitives._choose_scale_float8(x, list(block(x.shape)), dtype)
+        q = quant_primitives._quantize_affine_float8(x, scale, dtype)
+        return Answer(quant_primitives._dequantize_affine_float8(q, scale), _bits(q), _flat(scale))
+
+    return run
+
+
+def _mx(element: torch.dtype | str, size: int, mode: ScaleCalculationMode) -> Case:
+    def run(x: torch.Tensor) -> Answer:
+        t = MXTensor.to_mx(x, element, size, mode)
+        codes = unpack_uint4(t.qdata) if element is torch.float4_e2m1fn_x2 else _bits(t.qdata)
+        return Answer(t.dequantize(), codes, _flat(get_fp_scale(t.scale)))
+
+    return run
+
+
+def _nvfp4(two_levels: bool) -> Case:
+    def run(x: torch.Tensor) -> Answer:
+        whole = per_tensor_amax_to_scale(x.abs().max()) if two_levels else None
+        if whole is not None and not bool(torch.isfinite(1 / whole)):
+            # 0 · infinity: which code NaN becomes is an accident of its bits.
+            raise Undefined("the reciprocal of the tensor's scale overflows")
+        t = NVFP4Tensor.to_nvfp4(x, per_tensor_scale=whole)
+        return Answer(t.dequantize(), unpack_uint4(t.qdata), _flat(t.get_hp_scales()))
+
+    return run
+
+
+def _float_cases() -> Iterator[tuple[str, Case]]:
+    for (fmt, dtype), (granularity, block) in itertools.product(_FLOAT8.items(), _ALL.items()):
+        yield f"{fmt},symmetric,{granularity},min_max,torchao_float8", _float8(dtype, block)
+    for (fmt, element), (mode, convention), size in itertools.product(_MX.items(), _MX_CONVENTIONS.items(), (32, 16, 64)):
+        yield f"{fmt},symmetric,per_group(size={size}),min_max,{convention}", _mx(element, size, mode)
+    yield "float4_e2m1fn,symmetric,per_group(size=16),min_max,torchao_nvfp4", _nvfp4(True)
+    yield "float4_e2m1fn,symmetric,per_group(size=16),min_max,torchao_nvfp4(scale.global_rule=none)", _nvfp4(False)
+
+
+CASES: dict[str, Case] = {form: _guarded(case) for form, case in itertools.chain(_integer_cases(), _float_cases())}
