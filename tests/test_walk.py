@@ -17,19 +17,19 @@ def normal(*shape, seed=0):
 
 #: What a tensor usually is. Nothing here is ever refused.
 ORDINARY = {
-    "normal": normal(4, 64),
-    "constant": torch.full((4, 64), -7.25),
-    "one_sided": normal(4, 64).abs() + 100,
-    "ties": torch.arange(256.0).reshape(4, 64) / 2 - 60,
+    "normal": normal(4, 256),
+    "constant": torch.full((4, 256), -7.25),
+    "one_sided": normal(4, 256).abs() + 100,
+    "ties": torch.arange(1024.0).reshape(4, 256) / 2 - 60,
 }
 TENSORS = {
     **ORDINARY,
-    "zeros": torch.zeros(4, 64),
-    "zero_blocks": torch.cat([torch.zeros(1, 64), normal(3, 64)]),
-    "tiny": normal(4, 64) * 1e-30,
-    "nearly_subnormal": normal(4, 64) * 1e-37,
-    "subnormal": normal(4, 64) * 1e-42,
-    "large": normal(4, 64).clamp(-1, 1) * 1e38,
+    "zeros": torch.zeros(4, 256),
+    "zero_blocks": torch.cat([torch.zeros(1, 256), normal(3, 256)]),
+    "tiny": normal(4, 256) * 1e-30,
+    "nearly_subnormal": normal(4, 256) * 1e-37,
+    "subnormal": normal(4, 256) * 1e-42,
+    "large": normal(4, 256).clamp(-1, 1) * 1e38,
 }
 ZERO_BY_ZERO, SCALE_TOO_LARGE = "0 / 0", "the scale is infinite"
 TIMES_BEFORE_OVER = "q * absmax is infinite"
