@@ -28,7 +28,8 @@ TENSORS = {
     "zero_blocks": torch.cat([torch.zeros(1, 256), normal(3, 256)]),
     "tiny": normal(4, 256) * 1e-30,
     "nearly_subnormal": normal(4, 256) * 1e-37,
-    "subnormal": normal(4, 256) * 1e-42,
+    # None of them 0: 0 / 0 of a scale that underflows is what blocks of zeros show.
+    "subnormal": (normal(4, 256) * 1e-42).abs().clamp(min=2.0**-149).copysign(normal(4, 256)),
     "large": normal(4, 256).clamp(-1, 1) * 1e38,
 }
 ZERO_BY_ZERO, SCALE_TOO_LARGE = "0 / 0", "the scale is infinite"
