@@ -19,7 +19,7 @@ from quantviz.conventions import Convention
 from quantviz.formats import FORMATS, NumberFormat
 from quantviz.grids import TIES, dithered, nearest
 from quantviz.scheme import Scheme
-from quantviz.tensors import dtype_name
+from quantviz.tensors import dtype_name, torch_dtype
 
 #: The values an operation reads: tensors that broadcast, by name.
 Values = dict[str, torch.Tensor]
@@ -102,7 +102,7 @@ def store_operations(scheme: Scheme, *, given: bool = False) -> Operations:
     """
     convention = scheme.arithmetic
     spec = convention.scale
-    kept = _dtype(convention.scale_dtype if scheme.granularity.single else convention.block_scale_dtype)
+    kept = torch_dtype(convention.scale_dtype if scheme.granularity.single else convention.block_scale_dtype)
     last_digit = _last_digit(scheme)
     # The scale that is stored is that of the number, the one given is that of its last digit.
     whole = Operation("fixed_point_given", f"scale = scale * {last_digit}", lambda v: v["scale"] * last_digit)
@@ -360,7 +360,7 @@ def _zero_point(scheme: Scheme) -> Operations:
 
 
 def _zero_point_code(convention: Convention, low: int) -> Operations:
-    math_dtype = None if convention.zero_point_math == "scale_math" else _dtype(convention.zero_point_math)
+    math_dtype = None if convention.zero_point_math == "scale_math" else torch_dtype(convention.zero_point_math)
     rounded = TIES[convention.zero_point_ties]
 
     def wide(v: Values, name: str) -> torch.Tensor:
@@ -487,7 +487,7 @@ def _zero_point_format(convention: Convention) -> Operations:
 def code_operations(scheme: Scheme) -> Operations:
     """From `x` and what is known of its block to `y`, the rounded value of the grid, and `q`, the one that there is."""
     convention = scheme.arithmetic
-    apply = _dtype(convention.apply_dtype)
+    apply = torch_dtype(convention.apply_dtype)
     divisor = "code_scale" if convention.scale.codes_from == "exact" or convention.scale.code_floor else "scale"
     order = convention.order if scheme.granularity.single or convention.block_order == "same" else convention.block_order
     inverse_known = convention.scale.first != "scale" or convention.scale.global_rule == "absmax_over_range"
@@ -657,7 +657,7 @@ def value_operations(scheme: Scheme) -> Operations:
             Operation("multiply_absmax", "y = q * absmax", lambda v: v["q"] * v["absmax"]),
             Operation("times_inverse_code_max", f"x_hat = y * (1 / {number_code(high)})", lambda v: v["y"] * (1 / high)),
         )
-    dtype = _dtype(convention.value_dtype)
+    dtype = torch_dtype(convention.value_dtype)
     operations = [Operation("apply_scale", f"scale = {dtype_name(dtype)}(scale)", lambda v: v["scale"].to(dtype), silent=True)]
     if dtype not in (torch.float32, torch.float64):
         operations.append(Operation("apply_q", f"q = {dtype_name(dtype)}(q)", lambda v: v["q"].to(dtype), silent=True))
@@ -699,9 +699,3 @@ def number_code(value: float) -> str:
     ('7', '0.5', '1.7014118346046923e+38')
     """
     return str(int(value)) if value == int(value) and abs(value) < 2**53 else repr(value)
-
-
-def _dtype(name: str) -> torch.dtype:
-    dtype = getattr(torch, name)
-    assert isinstance(dtype, torch.dtype)
-    return dtype

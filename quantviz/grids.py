@@ -15,6 +15,7 @@ from typing import Protocol
 import torch
 
 from quantviz.formats import NumberFormat
+from quantviz.tensors import torch_dtype
 
 
 class Grid(Protocol):
@@ -122,12 +123,6 @@ def local_step(x: torch.Tensor, scale: torch.Tensor, fmt: NumberFormat) -> torch
 # ---- kinds --------------------------------------------------------------------------------------
 
 
-def _code_dtype(fmt: NumberFormat) -> torch.dtype:
-    dtype = getattr(torch, fmt.code_dtype)
-    assert isinstance(dtype, torch.dtype)
-    return dtype
-
-
 class _Integers:
     """The whole numbers: coordinate, value and code are one."""
 
@@ -138,7 +133,7 @@ class _Integers:
         return coordinate
 
     def encode(self, value: torch.Tensor, fmt: NumberFormat) -> torch.Tensor:
-        return value.to(_code_dtype(fmt))
+        return value.to(torch_dtype(fmt.code_dtype))
 
     def decode(self, code: torch.Tensor, fmt: NumberFormat) -> torch.Tensor:
         return code.to(torch.float32)
@@ -171,7 +166,7 @@ class _Floats:
         negative = torch.signbit(value) & ~torch.isnan(value) if fmt.signed else torch.zeros_like(value, dtype=torch.bool)
         if layout.special == "fnuz":  # there is no -0
             negative &= value != 0
-        return (code.to(torch.int32) + (negative.to(torch.int32) << width)).to(_code_dtype(fmt))
+        return (code.to(torch.int32) + (negative.to(torch.int32) << width)).to(torch_dtype(fmt.code_dtype))
 
     def decode(self, code: torch.Tensor, fmt: NumberFormat) -> torch.Tensor:
         return _table(fmt)[code.to(torch.int64)]
@@ -218,7 +213,7 @@ class _Codebook:
         zeros = [code for value, code in fmt.finite if value == 0]
         if len(zeros) > 1:
             code = torch.where((value == 0) & torch.signbit(value), min(zeros), code)
-        return code.to(_code_dtype(fmt))
+        return code.to(torch_dtype(fmt.code_dtype))
 
     def decode(self, code: torch.Tensor, fmt: NumberFormat) -> torch.Tensor:
         return _table(fmt)[code.to(torch.int64)]

@@ -30,7 +30,7 @@ from quantviz.errors import Note, QuantVizError
 from quantviz.granularity import BlockLayout, Shape
 from quantviz.grids import GRIDS, local_step
 from quantviz.scheme import Scheme
-from quantviz.tensors import as_input
+from quantviz.tensors import as_input, torch_dtype
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +216,7 @@ def _choose(x: torch.Tensor, scheme: Scheme, layout: BlockLayout, strict: bool =
     calibration = scheme.calibration
     if isinstance(calibration, Given):
         return _stored_given(QParams(calibration.scale, calibration.zero_point), x, scheme, layout), None
-    found = calibration.range(blocks.Blocks(x, layout, _float_dtype(scheme.arithmetic.scale_math)), scheme.mode)
+    found = calibration.range(blocks.Blocks(x, layout, torch_dtype(scheme.arithmetic.scale_math)), scheme.mode)
     if found is None:
         raise QuantVizError("external_without_qparams")
     if not strict:
@@ -284,13 +284,7 @@ def _given(scale: Any, zero_point: Any, scheme: Scheme, layout: BlockLayout, *, 
         raise QuantVizError("zero_point_in_symmetric", got=grid_zero[other][0].item())
     if scheme.mode == "symmetric":
         grid_zero = torch.full_like(grid_zero, scheme.symmetric_zero_point)
-    return QParams(grid_scale.to(_float_dtype(kept)), grid_zero.to(torch.int32 if domain in ("none", "code_int") else torch.float32), zero_domain=domain)
-
-
-def _float_dtype(name: str) -> torch.dtype:
-    dtype = getattr(torch, name)
-    assert isinstance(dtype, torch.dtype)
-    return dtype
+    return QParams(grid_scale.to(torch_dtype(kept)), grid_zero.to(torch.int32 if domain in ("none", "code_int") else torch.float32), zero_domain=domain)
 
 
 def _numbers(value: Any) -> torch.Tensor:

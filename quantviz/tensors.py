@@ -91,3 +91,14 @@ def dtype_name(dtype: torch.dtype) -> str:
     'int8'
     """
     return str(dtype).removeprefix("torch.")
+
+
+def torch_dtype(name: str) -> torch.dtype:
+    """The dtype that torch calls `name`.
+
+    >>> torch_dtype("float32")
+    torch.float32
+    """
+    dtype = getattr(torch, name)
+    assert isinstance(dtype, torch.dtype)
+    return dtype
