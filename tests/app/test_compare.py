@@ -6,7 +6,6 @@ import re
 import numpy as np
 import pytest
 import torch
-from streamlit.testing.v1 import AppTest
 
 import quantviz as qv
 from quantviz.classroom import Classroom
@@ -16,6 +15,8 @@ from quantviz.link import ALL, opening, read_link, write_link
 from quantviz.sources import Normal
 from quantviz.text import catalogue
 from quantviz.ui.compare import _example
+from tests.app import session
+from tests.app.session import healthy
 
 #: The first screen's tensor under schemes that several engines offer, of every kind of format, mode and granularity.
 SCHEMES = [
@@ -30,16 +31,7 @@ SCHEMES = [
 
 def opened(state=None, **params):
     """The app as a new session sees it at this address."""
-    at = AppTest.from_file("../../app.py", default_timeout=60)
-    for name, value in {**(write_link(state) if state else {}), **params}.items():
-        at.query_params[name] = value
-    return healthy(at.run())
-
-
-def healthy(at):
-    assert not at.exception, at.exception
-    assert [error.value for error in at.error] == []
-    return at
+    return session.opened(**{**(write_link(state) if state else {}), **params})
 
 
 def comparing(scheme, compared=ALL, **params):

@@ -7,34 +7,21 @@ import re
 
 import pytest
 import torch
-from streamlit.testing.v1 import AppTest
 
 from quantviz.format_facts import finite_values, flipped, land
 from quantviz.formats import FORMATS
 from quantviz.grids import TIES, nearest
 from quantviz.text import catalogue, languages
 from quantviz.ui.formats import listed_codes
+from tests.app import session
+from tests.app.session import address, healthy
 
 PAGE = "pages/learn/formats.py"
 POWER = re.compile(r"(−?)(?:(\d+) · )?2<sup>(−?\d+)</sup>")
 
 
 def opened(**params):
-    at = AppTest.from_file("../../app.py", default_timeout=60)
-    at.switch_page(PAGE)
-    for name, value in params.items():
-        at.query_params[name] = value
-    return healthy(at.run())
-
-
-def healthy(at):
-    assert not at.exception, at.exception
-    assert [error.value for error in at.error] == []
-    return at
-
-
-def address(at):
-    return {name: value[0] if isinstance(value, list) else value for name, value in at.query_params.items()}
+    return session.opened(PAGE, **params)
 
 
 def body(at, name):

@@ -8,27 +8,13 @@ import re
 import numpy as np
 import pytest
 import torch
-from streamlit.testing.v1 import AppTest
 
 import quantviz as qv
 from quantviz.link import opening, write_link
 from quantviz.scenarios import SCENARIOS
 from quantviz.sources import Builtin
 from quantviz.text import catalogue
-
-
-def opened(**params):
-    """The app as a new session sees it at this address."""
-    at = AppTest.from_file("../../app.py", default_timeout=60)
-    for name, value in params.items():
-        at.query_params[name] = value
-    return healthy(at.run())
-
-
-def healthy(at):
-    assert not at.exception, at.exception
-    assert [error.value for error in at.error] == []
-    return at
+from tests.app.session import healthy, opened
 
 
 def panels(at):

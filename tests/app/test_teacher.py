@@ -16,6 +16,8 @@ from quantviz.parts import PANEL_PARTS, TILE_PARTS
 from quantviz.scenarios import SCENARIOS
 from quantviz.text import catalogue, languages
 from quantviz.ui.teacher import RESULTS, qr_image
+from tests.app import session
+from tests.app.session import address, healthy
 
 NETWORK = "http://192.168.1.20:8501/teacher"
 PAGE = "pages/learn/teacher.py"
@@ -23,22 +25,7 @@ PAGE = "pages/learn/teacher.py"
 
 def opened(room=None, **params):
     """The Lab as a new session sees it by a link with this classroom."""
-    at = AppTest.from_file("../../app.py", default_timeout=60)
-    for name, value in ({"k": str(room)} if room else {} | params).items():
-        at.query_params[name] = value
-    for name, value in params.items():
-        at.query_params[name] = value
-    return healthy(at.run())
-
-
-def healthy(at):
-    assert not at.exception, at.exception
-    assert [error.value for error in at.error] == []
-    return at
-
-
-def address(at):
-    return {name: value[0] if isinstance(value, list) else value for name, value in at.query_params.items()}
+    return session.opened(**({"k": str(room)} if room else {}), **params)
 
 
 def keys(at):
