@@ -7,6 +7,7 @@ asks which engine it serves. A step that engines have in common is added here.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -50,6 +51,8 @@ class Operation:
         return frozenset("".join(c if c.isalnum() or c == "_" else " " for c in words).split())
 
 
+#: How many schemes' operations are kept at hand: every change on the page asks for the same ones several times.
+_KEPT = 256
 #: Called with each operation that was run, the values it read and what it gave.
 Trace = Callable[[Operation, Values, torch.Tensor], None]
 Operations = tuple[Operation, ...]
@@ -68,6 +71,7 @@ def run_operations(operations: Operations, values: Values, trace: Trace | None =
 # ---- from a block's range to scale and zero point -----------------------------------------------
 
 
+@functools.lru_cache(maxsize=_KEPT)
 def range_operations(scheme: Scheme) -> Operations:
     """From `lo`, `hi` and `extreme` of each block to `scale` and `zero_point`, before they are stored."""
     convention = scheme.arithmetic
@@ -94,6 +98,7 @@ def _leading_to(wanted: set[str], operations: Operations) -> Operations:
     return tuple(reversed(kept))
 
 
+@functools.lru_cache(maxsize=_KEPT)
 def store_operations(scheme: Scheme, *, given: bool = False) -> Operations:
     """From `scale` and `zero_point` to what is stored of them, and to what codes are made with.
 
@@ -484,6 +489,7 @@ def _zero_point_format(convention: Convention) -> Operations:
 # ---- from x to the code -------------------------------------------------------------------------
 
 
+@functools.lru_cache(maxsize=_KEPT)
 def code_operations(scheme: Scheme) -> Operations:
     """From `x` and what is known of its block to `y`, the rounded value of the grid, and `q`, the one that there is."""
     convention = scheme.arithmetic
@@ -646,6 +652,7 @@ def _logical_shift(z: torch.Tensor, by: int) -> torch.Tensor:
 # ---- and back -----------------------------------------------------------------------------------
 
 
+@functools.lru_cache(maxsize=_KEPT)
 def value_operations(scheme: Scheme) -> Operations:
     """From `q`, `scale` and `zero_point` of each element to `x_hat`, float32."""
     convention = scheme.arithmetic
@@ -686,6 +693,7 @@ def error_operations() -> Operations:
     return (Operation("error", "error = x_hat - x", lambda v: v["x_hat"] - v["x"]),)
 
 
+@functools.lru_cache(maxsize=_KEPT)
 def block_names(scheme: Scheme) -> frozenset[str]:
     """What is read of a block besides scale and zero point, to make codes and to get values back."""
     reads = frozenset[str]().union(*(operation.reads for operation in (*code_operations(scheme), *value_operations(scheme))))

@@ -30,7 +30,7 @@ from quantviz.arithmetic import (
 )
 from quantviz.errors import QuantVizError
 from quantviz.formats import FORMATS
-from quantviz.granularity import Shape
+from quantviz.granularity import Shape, flat_index
 from quantviz.grids import GRIDS, local_step, neighbours
 from quantviz.quantizer import QuantResult, block_values, range_values
 from quantviz.scheme import Scheme
@@ -137,8 +137,6 @@ class Explanation:
     steps: tuple[Step, ...]
     #: One of `CAUSES`.
     cause: str
-    #: Whether x lies exactly half-way between two codes.
-    tie: bool
     x: float
     q: int
     x_hat: float
@@ -149,10 +147,6 @@ class Explanation:
     zero_point: float
     #: The distance of two grid values at x, in the units of x.
     local_step: float
-    #: x in units of the scale, as it was rounded.
-    before_rounding: float
-    #: The values of the grid around it, before any scale; both are the same where it is one of them.
-    neighbours: tuple[float, float]
     #: The bits of the code: sign, exponent and mantissa; of an integer or codebook all of them are in the last.
     bits: tuple[str, str, str]
     #: The block's clipping range; none where scale and zero point were given.
@@ -169,6 +163,21 @@ class Explanation:
     block_size: int
     #: The scale's own rounding, where it is kept in a format of fewer bits.
     stored_scale: StoredScale | None
+
+    @property
+    def tie(self) -> bool:
+        """Whether x lies exactly half-way between two codes."""
+        return self.rounding.tie
+
+    @property
+    def before_rounding(self) -> float:
+        """x in units of the scale, as it was rounded."""
+        return self.rounding.y
+
+    @property
+    def neighbours(self) -> tuple[float, float]:
+        """The values of the grid around that, before any scale; both are the same where it is one of them."""
+        return self.rounding.below, self.rounding.above
 
     def step(self, key: str) -> Step | None:
         """The first step called `key`, where there is one."""
@@ -206,7 +215,7 @@ def explain(r: QuantResult, index: Shape | int) -> Explanation:
     own = {name: value[block] for name, value in block_values(r.qparams).items()}
     fmt = r.scheme.number_format
     grid = GRIDS[fmt.kind]
-    place_in_all = torch.tensor(_flat(place, r.shape))
+    place_in_all = torch.tensor(flat_index(place, r.shape))
     coded = run_operations(code_operations(r.scheme), {"x": r.x[place], "index": place_in_all, **own}, record)
     rounding = next(step for step in reversed(steps) if step.key.startswith("round"))
     chance = next((step.output for step in steps if step.key == "chance"), None)
@@ -225,7 +234,6 @@ def explain(r: QuantResult, index: Shape | int) -> Explanation:
         block=block,
         steps=tuple(steps),
         cause=CAUSES[int(_causes(r.x[place], r.x_hat[place], r.error[place], r.clipped[place]))],
-        tie=share == 0.5,
         x=r.x[place].item(),
         q=int(r.q[place]),
         x_hat=r.x_hat[place].item(),
@@ -234,8 +242,6 @@ def explain(r: QuantResult, index: Shape | int) -> Explanation:
         scale=own["scale"].item(),
         zero_point=own["zero_point"].item(),
         local_step=local_step(r.x[place], own["scale"].to(torch.float32), fmt).item(),
-        before_rounding=before_rounding,
-        neighbours=(below, above),
         bits=fmt.split(int(r.q[place])),
         range=None if r.range is None else (lo, hi),
         rounding=Rounding(before_rounding, below, above, share == 0.5, rounding.output, r.scheme.arithmetic.ties, chance, share),
@@ -301,13 +307,6 @@ def _same(one: float, other: float) -> bool:
 def _step(operation: Operation, values: Values, given: torch.Tensor) -> Step:
     read = {name: value.item() for name, value in values.items() if name in operation.reads}
     return Step(operation.key, MappingProxyType(read), given.item(), dtype_name(given.dtype), operation.line)
-
-
-def _flat(place: Shape, shape: Shape) -> int:
-    flat = 0
-    for i, n in zip(place, shape, strict=True):
-        flat = flat * n + i
-    return flat
 
 
 def _checked(index: Shape | int, shape: Shape) -> Shape:

@@ -16,6 +16,18 @@ from quantviz.errors import QuantVizError
 Shape = tuple[int, ...]
 
 
+def flat_index(index: Shape, shape: Shape) -> int:
+    """The place of the element at `index` in row-major order.
+
+    >>> flat_index((1, 2), (2, 3))
+    5
+    """
+    flat = 0
+    for i, n in zip(index, shape, strict=True):
+        flat = flat * n + i
+    return flat
+
+
 @dataclass(frozen=True)
 class BlockLayout:
     """How a tensor falls into blocks. Only `blocks.py` applies it.
@@ -58,10 +70,7 @@ class BlockLayout:
         """
         place = index
         if shape != self.view_shape:
-            flat = 0
-            for i, n in zip(index, shape, strict=True):
-                flat = flat * n + i
-            place = ()
+            flat, place = flat_index(index, shape), ()
             for n in reversed(self.view_shape):
                 place, flat = (flat % n, *place), flat // n
         return tuple(i // n for i, n in zip(place, self.block_shape, strict=True))
