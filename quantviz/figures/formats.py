@@ -18,7 +18,7 @@ import numpy.typing as npt
 from plotly.graph_objs._figure import Figure
 
 from quantviz.errors import QuantVizError
-from quantviz.figures.numbers import digits_for, number
+from quantviz.figures.numbers import columns, digits_for, number
 from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, bare_layout
 from quantviz.figures.theme import THEMES, Theme
 from quantviz.format_facts import Landing, finite_values, gap_at, gap_steps, land
@@ -410,10 +410,13 @@ class _Line:
 
     def words(self) -> Iterator[dict[str, Any]]:
         for row, marks in enumerate(self.data.rows):
+            beyond = list(self._beyond(marks))
             for label in marks.labels:
                 landed = marks.landing is not None and label[0] == marks.landing.value
-                yield self._words(label, self._side(row) * _LABEL, _colour(self.theme, row), 12, bold=landed)
-            yield from self._beyond(row, marks)
+                if landed or not any(self._touches(label, words, anchor) for _, words, anchor in beyond):
+                    yield self._words(label, self._side(row) * _LABEL, _colour(self.theme, row), 12, bold=landed)
+            for place, words, anchor in beyond:
+                yield self._note(place, self._side(row) * _LABEL, words, _colour(self.theme, row), 11, anchor)
         for tick in self.data.ticks:
             y, anchor = (0.0, "middle") if self._two else (-0.12, "top")
             yield self._words(tick, y, self.theme.muted, 11) | {"yanchor": anchor}
@@ -423,8 +426,8 @@ class _Line:
                 if marks.landing:
                     yield from self._way(self._side(row) * _ARROW, marks.landing)
 
-    def _beyond(self, row: int, marks: Marks) -> Iterator[dict[str, Any]]:
-        """That a format goes on where the line ends."""
+    def _beyond(self, marks: Marks) -> Iterator[tuple[float, str, str]]:
+        """That a format goes on where the line ends: the end, the words, and the side they begin at."""
         values = finite_values(marks.format)
         for place, count, end, anchor, sign in (
             (self.data.axis.lo, marks.out_of_view[0], values[0], "left", "← "),
@@ -433,8 +436,13 @@ class _Line:
             near_x = marks.landing is not None and abs(self._held(marks.landing.value) - place) < 0.2 * (self.data.axis.hi - self.data.axis.lo)
             if count and self.data.axis.view != "near" and not near_x:
                 goes_on = text("formats.figure.goes_on", self.language, end=number(end, 6))
-                words = sign + goes_on if anchor == "left" else goes_on + sign
-                yield self._note(place, self._side(row) * _LABEL, words, _colour(self.theme, row), 11, anchor)
+                yield place, sign + goes_on if anchor == "left" else goes_on + sign, anchor
+
+    def _touches(self, label: Label, words: str, anchor: str) -> bool:
+        """Whether a number would be written into the words at an end of the line."""
+        share = float(self.data.axis.share(label[0]))
+        reach = _CHARACTER * columns(words) + _half_width(label[1]) + _BETWEEN
+        return (share if anchor == "left" else 1 - share) * self.data.width < reach
 
     def _number(self, x: float) -> Iterator[dict[str, Any]]:
         """x itself, above everything else."""

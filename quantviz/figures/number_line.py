@@ -21,7 +21,7 @@ import torch
 
 from quantviz.arithmetic import run_operations, value_operations
 from quantviz.explanation import Explanation
-from quantviz.figures.numbers import digits_for, number, on_axis
+from quantviz.figures.numbers import columns, digits_for, number, on_axis
 from quantviz.figures.theme import THEMES, Theme
 from quantviz.formats import NumberFormat
 from quantviz.granularity import Shape
@@ -221,7 +221,7 @@ _OUT = 1.6
 
 
 def _text_width(words: str) -> float:
-    return _CHARACTER * sum(2 if ord(character) > 0x2E7F else 1 for character in words)
+    return _CHARACTER * columns(words)
 
 
 @dataclass(frozen=True)

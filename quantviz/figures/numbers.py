@@ -49,3 +49,12 @@ def digits_for(value: float, step: float) -> int:
     if value == 0 or not math.isfinite(value) or not 0 < step < math.inf:
         return 4
     return min(9, max(4, math.floor(math.log10(abs(value))) - math.floor(math.log10(step)) + 2))
+
+
+def columns(words: str) -> int:
+    """How many characters wide a text is; Chinese ones are as wide as two.
+
+    >>> columns("q = 3"), columns("编码 3")
+    (5, 6)
+    """
+    return sum(2 if ord(character) > 0x2E7F else 1 for character in words)

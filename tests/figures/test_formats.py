@@ -120,3 +120,16 @@ def test_no_two_values_are_written_alike(fmt, view):
         words = [words for _, words in marks.labels]
         assert len(set(words)) == len(words)
         assert marks.landing.value in [value for value, _ in marks.labels]
+
+
+@pytest.mark.parametrize("width", [340, 1000])
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_no_number_is_written_into_the_words_at_the_ends(language, width):
+    data = formats_data(FORMATS["nf4"], FORMATS["float6_e3m2fn"], x=0.3, width=width)
+    annotations = formats_figure(data, language=language, theme="light")["layout"]["annotations"]
+    notes = [note for note in annotations if "28" in note["text"] and ("←" in note["text"] or "→" in note["text"])]
+    assert len(notes) == 2
+    for note in notes:
+        beside = [each for each in annotations if each is not note and each["y"] == note["y"] and each not in notes]
+        assert beside
+        assert min(abs(each["x"] - note["x"]) for each in beside) * width / 2 > 7 * len(note["text"]) / 2
