@@ -14,6 +14,8 @@ from typing import ClassVar, Protocol
 from quantviz.errors import QuantVizError
 
 Shape = tuple[int, ...]
+#: A part of a tensor: one number or slice for each axis, all inside its shape.
+Window = tuple[int | slice, ...]
 
 
 def flat_index(index: Shape, shape: Shape) -> int:

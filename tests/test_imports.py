@@ -90,13 +90,16 @@ RANKS = {
     "classroom": 2, "textform": 2,
     "formats": 3, "granularity": 3, "tensors": 3,
     "conventions": 4, "blocks": 4, "grids": 4, "calibration": 4,
-    "scheme": 5, "format_facts": 5,
+    "scheme": 5, "format_facts": 5, "stored": 5,
     "arithmetic": 6,
     "quantizer": 7, "sources": 7,
     "measures": 8, "recipes": 8, "explanation": 8, "scenarios": 8, "link": 8, "export": 8,
-    "comparison": 9, "address": 9, "figures": 9,
-    "course": 10, "lessons": 10, "bugs": 10,
-    "ui": 11,
+    "comparison": 9, "address": 9, "kernels": 9,
+    "overview": 10,
+    "study": 11,
+    "figures": 12,
+    "course": 13, "lessons": 13, "bugs": 13,
+    "ui": 14,
 }  # fmt: skip
 
 

@@ -16,15 +16,13 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, BinaryIO, ClassVar, NamedTuple
 
 from quantviz.errors import Note, QuantVizError
-from quantviz.granularity import Shape
+from quantviz.granularity import Shape, Window
 
 if TYPE_CHECKING:
     import torch
 
 #: One number or slice an axis; axes that are not named are taken whole.
 Index = Sequence[int | slice]
-#: One number or slice for each axis, all inside the shape.
-Window = tuple[int | slice, ...]
 
 #: Dtypes whose values are real numbers that can be converted to float32.
 REAL_DTYPES = frozenset(

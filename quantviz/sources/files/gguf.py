@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from quantviz.errors import Note, QuantVizError
-from quantviz.granularity import Shape
-from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, Window, clipped, raw_window, window_shape
+from quantviz.granularity import Shape, Window
+from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, clipped, raw_window, window_shape
 
 if TYPE_CHECKING:
     import torch

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from quantviz.granularity import Shape
-from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, Window, clipped
+from quantviz.granularity import Shape, Window
+from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, clipped
 from quantviz.sources.typed import Typed
 
 if TYPE_CHECKING:

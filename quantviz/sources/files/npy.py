@@ -9,8 +9,8 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from quantviz.granularity import Shape
-from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, Window, raw_window
+from quantviz.granularity import Shape, Window
+from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, raw_window
 
 if TYPE_CHECKING:
     import torch

@@ -6,7 +6,8 @@ import zipfile
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, Window, clipped
+from quantviz.granularity import Window
+from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, clipped
 from quantviz.sources.files.npy import NpyHeader, read_header, read_values
 
 if TYPE_CHECKING:

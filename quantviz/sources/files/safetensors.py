@@ -8,8 +8,8 @@ import struct
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from quantviz.granularity import Shape
-from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, Window, clipped, raw_window
+from quantviz.granularity import Shape, Window
+from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, clipped, raw_window
 
 if TYPE_CHECKING:
     import torch

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from quantviz.errors import Note, QuantVizError
-from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, Window
+from quantviz.granularity import Window
+from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo
 from quantviz.sources.typed import is_number, parse_tensor
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from typing import IO, TYPE_CHECKING, Any
 
-from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, Window, clipped
+from quantviz.granularity import Window
+from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, clipped
 from quantviz.sources.files.npz import member_names
 
 if TYPE_CHECKING:
