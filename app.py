@@ -7,10 +7,12 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import streamlit as st
 
+from quantviz.sources.limits import Limits
 from quantviz.ui import cold_start
 from quantviz.ui.boundary import error_boundary
 from quantviz.ui.session import arrive
 from quantviz.ui.signs import show_room
+from quantviz.ui.start import turns
 from quantviz.ui.style import show_style
 from quantviz.ui.words import say
 
@@ -30,7 +32,8 @@ page = st.navigation(
     ]
 )
 cold_start.close_wrong_message(cold)
-with error_boundary():
+with turns().take(), error_boundary():
+    Limits.of_environment()  # a setting that is none is said at once
     arrive(page.url_path)
     show_room()
     page.run()

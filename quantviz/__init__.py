@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from quantviz.granularity import PerChannel as PerChannel
     from quantviz.granularity import PerGroup as PerGroup
     from quantviz.granularity import PerTensor as PerTensor
+    from quantviz.kernels import Measured as Measured
+    from quantviz.kernels import measure as measure
     from quantviz.measures import METRICS as METRICS
     from quantviz.measures import metrics as metrics
     from quantviz.quantizer import QParams as QParams
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from quantviz.quantizer import quantize as quantize
     from quantviz.recipes import RECIPES as RECIPES
     from quantviz.scheme import MODES as MODES
+    from quantviz.scheme import NONFINITE as NONFINITE
     from quantviz.scheme import Scheme as Scheme
     from quantviz.sources.files import open_tensors as open_tensors
 
@@ -63,10 +66,11 @@ _HOMES = {
     "figures.panels": ("plot_quantization_errors",),
     "formats": ("FORMATS", "FloatBits", "NumberFormat"),
     "granularity": ("GRANULARITIES", "BlockLayout", "Flat", "PerBlock", "PerChannel", "PerGroup", "PerTensor"),
+    "kernels": ("Measured", "measure"),
     "measures": ("METRICS", "metrics"),
     "quantizer": ("QParams", "QuantResult", "choose_qparams", "dequantize", "quantize"),
     "recipes": ("RECIPES",),
-    "scheme": ("MODES", "Scheme"),
+    "scheme": ("MODES", "NONFINITE", "Scheme"),
     "sources.files": ("open_tensors",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

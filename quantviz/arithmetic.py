@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 import torch
+from torch.overrides import handle_torch_function, has_torch_function
 
 from quantviz.calibration import FLOAT32_TINY
 from quantviz.conventions import Convention
@@ -620,6 +621,8 @@ def fma(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
     >>> fma(torch.tensor(1 + 2.0**-12), torch.tensor(1 - 2.0**-12), torch.tensor(-1.0)).item() == -(2.0**-24)
     True
     """
+    if has_torch_function((x, y, z)):
+        return handle_torch_function(fma, (x, y, z), x, y, z)  # type: ignore[no-any-return]
     product, addend = x.to(torch.float64) * y.to(torch.float64), z.to(torch.float64)
     total = product + addend
     # What the float64 sum lost. Rounded to odd, the sum can be rounded to float32 as if it had been exact.
@@ -688,9 +691,14 @@ def value_operations(scheme: Scheme) -> Operations:
     return tuple(operations)
 
 
-def error_operations() -> Operations:
+@functools.lru_cache(maxsize=_KEPT)
+def error_operations(scheme: Scheme) -> Operations:
     """From `x_hat` and `x` to `error`."""
-    return (Operation("error", "error = x_hat - x", lambda v: v["x_hat"] - v["x"]),)
+    error = Operation("error", "error = x_hat - x", lambda v: v["x_hat"] - v["x"])
+    if scheme.nonfinite != "ignore":
+        return (error,)
+    line = "error = where(isfinite(x), error, nan)"
+    return error, Operation("left_out", line, lambda v: torch.where(torch.isfinite(v["x"]), v["error"], math.nan), silent=True)
 
 
 @functools.lru_cache(maxsize=_KEPT)

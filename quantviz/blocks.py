@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
-from quantviz.granularity import BlockLayout, Shape
+from quantviz.granularity import BlockLayout, Shape, Window
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,29 +31,40 @@ class Blocks:
     layout: BlockLayout
     #: Dtype of the answers.
     dtype: torch.dtype
+    #: Which elements count, bool of the shape of `x`; none where all of them do. Of a block without any, all answers are 0.
+    counted: torch.Tensor | None = None
 
     def min_max(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Smallest and largest value of each block."""
         inside, padded = _inside(self.layout), self.layout.tail == "pad"
-        lo = _split(self.x, self.layout, 0 if padded else math.inf).amin(inside)
-        return lo.to(self.dtype), _split(self.x, self.layout, 0 if padded else -math.inf).amax(inside).to(self.dtype)
+        lo = _split(self._filled(math.inf), self.layout, 0 if padded else math.inf).amin(inside)
+        hi = _split(self._filled(-math.inf), self.layout, 0 if padded else -math.inf).amax(inside)
+        if self.counted is not None:
+            empty = lo > hi
+            lo, hi = lo.masked_fill(empty, 0), hi.masked_fill(empty, 0)
+        return lo.to(self.dtype), hi.to(self.dtype)
 
     def extreme(self) -> torch.Tensor:
         """The first element of largest magnitude of each block, with its sign."""
         rows = self._rows(0)
-        first = rows.abs().argmax(-1, keepdim=True)
-        return rows.gather(-1, first).squeeze(-1).to(self.dtype)
+        sizes = rows.abs()
+        if self.counted is not None:
+            # A 0 that counts comes before one that stands for what is left out: the first may be -0.
+            sizes = sizes - self._rows_of((~self.counted).to(sizes.dtype), 0)
+        return rows.gather(-1, sizes.argmax(-1, keepdim=True)).squeeze(-1).to(self.dtype)
 
     def magnitudes(self) -> Blocks:
         """The same blocks of |x|."""
-        return Blocks(self.x.abs(), self.layout, self.dtype)
+        return Blocks(self.x.abs(), self.layout, self.dtype, self.counted)
 
     def percentiles(self, *percents: float) -> tuple[torch.Tensor, ...]:
         """The `percents` (0 to 100) of each block, interpolated linearly between two values."""
-        # Sorted by hand: torch.quantile refuses more than 2**24 elements. What fills a short block comes last.
+        # Sorted by hand: torch.quantile refuses more than 2**24 elements. What fills a short block, or is left out, comes last.
         padded = self.layout.tail == "pad"
-        ordered = self._rows(0 if padded else math.inf).sort(-1).values.to(torch.float64)
-        last = (self._rows_of(torch.ones_like(self.x), 1 if padded else 0).sum(-1) - 1).to(torch.float64)
+        ordered = self._rows_of(self._filled(math.inf), 0 if padded else math.inf).sort(-1).values.to(torch.float64)
+        last = (self._rows_of(self._ones(), 1 if padded else 0).sum(-1) - 1).to(torch.float64)
+        if self.counted is not None:
+            ordered, last = ordered.masked_fill((last < 0).unsqueeze(-1), 0), last.clamp(min=0)
         answers = []
         for percent in percents:
             place = last * percent / 100
@@ -63,16 +74,26 @@ class Blocks:
         return tuple(answers)
 
     def mean_magnitude(self) -> torch.Tensor:
-        """The mean of |x| of each block, added up in float64."""
-        counts = _split(torch.ones_like(self.x), self.layout, 1 if self.layout.tail == "pad" else 0).sum(_inside(self.layout), dtype=torch.float64)
-        return (_split(self.x.abs(), self.layout, 0).sum(_inside(self.layout), dtype=torch.float64) / counts).to(self.dtype)
+        """The mean of |x| of each block: the exact sum rounded once, so that no order of adding up changes it."""
+        sizes, counts = self._rows_of(self._filled(0).abs(), 0), self._rows_of(self._ones(), 1 if self.layout.tail == "pad" else 0).sum(-1, dtype=torch.float64)
+        sums = torch.tensor([math.fsum(row) for row in sizes.flatten(0, -2).tolist()], dtype=torch.float64)
+        # Nothing counted adds up to 0.
+        return (sums.reshape(self.layout.grid_shape) / counts.clamp(min=1)).to(self.dtype)
 
     def constant(self, value: float) -> torch.Tensor:
         """`value` for each block."""
         return torch.full(self.layout.grid_shape, value, dtype=self.dtype)
 
     def _rows(self, fill: float) -> torch.Tensor:
-        return self._rows_of(self.x, fill)
+        return self._rows_of(self._filled(fill), fill)
+
+    def _filled(self, fill: float) -> torch.Tensor:
+        """The tensor, with `fill` in place of what does not count."""
+        return self.x if self.counted is None else self.x.masked_fill(~self.counted, fill)
+
+    def _ones(self) -> torch.Tensor:
+        """1 for what counts, else 0."""
+        return torch.ones_like(self.x) if self.counted is None else self.counted.to(self.x.dtype)
 
     def _rows_of(self, x: torch.Tensor, fill: float) -> torch.Tensor:
         """(*grid_shape, elements of a block), each block in row-major order, `fill` where it does not fill up."""
@@ -105,6 +126,34 @@ def block_ids(layout: BlockLayout, shape: Shape) -> torch.Tensor:
     """
     numbers = torch.arange(layout.block_count, dtype=torch.int32).reshape(layout.grid_shape)
     return expand(numbers, layout, shape).expand(shape)
+
+
+def flat_indices_of(shape: Shape, index: Window) -> torch.Tensor:
+    """The same of the part at `index` alone, one number or slice of step 1 for each axis: int64 of the part's shape.
+
+    >>> flat_indices_of((3, 4), (slice(1, 3), slice(2, 4))).tolist()
+    [[6, 7], [10, 11]]
+    """
+    flat = torch.zeros((), dtype=torch.int64)
+    for part, length in zip(index, shape, strict=True):
+        own = torch.tensor(part) if isinstance(part, int) else torch.arange(length)[part]
+        flat = flat.unsqueeze(-1) * length + own if own.dim() else flat * length + own
+    return flat
+
+
+def block_numbers(places: torch.Tensor, layout: BlockLayout) -> torch.Tensor:
+    """The number of the block, counted row-major over the grid, of the elements at flat `places`: int64 of their shape.
+
+    >>> from quantviz.granularity import PerBlock
+    >>> block_numbers(torch.tensor([0, 3, 7]), PerBlock(1, 2).layout((2, 4))).tolist()
+    [0, 1, 3]
+    """
+    numbers, rest, inner = torch.zeros_like(places), places, math.prod(layout.view_shape)
+    for length, size, count in zip(layout.view_shape, layout.block_shape, layout.grid_shape, strict=True):
+        inner //= length
+        numbers = numbers * count + rest // inner // size
+        rest = rest % inner
+    return numbers
 
 
 def flat_indices(shape: Shape) -> torch.Tensor:
@@ -146,7 +195,10 @@ def block_sizes(layout: BlockLayout) -> torch.Tensor:
     >>> block_sizes(Flat(4).layout((2, 3), "short")).tolist()
     [4, 2]
     """
-    return block_sums(torch.ones(layout.view_shape, dtype=torch.int64), layout)
+    sizes = torch.ones((), dtype=torch.int64)
+    for length, size, count in zip(layout.view_shape, layout.block_shape, layout.grid_shape, strict=True):
+        sizes = sizes.unsqueeze(-1) * (length - torch.arange(count) * size).clamp(max=size)
+    return sizes
 
 
 def matrix(values: torch.Tensor, row_axis: int | None, col_axis: int, at: Shape) -> torch.Tensor:

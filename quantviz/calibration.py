@@ -16,7 +16,6 @@ from quantviz.errors import QuantVizError
 if TYPE_CHECKING:
     import torch
 
-    from quantviz.blocks import Blocks
     from quantviz.formats import NumberFormat
 
 #: Largest finite float32.
@@ -39,6 +38,28 @@ class Range:
     extreme: torch.Tensor
 
 
+class BlockValues(Protocol):
+    """What a calibration asks of a tensor's blocks: `blocks.Blocks` answers it, and what reads the tensor a part at a time."""
+
+    def min_max(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Smallest and largest value of each block."""
+
+    def extreme(self) -> torch.Tensor:
+        """The first element of largest magnitude of each block, with its sign."""
+
+    def magnitudes(self) -> BlockValues:
+        """The same blocks of |x|."""
+
+    def percentiles(self, *percents: float) -> tuple[torch.Tensor, ...]:
+        """The `percents` (0 to 100) of each block, interpolated linearly between two values."""
+
+    def mean_magnitude(self) -> torch.Tensor:
+        """The mean of |x| of each block."""
+
+    def constant(self, value: float) -> torch.Tensor:
+        """`value` for each block."""
+
+
 class Calibration(Protocol):
     """What every calibration answers."""
 
@@ -47,7 +68,7 @@ class Calibration(Protocol):
     def problems(self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int") -> Iterator[QuantVizError]:
         """What is wrong with the fields, for this format, mode and a convention's `zero_domain`."""
 
-    def range(self, blocks: Blocks, mode: str) -> Range | None:
+    def range(self, blocks: BlockValues, mode: str) -> Range | None:
         """The clipping range of each block; none where scale and zero point are given instead."""
 
     def lines(self, mode: str) -> tuple[str, str]:
@@ -63,7 +84,7 @@ class MinMax:
     def problems(self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int") -> Iterator[QuantVizError]:
         return iter(())
 
-    def range(self, blocks: Blocks, mode: str) -> Range | None:
+    def range(self, blocks: BlockValues, mode: str) -> Range | None:
         lo, hi = blocks.min_max()
         return Range(lo, hi, blocks.extreme())
 
@@ -89,7 +110,7 @@ class Percentile:
         if not _is_number(self.p) or not 50 < self.p <= 100:
             yield QuantVizError("percentile_out_of_range", got=self.p)
 
-    def range(self, blocks: Blocks, mode: str) -> Range | None:
+    def range(self, blocks: BlockValues, mode: str) -> Range | None:
         extreme = blocks.extreme()
         if mode == "symmetric":
             (top,) = blocks.magnitudes().percentiles(self.p)
@@ -113,7 +134,7 @@ class AbsMean:
         if mode != "symmetric":
             yield QuantVizError("abs_mean_needs_symmetric", mode=mode)
 
-    def range(self, blocks: Blocks, mode: str) -> Range | None:
+    def range(self, blocks: BlockValues, mode: str) -> Range | None:
         mean = blocks.mean_magnitude()
         return Range(-mean, mean, blocks.extreme())
 
@@ -136,7 +157,7 @@ class ManualRange:
         if not (_is_number(self.lo) and _is_number(self.hi) and self.lo < self.hi):
             yield QuantVizError("manual_range_order", lo=self.lo, hi=self.hi)
 
-    def range(self, blocks: Blocks, mode: str) -> Range | None:
+    def range(self, blocks: BlockValues, mode: str) -> Range | None:
         return Range(blocks.constant(float(self.lo)), blocks.constant(float(self.hi)), blocks.extreme())
 
     def lines(self, mode: str) -> tuple[str, str]:
@@ -169,7 +190,7 @@ class Given:
         elif mode == "symmetric" and self.zero_point != 0:
             yield QuantVizError("zero_point_in_symmetric", got=self.zero_point)
 
-    def range(self, blocks: Blocks, mode: str) -> Range | None:
+    def range(self, blocks: BlockValues, mode: str) -> Range | None:
         return None
 
     def lines(self, mode: str) -> tuple[str, str]:
@@ -185,7 +206,7 @@ class External:
     def problems(self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int") -> Iterator[QuantVizError]:
         return iter(())
 
-    def range(self, blocks: Blocks, mode: str) -> Range | None:
+    def range(self, blocks: BlockValues, mode: str) -> Range | None:
         return None
 
     def lines(self, mode: str) -> tuple[str, str]:

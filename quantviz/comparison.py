@@ -122,7 +122,7 @@ def compare(x: Any, scheme: Scheme, conventions: Iterable[str | Convention] = tu
     >>> found.groups, int(found.codes_differ.sum()), list(found.refused)
     ((('course', 'torch'), ('onnxruntime',)), 3, ['gguf'])
     """
-    tensor, _ = as_input(x)
+    tensor, _ = as_input(x, scheme.nonfinite)
     results: dict[str, QuantResult] = {}
     refused: dict[str, QuantVizError] = {}
     for convention in conventions:
@@ -171,7 +171,9 @@ def difference(one: QuantResult, other: QuantResult) -> Difference:
 
 
 def _differing(one: QuantResult, other: QuantResult) -> tuple[torch.Tensor, torch.Tensor]:
-    return one.q != other.q, ~_equal(one.x_hat, other.x_hat)
+    codes, values = one.q != other.q, ~_equal(one.x_hat, other.x_hat)
+    # What is left out is told of neither.
+    return (codes, values) if one.counted is None else (codes & one.counted, values & one.counted)
 
 
 def _equal(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:

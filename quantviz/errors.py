@@ -35,6 +35,10 @@ class QuantVizError(ValueError):
         said = {name: value.message(language) if isinstance(value, QuantVizError) else value for name, value in self.params.items()}
         return text(f"errors.{self.key}", language, **said)
 
+    def again(self) -> QuantVizError:
+        """The same error without the traceback of its last time: one that is kept is raised as another each time."""
+        return QuantVizError(self.key, **self.params)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (self.key, self.params)
 

@@ -30,14 +30,14 @@ from quantviz.arithmetic import (
 )
 from quantviz.errors import QuantVizError
 from quantviz.formats import FORMATS
-from quantviz.granularity import Shape, flat_index
+from quantviz.granularity import BlockLayout, Shape, flat_index
 from quantviz.grids import GRIDS, local_step, neighbours
-from quantviz.quantizer import QuantResult, block_values, range_values
+from quantviz.quantizer import QParams, QuantResult, block_values, counted_cells, largest_magnitude, range_values
 from quantviz.scheme import Scheme
 from quantviz.tensors import dtype_name
 
-#: What can have happened to a cell, the worst last. The place in this tuple is its number in arrays.
-CAUSES = ("exact", "rounded", "zeroed", "clipped")
+#: What can have happened to a cell, the worst of them last; or it is NaN or Inf and left out. The place in this tuple is its number in arrays.
+CAUSES = ("exact", "rounded", "zeroed", "clipped", "left_out")
 
 
 @dataclass(frozen=True)
@@ -161,6 +161,8 @@ class Explanation:
     grid_shape: Shape
     block_count: int
     block_size: int
+    #: How many of these are left out: NaN and Inf, where the scheme ignores them.
+    left_out: int
     #: The scale's own rounding, where it is kept in a format of fewer bits.
     stored_scale: StoredScale | None
 
@@ -196,6 +198,51 @@ def explain(r: QuantResult, index: Shape | int) -> Explanation:
     """
     place = _checked(index, r.shape)
     block = r.layout.block_of(place, r.shape)
+    known = {} if r.range is None else range_values(r.range, largest_magnitude(r.x), r.layout)
+    values = block_of_cell(r, place)
+    finite = torch.isfinite(values)
+    return explain_cell(
+        r.scheme,
+        r.qparams,
+        CellInput(
+            index=place,
+            shape=r.shape,
+            layout=r.layout,
+            x=r.x[place],
+            ranged={name: value[block] if value.dim() else value for name, value in known.items()},
+            extreme=known["extreme"][block] if known else _extreme(values[finite]),
+            tensor_absmax=known["tensor_absmax"] if known else largest_magnitude(r.x),
+            block_size=values.numel(),
+            left_out=int((~finite).sum()),
+        ),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class CellInput:
+    """What the derivation of one cell begins with: all that is asked of the tensor itself."""
+
+    #: Where the cell is in a tensor of `shape`, which falls into blocks by `layout`.
+    index: Shape
+    shape: Shape
+    layout: BlockLayout
+    #: Its value; one number, as all that follow.
+    x: torch.Tensor
+    #: What `quantizer.range_values` gives for its block; empty where scale and zero point were given.
+    ranged: Values
+    #: The first value of largest magnitude of its block.
+    extreme: torch.Tensor
+    #: The largest magnitude of the tensor.
+    tensor_absmax: torch.Tensor
+    #: How many elements its block has.
+    block_size: int
+    #: How many of them are left out: NaN and Inf, where the scheme ignores them.
+    left_out: int = 0
+
+
+def explain_cell(scheme: Scheme, qparams: QParams, cell: CellInput) -> Explanation:
+    """The derivation of a cell of which only this much is at hand; `qparams` are those of the whole tensor."""
+    block = cell.layout.block_of(cell.index, cell.shape)
     steps: list[Step] = []
 
     def record(operation: Operation, values: Values, given: torch.Tensor) -> None:
@@ -205,52 +252,48 @@ def explain(r: QuantResult, index: Shape | int) -> Explanation:
         if not (operation.silent and ((before is not None and _same(before.item(), given.item())) or step in steps)):
             steps.append(step)
 
-    known = {} if r.range is None else range_values(r.range, r.x, r.layout)
-    if r.range is not None:
-        lo, hi = (float(end[block]) for end in (r.range.lo, r.range.hi))
-        operations = (*range_operations(r.scheme), *store_operations(r.scheme))
-        steps += _range_steps(r, operations, {name: value[block] if value.dim() else value for name, value in known.items()})
-        ranged = {name: value[block] if value.dim() else value for name, value in known.items()}
-        run_operations(operations, ranged, record)
-    own = {name: value[block] for name, value in block_values(r.qparams).items()}
-    fmt = r.scheme.number_format
+    if cell.ranged:
+        operations = (*range_operations(scheme), *store_operations(scheme))
+        steps += _range_steps(scheme, operations, cell)
+        run_operations(operations, cell.ranged, record)
+    own = {name: value[block] for name, value in block_values(qparams).items()}
+    fmt = scheme.number_format
     grid = GRIDS[fmt.kind]
-    place_in_all = torch.tensor(flat_index(place, r.shape))
-    coded = run_operations(code_operations(r.scheme), {"x": r.x[place], "index": place_in_all, **own}, record)
+    place_in_all = torch.tensor(flat_index(cell.index, cell.shape))
+    coded = run_operations(code_operations(scheme), {"x": cell.x, "index": place_in_all, **own}, record)
     rounding = next(step for step in reversed(steps) if step.key.startswith("round"))
     chance = next((step.output for step in steps if step.key == "chance"), None)
     before_rounding = rounding.inputs["y"]
     code = grid.encode(coded["q"], fmt)
-    valued = run_operations(value_operations(r.scheme), {**own, "q": grid.decode(code, fmt)}, record)
-    run_operations(error_operations(), {"x": r.x[place], "x_hat": valued["x_hat"]}, record)
+    valued = run_operations(value_operations(scheme), {**own, "q": grid.decode(code, fmt)}, record)
+    error = run_operations(error_operations(scheme), {"x": cell.x, "x_hat": valued["x_hat"]}, record)["error"]
     around = torch.tensor(before_rounding, dtype=torch.float64)
     below, above = (value.item() for value in neighbours(around, fmt))
     share = float(grid.coordinate(around, fmt)) % 1
-    values = block_of_cell(r, place)
-    extreme = known["extreme"][block] if known else values[values.abs().argmax()]
     return Explanation(
-        scheme=r.scheme,
-        index=place,
+        scheme=scheme,
+        index=cell.index,
         block=block,
         steps=tuple(steps),
-        cause=CAUSES[int(_causes(r.x[place], r.x_hat[place], r.error[place], r.clipped[place]))],
-        x=r.x[place].item(),
-        q=int(r.q[place]),
-        x_hat=r.x_hat[place].item(),
-        error=r.error[place].item(),
-        value=fmt.value(int(r.q[place])),
+        cause=CAUSES[int(_causes(cell.x, valued["x_hat"], error, coded["y"] != coded["q"], counted_cells(cell.x, scheme)))],
+        x=cell.x.item(),
+        q=int(code),
+        x_hat=valued["x_hat"].item(),
+        error=error.item(),
+        value=fmt.value(int(code)),
         scale=own["scale"].item(),
         zero_point=own["zero_point"].item(),
-        local_step=local_step(r.x[place], own["scale"].to(torch.float32), fmt).item(),
-        bits=fmt.split(int(r.q[place])),
-        range=None if r.range is None else (lo, hi),
-        rounding=Rounding(before_rounding, below, above, share == 0.5, rounding.output, r.scheme.arithmetic.ties, chance, share),
-        extreme=extreme.item(),
-        tensor_absmax=(known["tensor_absmax"] if known else r.x.abs().max()).item(),
-        grid_shape=r.layout.grid_shape,
-        block_count=r.layout.block_count,
-        block_size=values.numel(),
-        stored_scale=_stored_scale(r, block, steps),
+        local_step=local_step(cell.x, own["scale"].to(torch.float32), fmt).item(),
+        bits=fmt.split(int(code)),
+        range=(float(cell.ranged["lo"]), float(cell.ranged["hi"])) if cell.ranged else None,
+        rounding=Rounding(before_rounding, below, above, share == 0.5, rounding.output, scheme.arithmetic.ties, chance, share),
+        extreme=cell.extreme.item(),
+        tensor_absmax=cell.tensor_absmax.item(),
+        grid_shape=cell.layout.grid_shape,
+        block_count=cell.layout.block_count,
+        block_size=cell.block_size,
+        left_out=cell.left_out,
+        stored_scale=_stored_scale(scheme, qparams, block, steps),
     )
 
 
@@ -258,26 +301,43 @@ def explain(r: QuantResult, index: Shape | int) -> Explanation:
 _OF_BLOCK: Mapping[str, str] = MappingProxyType({"extreme": "block[argmax(abs(block))]", "tensor_absmax": "max(abs(tensor))"})
 
 
-def _range_steps(r: QuantResult, operations: Operations, known: Values) -> Iterator[Step]:
+def _extreme(values: torch.Tensor) -> torch.Tensor:
+    """The first value of largest magnitude; 0 where there is none."""
+    return values[values.abs().argmax()] if values.numel() else torch.zeros(())
+
+
+def _line(name: str, line: str, scheme: Scheme, cell: CellInput) -> str:
+    """The line that a value of the block comes from, which says what of the block, or of the tensor, is left out."""
+    if scheme.nonfinite != "ignore":
+        return f"{name} = {line}"
+    if "tensor" in line:
+        return f"{name} = " + line.replace("tensor", "tensor[isfinite(tensor)]")
+    if "block" in line and cell.left_out == cell.block_size:
+        return f"{name} = {cell.ranged[name].item()!r}"
+    return f"{name} = " + (line.replace("block", "block[isfinite(block)]") if cell.left_out else line)
+
+
+def _range_steps(scheme: Scheme, operations: Operations, cell: CellInput) -> Iterator[Step]:
     """The lines that the operations begin with: of each value that one of them reads before another makes it."""
     read: set[str] = set()
     for operation in reversed(operations):
         read = (read - {operation.name}) | operation.reads
-    lines = {**dict(zip(("lo", "hi"), r.scheme.calibration.lines(r.scheme.mode), strict=True)), **_OF_BLOCK}
+    lines = {**dict(zip(("lo", "hi"), scheme.calibration.lines(scheme.mode), strict=True)), **_OF_BLOCK}
     for name, line in lines.items():
         if name in read:
-            yield Step(f"range_{name}", MappingProxyType({}), known[name].item(), dtype_name(known[name].dtype), f"{name} = {line}")
+            value = cell.ranged[name]
+            yield Step(f"range_{name}", MappingProxyType({}), value.item(), dtype_name(value.dtype), _line(name, line, scheme, cell))
 
 
-def _stored_scale(r: QuantResult, block: Shape, steps: Sequence[Step]) -> StoredScale | None:
-    spec = r.scheme.arithmetic.scale
+def _stored_scale(scheme: Scheme, qparams: QParams, block: Shape, steps: Sequence[Step]) -> StoredScale | None:
+    spec = scheme.arithmetic.scale
     if spec.format is None:
         return None
     fmt = FORMATS[STORED_AS.get(spec.format, (spec.format,))[-1]]
     roundings = [step for step in steps if step.key == "scale_format"]
     # What makes more of a scale, such as an integer's fixed point, comes after its rounding.
-    effective = torch.tensor(roundings[-1].output) if roundings else r.qparams.scale[block]
-    value = effective if r.qparams.scale_codes is None else r.qparams.scale_codes[block]
+    effective = torch.tensor(roundings[-1].output) if roundings else qparams.scale[block]
+    value = effective if qparams.scale_codes is None else qparams.scale_codes[block]
     code = int(GRIDS[fmt.kind].encode(value, fmt))
     before = next(iter(roundings[0].inputs.values())) if roundings else None
     return StoredScale(fmt.id, before, value.item(), fmt.split(code), spec.global_rule is not None)
@@ -285,13 +345,14 @@ def _stored_scale(r: QuantResult, block: Shape, steps: Sequence[Step]) -> Stored
 
 def causes(r: QuantResult) -> torch.Tensor:
     """What happened to each cell, as its place in `CAUSES`: uint8 of the result's shape."""
-    return _causes(r.x, r.x_hat, r.error, r.clipped)
+    return _causes(r.x, r.x_hat, r.error, r.clipped, r.counted)
 
 
-def _causes(x: torch.Tensor, x_hat: torch.Tensor, error: torch.Tensor, clipped: torch.Tensor) -> torch.Tensor:
+def _causes(x: torch.Tensor, x_hat: torch.Tensor, error: torch.Tensor, clipped: torch.Tensor, counted: torch.Tensor | None) -> torch.Tensor:
     rounded = (error != 0).to(torch.uint8)
     zeroed = torch.where((x != 0) & (x_hat == 0), CAUSES.index("zeroed"), rounded)
-    return torch.where(clipped, CAUSES.index("clipped"), zeroed).to(torch.uint8)
+    found = torch.where(clipped, CAUSES.index("clipped"), zeroed)
+    return (found if counted is None else torch.where(counted, found, CAUSES.index("left_out"))).to(torch.uint8)
 
 
 def block_of_cell(r: QuantResult, index: Shape | int) -> torch.Tensor:

@@ -20,8 +20,9 @@ from quantviz.sources.typed import Typed
 from quantviz.text import DEFAULT_LANGUAGE, text
 
 if TYPE_CHECKING:
-    from quantviz.granularity import Shape
-    from quantviz.quantizer import QuantResult
+    from quantviz.calibration import Range
+    from quantviz.granularity import BlockLayout, Shape
+    from quantviz.quantizer import QParams, QuantResult
 
 #: Typed values up to which they are written out; more are read back from the .npz that the page offers.
 MOST_WRITTEN_OUT = 4096
@@ -120,7 +121,9 @@ def _tensor_lines(source: Source | Upload, scheme: Scheme, uploaded: UploadedFil
     if not isinstance(source, Typed):
         return [f"from quantviz.sources import {type(source).__name__}", f"x = {source!r}.tensor()"]
     if len(source.values) <= MOST_WRITTEN_OUT:
-        return [f"x = {source.to_text()}"]
+        # NaN and Inf are no words of Python's own.
+        named = [] if all(map(math.isfinite, source.values)) else ["from math import inf, nan"]
+        return [*named, f"x = {source.to_text()}"]
     saved = UploadedFile(file_name(source, scheme, "npz"), "x")
     return [_comment("export.python.too_many", language, count=len(source.values)), *_upload_lines(saved, language)]
 
@@ -200,16 +203,16 @@ def as_npz(result: QuantResult) -> bytes:
         error=result.error.numpy(),
         scale=result.qparams.scale.numpy(),
         zero_point=result.qparams.zero_point.numpy(),
-        **{name: values.numpy() for name, values in _levels(result).items()},
+        **{name: values.numpy() for name, values in _levels(result.qparams).items()},
         **{name: values.numpy() for name, values in result.qparams.others.items()},
         scheme=np.array(_scheme_text(result.scheme)),
     )
     return buffer.getvalue()
 
 
-def _levels(result: QuantResult) -> dict[str, Any]:
+def _levels(qparams: QParams) -> dict[str, Any]:
     """The two levels of a scale, where it has two."""
-    levels = {"scale_codes": result.qparams.scale_codes, "global_scale": result.qparams.global_scale}
+    levels = {"scale_codes": qparams.scale_codes, "global_scale": qparams.global_scale}
     return {name: values for name, values in levels.items() if values is not None}
 
 
@@ -253,7 +256,7 @@ def scales_table(result: QuantResult) -> dict[str, list[Any]]:
     """Scale and zero point of each block, as columns of equal length, blocks counted row by row.
 
     `block` and one `axis_<n>` for each axis of the grid say which block; `lo` and `hi` its clipping range
-    (nan where scale and zero point were given); `mse` its mean squared error and `clipped` how many of its
+    (nan where scale and zero point were given); `mse` its mean squared error (nan where no element counts) and `clipped` how many of its
     elements were clipped. Where there are two levels of scale, `scale_codes` and `global_scale` are the two;
     what else codes are made with has the names that it has in `as_npz`.
     The words for each column are under `[export.column]`.
@@ -268,24 +271,34 @@ def scales_table(result: QuantResult) -> dict[str, list[Any]]:
     from quantviz import blocks
 
     layout = result.layout
-    squared = blocks.block_sums(result.error.to(torch.float64).square(), layout)
-    nothing = torch.full(layout.grid_shape, torch.nan)
+    squared, sizes = result.error.to(torch.float64).square(), blocks.block_sizes(layout)
+    if result.counted is not None:
+        squared, sizes = squared.masked_fill(~result.counted, 0), blocks.block_sums(result.counted, layout)
+    known = {"mse": blocks.block_sums(squared, layout) / sizes, "clipped": blocks.block_sums(result.clipped, layout)}
+    columns = block_columns(result.qparams, layout, result.range, layout.block_count)
+    return columns | {name: value.flatten().tolist() for name, value in known.items()}
+
+
+def block_columns(qparams: QParams, layout: BlockLayout, found: Range | None, most: int) -> dict[str, list[Any]]:
+    """The columns of `scales_table` that are known without the result, of the first `most` blocks."""
+    import torch
+
+    count = min(layout.block_count, most)
+    nothing = torch.full((), torch.nan)
     # Not torch.unravel_index, whose first call imports for 0.3 s.
-    places = [torch.arange(layout.block_count) // math.prod(layout.grid_shape[axis + 1 :]) % size for axis, size in enumerate(layout.grid_shape)]
+    places = [torch.arange(count) // math.prod(layout.grid_shape[axis + 1 :]) % size for axis, size in enumerate(layout.grid_shape)]
     values = {
-        "lo": nothing if result.range is None else result.range.lo,
-        "hi": nothing if result.range is None else result.range.hi,
-        "scale": result.qparams.scale,
-        **{name: values.expand(layout.grid_shape) for name, values in _levels(result).items()},
-        "zero_point": result.qparams.zero_point,
-        **{name: values.expand(layout.grid_shape) for name, values in result.qparams.others.items()},
-        "mse": squared / blocks.block_sizes(layout),
-        "clipped": blocks.block_sums(result.clipped, layout),
+        "lo": nothing if found is None else found.lo,
+        "hi": nothing if found is None else found.hi,
+        "scale": qparams.scale,
+        **_levels(qparams),
+        "zero_point": qparams.zero_point,
+        **qparams.others,
     }
     return {
-        "block": list(range(layout.block_count)),
+        "block": list(range(count)),
         **{f"axis_{axis}": place.tolist() for axis, place in enumerate(places)},
-        **{name: value.flatten().tolist() for name, value in values.items()},
+        **{name: (value.flatten()[:count] if value.numel() > 1 else value.flatten().expand(count)).tolist() for name, value in values.items()},
     }
 
 

@@ -62,6 +62,22 @@ class BlockLayout:
         """How many elements a block has."""
         return math.prod(self.block_shape)
 
+    def window(self, block: Shape) -> tuple[slice, ...]:
+        """The elements of the block at `block` of the grid, as a part of the view.
+
+        >>> Flat(4).layout((2, 3), "short").window((1,))
+        (slice(4, 6, None),)
+        """
+        return tuple(slice(i * size, min((i + 1) * size, n)) for i, size, n in zip(block, self.block_shape, self.view_shape, strict=True))
+
+    def size_of(self, block: Shape) -> int:
+        """How many elements of the tensor the block at `block` of the grid has: fewer where the last ones do not fill up.
+
+        >>> Flat(4).layout((2, 3), "short").size_of((1,))
+        2
+        """
+        return math.prod(part.stop - part.start for part in self.window(block))
+
     def block_of(self, index: Shape, shape: Shape) -> Shape:
         """The block that the element at `index` of a tensor of `shape` lies in, as a place in the grid.
 

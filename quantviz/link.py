@@ -7,6 +7,7 @@ cannot be read or had is named and left out, the rest is kept.
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -34,18 +35,24 @@ COMPARED = (ALL, *CONVENTIONS)
 VERSION = "1"
 #: A longer link was not made by us.
 LONGEST = 4000
-#: Cells a side that the panels show at most.
-WINDOW = 512
+#: What a pixel of many cells shows of them: the value of largest magnitude, their mean, their root mean square.
+POOLS = ("largest", "mean", "rms")
+#: Elements up to which the result for a whole tensor is made at once: it takes some five times the tensor's memory.
+MOST_WHOLE = 2**20
+#: Cells a side that links of before had in view at most, where they named a corner.
+_WINDOW_OF_OLD_LINKS = 512
 
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
 class View:
-    """Which rows × columns of a tensor are seen: two of its axes, the others held at `at`.
+    """Which part of a tensor is seen: a matrix of two of its axes, the others held at `at`, and a window of it.
+
+    Rows and columns count from the matrix' first.
 
     >>> View.of((4, 6))
-    View(rows=0, cols=1, at=(0, 0), top=0, left=0)
+    View(rows=0, cols=1, at=(0, 0), top=0, left=0, height=None, width=None)
     """
 
     #: The axis shown as rows; none for a tensor of one axis.
@@ -54,20 +61,24 @@ class View:
     cols: int
     #: One place for each axis; those of `rows` and `cols` are ignored.
     at: Shape
-    #: The first row and column seen of a matrix larger than `WINDOW`.
+    #: The first row and column of the window.
     top: int = 0
     left: int = 0
+    #: How many rows and columns it has; none for all that follow.
+    height: int | None = None
+    width: int | None = None
 
     @classmethod
     def of(cls, shape: Shape) -> View:
-        """The usual view: the last two axes, the others at 0."""
+        """The usual view: the last two axes, the others at 0, all of the matrix."""
         return cls(len(shape) - 2 if len(shape) > 1 else None, len(shape) - 1, (0,) * len(shape))
 
     def fits(self, shape: Shape) -> bool:
         """Whether a tensor of `shape` can be seen so."""
         axes = range(len(shape))
+        ends = all(length is None or length > 0 for length in (self.height, self.width))
         if len(shape) == 1:
-            return self.rows is None and self.cols == 0 and len(self.at) == 1 and 0 <= self.left < shape[0] and self.top == 0
+            return self.rows is None and self.cols == 0 and len(self.at) == 1 and 0 <= self.left < shape[0] and self.top == 0 and ends
         return (
             self.rows is not None
             and self.rows in axes
@@ -77,32 +88,74 @@ class View:
             and all(0 <= i < n for i, n in zip(self.at, shape, strict=True))
             and 0 <= self.top < shape[self.rows]
             and 0 <= self.left < shape[self.cols]
+            and ends
         )
 
+    def matrix(self, shape: Shape) -> tuple[int, int]:
+        """Rows and columns of the matrix that the window is cut from."""
+        return 1 if self.rows is None else shape[self.rows], shape[self.cols]
+
     def size(self, shape: Shape) -> tuple[int, int]:
-        """Rows and columns seen."""
-        rows = 1 if self.rows is None else shape[self.rows]
-        return min(rows - self.top, WINDOW), min(shape[self.cols] - self.left, WINDOW)
+        """Rows and columns of the window."""
+        rows, cols = self.matrix(shape)
+        return min(rows - self.top, self.height or rows), min(cols - self.left, self.width or cols)
+
+    def window(self, top: int, left: int, rows: int, cols: int, shape: Shape) -> View:
+        """The same matrix seen through another window, brought inside it.
+
+        >>> View.of((100, 200)).window(90, -5, 20, 50, (100, 200))
+        View(rows=0, cols=1, at=(0, 0), top=80, left=0, height=20, width=50)
+        >>> View.of((100, 200)).window(0, 0, 100, 300, (100, 200)) == View.of((100, 200))
+        True
+        """
+        all_rows, all_cols = self.matrix(shape)
+        rows, cols = max(1, min(rows, all_rows)), max(1, min(cols, all_cols))
+        return dataclasses.replace(
+            self,
+            top=max(0, min(top, all_rows - rows)),
+            left=max(0, min(left, all_cols - cols)),
+            height=rows if rows < all_rows else None,
+            width=cols if cols < all_cols else None,
+        )
+
+    def showing(self, index: Shape, shape: Shape) -> View:
+        """The nearest view in which the cell at `index` is seen: the same one where it is, else as large a window around it.
+
+        >>> View.of((100, 200)).window(0, 0, 10, 10, (100, 200)).showing((50, 3), (100, 200))
+        View(rows=0, cols=1, at=(0, 0), top=45, left=0, height=10, width=10)
+        """
+        matrix = dataclasses.replace(self, at=tuple(0 if axis in (self.rows, self.cols) else i for axis, i in enumerate(index)))
+        if matrix.seen(index, shape):
+            return matrix
+        rows, cols = self.size(shape)
+        row, col = matrix.place(index) or (0, 0)
+        top = self.top if self.top <= row < self.top + rows else row - rows // 2
+        left = self.left if self.left <= col < self.left + cols else col - cols // 2
+        return matrix.window(top, left, rows, cols, shape)
 
     def index(self, row: int, col: int) -> Shape:
-        """The place in the tensor of the cell seen at `row`, `col`.
+        """The place in the tensor of the cell at `row`, `col` of the matrix.
 
         >>> View(2, 0, (0, 5, 0)).index(1, 3)
         (3, 5, 1)
         """
         place = list(self.at)
-        place[self.cols] = self.left + col
+        place[self.cols] = col
         if self.rows is not None:
-            place[self.rows] = self.top + row
+            place[self.rows] = row
         return tuple(place)
 
+    def place(self, index: Shape) -> tuple[int, int] | None:
+        """Row and column of the matrix at which the cell at `index` lies; none where it is not in this matrix."""
+        row, col = 0 if self.rows is None else index[self.rows], index[self.cols]
+        return (row, col) if self.index(row, col) == index else None
+
     def seen(self, index: Shape, shape: Shape) -> tuple[int, int] | None:
-        """Row and column at which the cell at `index` is seen; none where it is not in view."""
-        row = 0 if self.rows is None else index[self.rows] - self.top
-        col = index[self.cols] - self.left
+        """The same where it lies in the window, else none."""
+        place = self.place(index)
         rows, cols = self.size(shape)
-        inside = 0 <= row < rows and 0 <= col < cols
-        return (row, col) if inside and self.index(row, col) == index else None
+        inside = place and self.top <= place[0] < self.top + rows and self.left <= place[1] < self.left + cols
+        return place if inside else None
 
 
 @dataclass(frozen=True)
@@ -134,12 +187,19 @@ class LabState:
     scope: str = "tensor"
     #: One of `COMPARED`; none where conventions are not compared.
     compared: str | None = None
+    #: What a pixel of many cells shows, one of `POOLS`.
+    pool: str = POOLS[0]
 
     @property
     def sliced(self) -> bool:
         """Whether only a part of the tensor is in view."""
         shape = self.source.shape
-        return len(shape) > 2 or max(shape) > WINDOW
+        return len(shape) > 2 or self.view.size(shape) != self.view.matrix(shape)
+
+    @property
+    def large(self) -> bool:
+        """Whether the tensor is too large for the result of all of it to be made at once."""
+        return math.prod(self.source.shape) > MOST_WHOLE
 
     def replace(self, **changes: Any) -> LabState:
         """The same state but for `changes`."""
@@ -149,7 +209,7 @@ class LabState:
         """Another tensor: the scheme is kept as far as it fits, what belongs to the old tensor is dropped."""
         shape = source.shape
         baseline = self.baseline if self.baseline and not self.baseline.problems(shape) else None
-        kept = (baseline, self.error_view, self.error_range, None, self.scope, self.compared)
+        kept = (baseline, self.error_view, self.error_range, None, self.scope, self.compared, self.pool)
         return LabState(source, self.scheme.fitted(shape), View.of(shape), (0,) * len(shape), *kept)
 
 
@@ -179,6 +239,7 @@ def write_link(state: LabState, language: str | None = None) -> dict[str, str]:
         "h": repr(state.held) if state.held is not None else None,
         "o": state.scope if state.scope != usual.scope else None,
         "m": state.compared,
+        "p": state.pool if state.pool != usual.pool else None,
         "lang": language,
     }
     return {name: value for name, value in parts.items() if value is not None}
@@ -224,6 +285,7 @@ def read_link(params: Mapping[str, str]) -> tuple[LabState, tuple[QuantVizError,
         held=part("h", _read_held, None),
         scope=part("o", lambda form: _one_of(form, SCOPES), "tensor"),
         compared=part("m", lambda form: _one_of(form, COMPARED), None),
+        pool=part("p", lambda form: _one_of(form, POOLS), POOLS[0]),
     )
     return state, tuple(problems)
 
@@ -264,14 +326,18 @@ def _read_place(form: str) -> Shape:
 
 def _write_view(view: View) -> str:
     axes = (view.cols,) if view.rows is None else (view.rows, view.cols)
-    return "_".join((_write_place(axes), _write_place(view.at), _write_place((view.top, view.left))))
+    # A window that reaches to the matrix' end has a 0 for its length.
+    window = (view.top, view.left, view.height or 0, view.width or 0)
+    return "_".join((_write_place(axes), _write_place(view.at), _write_place(window)))
 
 
 def _read_view(form: str, shape: Shape) -> View:
     axes, at, corner = (_read_place(part) for part in (form.split("_") if form.count("_") == 2 else ("x",) * 3))
-    if len(corner) != 2 or len(axes) > 2:
+    if len(corner) not in (2, 4) or len(axes) > 2:
         raise QuantVizError("link.place", got=form)
-    view = View(axes[0] if len(axes) == 2 else None, axes[-1], at, *corner)
+    # Links of before have a corner alone, and the window that there was then.
+    lengths = corner[2:] or ((_WINDOW_OF_OLD_LINKS,) * 2 if any(corner) else (0, 0))
+    view = View(axes[0] if len(axes) == 2 else None, axes[-1], at, *corner[:2], *(length or None for length in lengths))
     if not view.fits(shape):
         raise QuantVizError("link.view", got=form, shape=shape)
     return view

@@ -1,7 +1,7 @@
 """Metrics: what a quantization cost, as numbers.
 
 A metric is added here: one function in `METRICS` and its words in each language. All are computed
-in float64 over the whole tensor.
+in float64 over the whole tensor, cells that are left out (`QuantResult.counted`) excepted: of no cells means are nan.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Metric = Callable[[QuantResult], float]
 
 def rounding_mse(r: QuantResult) -> float:
     """The part of the MSE in elements that were not clipped."""
-    return _mean(_squared_error(r) * ~r.clipped)
+    return _mean(_squared_error(r) * ~_cells(r, r.clipped))
 
 
 def clipping_mse(r: QuantResult) -> float:
     """The part of the MSE in clipped elements: their whole squared error."""
-    return _mean(_squared_error(r) * r.clipped)
+    return _mean(_squared_error(r) * _cells(r, r.clipped))
 
 
 def mse(r: QuantResult) -> float:
@@ -44,17 +44,24 @@ def rmse(r: QuantResult) -> float:
 
 def rmse_steps(r: QuantResult) -> float:
     """Root mean square of each element's error in its own steps."""
-    return math.sqrt(_mean(steps_of_error(r).square()))
+    return math.sqrt(_mean(_cells(r, steps_of_error(r)).square()))
+
+
+def rounding_rmse_steps(r: QuantResult) -> float:
+    """The same over the elements that were not clipped; nan where all were."""
+    steps = _cells(r, steps_of_error(r))[~_cells(r, r.clipped)]
+    return math.sqrt(_mean(steps.square())) if steps.numel() else math.nan
 
 
 def max_abs_error(r: QuantResult) -> float:
     """The largest error in size."""
-    return float(r.error.abs().max())
+    errors = _cells(r, r.error)
+    return float(errors.abs().max()) if errors.numel() else math.nan
 
 
 def mean_error(r: QuantResult) -> float:
     """Mean of x̂ - x: the bias."""
-    return _mean(r.error.to(torch.float64))
+    return _mean(_cells(r, r.error).to(torch.float64))
 
 
 def l2_norm_error(r: QuantResult) -> float:
@@ -63,9 +70,12 @@ def l2_norm_error(r: QuantResult) -> float:
 
 
 def sqnr_db(r: QuantResult) -> float:
-    """Signal-to-quantization-noise ratio, 10·log10(Σx² / Σerror²) dB; inf where there is no error."""
+    """Signal-to-quantization-noise ratio, 10·log10(Σx² / Σerror²) dB; inf where there is no error, nan where there is no cell."""
+    x = _cells(r, r.x)
     noise = float(_squared_error(r).sum())
-    signal = float(r.x.to(torch.float64).square().sum())
+    signal = float(x.to(torch.float64).square().sum())
+    if not x.numel():
+        return math.nan
     if noise == 0:
         return math.inf
     return 10 * math.log10(signal / noise) if signal else -math.inf
@@ -73,26 +83,31 @@ def sqnr_db(r: QuantResult) -> float:
 
 def cosine(r: QuantResult) -> float:
     """Cosine of the angle between x and x̂; nan where one of them is all zero."""
-    x, x_hat = r.x.to(torch.float64), r.x_hat.to(torch.float64)
+    x, x_hat = (_cells(r, values).to(torch.float64) for values in (r.x, r.x_hat))
     lengths = math.sqrt(float(x.square().sum())) * math.sqrt(float(x_hat.square().sum()))
     return float((x * x_hat).sum()) / lengths if lengths else math.nan
 
 
 def clipped_share(r: QuantResult) -> float:
     """Share of elements whose code was changed by saturation."""
-    return _mean(r.clipped.to(torch.float64))
+    return _mean(_cells(r, r.clipped).to(torch.float64))
 
 
 def zeroed_share(r: QuantResult) -> float:
     """Share of the non-zero elements whose x̂ is 0; 0 where there is no non-zero element."""
-    nonzero = r.x != 0
+    nonzero = _cells(r, r.x) != 0
     count = int(nonzero.sum())
-    return int((nonzero & (r.x_hat == 0)).sum()) / count if count else 0.0
+    return int((nonzero & (_cells(r, r.x_hat) == 0)).sum()) / count if count else 0.0
+
+
+def nonzero_share(r: QuantResult) -> float:
+    """Share of elements that are not zero."""
+    return _mean((_cells(r, r.x) != 0).to(torch.float64))
 
 
 def levels_used(r: QuantResult) -> float:
     """How many different codes occur."""
-    return float(torch.unique(r.q).numel())
+    return float(torch.unique(_cells(r, r.q)).numel())
 
 
 def effective_bits(r: QuantResult) -> float:
@@ -108,6 +123,7 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
             mse,
             rmse,
             rmse_steps,
+            rounding_rmse_steps,
             max_abs_error,
             mean_error,
             l2_norm_error,
@@ -115,6 +131,7 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
             cosine,
             clipped_share,
             zeroed_share,
+            nonzero_share,
             levels_used,
             rounding_mse,
             clipping_mse,
@@ -173,7 +190,7 @@ def stored_bits(scheme: Scheme) -> StoredBits:
 
 
 def steps_of_error(r: QuantResult) -> torch.Tensor:
-    """Each element's error in its own steps, float64; inf where a scale of 0 leaves an error."""
+    """Each element's error in its own steps, float64; inf where a scale of 0 leaves an error, nan where the cell is left out."""
     error = r.error.to(torch.float64)
     # What a scale of 0 has no error in is no step off: 0 / 0 would be NaN.
     return torch.where(error == 0, error, error / r.step_of_cells().to(torch.float64))
@@ -182,14 +199,21 @@ def steps_of_error(r: QuantResult) -> torch.Tensor:
 def sqnr_db_by_axis(r: QuantResult, axis: int) -> torch.Tensor:
     """SQNR of each index of `axis`, in dB; inf without error, nan where x is all zero."""
     others = tuple(i for i in range(r.x.dim()) if i != axis % r.x.dim())
-    signal, noise = r.x.to(torch.float64).square(), _squared_error(r)
+    signal, noise = r.x.to(torch.float64).square(), r.error.to(torch.float64).square()
+    if r.counted is not None:
+        signal, noise = (values.masked_fill(~r.counted, 0) for values in (signal, noise))
     if others:
         signal, noise = signal.sum(others), noise.sum(others)
     return 10 * torch.log10(signal / noise)
 
 
 def _squared_error(r: QuantResult) -> torch.Tensor:
-    return r.error.to(torch.float64).square()
+    return _cells(r, r.error).to(torch.float64).square()
+
+
+def _cells(r: QuantResult, values: torch.Tensor) -> torch.Tensor:
+    """Those of the cells that count."""
+    return values if r.counted is None else values[r.counted]
 
 
 def _mean(values: torch.Tensor) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -27,7 +28,7 @@ from quantviz.arithmetic import (
 )
 from quantviz.calibration import FLOAT32_EXACT_INTEGER, FLOAT32_MAX, External, Given, Range
 from quantviz.errors import Note, QuantVizError
-from quantviz.granularity import BlockLayout, Shape
+from quantviz.granularity import BlockLayout, Shape, Window
 from quantviz.grids import GRIDS, local_step
 from quantviz.scheme import Scheme
 from quantviz.tensors import as_input, torch_dtype
@@ -72,9 +73,9 @@ class QuantResult:
     q: torch.Tensor
     #: Dequantized values, float32.
     x_hat: torch.Tensor
-    #: x_hat - x.
+    #: x_hat - x; NaN in cells that are left out.
     error: torch.Tensor
-    #: Where saturation changed the code.
+    #: Where saturation changed the code of a cell that counts.
     clipped: torch.Tensor
     #: Which elements share a scale.
     layout: BlockLayout
@@ -88,6 +89,11 @@ class QuantResult:
         """The input's shape."""
         return tuple(self.x.shape)
 
+    @cached_property
+    def counted(self) -> torch.Tensor | None:
+        """Which cells count, bool of `shape`; none where all of them do: under "ignore" NaN and Inf in the input are left out."""
+        return counted_cells(self.x, self.scheme)
+
     def scale_of_cells(self) -> torch.Tensor:
         """The scale of each element in the dtype it is applied in, broadcastable to `shape`."""
         return blocks.expand(self.qparams.scale.to(torch.float32), self.layout, self.shape)
@@ -97,19 +103,62 @@ class QuantResult:
         return local_step(self.x, self.scale_of_cells(), self.scheme.number_format)
 
 
-def part(r: QuantResult, index: tuple[slice | int, ...]) -> QuantResult:
-    """The same result seen on a part of the tensor: every cell keeps the scale it had.
+def part(r: QuantResult, index: Window) -> QuantResult:
+    """The same result seen on a part of the tensor, one number or slice for each axis: every cell keeps the scale it had.
 
     >>> r = quantize([[1.0, 2.0], [3.0, 40.0]], Scheme("int4"))
     >>> part(r, (0, slice(None))).x_hat.tolist() == r.x_hat[0].tolist()
     True
     """
-    cells = {name: blocks.expand(grid, r.layout, r.shape).expand(r.shape)[index] for name, grid in block_values(r.qparams).items()}
-    scale, zero_point = cells.pop("scale"), cells.pop("zero_point")
-    shape = tuple(scale.shape)
-    layout = BlockLayout(shape, (1,) * len(shape), shape)
-    params = QParams(scale, zero_point, zero_domain=r.qparams.zero_domain, others=MappingProxyType(cells))
+    params, layout = _params_of_cells(r.qparams, r.layout, blocks.flat_indices_of(r.shape, index))
     return QuantResult(r.scheme, params, r.x[index], r.q[index], r.x_hat[index], r.error[index], r.clipped[index], layout, None, r.notes)
+
+
+def quantize_part(x: torch.Tensor, scheme: Scheme, qparams: QParams, shape: Shape, index: Window) -> QuantResult:
+    """`part` of a tensor of `shape` of which only `x`, the part at `index`, is at hand: `qparams` are those of the whole tensor.
+
+    >>> x, scheme = torch.tensor([[1.0, 2.0], [3.0, 40.0]]), Scheme("int4")
+    >>> params, index = choose_qparams(x, scheme), (0, slice(0, 2))
+    >>> quantize_part(x[index], scheme, params, (2, 2), index).error.tolist() == quantize(x, scheme).error[index].tolist()
+    True
+    """
+    return quantize_cells(x, scheme, qparams, shape, blocks.flat_indices_of(shape, index))
+
+
+def quantize_cells(x: torch.Tensor, scheme: Scheme, qparams: QParams, shape: Shape, places: torch.Tensor) -> QuantResult:
+    """What becomes of some cells of a tensor of `shape`: `x`, and where they lie in its row-major order, `places` (int64 of the shape of `x`).
+
+    >>> x, scheme = torch.tensor([[1.0, 2.0], [3.0, 40.0]]), Scheme("int4")
+    >>> quantize_cells(torch.tensor([40.0, 2.0]), scheme, choose_qparams(x, scheme), (2, 2), torch.tensor([3, 1])).q.tolist()
+    [7, 0]
+    """
+    params, layout = _params_of_cells(qparams, scheme.layout(shape), places)
+    chance = {"index": places} if scheme.arithmetic.ties == "stochastic" else {}
+    return QuantResult(scheme, params, x, *_quantized(x, scheme, {**block_values(params), **chance}), layout, None)
+
+
+def _params_of_cells(params: QParams, layout: BlockLayout, places: torch.Tensor) -> tuple[QParams, BlockLayout]:
+    """Scale and zero point of each cell at `places`, which are laid out as blocks of one cell."""
+    ids = blocks.block_numbers(places, layout)
+    cells = {name: grid.flatten()[ids] for name, grid in block_values(params).items()}
+    scale, zero_point = cells.pop("scale"), cells.pop("zero_point")
+    seen = tuple(ids.shape)
+    # What of the tensor is one number only is one number here too.
+    return (
+        QParams(scale, zero_point, global_scale=params.global_scale, zero_domain=params.zero_domain, others=MappingProxyType(cells), stored=True),
+        BlockLayout(seen, (1,) * len(seen), seen),
+    )
+
+
+def _quantized(x: torch.Tensor, scheme: Scheme, cells: Values) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Codes, values, error, and where saturation changed the code, by what is known of each cell."""
+    fmt = scheme.number_format
+    coded = run_operations(code_operations(scheme), {"x": x, **cells})
+    q = GRIDS[fmt.kind].encode(coded["q"], fmt)
+    x_hat = _dequantize(q, scheme, cells)
+    error = run_operations(error_operations(scheme), {"x": x, "x_hat": x_hat})["error"]
+    clipped, counted = coded["y"] != coded["q"], counted_cells(x, scheme)
+    return q, x_hat, error, clipped if counted is None else clipped & counted
 
 
 # ---- the three verbs ----------------------------------------------------------------------------
@@ -124,7 +173,7 @@ def choose_qparams(x: Any, scheme: Scheme) -> QParams:
     >>> params.scale.item(), params.zero_point.item()
     (3.578823433670343, -77)
     """
-    tensor, _ = as_input(x)
+    tensor, _ = as_input(x, scheme.nonfinite)
     _raise_first(scheme, tuple(tensor.shape))
     return _choose(tensor, scheme, scheme.layout(tuple(tensor.shape)))[0]
 
@@ -148,26 +197,25 @@ def quantize(x: Any, scheme: Scheme, *, qparams: QParams | None = None, strict: 
     >>> torch.equal(quantize(x, gguf, qparams=choose_qparams(x, gguf)).q, quantize(x, gguf).q)
     True
     """
-    tensor, notes = as_input(x)
+    tensor, notes = as_input(x, scheme.nonfinite)
     shape = tuple(tensor.shape)
     _raise_first(scheme, shape)
     layout = scheme.layout(shape)
     if qparams is not None:
         scheme = scheme.replace(calibration=External())
-        params, found = _stored_given(qparams, tensor, scheme, layout), None
+        params, found = stored_qparams(qparams, largest_magnitude(tensor), scheme, layout), None
     else:
         params, found = _choose(tensor, scheme, layout, strict)
-    fmt = scheme.number_format
     cells = {name: blocks.expand(grid, layout, shape) for name, grid in block_values(params).items()}
-    coded = run_operations(code_operations(scheme), {"x": tensor, **cell_index(scheme, shape), **cells})
-    q = GRIDS[fmt.kind].encode(coded["q"], fmt)
-    x_hat = _dequantize(q, scheme, cells)
-    error = run_operations(error_operations(), {"x": tensor, "x_hat": x_hat})["error"]
+    q, x_hat, error, clipped = _quantized(tensor, scheme, {**cell_index(scheme, shape), **cells})
     if not strict:
-        _refuse_infinite(x_hat, error, params, scheme, layout)
-    if not scheme.shifted and not fmt.signed and bool((tensor < 0).any()):
-        notes = (*notes, Note.of("negatives_clip", count=int((tensor < 0).sum())))
-    return QuantResult(scheme, params, tensor, q, x_hat, error, coded["y"] != coded["q"], layout, found, notes)
+        _refuse_infinite(tensor, x_hat, error, params, scheme, layout)
+    if not scheme.shifted and not scheme.number_format.signed:
+        counted = counted_cells(tensor, scheme)
+        negative = tensor < 0 if counted is None else (tensor < 0) & counted
+        if bool(negative.any()):
+            notes = (*notes, Note.of("negatives_clip", count=int(negative.sum())))
+    return QuantResult(scheme, params, tensor, q, x_hat, error, clipped, layout, found, notes)
 
 
 def dequantize(q: torch.Tensor, scheme: Scheme, qparams: QParams) -> torch.Tensor:
@@ -196,9 +244,19 @@ def block_values(params: QParams) -> Values:
     return {"scale": params.scale, "zero_point": params.zero_point, **params.others}
 
 
-def range_values(found: Range, x: torch.Tensor, layout: BlockLayout) -> Values:
-    """What the operations from the range on begin with."""
-    return {"lo": found.lo, "hi": found.hi, "extreme": found.extreme, **tensor_values(x, layout)}
+def counted_cells(x: torch.Tensor, scheme: Scheme) -> torch.Tensor | None:
+    """Which cells of `x` count under `scheme`, bool of its shape; none where all of them do.
+
+    >>> counted_cells(torch.tensor([1.0, torch.inf]), Scheme(nonfinite="ignore")).tolist()
+    [True, False]
+    """
+    finite = torch.isfinite(x) if scheme.nonfinite == "ignore" else None
+    return None if finite is None or bool(finite.all()) else finite
+
+
+def range_values(found: Range, absmax: torch.Tensor, layout: BlockLayout) -> Values:
+    """What the operations from the range on begin with; `absmax` is the tensor's `largest_magnitude`."""
+    return {"lo": found.lo, "hi": found.hi, "extreme": found.extreme, **tensor_values(absmax, layout)}
 
 
 def cell_index(scheme: Scheme, shape: Shape) -> Values:
@@ -206,26 +264,44 @@ def cell_index(scheme: Scheme, shape: Shape) -> Values:
     return {"index": blocks.flat_indices(shape)} if scheme.arithmetic.ties == "stochastic" else {}
 
 
-def tensor_values(x: torch.Tensor, layout: BlockLayout) -> Values:
-    """What is read of the tensor itself: its largest magnitude, and which blocks do not fill up (1, else 0)."""
+def tensor_values(absmax: torch.Tensor, layout: BlockLayout) -> Values:
+    """What is read of the tensor itself: its `largest_magnitude`, and which blocks do not fill up (1, else 0)."""
     short = blocks.block_sizes(layout) < layout.block_size if layout.tail == "short" else torch.zeros(layout.grid_shape)
-    return {"tensor_absmax": x.abs().max(), "short": short.to(torch.float32)}
+    return {"tensor_absmax": absmax, "short": short.to(torch.float32)}
+
+
+def largest_magnitude(x: torch.Tensor) -> torch.Tensor:
+    """The largest finite |x|; 0 where none is finite. NaN and Inf are in `x` only where they are left out.
+
+    >>> largest_magnitude(torch.tensor([-2.0, torch.inf, torch.nan])).item()
+    2.0
+    """
+    largest = x.abs().max()
+    return largest if bool(torch.isfinite(largest)) else x.abs().nan_to_num(0.0, 0.0).max()
 
 
 def _choose(x: torch.Tensor, scheme: Scheme, layout: BlockLayout, strict: bool = False) -> tuple[QParams, Range | None]:
+    found = scheme.calibration.range(blocks.Blocks(x, layout, torch_dtype(scheme.arithmetic.scale_math), counted_cells(x, scheme)), scheme.mode)
+    return qparams_of_range(found, largest_magnitude(x), scheme, layout, strict), found
+
+
+def qparams_of_range(found: Range | None, absmax: torch.Tensor, scheme: Scheme, layout: BlockLayout, strict: bool = False) -> QParams:
+    """Scale and zero point of each block by its clipping range, or those that the calibration gives where it has none.
+
+    `absmax` is the tensor's `largest_magnitude`. Raises `QuantVizError` as `quantize` does.
+    """
     calibration = scheme.calibration
     if isinstance(calibration, Given):
-        return _stored_given(QParams(calibration.scale, calibration.zero_point), x, scheme, layout), None
-    found = calibration.range(blocks.Blocks(x, layout, torch_dtype(scheme.arithmetic.scale_math)), scheme.mode)
+        return stored_qparams(QParams(calibration.scale, calibration.zero_point), absmax, scheme, layout)
     if found is None:
         raise QuantVizError("external_without_qparams")
     if not strict:
         _refuse_too_wide(found, scheme)
-    values = run_operations((*range_operations(scheme), *store_operations(scheme)), range_values(found, x, layout))
+    values = run_operations((*range_operations(scheme), *store_operations(scheme)), range_values(found, absmax, layout))
     zero_point = values["zero_point"]
     if not strict and scheme.zero_domain == "code_int" and bool((zero_point.abs() > FLOAT32_EXACT_INTEGER).any()):
         raise QuantVizError("zero_point_too_large", got=zero_point.abs().max().item(), largest=FLOAT32_EXACT_INTEGER)
-    return _qparams(values, scheme), found
+    return _qparams(values, scheme)
 
 
 def _qparams(values: Values, scheme: Scheme) -> QParams:
@@ -244,10 +320,13 @@ def _qparams(values: Values, scheme: Scheme) -> QParams:
     )
 
 
-def _stored_given(params: QParams, x: torch.Tensor, scheme: Scheme, layout: BlockLayout) -> QParams:
-    """Scale and zero point set by hand, as the convention stores them; those that are stored already as they are."""
+def stored_qparams(params: QParams, absmax: torch.Tensor, scheme: Scheme, layout: BlockLayout) -> QParams:
+    """Scale and zero point set by hand, as the convention stores them; those that are stored already as they are.
+
+    `absmax` is the tensor's `largest_magnitude`. Raises `QuantVizError` where they are no numbers, too many or too few.
+    """
     given = _given(params.scale, params.zero_point, scheme, layout, chosen=params.stored)
-    made = _qparams(run_operations(store_operations(scheme, given=True), {**block_values(given), **tensor_values(x, layout)}), scheme)
+    made = _qparams(run_operations(store_operations(scheme, given=True), {**block_values(given), **tensor_values(absmax, layout)}), scheme)
     if not params.stored:
         return made
     return dataclasses.replace(
@@ -306,11 +385,18 @@ def _refuse_too_wide(found: Range, scheme: Scheme) -> None:
         raise QuantVizError("range_beyond_float32", width=width.max().item(), largest=FLOAT32_MAX)
 
 
-def _refuse_infinite(x_hat: torch.Tensor, error: torch.Tensor, params: QParams, scheme: Scheme, layout: BlockLayout) -> None:
+def _refuse_infinite(x: torch.Tensor, x_hat: torch.Tensor, error: torch.Tensor, params: QParams, scheme: Scheme, layout: BlockLayout) -> None:
     finite = torch.isfinite(x_hat) & torch.isfinite(error)
     if not bool(finite.all()):
+        finite |= ~torch.isfinite(x)
+    if not bool(finite.all()):
         first = tuple(int(i) for i in torch.nonzero(~finite)[0])
-        block, name = layout.block_of(first, tuple(x_hat.shape)), str(scheme.arithmetic)
-        if params.scale[block] == 0:
-            raise QuantVizError("scale_is_zero", convention=name, index=first, block=block)
-        raise QuantVizError("value_beyond_float32", convention=name, value=x_hat[first].item(), index=first, block=block)
+        raise infinite_value(x_hat[first].item(), first, tuple(x.shape), params, scheme, layout)
+
+
+def infinite_value(value: float, index: Shape, shape: Shape, params: QParams, scheme: Scheme, layout: BlockLayout) -> QuantVizError:
+    """Why nothing is given back where the cell at `index` has become `value`, or its error is infinite."""
+    block, name = layout.block_of(index, shape), str(scheme.arithmetic)
+    if params.scale[block] == 0:
+        return QuantVizError("scale_is_zero", convention=name, index=index, block=block)
+    return QuantVizError("value_beyond_float32", convention=name, value=value, index=index, block=block)

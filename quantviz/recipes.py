@@ -18,7 +18,7 @@ from quantviz.granularity import Flat, PerChannel, PerGroup, PerTensor, Shape
 from quantviz.scheme import Scheme
 
 if TYPE_CHECKING:
-    from quantviz.quantizer import QuantResult
+    from quantviz.kernels import Measured
 
 
 def _group(format_id: str, convention: str | Convention, size: int = 32, mode: str = "symmetric") -> Scheme:
@@ -138,8 +138,9 @@ class RecipeAnswer:
 def recipe_rows(x: Any, *, current: Scheme) -> tuple[RecipeRow, ...]:
     """Every recipe on this very tensor, in the order of `RECIPES`.
 
-    `x` is a real tensor or nested list of 1 to 4 axes. A recipe that cannot be used on it, because its
-    groups do not divide the last axis for example, has `problem` in place of numbers.
+    `x` is a real tensor or nested list of 1 to 4 axes, or a `Stored`. A recipe that cannot be used on it, because its
+    groups do not divide the last axis for example, has `problem` in place of numbers. What is done with NaN and
+    Inf is `current`'s choice.
 
     >>> rows = recipe_rows([[1.0, 2.0, 3.0, 40.0]], current=RECIPES["int4_per_row"])
     >>> [row.id for row in rows if row.fits][:5], [row.id for row in rows if row.is_current]
@@ -147,32 +148,32 @@ def recipe_rows(x: Any, *, current: Scheme) -> tuple[RecipeRow, ...]:
     >>> rows[2].problem.key
     'group_does_not_divide'
     """
-    from quantviz.quantizer import quantize
-    from quantviz.tensors import as_input
+    from quantviz.kernels import measure
+    from quantviz.stored import as_stored
 
-    tensor, _ = as_input(x)
-    same = current_recipe(current, tuple(tensor.shape))
+    stored, _ = as_stored(x)
+    same = current_recipe(current, stored.shape)
     rows = []
-    for name, scheme in RECIPES.items():
+    for name, recipe in RECIPES.items():
+        scheme = recipe.replace(nonfinite=current.nonfinite)
         try:
-            rows.append(row_of(quantize(tensor, scheme), name, is_current=name == same))
+            rows.append(row_of(measure(stored, scheme), name, is_current=name == same))
         except QuantVizError as problem:
             rows.append(RecipeRow(name, scheme, problem=problem))
     return tuple(rows)
 
 
-def row_of(result: QuantResult, name: str = CURRENT, *, is_current: bool = True) -> RecipeRow:
-    """The row of a result that is at hand."""
-    from quantviz import measures
-
+def row_of(own: Measured, name: str = CURRENT, *, is_current: bool = True) -> RecipeRow:
+    """The row of a scheme that was measured already."""
+    m = own.metrics
     return RecipeRow(
         id=name,
-        scheme=result.scheme,
+        scheme=own.scheme,
         is_current=is_current,
-        bits=measures.effective_bits(result),
-        sqnr_db=measures.sqnr_db(result),
-        zeroed_share=measures.zeroed_share(result),
-        mse=measures.mse(result),
+        bits=m["effective_bits"],
+        sqnr_db=m["sqnr_db"],
+        zeroed_share=m["zeroed_share"],
+        mse=m["mse"],
     )
 
 
@@ -209,7 +210,8 @@ def answer(rows: Iterable[RecipeRow], target_db: float = TARGET_DB) -> RecipeAns
 
 
 def current_recipe(current: Scheme, shape: Shape) -> str | None:
-    """The id of the recipe that is the current scheme, or that has the same blocks on this shape."""
+    """The id of the recipe that is the current scheme, or that has the same blocks on this shape; what is done with NaN and Inf is left aside."""
+    current = current.replace(nonfinite="refuse")
     exact = next((name for name, scheme in RECIPES.items() if scheme == current), None)
     if exact or current.problems(shape):
         return exact
@@ -217,6 +219,6 @@ def current_recipe(current: Scheme, shape: Shape) -> str | None:
 
 
 def _same_effect(one: Scheme, other: Scheme, shape: Shape) -> bool:
-    if any(getattr(one, name) != getattr(other, name) for name in ("format", "mode", "calibration", "convention", "nonfinite")):
+    if any(getattr(one, name) != getattr(other, name) for name in ("format", "mode", "calibration", "convention")):
         return False
     return not one.problems(shape) and one.layout(shape) == other.layout(shape)

@@ -15,8 +15,9 @@ from quantviz.granularity import GRANULARITIES, BlockLayout, Granularity, PerCha
 
 #: The modes: zero point 0, or one that shifts the range.
 MODES = ("symmetric", "asymmetric")
-#: What is done with NaN and Inf in the input.
-NONFINITE = ("refuse",)
+#: What is done with NaN and Inf in the input: nothing is quantized; Inf becomes the tensor's largest finite value, -Inf its
+#: smallest and NaN 0; or they stay, and neither ranges nor numbers heed them.
+NONFINITE = ("refuse", "clip", "ignore")
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Scheme:
     calibration: Calibration = MinMax()
     #: Whose arithmetic: an id of `CONVENTIONS`, or a `Convention`. Kept as a `Convention`.
     convention: str | Convention = "course"
-    #: What is done with NaN and Inf.
+    #: What is done with NaN and Inf, one of `NONFINITE`.
     nonfinite: str = "refuse"
 
     def __post_init__(self) -> None:

@@ -12,7 +12,7 @@ import torch
 
 from quantviz.errors import Note
 from quantviz.granularity import Shape, Window
-from quantviz.tensors import as_input
+from quantviz.tensors import as_real
 
 Values = npt.NDArray[np.float32]
 
@@ -30,11 +30,20 @@ class Stored(ABC):
         """How many elements it has."""
         return math.prod(self.shape)
 
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """What a person should know of how it was read."""
+        return ()
+
+    def check(self) -> None:  # noqa: B027
+        """`QuantVizError` if it lies in a file that has been changed, so that this must not be read any more."""
+
     @abstractmethod
     def run(self, start: int, stop: int) -> Values:
         """The elements from `start` to before `stop` in row-major order: one axis, contiguous, not to be changed.
 
         A view of the memory or file they lie in where they lie there as float32, else a copy. NaN and Inf come through.
+        `QuantVizError` if they lie in a file that has been changed.
         """
 
     @abstractmethod
@@ -50,13 +59,17 @@ class InMemory(Stored):
     ([2.0, 3.0], [2.0, 4.0])
     """
 
-    def __init__(self, tensor: torch.Tensor) -> None:
-        self._tensor = tensor.contiguous()
+    def __init__(self, tensor: torch.Tensor, notes: tuple[Note, ...] = ()) -> None:
+        self._tensor, self._notes = tensor.contiguous(), notes
         self._flat: Values = self._tensor.flatten().numpy()
 
     @property
     def shape(self) -> Shape:
         return tuple(self._tensor.shape)
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        return self._notes
 
     def run(self, start: int, stop: int) -> Values:
         return self._flat[start:stop]
@@ -65,9 +78,31 @@ class InMemory(Stored):
         return self._tensor[index]
 
 
+class Replaced(Stored):
+    """The same without NaN and Inf: Inf is `largest`, -Inf `smallest` and NaN 0. What is finite is not copied.
+
+    >>> Replaced(InMemory(torch.tensor([1.0, math.inf, math.nan, -2.0])), -2.0, 1.0).run(1, 4).tolist()
+    [1.0, 0.0, -2.0]
+    """
+
+    def __init__(self, stored: Stored, smallest: float, largest: float) -> None:
+        self._stored, self._smallest, self._largest = stored, smallest, largest
+
+    @property
+    def shape(self) -> Shape:
+        return self._stored.shape
+
+    def run(self, start: int, stop: int) -> Values:
+        values = self._stored.run(start, stop)
+        return values if np.isfinite(values).all() else np.nan_to_num(values, nan=0.0, posinf=self._largest, neginf=self._smallest)
+
+    def read(self, index: Window) -> torch.Tensor:
+        return self._stored.read(index).nan_to_num(0.0, self._largest, self._smallest)
+
+
 def as_stored(x: Any) -> tuple[Stored, tuple[Note, ...]]:
-    """`x` itself where it is `Stored`, else what `tensors.as_input` makes of it, and what changed on the way."""
+    """`x` itself where it is `Stored`, else what `tensors.as_real` makes of it, and what changed on the way. NaN and Inf come through."""
     if isinstance(x, Stored):
         return x, ()
-    tensor, notes = as_input(x)
+    tensor, notes = as_real(x)
     return InMemory(tensor), notes

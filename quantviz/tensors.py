@@ -1,12 +1,15 @@
-"""From what a person has to what is quantized: a finite float32 tensor of 1 to 4 axes."""
+"""From what a person has to what is quantized: a float32 tensor of 1 to 4 axes, and what becomes of NaN and Inf in it."""
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from quantviz.errors import Note, QuantVizError
+from quantviz.granularity import Shape
 
 #: Dtypes whose every value is a float32 value.
 _EXACT = frozenset(
@@ -48,15 +51,100 @@ def as_float32(tensor: torch.Tensor) -> tuple[torch.Tensor, tuple[Note, ...]]:
     return values, (Note.of("stored_as_float32", dtype=dtype_name(plain.dtype), changed=changed, count=plain.numel()),)
 
 
-def as_input(x: Any) -> tuple[torch.Tensor, tuple[Note, ...]]:
+@dataclass(frozen=True)
+class NonFinite:
+    """What in a tensor is no finite number.
+
+    >>> NonFinite.of(torch.tensor([1.0, math.inf, math.nan]))
+    NonFinite(nan=1, inf=1, minus_inf=0, first=(1,), value=inf)
+    """
+
+    #: How many are NaN, Inf and -Inf.
+    nan: int
+    inf: int
+    minus_inf: int
+    #: Where the first one is, in row-major order.
+    first: Shape
+    #: What stands there, as it was stored: of float64 it can be a number beyond float32.
+    value: float
+
+    @classmethod
+    def of(cls, values: torch.Tensor, stored: torch.Tensor | None = None) -> NonFinite | None:
+        """What is not finite in `values`, which were `stored`; none where all are."""
+        finite = torch.isfinite(values)
+        if bool(finite.all()):
+            return None
+        first = tuple(int(i) for i in torch.nonzero(~finite)[0])
+        nan, inf = int(torch.isnan(values).sum()), int((values == math.inf).sum())
+        return cls(nan, inf, int((values == -math.inf).sum()), first, float((values if stored is None else stored)[first]))
+
+    @property
+    def count(self) -> int:
+        """How many there are together."""
+        return self.nan + self.inf + self.minus_inf
+
+    @property
+    def shown(self) -> str | float:
+        """The first one's name, or the number that it was."""
+        return "NaN" if math.isnan(self.value) else self.value if math.isfinite(self.value) else "Inf" if self.value > 0 else "-Inf"
+
+    def refusal(self) -> QuantVizError:
+        """Why nothing is quantized."""
+        key = "input_beyond_float32" if math.isfinite(self.value) else "input_nonfinite"
+        return QuantVizError(key, value=self.shown, index=self.first, count=self.count)
+
+    def left_out(self) -> Note:
+        """What is said where they are left out."""
+        return self._note("nonfinite_left_out")
+
+    def clipped(self, smallest: float, largest: float) -> Note:
+        """What is said where they became the finite ends, and NaN 0."""
+        return self._note("nonfinite_clipped", smallest=smallest, largest=largest)
+
+    def _note(self, key: str, **ends: float) -> Note:
+        return Note.of(key, count=self.count, nan=self.nan, inf=self.inf, minus_inf=self.minus_inf, index=self.first, value=self.shown, **ends)
+
+
+def as_real(x: Any) -> tuple[torch.Tensor, tuple[Note, ...]]:
+    """`x`, a real tensor or nested list of 1 to 4 axes, as float32, and what changed on the way. NaN and Inf come through.
+
+    Raises `QuantVizError` for anything else.
+
+    >>> as_real([[1.0, math.inf]])[0].tolist()
+    [[1.0, inf]]
+    """
+    return as_float32(_tensor(x))
+
+
+def as_input(x: Any, nonfinite: str = "refuse") -> tuple[torch.Tensor, tuple[Note, ...]]:
     """`x`, a real tensor or nested list, as the tensor that is quantized, and what changed on the way.
 
-    Raises `QuantVizError` for anything else than 1 to 4 axes of finite real numbers, with the place
-    of the first bad value and how many there are.
+    `nonfinite` is one of `scheme.NONFINITE`: under "refuse" and "clip" all of the answer is finite, under
+    "ignore" NaN and Inf are still in it. Raises `QuantVizError` for anything else than 1 to 4 axes of real
+    numbers, and where NaN or Inf are refused, or there is nothing else, with the first place and how many there are.
 
     >>> as_input([[1.0, 2.0], [3.0, 4.0]])[0].shape
     torch.Size([2, 2])
+    >>> as_input([[1.0, math.inf, math.nan]], "clip")[0].tolist()
+    [[1.0, 1.0, 0.0]]
     """
+    tensor = _tensor(x)
+    values, notes = as_float32(tensor)
+    found = NonFinite.of(values, tensor.detach())
+    if found is None:
+        return values, notes
+    if nonfinite == "refuse":
+        raise found.refusal()
+    if nonfinite == "ignore":
+        return values, (*notes, found.left_out())
+    finite = values[torch.isfinite(values)]
+    if not finite.numel():
+        raise QuantVizError("input_nothing_finite", count=found.count)
+    smallest, largest = finite.min().item(), finite.max().item()
+    return values.nan_to_num(0.0, largest, smallest), (*notes, found.clipped(smallest, largest))
+
+
+def _tensor(x: Any) -> torch.Tensor:
     if isinstance(x, torch.Tensor):
         tensor = x
     else:
@@ -68,20 +156,7 @@ def as_input(x: Any) -> tuple[torch.Tensor, tuple[Note, ...]]:
         raise QuantVizError("input_dims", got=tensor.dim(), shape=tuple(tensor.shape))
     if tensor.numel() == 0:
         raise QuantVizError("input_empty", shape=tuple(tensor.shape))
-    values, notes = as_float32(tensor)
-    finite = torch.isfinite(values)
-    if not bool(finite.all()):
-        _refuse_nonfinite(tensor.detach().cpu(), finite)
-    return values, notes
-
-
-def _refuse_nonfinite(original: torch.Tensor, finite: torch.Tensor) -> None:
-    bad = torch.nonzero(~finite)
-    first = tuple(int(i) for i in bad[0])
-    value = original[first].item()
-    overflowed = original.dtype == torch.float64 and bool(torch.isfinite(original[first]))
-    key = "input_beyond_float32" if overflowed else "input_nonfinite"
-    raise QuantVizError(key, value=value, index=first, count=len(bad))
+    return tensor
 
 
 def dtype_name(dtype: torch.dtype) -> str:

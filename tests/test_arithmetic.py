@@ -117,7 +117,7 @@ def test_numbers_as_python():
 
 def operations_of(scheme, given=False):
     ranged = () if given else range_operations(scheme)
-    return (*ranged, *store_operations(scheme, given=given), *code_operations(scheme), *value_operations(scheme), *error_operations())
+    return (*ranged, *store_operations(scheme, given=given), *code_operations(scheme), *value_operations(scheme), *error_operations(scheme))
 
 
 def thinned():
@@ -212,6 +212,7 @@ def test_every_line_has_its_words_and_no_words_are_left_over():
         if changed and not problems(*fields):
             used |= {operation.key for given in (False, True) for operation in operations_of(qv.Scheme(*fields), given)}
     used |= {"range_lo", "range_hi", "range_extreme", "range_tensor_absmax"}
+    used |= {operation.key for operation in error_operations(qv.Scheme(nonfinite="ignore"))}
     for language in languages():
         words = {key.removeprefix("steps.") for key in catalogue(language) if key.startswith("steps.")}
         assert used - words == set()

@@ -165,7 +165,7 @@ def test_every_convention_is_told_without_a_hitch(language):
             r = qv.quantize(x, scheme)
         for index in ((0, 0), (1, 3), (2, 40)):
             why = qv.explain(r, index)
-            line = number_line_data(r, why)
+            line = number_line_data(why, r.qparams)
             told = [
                 cell.sentence(why),
                 *cell._rows(why),

@@ -93,9 +93,9 @@ RANKS = {
     "scheme": 5, "format_facts": 5, "stored": 5,
     "arithmetic": 6,
     "quantizer": 7, "sources": 7,
-    "measures": 8, "recipes": 8, "explanation": 8, "scenarios": 8, "link": 8, "export": 8,
-    "comparison": 9, "address": 9, "kernels": 9,
-    "overview": 10,
+    "measures": 8, "explanation": 8, "scenarios": 8, "link": 8, "export": 8,
+    "comparison": 9, "address": 9, "kernels": 9, "compiled": 9, "tally": 9, "tracing": 9, "binning": 9,
+    "pooling": 10, "overview": 10, "recipes": 10,
     "study": 11,
     "figures": 12,
     "course": 13, "lessons": 13, "bugs": 13,
@@ -120,8 +120,8 @@ def test_dependencies_point_down():
 
 
 def _reads_bits(call: ast.Call) -> bool:
-    """Whether it is `values.view(torch.int32)`: the same shape, read as another dtype."""
-    return len(call.args) == 1 and isinstance(call.args[0], ast.Attribute) and getattr(call.args[0].value, "id", "") == "torch"
+    """Whether it is `values.view(torch.int32)`, or numpy's: the same shape, read as another dtype."""
+    return len(call.args) == 1 and isinstance(call.args[0], ast.Attribute) and getattr(call.args[0].value, "id", "") in ("torch", "np")
 
 
 def test_reshaping_is_done_only_in_blocks():

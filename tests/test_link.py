@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import quantviz as qv
-from quantviz.link import COMPARED, ERROR_RANGES, ERROR_VIEWS, LONGEST, SCOPES, LabState, Upload, View, link_problem, opening, read_link, write_link
+from quantviz.link import COMPARED, ERROR_RANGES, ERROR_VIEWS, LONGEST, POOLS, SCOPES, LabState, Upload, View, link_problem, opening, read_link, write_link
 from quantviz.scenarios import SCENARIOS
 from quantviz.sources import Builtin, Normal, OneOutlier
 from quantviz.sources.typed import Typed
@@ -44,6 +44,8 @@ def states(draw):
     if len(shape) > 2:
         rows, cols = draw(st.permutations(range(len(shape))))[:2]
         view = View(rows, cols, tuple(draw(st.integers(0, n - 1)) for n in shape))
+    corner, lengths = draw(st.tuples(*(st.integers(-3, 40),) * 2)), draw(st.tuples(*(st.integers(1, 40),) * 2))
+    view = view.window(*corner, *lengths, shape)
     return LabState(
         source=source,
         scheme=draw(SCHEMES).fitted(shape),
@@ -55,6 +57,7 @@ def states(draw):
         held=draw(st.none() | st.floats(1e-30, 1e30)),
         scope=draw(st.sampled_from(SCOPES)),
         compared=draw(st.none() | st.sampled_from(COMPARED)),
+        pool=draw(st.sampled_from(POOLS)),
     )
 
 
@@ -149,10 +152,33 @@ def test_another_tensor_keeps_the_scheme_as_far_as_it_fits():
 
 
 @pytest.mark.parametrize(
-    ("shape", "view"), [((4, 6), View.of((4, 6))), ((5,), View.of((5,))), ((2, 3, 4), View(2, 0, (0, 1, 0))), ((700, 600), View(0, 1, (0, 0), 256, 100))]
+    ("shape", "view"),
+    [((4, 6), View.of((4, 6))), ((5,), View.of((5,))), ((2, 3, 4), View(2, 0, (0, 1, 0))), ((700, 600), View(0, 1, (0, 0), 256, 100, 30, 40))],
 )
 def test_views_find_their_cells(shape, view):
     assert view.fits(shape)
     rows, cols = view.size(shape)
     for row, col in ((0, 0), (rows - 1, cols - 1), (rows // 2, cols // 3)):
-        assert view.seen(view.index(row, col), shape) == (row, col)
+        place = view.top + row, view.left + col
+        assert view.seen(view.index(*place), shape) == place
+
+
+def test_a_window_moves_to_a_cell():
+    view = View.of((700, 600)).window(100, 100, 50, 60, (700, 600))
+    assert view.showing((120, 130), (700, 600)) == view
+    moved = view.showing((699, 0), (700, 600))
+    assert (moved.top, moved.left, moved.height, moved.width) == (650, 0, 50, 60)
+    assert moved.seen((699, 0), (700, 600)) == (699, 0)
+    other = View(2, 0, (0, 1, 0)).showing((0, 0, 3), (2, 3, 4))
+    assert other.at == (0, 0, 0)
+    assert other.seen((0, 0, 3), (2, 3, 4)) == (3, 0)
+
+
+def test_links_of_before_keep_their_window():
+    state, problems = read_link({"v": "1", "t": "normal(rows=700,cols=600,seed=1)", "a": "0.1_0.0_256.100"})
+    assert not problems
+    assert state.view.size((700, 600)) == (444, 500)
+    assert state.sliced
+    whole, _ = read_link({"v": "1", "t": "normal(rows=700,cols=600,seed=1)"})
+    assert whole.view.size((700, 600)) == (700, 600)
+    assert not whole.sliced

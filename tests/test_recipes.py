@@ -9,6 +9,7 @@ import torch
 import quantviz as qv
 from quantviz.errors import QuantVizError
 from quantviz.measures import bits_per_element
+from quantviz.kernels import measured
 from quantviz.recipes import CURRENT, RECIPE_GROUPS, RECIPES, RecipeRow, answer, current_recipe, pareto_front, recipe_rows, row_of
 from quantviz.scenarios import SCENARIOS
 
@@ -80,7 +81,7 @@ def test_the_current_scheme_is_known_by_what_it_does():
 
 def test_the_row_of_a_result_at_hand():
     r = qv.quantize(normal(8, 8), qv.Scheme("int3", "asymmetric"))
-    own = row_of(r)
+    own = row_of(measured(r))
     assert (own.id, own.is_current, own.scheme) == (CURRENT, True, r.scheme)
     assert own.mse == qv.metrics(r)["mse"]
 

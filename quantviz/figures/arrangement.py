@@ -6,6 +6,7 @@ arithmetic exists once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -23,6 +24,10 @@ BREAKPOINTS: Mapping[int, Mapping[str, int]] = MappingProxyType(
 )
 #: The width laid out for until the browser has said its own.
 USUAL_WIDTH = 1060
+#: Cells a side up to which a panel shows true cells; above it a pixel may stand for many.
+MOST_CELLS = 128
+#: Pixels of a panel at most: four of them with what is told of each stay below 1.5 MB.
+MOST_PIXELS = 52_900
 #: A cell is at most so much wider than high, or higher than wide.
 MOST_STRETCH = 1.35
 
@@ -110,6 +115,29 @@ def arrange(width: float, shape: tuple[int, int], height: float | None = None, p
         for i in (range(panels) if name != "single" else (0,) * panels)
     )
     return Arrangement(name, width, height, boxes)
+
+
+def pixels_for(
+    width: float, matrix: tuple[int, int], seen: tuple[int, int] | None = None, height: float | None = None, panels: int = len(PANELS), enlarge: float = 1.0
+) -> tuple[int, int]:
+    """(height, width) of the picture of a window of `seen` rows and columns of `matrix`, in a figure `width` pixels wide.
+
+    As many pixels as a panel has on the screen, and at most `MOST_PIXELS`; each stands for the same number of cells as far
+    as that goes. It is `seen` itself where each cell has a pixel, and where the window is small enough to be shown cell by cell.
+
+    >>> pixels_for(1060, (4096, 11008)), pixels_for(1060, (4096, 11008), (128, 128))
+    ((196, 230), (128, 128))
+    """
+    rows, cols = seen or matrix
+    if max(rows, cols) <= MOST_CELLS:
+        return rows, cols
+    box = arrange(width / enlarge, matrix, height and height / enlarge, panels).times(enlarge).boxes[0]
+    down, across = min(int(box.height), rows), min(int(box.width), cols)
+    if down * across > MOST_PIXELS:
+        # The shorter side keeps what it has as long as it is below that of a square.
+        side = math.isqrt(MOST_PIXELS)
+        down, across = min(down, max(side, MOST_PIXELS // across)), min(across, max(side, MOST_PIXELS // down))
+    return tuple(math.ceil(count / math.ceil(count / most)) for count, most in ((rows, down), (cols, across)))  # type: ignore[return-value]
 
 
 def _usual_height(name: str, width: float, slot_width: float, shape: tuple[int, int], down: int) -> float:

@@ -7,8 +7,6 @@ cells by what became of them: kept, rounded to zero, clipped.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,13 +14,12 @@ import numpy.typing as npt
 import torch
 from plotly.graph_objs._figure import Figure
 
-from quantviz.arithmetic import code_operations, run_operations
-from quantviz.explanation import CAUSES, causes
+from quantviz.binning import ERROR_BINS, PART_OF_CAUSE, PARTS, Bars, HistogramData, ValueBins, counted, error_places, histograms
+from quantviz.explanation import causes
 from quantviz.figures.numbers import number
 from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, bare_layout, faint
 from quantviz.figures.theme import THEMES, Theme
 from quantviz.measures import steps_of_error
-from quantviz.quantizer import block_values
 from quantviz.text import DEFAULT_LANGUAGE, text
 
 if TYPE_CHECKING:
@@ -30,60 +27,11 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 
-#: What a bar is made of, from the axis up.
-PARTS = ("kept", "zeroed", "clipped")
-#: The part of each of `CAUSES`.
-_PART_OF = np.array([PARTS.index(cause) if cause in PARTS else 0 for cause in CAUSES])
-#: Most bars of the values' histogram.
-MOST_BINS = 96
-#: Bars between -1/2 and +1/2 step of the errors' histogram.
-ERROR_BINS = 20
 #: For `st.plotly_chart(config=…)`.
 HISTOGRAM_CONFIG = SMALL_PLOT_CONFIG
 #: The usual height in pixels.
 HEIGHT = 230
 _MARGIN = (48, 8, 24, 46)
-
-
-@dataclass(frozen=True, eq=False)
-class Bars:
-    """A histogram whose bars are split into `PARTS`."""
-
-    #: n + 1 ascending ends of the n bins.
-    edges: Array
-    #: How many cells of each part lie in each bin, n int64 a part.
-    counts: Mapping[str, Array]
-    #: The first code of each bin, where the bins are those of codes; codes the format does not have included.
-    codes: Array | None = None
-    #: How many codes a bin holds.
-    codes_per_bin: int = 1
-
-    @property
-    def totals(self) -> Array:
-        """Cells in each bin."""
-        total: Array = sum(self.counts.values(), np.zeros(len(self.edges) - 1, dtype=np.int64))
-        return total
-
-
-@dataclass(frozen=True, eq=False)
-class HistogramData:
-    """Both histograms of a result."""
-
-    #: Of x, in its units. With one block of integer codes the bins are those of its codes, aligned to where rounding changes its mind.
-    values: Bars
-    #: Of the error in steps. The first and the last bin hold all clipped cells, whatever their error.
-    errors: Bars
-    #: How many cells were counted.
-    cells: int
-    #: How many blocks the tensor has.
-    block_count: int
-    #: The values that codes reach in every block, and in some block; none without cells.
-    reached_by_all: tuple[float, float] | None
-    reached_by_some: tuple[float, float] | None
-
-
-#: Codes from the first to the last cell beyond which bins are no longer made of codes.
-_WIDEST_CODES = 2.0**40
 
 
 def histogram_data(result: QuantResult, mask: torch.Tensor | None = None) -> HistogramData:
@@ -97,95 +45,13 @@ def histogram_data(result: QuantResult, mask: torch.Tensor | None = None) -> His
     ([-2, -1, 0, 1, 2], [0, 0, 2, 0, 0])
     """
     chosen = torch.ones(result.shape, dtype=torch.bool) if mask is None else mask
-    parts = _PART_OF[causes(result)[chosen].numpy()]
-    x = result.x[chosen].to(torch.float64).numpy()
-    lows, highs = _reach(result)
-    some = (float(lows.min()), float(highs.max()))
-    everywhere = (float(lows.max()), float(highs.min()))
-    return HistogramData(
-        values=_code_bars(result, chosen, parts) if _has_code_bins(result) else _value_bars(x, parts),
-        errors=_error_bars(steps_of_error(result)[chosen].numpy(), parts),
-        cells=len(x),
-        block_count=result.layout.block_count,
-        # Blocks that have no value in common are hinted at by the wider range alone.
-        reached_by_all=everywhere if len(x) and everywhere[0] <= everywhere[1] else None,
-        reached_by_some=some if len(x) else None,
-    )
-
-
-def _reach(result: QuantResult) -> tuple[Array, Array]:
-    """The smallest and the largest value of each block's codes, float64."""
-    ends = [_values(result, end) for end in (result.scheme.value_min, result.scheme.value_max)]
-    return np.minimum(*ends), np.maximum(*ends)
-
-
-def _values(result: QuantResult, unscaled: float | Array) -> Array:
-    """What stands in each block for a value of the grid, float64: beyond float32 and between codes too."""
-    scale = result.qparams.scale.to(torch.float64).numpy()
-    zero_point = result.qparams.zero_point.to(torch.float64).numpy()
-    domain = result.qparams.zero_domain
-    if domain not in ("value", "value_middle"):
-        return np.asarray(scale * (unscaled - zero_point))
-    middle = (result.scheme.code_max + result.scheme.code_min + 1) // 2 if domain == "value_middle" else 0
-    return np.asarray(scale * (unscaled - middle) + zero_point)
-
-
-def _has_code_bins(result: QuantResult) -> bool:
-    """Whether codes are equal steps of one scale, with ends half-way between them."""
-    if result.layout.block_count > 1 or result.scheme.number_format.kind != "integer":
-        return False
-    return result.scheme.arithmetic.ties not in ("stochastic", "truncate") and bool(result.qparams.scale.to(torch.float64).abs() > 0)
-
-
-def _code_bars(result: QuantResult, chosen: torch.Tensor, parts: Array) -> Bars:
-    """One bin a code, or a power of two of them; beyond the codes there are, bins of the same size go on."""
-    known = {name: values.squeeze() for name, values in block_values(result.qparams).items()}
-    codes = run_operations(code_operations(result.scheme), {"x": result.x[chosen], **known})["y"].to(torch.float64).numpy()
-    if not len(codes):
-        return _bars(np.zeros(1), np.zeros(0, dtype=np.int64), parts)
-    first, last = float(codes.min()), float(codes.max())
-    if not last - first <= _WIDEST_CODES:  # a scale far too small: the codes there are would not be a pixel wide
-        return _value_bars(result.x[chosen].to(torch.float64).numpy(), parts)
-    size = 2 ** max(0, math.ceil(math.log2((last - first + 1) / MOST_BINS)))
-    # Counted from the format's first code, so that its ends are ends of bins.
-    start = result.scheme.code_min + math.floor((first - result.scheme.code_min) / size) * size
-    bins = ((codes - start) // size).astype(np.int64)
-    starts = start + size * np.arange(int(bins.max()) + 2, dtype=np.float64)
-    edges = _values(result, starts - 0.5).ravel()
-    numbers = starts[:-1].astype(np.int64) if abs(starts).max() < 2**53 else None
-    if edges[0] > edges[-1]:  # a negative scale: the last code stands for the smallest value
-        edges, bins, numbers = edges[::-1], bins.max() - bins, None if numbers is None else numbers[::-1]
-    return _bars(edges, bins, parts, numbers, size)
-
-
-def _value_bars(x: Array, parts: Array) -> Bars:
-    """Bins of equal width from the smallest to the largest value."""
-    if not len(x):
-        return _bars(np.zeros(1), np.zeros(0, dtype=np.int64), parts)
-    low, high = float(x.min()), float(x.max())
-    if low == high:
-        room = abs(low) / 2 or 0.5
-        return _bars(np.array([low - room, high + room]), np.zeros(len(x), dtype=np.int64), parts)
-    count = min(MOST_BINS, max(8, math.ceil(2 * len(x) ** 0.5)))
-    bins = np.minimum((x - low) / (high - low) * count, count - 1).astype(np.int64)
-    return _bars(np.linspace(low, high, count + 1), bins, parts)
-
-
-def _error_bars(steps: Array, parts: Array) -> Bars:
-    width = 1 / ERROR_BINS
-    edges = np.linspace(-0.5 - width, 0.5 + width, ERROR_BINS + 3)
-    # A scale of 0 has no steps: what came back exactly is in the middle, all else at an end.
-    steps = np.nan_to_num(steps, nan=0.0, posinf=1.0, neginf=-1.0)
-    # An unclipped error may pass half a step by a float's last bit.
-    inside = 1 + np.clip(np.floor((steps + 0.5) * ERROR_BINS), 0, ERROR_BINS - 1)
-    bins = np.where(parts == PARTS.index("clipped"), np.where(steps < 0, 0, ERROR_BINS + 1), inside).astype(np.int64)
-    return _bars(edges, bins, parts)
-
-
-def _bars(edges: Array, bins: Array, parts: Array, codes: Array | None = None, codes_per_bin: int = 1) -> Bars:
-    count = len(edges) - 1
-    table = np.bincount(bins + count * parts, minlength=count * len(PARTS))
-    return Bars(edges, {part: table[i * count : (i + 1) * count] for i, part in enumerate(PARTS)}, codes, codes_per_bin)
+    chosen = chosen if result.counted is None else chosen & result.counted
+    parts = PART_OF_CAUSE[causes(result)[chosen].numpy()]
+    x = result.x[chosen].numpy()
+    bins = ValueBins.of(result.scheme, result.qparams, len(x), *((float(x.min()), float(x.max())) if len(x) else (0.0, 0.0)))
+    value_counts = counted(bins.places(x), parts, len(bins.edges) - 1)
+    error_counts = counted(error_places(steps_of_error(result)[chosen].numpy(), parts), parts, ERROR_BINS + 2)
+    return histograms(result.scheme, result.qparams, bins, value_counts, error_counts)
 
 
 # ---- drawing ------------------------------------------------------------------------------------

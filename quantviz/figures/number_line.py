@@ -31,7 +31,7 @@ from quantviz.scheme import Scheme
 from quantviz.text import DEFAULT_LANGUAGE, text
 
 if TYPE_CHECKING:
-    from quantviz.quantizer import QuantResult
+    from quantviz.quantizer import QParams
 
 #: Codes on each side of the cell's own that are looked at; up to twice as many and one are all of them.
 NEIGHBOURS = 8
@@ -109,24 +109,24 @@ class NumberLineData:
         return min(values), max(values)
 
 
-def number_line_data(result: QuantResult, explanation: Explanation) -> NumberLineData:
-    """The number line of the cell that `explanation` explains.
+def number_line_data(explanation: Explanation, qparams: QParams) -> NumberLineData:
+    """The number line of the cell that `explanation` explains, not one that is left out; `qparams` are those of its whole tensor.
 
     The ticks' values come from the operations that dequantize, so that the one x lands on is x̂ bit for bit.
 
     >>> from quantviz import Scheme, explain, quantize
     >>> r = quantize([[1.0, 0.1], [-2.0, 0.7]], Scheme("int2"))
-    >>> data = number_line_data(r, explain(r, (1, 1)))
+    >>> data = number_line_data(explain(r, (1, 1)), r.qparams)
     >>> [(tick.code, tick.value) for tick in data.ticks]
     [(-2, -4.0), (-1, -2.0), (0, 0.0), (1, 2.0)]
     >>> data.boundaries, data.landing.value
     ((-3.0, -1.0, 1.0), 0.0)
     """
-    scheme, fmt = result.scheme, result.scheme.number_format
+    scheme, fmt = explanation.scheme, explanation.scheme.number_format
     codes = _codes(scheme)
     place = bisect.bisect_left(codes, explanation.value, key=fmt.value)
     start = max(0, min(place - NEIGHBOURS, len(codes) - 1 - 2 * NEIGHBOURS))
-    ticks = _ticks(result, explanation.block, [codes[0], *codes[start : start + 2 * NEIGHBOURS + 1], codes[-1]])
+    ticks = _ticks(scheme, qparams, explanation.block, [codes[0], *codes[start : start + 2 * NEIGHBOURS + 1], codes[-1]])
     landing = Tick(explanation.q, explanation.x_hat, explanation.value)
     # A scale near float32's end takes the outer codes beyond it, though no cell is there.
     first, last = (_finite(tick, landing, explanation.scale) for tick in (ticks[0], ticks[-1]))
@@ -168,11 +168,11 @@ def _finite_codes(fmt: NumberFormat) -> tuple[int, ...]:
     return tuple(dict(fmt.finite).values())
 
 
-def _ticks(result: QuantResult, block: Shape, codes: Sequence[int]) -> list[Tick]:
-    fmt = result.scheme.number_format
-    known = {name: values[block] for name, values in block_values(result.qparams).items()}
+def _ticks(scheme: Scheme, qparams: QParams, block: Shape, codes: Sequence[int]) -> list[Tick]:
+    fmt = scheme.number_format
+    known = {name: values[block] for name, values in block_values(qparams).items()}
     grid = GRIDS[fmt.kind].decode(torch.tensor(codes), fmt)
-    values = run_operations(value_operations(result.scheme), {**known, "q": grid})["x_hat"].tolist()
+    values = run_operations(value_operations(scheme), {**known, "q": grid})["x_hat"].tolist()
     return [Tick(code, value, fmt.value(code)) for code, value in zip(codes, values, strict=True)]
 
 

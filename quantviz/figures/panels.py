@@ -22,8 +22,8 @@ from plotly.graph_objs._figure import Figure
 
 from quantviz.errors import QuantVizError
 from quantviz.explanation import CAUSES
-from quantviz.figures.arrangement import BREAKPOINTS, PANELS, USUAL_WIDTH, Arrangement, Box, arrange
-from quantviz.figures.panels_data import Array, PanelsData, panels_data, result_panels
+from quantviz.figures.arrangement import BREAKPOINTS, MOST_CELLS, PANELS, USUAL_WIDTH, Arrangement, Box, arrange
+from quantviz.figures.panels_data import Array, PanelsData, Pixels, overview_panels, panels_data, result_panels
 from quantviz.figures.raster import data_uri
 from quantviz.figures.theme import THEMES, Ramp, Theme, one_sided, stops
 from quantviz.formats import FORMATS
@@ -37,6 +37,7 @@ __all__ = [
     "PANELS_CONFIG",
     "PanelsData",
     "error_caption",
+    "overview_panels",
     "panels_alt",
     "panels_data",
     "panels_figure",
@@ -44,8 +45,6 @@ __all__ = [
     "result_panels",
 ]
 
-#: Cells a side up to which a panel is a heatmap; above it is an image.
-MOST_HEATMAP = 128
 #: Cells a side up to which a notebook's figure tells x, q, x_hat, error, block, scale and cause at each panel's cells.
 MOST_HOVER = 64
 #: Cells a side up to which a notebook's figure prints the values.
@@ -93,11 +92,12 @@ def panels_figure(
     is small enough; in the app the bridge does both at a fraction of the time. `titles` are one a panel,
     the usual ones if none; `selected` is a cell marked in all; `note` is a line under them; `enlarge`
     makes text and gaps so many times larger, for the back of a room.
-    The bridge keeps the zoom from one figure to the next while `tensor_key` stays the same.
+    The bridge keeps the zoom from one figure to the next while `tensor_key` and the matrix' size stay the same.
     """
-    layout = arrange(width / enlarge, data.shape, height and height / enlarge, len(data.panels)).times(enlarge)
+    # By the whole matrix: the boxes stay where they are while a person looks around in it.
+    layout = arrange(width / enlarge, data.matrix, height and height / enlarge, len(data.panels)).times(enlarge)
     painter = _Painter(data, THEMES[theme], layout, language)
-    heatmap = max(data.shape) <= MOST_HEATMAP
+    heatmap = data.pixels is None and max(data.shape) <= MOST_CELLS
     traces: list[dict[str, Any]] = []
     for i, name in enumerate(data.panels):
         if name in data.covered:
@@ -121,8 +121,7 @@ def panels_figure(
 
 def _meta(data: PanelsData, layout: Arrangement, tensor_key: str, drawn: dict[str, Any]) -> dict[str, Any]:
     """What the bridge must know of the drawing it finds."""
-    rows, cols = data.shape
-    full = {"x": [-0.5, cols - 0.5], "y": [rows - 0.5, -0.5]}
+    (rows, cols), (all_rows, all_cols) = data.seen, data.matrix
     axis_ids = [_axis_id("x", i) for i in range(len(data.panels))]
     return {
         "arrangement": layout.name,
@@ -131,10 +130,13 @@ def _meta(data: PanelsData, layout: Arrangement, tensor_key: str, drawn: dict[st
         # Where one panel is shown at a time, these tell whose each shape and each annotation is.
         "shapes": [axis_ids.index(shape["xref"]) for shape in drawn["shapes"]],
         "annotations": [data.panels.index(text["name"]) if "name" in text else -1 for text in drawn["annotations"]],
-        "rows": rows,
-        "cols": cols,
-        "full": full,
-        "tensor": f"{tensor_key} {rows}x{cols}",
+        "rows": all_rows,
+        "cols": all_cols,
+        "window": {"top": data.top, "left": data.left, "rows": rows, "cols": cols},
+        "shape": data.shape,
+        "whole": data.whole,
+        "large": not data.whole or max(data.matrix) > MOST_CELLS,
+        "tensor": f"{tensor_key} {all_rows}x{all_cols}",
         "stamp": data.stamp,
         "enlarged": layout.enlarged,
     }
@@ -154,6 +156,8 @@ def panel_title(name: str, data: PanelsData, language: str = DEFAULT_LANGUAGE, *
     """A panel's title in the app, such as "q codes (int4)"; without `scales` it tells nothing of those at the edge."""
     if name in data.covered:
         return text(f"panels.covered.{name}", language)
+    if data.pixels is not None:
+        return _pooled_title(name, data, data.pixels, language)
     if name == "error":
         # Steps are not s wide where the grid's own differ.
         local = "_local" if data.error_view == "steps" and data.unscaled is not None else ""
@@ -168,6 +172,20 @@ def panel_title(name: str, data: PanelsData, language: str = DEFAULT_LANGUAGE, *
     if edge and scales:
         return text(f"panels.title.{what}_{edge.side}", language, format=form, scale=edge.labels[0])
     return text(f"panels.title.{what}", language, format=form)
+
+
+def _pooled_title(name: str, data: PanelsData, pixels: Pixels, language: str) -> str:
+    """What the pixels of a panel show, such as "x, largest of 21 × 48"."""
+    form = data.format_id and (data.format_id if data.unscaled is None else text(f"formats.{data.format_id}.name", language))
+    what = {"q": "q" if data.unscaled is None else "value", "error": f"error_{data.error_view}"}.get(name, name)
+    rows, cols = pixels.size()
+    found = "_found" if pixels.x_at is not None and name in ("q", "x_hat") else ""
+    return text(f"panels.pooled.{pixels.how}{found}", language, what=text(f"panels.pooled.what.{what}", language, format=form), rows=rows, cols=cols)
+
+
+def _pixel_words(pixels: Pixels, language: str) -> str:
+    rows, cols = pixels.size()
+    return text(f"panels.pixel.{pixels.how}", language, rows=rows, cols=cols)
 
 
 @dataclass(frozen=True)
@@ -194,20 +212,29 @@ def edge_scales(data: PanelsData) -> EdgeScales | None:
         return None
     edges = [0, *(down or across), data.shape[0 if down else 1]]
     scale = data.blocks.scale[:, 0] if down else data.blocks.scale[0]
-    places = tuple((start + end - 1) / 2 for start, end in itertools.pairwise(edges))
+    first = data.top if down else data.left
+    places = tuple(first + (start + end - 1) / 2 for start, end in itertools.pairwise(edges))
     side = "right" if down else "bottom" if across else "title"
     return EdgeScales(side, places, tuple(short_number(float(scale[start]), 3 if side == "title" else 2) for start in edges[:-1]))
 
 
 def panels_alt(data: PanelsData, language: str = DEFAULT_LANGUAGE) -> str:
     """What the picture is, for those who hear it."""
-    rows, cols = data.shape
+    rows, cols = data.matrix
     low, high = data.value_range
-    if data.open != PANELS:
-        return text("panels.alt_part", language, rows=rows, cols=cols, panels=", ".join(panel_title(name, data, language) for name in data.panels))
-    return text(
-        "panels.alt", language, rows=rows, cols=cols, low=short_number(low), high=short_number(high), error=short_number(float(np.abs(data.error).max()))
-    )
+    if data.open == PANELS:
+        numbers = {"low": short_number(low), "high": short_number(high), "error": short_number(float(np.fmax.reduce(np.abs(data.error), axis=None)))}
+        told = text("panels.alt", language, rows=rows, cols=cols, **numbers)
+    else:
+        told = text("panels.alt_part", language, rows=rows, cols=cols, panels=", ".join(panel_title(name, data, language) for name in data.panels))
+    seen = () if data.seen == data.matrix else (text("panels.alt_window", language, **_ends(data)),)
+    pixel = () if data.pixels is None else (_pixel_words(data.pixels, language),)
+    return " ".join((told, *seen, *pixel))
+
+
+def _ends(data: PanelsData) -> dict[str, int]:
+    rows, cols = data.seen
+    return {"top": data.top, "bottom": data.top + rows - 1, "left": data.left, "right": data.left + cols - 1}
 
 
 def error_caption(data: PanelsData, language: str = DEFAULT_LANGUAGE) -> str:
@@ -242,7 +269,15 @@ class _Painter:
     language: str
 
     def heatmap(self, i: int, name: str, hover: bool, printed: bool) -> dict[str, Any]:
-        trace = {**self._frame(i, name), "type": "heatmap", "coloraxis": _axis_id("coloraxis", i), "z": encoded(self.data.panel(name)[0]), "hoverinfo": "none"}
+        trace = {
+            **self._frame(i, name),
+            "type": "heatmap",
+            "coloraxis": _axis_id("coloraxis", i),
+            "z": encoded(self.data.panel(name)[0]),
+            "x0": self.data.left,
+            "y0": self.data.top,
+            "hoverinfo": "none",
+        }
         if hover:
             trace |= self._hover()
         if printed and max(self.data.shape) <= MOST_PRINTED:
@@ -251,9 +286,15 @@ class _Painter:
 
     def image(self, i: int, name: str) -> list[dict[str, Any]]:
         values, (lo, hi) = self.data.panel(name)
+        # Pixels are drawn alike; where they differ by a cell, that is less than a pixel.
+        down, across = (cells / pixels for cells, pixels in zip(self.data.seen, self.data.shape, strict=True))
         picture = {
             **self._frame(i, name),
             "type": "image",
+            "x0": self.data.left + (across - 1) / 2,
+            "y0": self.data.top + (down - 1) / 2,
+            "dx": across,
+            "dy": down,
             "source": data_uri(values, lo, hi, panel_ramp(name, self.data, self.theme), self.data.middle(name)),
             "hoverinfo": "none",
         }
@@ -295,7 +336,8 @@ class _Painter:
             "font": {"family": self.theme.font, "color": self.theme.text, "size": self._points(12)},
             "showlegend": False,
             "dragmode": False if self.boxes.width < _PHONE * self.boxes.enlarged else "zoom",
-            "uirevision": "panels",
+            # What a person zoomed to belongs to the window it was zoomed in.
+            "uirevision": f"panels {self.data.top} {self.data.left} {self.data.seen}",
             "annotations": [self._title(box, title, i) for i, (box, title) in enumerate(zip(self.boxes.boxes, titles, strict=True))],
             "shapes": [*self._borders(), *self._covers(), *self._lit(), *self._marks(selected)],
             "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": self.theme.muted, "activecolor": self.theme.text},
@@ -351,16 +393,17 @@ class _Painter:
         }
 
     def _axes(self, i: int, box: Box) -> tuple[dict[str, Any], dict[str, Any]]:
-        rows, cols = self.data.shape
+        (rows, cols), (all_rows, all_cols) = self.data.seen, self.data.matrix
+        left, right, top, bottom = self.data.extent()
         width, height = self.boxes.width, self.boxes.height
         both = {"showgrid": False, "zeroline": False, "showline": False, "ticks": "", "tickfont": {"size": self._points(10), "color": self.theme.muted}}
         x = {
             **both,
             "anchor": _axis_id("y", i),
             "domain": [box.left / width, (box.left + box.width) / width],
-            "range": [-0.5, cols - 0.5],
+            "range": [left, right],
             "minallowed": -0.5,
-            "maxallowed": cols - 0.5,
+            "maxallowed": all_cols - 0.5,
             **_numbers(cols, box.width / self._points(24)),
         }
         y = {
@@ -368,9 +411,9 @@ class _Painter:
             "anchor": _axis_id("x", i),
             "domain": [1 - (box.top + box.height) / height, 1 - box.top / height],
             # Rows run downwards.
-            "range": [rows - 0.5, -0.5],
+            "range": [bottom, top],
             "minallowed": -0.5,
-            "maxallowed": rows - 0.5,
+            "maxallowed": all_rows - 0.5,
             **_numbers(rows, box.height / self._points(22)),
             # Beside the frame of a selected cell in the first column.
             "ticklabelstandoff": 3,
@@ -411,14 +454,14 @@ class _Painter:
     def _borders(self) -> list[dict[str, Any]]:
         if self.data.blocks is None:
             return []
-        rows, cols = self.data.shape
+        left, right, top, bottom = self.data.extent()
         down, across = self.data.blocks.row_borders(), self.data.blocks.col_borders()
         box = self.boxes.boxes[0]
         lines = []
         if len(down) and box.height / len(down) >= _LEAST_BORDER_GAP:
-            lines += [f"M-0.5,{row - 0.5}H{cols - 0.5}" for row in down.tolist()]
+            lines += [f"M{left},{top + row}H{right}" for row in down.tolist()]
         if len(across) and box.width / len(across) >= _LEAST_BORDER_GAP:
-            lines += [f"M{col - 0.5},-0.5V{rows - 0.5}" for col in across.tolist()]
+            lines += [f"M{left + col},{top}V{bottom}" for col in across.tolist()]
         if not lines:
             return []
         path = "".join(lines)
@@ -429,7 +472,7 @@ class _Painter:
         """A frame around the lit cells, in all panels."""
         if self.data.lit is None or not self.data.lit.any():
             return []
-        path = _outline(self.data.lit)
+        path = _outline(self.data.lit, self.data.top, self.data.left)
         lines = ({"color": self.theme.mark_halo, "width": 4}, {"color": self.theme.lit, "width": 2})
         return [
             {"type": "path", "path": path, "xref": _axis_id("x", i), "yref": _axis_id("y", i), "line": line}
@@ -439,15 +482,16 @@ class _Painter:
 
     def _covers(self) -> list[dict[str, Any]]:
         """An empty frame where a covered panel will be."""
-        rows, cols = self.data.shape
-        place = {"type": "rect", "x0": -0.5, "x1": cols - 0.5, "y0": -0.5, "y1": rows - 0.5}
+        left, right, top, bottom = self.data.extent()
+        place = {"type": "rect", "x0": left, "x1": right, "y0": top, "y1": bottom}
         look = {"line": {"color": self.theme.muted, "width": 1, "dash": "dot"}, "fillcolor": self.theme.surface, "layer": "below"}
         return [{**place, **look, "xref": _axis_id("x", i), "yref": _axis_id("y", i)} for i, name in enumerate(self.data.panels) if name in self.data.covered]
 
     def _questions(self) -> list[dict[str, Any]]:
         """A question mark in the middle of each covered panel."""
-        rows, cols = self.data.shape
-        middle = {"text": "?", "showarrow": False, "x": (cols - 1) / 2, "y": (rows - 1) / 2, "font": {"size": self._points(40), "color": self.theme.muted}}
+        left, right, top, bottom = self.data.extent()
+        font = {"size": self._points(40), "color": self.theme.muted}
+        middle = {"text": "?", "showarrow": False, "x": (left + right) / 2, "y": (top + bottom) / 2, "font": font}
         places = [(name, _axis_id("x", i), _axis_id("y", i)) for i, name in enumerate(self.data.panels) if name in self.data.covered]
         return [{**middle, "name": name, "xref": x, "yref": y} for name, x, y in places]
 
@@ -495,8 +539,8 @@ class _Painter:
         return {**hover, "hovertemplate": "<br>".join(lines) + "<extra></extra>"}
 
 
-def _outline(lit: Array) -> str:
-    """A path around the lit cells, a little inside them: neighbours share one frame, or all lit would be a cage.
+def _outline(lit: Array, top: int = 0, left: int = 0) -> str:
+    """A path around the lit cells of a window, a little inside them: neighbours share one frame, or all lit would be a cage.
 
     In absolute places, for plotly reads no relative ones.
 
@@ -508,15 +552,16 @@ def _outline(lit: Array) -> str:
     # Among lit cells there is nothing to draw.
     edge = lit & (dark[:-2, 1:-1] | dark[2:, 1:-1] | dark[1:-1, :-2] | dark[1:-1, 2:])
     for row, col in np.argwhere(edge).tolist():
-        up, down, left, right = (bool(dark[row + i, col + j]) for i, j in ((0, 1), (2, 1), (1, 0), (1, 2)))
+        open_up, open_down, open_left, open_right = (bool(dark[row + i, col + j]) for i, j in ((0, 1), (2, 1), (1, 0), (1, 2)))
+        x, y = left + col, top + row
         # A side reaches the neighbour's where that is lit too.
-        x0, x1 = col - (0.46 if left else 0.5), col + (0.46 if right else 0.5)
-        y0, y1 = row - (0.46 if up else 0.5), row + (0.46 if down else 0.5)
-        if up and down and left and right:
+        x0, x1 = x - (0.46 if open_left else 0.5), x + (0.46 if open_right else 0.5)
+        y0, y1 = y - (0.46 if open_up else 0.5), y + (0.46 if open_down else 0.5)
+        if open_up and open_down and open_left and open_right:
             path.append(f"M{x0},{y0}H{x1}V{y1}H{x0}Z")
             continue
-        path += [f"M{x0},{y}H{x1}" for y, open_side in ((y0, up), (y1, down)) if open_side]
-        path += [f"M{x},{y0}V{y1}" for x, open_side in ((x0, left), (x1, right)) if open_side]
+        path += [f"M{x0},{end}H{x1}" for end, open_side in ((y0, open_up), (y1, open_down)) if open_side]
+        path += [f"M{end},{y0}V{y1}" for end, open_side in ((x0, open_left), (x1, open_right)) if open_side]
     return "".join(path)
 
 

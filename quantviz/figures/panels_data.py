@@ -1,4 +1,8 @@
-"""What the four panels show, as arrays: x, its codes, the dequantized values and the error."""
+"""What the four panels show, as arrays: x, its codes, the dequantized values and the error.
+
+Of a large matrix they show a window: cell by cell while it is small, else an `Overview`, in which a
+pixel stands for many cells. Rows and columns are counted in the whole matrix throughout.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +26,16 @@ from quantviz.grids import GRIDS, local_step
 from quantviz.link import ERROR_VIEWS, View
 
 if TYPE_CHECKING:
+    from quantviz.granularity import BlockLayout
+    from quantviz.overview import Overview
     from quantviz.quantizer import QParams, QuantResult
     from quantviz.scheme import Scheme
 
 Array = npt.NDArray[Any]
 #: Lowest and highest value of a colour scale.
 Span = tuple[float, float]
+#: The error views of pixels that stand for many cells: the others divide by something that each cell has its own of.
+POOLED_ERROR_VIEWS = ("signed", "absolute")
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,13 +70,31 @@ class BlockMap:
 
 
 @dataclass(frozen=True, eq=False)
+class Pixels:
+    """Which cells each pixel of a picture stands for."""
+
+    #: The rows at which the pixels begin, and the row after the last: one more than there are pixels.
+    row_edges: Array
+    col_edges: Array
+    #: What a pixel shows of its cells: "largest" (in magnitude), "mean" or "rms".
+    how: str
+    #: Where in its pixel, counted row-major, the cell lies whose x, q and x_hat are shown, and the one whose error is. Only of "largest".
+    x_at: Array | None = None
+    error_at: Array | None = None
+
+    def size(self) -> tuple[int, int]:
+        """Rows and columns of a pixel; the last ones of a matrix may have fewer."""
+        return int(np.diff(self.row_edges).max()), int(np.diff(self.col_edges).max())
+
+
+@dataclass(frozen=True, eq=False)
 class PanelsData:
-    """Everything the four panels show, as (rows, columns) arrays."""
+    """Everything the four panels show, as (rows, columns) arrays of cells or of pixels."""
 
     x: Array
     q: Array
     x_hat: Array
-    #: x_hat - x.
+    #: x_hat - x; NaN where x is no finite number.
     error: Array
     #: The error as it is shown: signed, absolute, divided by |x|, or in steps. NaN where x is 0 and the error is not.
     shown_error: Array
@@ -82,11 +108,19 @@ class PanelsData:
     error_held: bool
     #: A checksum of x, q and x_hat: by it the browser knows that chart and hover card are of one run.
     stamp: int
+    #: Rows and columns of the whole matrix.
+    matrix: tuple[int, int]
+    #: The first row and column of it that is shown.
+    top: int = 0
+    left: int = 0
+    #: None where each element of the arrays is one cell.
+    pixels: Pixels | None = None
     #: Place in `explanation.CAUSES`, uint8; none without a result.
     cause: Array | None = None
     #: None without a scheme.
     blocks: BlockMap | None = None
     #: What each code stands for before any scale, float32: shown in its place where codes are no numbers. None where they are.
+    #: The two are one where means are shown.
     unscaled: Array | None = None
     #: The number format's id, where known.
     format_id: str | None = None
@@ -112,9 +146,21 @@ class PanelsData:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """Rows and columns of the arrays."""
         rows, cols = self.x.shape
         return rows, cols
+
+    @property
+    def seen(self) -> tuple[int, int]:
+        """Rows and columns of the matrix that are shown."""
+        if self.pixels is None:
+            return self.shape
+        return int(self.pixels.row_edges[-1]) - self.top, int(self.pixels.col_edges[-1]) - self.left
+
+    @property
+    def whole(self) -> bool:
+        """Whether the whole matrix is shown, cell by cell."""
+        return self.pixels is None and self.shape == self.matrix
 
     @property
     def two_sided(self) -> bool:
@@ -129,6 +175,11 @@ class PanelsData:
             "x_hat": (self.x_hat, self.value_range),
             "error": (self.shown_error, self.error_range),
         }[name]
+
+    def extent(self) -> tuple[float, float, float, float]:
+        """Where what is shown begins and ends: left, right, top and bottom, half a cell beyond the middles of the last ones."""
+        rows, cols = self.seen
+        return self.left - 0.5, self.left + cols - 0.5, self.top - 0.5, self.top + rows - 0.5
 
     def middle(self, name: str) -> float:
         """Where along a panel's range (0 to 1) the neutral colour stands: at 0, where values are on both sides of it."""
@@ -160,8 +211,6 @@ def panels_data(
     >>> data.shape, data.value_range, data.error_held
     ((1, 2), (-2.0, 2.0), False)
     """
-    if error_view not in ERROR_VIEWS:
-        raise QuantVizError("panels.error_view", got=error_view, known=", ".join(ERROR_VIEWS))
     tensors = {"x": _tensor(x), "q": _tensor(q), "x_hat": _tensor(x_hat)}
     shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     shape = shapes["x"]
@@ -172,23 +221,108 @@ def panels_data(
     if not all(shape):
         raise QuantVizError("input_empty", shape=shape)
     view = view or View.of(shape)
-    seen = {name: _seen(tensor, view) for name, tensor in tensors.items()}
-    cells_x, cells_x_hat = _float32(seen["x"]), _float32(seen["x_hat"])
-    error = cells_x_hat - cells_x
-    block_map = _block_map(scheme, qparams, shape, view, cells_x)
-    shown = _shown_error(error, cells_x, error_view, block_map)
+    layout = scheme.layout(shape) if scheme else None
+    return _shown(tensors, view, scheme, qparams, layout, cause, error_view, error_range, code_range)
+
+
+def result_panels(
+    result: QuantResult,
+    *,
+    view: View | None = None,
+    error_view: str = "signed",
+    error_range: float | None = None,
+    whole: Shape | None = None,
+    value_range: Span | None = None,
+) -> PanelsData:
+    """What the four panels show of a result, cell by cell; see `panels_data`.
+
+    Of a tensor too large to be quantized for a picture, `result` is the window alone, each cell with
+    its own scale (`quantizer.part`): then `whole` is the tensor's shape, `view` says which of its rows and
+    columns the window begins at, and `value_range` is the least and greatest value of the whole tensor,
+    so that a colour means the same in every window.
+    """
+    tensors = {"x": result.x, "q": result.q, "x_hat": result.x_hat}
+    part = None if whole is None or view is None else _part_view(result.shape, view)
+    own = part or view or View.of(result.shape)
+    data = _shown(tensors, own, result.scheme, result.qparams, result.layout, causes(result), error_view, error_range)
+    if value_range:
+        data = dataclasses.replace(data, value_range=_around_zero(*value_range))
+    return data if whole is None or view is None else _placed(data, result.scheme.layout(whole), whole, view)
+
+
+def overview_panels(
+    overview: Overview, *, scheme: Scheme, matrix: tuple[int, int], value_range: Span, error_view: str = "signed", error_range: float | None = None
+) -> PanelsData:
+    """What the four panels show of a window of `matrix` (rows, columns) in which a pixel stands for many cells.
+
+    `value_range` is the least and greatest value of the whole tensor. `error_view` is one of `POOLED_ERROR_VIEWS`.
+    """
+    if error_view not in POOLED_ERROR_VIEWS:
+        raise QuantVizError("panels.pooled_error_view", got=error_view, known=", ".join(POOLED_ERROR_VIEWS))
+    shown = np.abs(overview.error) if error_view == "absolute" else overview.error
+    found = overview.how == "largest"
+    pixels = Pixels(overview.row_edges, overview.col_edges, overview.how, overview.x_at if found else None, overview.error_at if found else None)
+    top, left = int(overview.row_edges[0]), int(overview.col_edges[0])
     return PanelsData(
-        x=cells_x,
+        x=overview.x,
+        q=overview.q,
+        x_hat=overview.x_hat,
+        error=overview.error,
+        shown_error=shown,
+        error_view=error_view,
+        value_range=_around_zero(*value_range),
+        code_range=_code_range(overview.q, scheme),
+        error_range=_error_range(shown, error_view, error_range),
+        error_held=error_range is not None,
+        stamp=_stamp((top, left, *matrix), overview.x, overview.q, overview.x_hat, overview.error),
+        matrix=matrix,
+        top=top,
+        left=left,
+        pixels=pixels,
+        # The mean of codes that are no numbers is that of what they stand for.
+        unscaled=_unscaled(overview.q, scheme) if found else None if scheme.number_format.kind == "integer" else overview.q,
+        format_id=scheme.format,
+    )
+
+
+def _shown(
+    tensors: dict[str, torch.Tensor],
+    view: View,
+    scheme: Scheme | None,
+    qparams: QParams | None,
+    layout: BlockLayout | None,
+    cause: Any,
+    error_view: str,
+    error_range: float | None,
+    code_range: Span | None = None,
+) -> PanelsData:
+    """What `view` shows of three tensors."""
+    if error_view not in ERROR_VIEWS:
+        raise QuantVizError("panels.error_view", got=error_view, known=", ".join(ERROR_VIEWS))
+    seen = {name: _seen(tensor, view) for name, tensor in tensors.items()}
+    x, x_hat = _float32(seen["x"]), _float32(seen["x_hat"])
+    # What is left out has no error; Inf less Inf is no fault to warn of.
+    with np.errstate(invalid="ignore"):
+        error = np.where(np.isfinite(x), x_hat - x, np.float32(np.nan))
+    shape = tuple(tensors["x"].shape)
+    block_map = _block_map(scheme, qparams, layout, shape, view, x) if scheme and qparams and layout else None
+    shown = _shown_error(error, x, error_view, block_map)
+    matrix = view.matrix(shape)
+    return PanelsData(
+        x=x,
         q=seen["q"],
-        x_hat=cells_x_hat,
+        x_hat=x_hat,
         error=error,
         shown_error=shown,
         error_view=error_view,
-        value_range=_value_range(cells_x),
+        value_range=values_range(x),
         code_range=code_range or _code_range(seen["q"], scheme),
         error_range=_error_range(shown, error_view, error_range),
         error_held=error_range is not None,
-        stamp=_stamp(cells_x, seen["q"], cells_x_hat),
+        stamp=_stamp((view.top, view.left, *matrix), x, seen["q"], x_hat),
+        matrix=matrix,
+        top=view.top,
+        left=view.left,
         cause=None if cause is None else _seen(_tensor(cause), view),
         blocks=block_map,
         unscaled=_unscaled(seen["q"], scheme),
@@ -196,18 +330,29 @@ def panels_data(
     )
 
 
-def result_panels(result: QuantResult, *, view: View | None = None, error_view: str = "signed", error_range: float | None = None) -> PanelsData:
-    """What the four panels show of a result; see `panels_data`."""
-    return panels_data(
-        result.x,
-        result.q,
-        result.x_hat,
-        scheme=result.scheme,
-        qparams=result.qparams,
-        cause=causes(result),
-        view=view,
-        error_view=error_view,
-        error_range=error_range,
+def _part_view(shape: Shape, view: View) -> View:
+    """All of a part whose axes are the two of `view`, in the tensor's order."""
+    if view.rows is None:
+        return View.of(shape)
+    return View(0, 1, (0, 0)) if view.rows < view.cols else View(1, 0, (0, 0))
+
+
+def _placed(data: PanelsData, layout: BlockLayout, whole: Shape, view: View) -> PanelsData:
+    """A part as what it is of the whole tensor: where it lies, and of which of the tensor's blocks its cells are."""
+    rows, cols = data.shape
+    index: list[int | slice] = list(view.at)
+    index[view.cols] = slice(view.left, view.left + cols)
+    if view.rows is not None:
+        index[view.rows] = slice(view.top, view.top + rows)
+    ids = blocks.block_numbers(blocks.flat_indices_of(whole, tuple(index)), layout).to(torch.int32)
+    matrix = view.matrix(whole)
+    return dataclasses.replace(
+        data,
+        matrix=matrix,
+        top=view.top,
+        left=view.left,
+        blocks=data.blocks and dataclasses.replace(data.blocks, ids=_seen(ids, _part_view(tuple(ids.shape), view)), grid_shape=layout.grid_shape),
+        stamp=_stamp((view.top, view.left, *matrix), data.x, data.q, data.x_hat),
     )
 
 
@@ -228,8 +373,8 @@ def _seen(tensor: torch.Tensor, view: View) -> Array:
     return np.ascontiguousarray(known.numpy())
 
 
-def _stamp(*arrays: Array) -> int:
-    stamp = 0
+def _stamp(place: tuple[int, ...], *arrays: Array) -> int:
+    stamp = zlib.crc32(repr(place).encode("ascii"))
     for array in arrays:
         stamp = zlib.crc32(array.tobytes(), stamp)
     return stamp
@@ -247,10 +392,7 @@ def _unscaled(q: Array, scheme: Scheme | None) -> Array | None:
     return values
 
 
-def _block_map(scheme: Scheme | None, qparams: QParams | None, shape: Shape, view: View, x: Array) -> BlockMap | None:
-    if scheme is None or qparams is None:
-        return None
-    layout = scheme.layout(shape)
+def _block_map(scheme: Scheme, qparams: QParams, layout: BlockLayout, shape: Shape, view: View, x: Array) -> BlockMap:
     scale = blocks.to_grid(torch.as_tensor(qparams.scale), layout)
     if scale is None:
         raise QuantVizError("qparams_count", got=torch.as_tensor(qparams.scale).numel(), blocks=layout.block_count, grid=layout.grid_shape)
@@ -263,9 +405,13 @@ def _block_map(scheme: Scheme | None, qparams: QParams | None, shape: Shape, vie
     )
 
 
-def _value_range(x: Array) -> Span:
+def values_range(x: Array) -> Span:
+    """Between which values the colours of x go; NaN and Inf have none."""
+    return _around_zero(_smallest(x), _greatest(x))
+
+
+def _around_zero(lo: float, hi: float) -> Span:
     """The range of x, made symmetric around 0 where it lies on both sides; x̂ is held against it, so that x looks the same under any scheme."""
-    lo, hi = _smallest(x), _greatest(x)
     if lo < 0 < hi:
         far = max(-lo, hi)
         return -far, far

@@ -19,7 +19,7 @@ _COLOURS = 255
 
 
 def data_uri(values: npt.NDArray[np.generic], lo: float, hi: float, ramp: Ramp, middle: float = 0.5) -> str:
-    """A 2-D array as the data URI of a PNG of the same size, lo..hi along the ramp (see `stops`), NaN transparent."""
+    """A 2-D array as the data URI of a PNG of the same size, lo..hi along the ramp (see `stops`), NaN and Inf transparent."""
     shades = rgb(ramp, _COLOURS, middle)
     palette = shades.tobytes() + b"\0\0\0"
     return "data:image/png;base64," + base64.b64encode(_png(_indices(values, lo, hi), palette)).decode("ascii")
@@ -30,7 +30,7 @@ def _indices(values: npt.NDArray[np.generic], lo: float, hi: float) -> npt.NDArr
     scaled: npt.NDArray[np.floating] = values.astype(np.float32 if hi - lo <= float(np.finfo(np.float32).max) else np.float64)
     scaled -= lo
     scaled *= (_COLOURS - 1) / (hi - lo)
-    missing = np.isnan(scaled)
+    missing = ~np.isfinite(values)
     np.clip(scaled, 0, _COLOURS - 1, out=scaled)
     np.rint(scaled, out=scaled)
     scaled[missing] = _COLOURS

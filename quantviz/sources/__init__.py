@@ -21,6 +21,7 @@ from quantviz import textform
 from quantviz.errors import QuantVizError
 from quantviz.granularity import Shape
 from quantviz.sources.builtin import Builtin as Builtin
+from quantviz.sources.local import LocalTensor as LocalTensor
 from quantviz.sources.random import AllPositive as AllPositive
 from quantviz.sources.random import Bimodal as Bimodal
 from quantviz.sources.random import Laplace as Laplace
@@ -51,7 +52,7 @@ class Source(Protocol):
         """The tensor, float32 of `shape`, the same at each call; the first of `problems()` is raised."""
 
 
-#: Every source with a text form, by id, in the order a page lists them.
+#: Every source that is written as its id and fields, by id, in the order a page lists them.
 SOURCES: Mapping[str, type[Any]] = MappingProxyType(
     {each.id: each for each in (Builtin, Normal, Laplace, Uniform, StudentT, Bimodal, LoudRows, LoudColumns, OneOutlier, AllPositive)}
 )
@@ -59,12 +60,16 @@ SOURCES: Mapping[str, type[Any]] = MappingProxyType(
 
 def parse_source(form: str) -> Source:
     """The source written as `form`; `QuantVizError` for an unknown id, a bad field or an impossible value."""
-    source = cast(Source, textform.read(form, SOURCES, "source.unknown"))
+    head, _, payload = form.partition(".")
+    if head == LocalTensor.id:
+        source: Source = LocalTensor.from_payload(payload)
+    else:
+        source = cast(Source, textform.read(form, SOURCES, "source.unknown"))
     for problem in source.problems():
         raise problem
     return source
 
 
 def write_source(source: Source) -> str:
-    """The text form of a source of `SOURCES`, with only what differs from the defaults."""
-    return textform.write(source)
+    """The text form of a `LocalTensor` or a source of `SOURCES`, of these with only what differs from the defaults."""
+    return f"{source.id}.{source.to_payload()}" if isinstance(source, LocalTensor) else textform.write(source)

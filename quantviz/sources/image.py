@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from quantviz.errors import Note, QuantVizError
+from quantviz.sources.files.catalog import clipped
 
 if TYPE_CHECKING:
     import torch
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 LONGEST_SIDE = 512
 #: Most pixels a picture may declare. Decoded it takes 4 bytes a pixel: 128 MB.
 MOST_PIXELS = 2**25
+
+#: Most scans of a progressive JPEG. Each goes over the whole picture again; usual are some ten.
+MOST_SCANS = 200
+_SCAN = b"\xff\xda"
 
 #: What a channel takes of a picture in red, green and blue.
 CHANNELS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
@@ -34,8 +39,8 @@ def image_tensor(data: bytes, channel: str = "grey", *, longest_side: int = LONG
     return read_image(data, channel, longest_side=longest_side)[0]
 
 
-def read_image(data: bytes, channel: str = "grey", *, longest_side: int = LONGEST_SIDE) -> tuple[torch.Tensor, tuple[Note, ...]]:
-    """The picture in `data`, a PNG or JPEG file, and notes on what was done to it.
+def read_image(data: bytes, channel: str = "grey", *, filename: str = "?", longest_side: int = LONGEST_SIDE) -> tuple[torch.Tensor, tuple[Note, ...]]:
+    """The picture in `data`, a PNG or JPEG file that errors call `filename`, and notes on what was done to it.
 
     The tensor is float32 with whole numbers from 0 to 255, as stored: (height, width), or
     (3, height, width) for the channel "all". A picture is turned upright as its camera says, laid on
@@ -46,7 +51,7 @@ def read_image(data: bytes, channel: str = "grey", *, longest_side: int = LONGES
 
     if channel not in CHANNELS:
         raise QuantVizError("image.unknown_channel", got=channel, known=", ".join(CHANNELS))
-    picture, (width, height) = _decoded(data, longest_side)
+    picture, (width, height) = _decoded(data, clipped(filename), longest_side)
     notes: tuple[Note, ...] = ()
     if max(width, height) > longest_side:
         scale = longest_side / max(width, height)
@@ -60,18 +65,20 @@ def read_image(data: bytes, channel: str = "grey", *, longest_side: int = LONGES
     return (planes if channel == "all" else planes[0]), notes
 
 
-def _decoded(data: bytes, longest_side: int) -> tuple[Any, tuple[int, int]]:
+def _decoded(data: bytes, file: str, longest_side: int) -> tuple[Any, tuple[int, int]]:
     """The picture in red, green and blue, upright, and the size it has in the file.
 
     That is checked before any pixel is decoded.
     """
     from PIL import Image, ImageOps
 
+    if data.count(_SCAN) > MOST_SCANS:
+        raise QuantVizError("image.unreadable", file=file)
     try:
         with Image.open(BytesIO(data), formats=("PNG", "JPEG")) as opened:
             width, height = opened.size
             if width * height > MOST_PIXELS:
-                raise QuantVizError("image.too_large", width=width, height=height, most=MOST_PIXELS)
+                raise QuantVizError("image.too_large", file=file, width=width, height=height, most=MOST_PIXELS)
             # A JPEG can be decoded at a half, a quarter, an eighth: still at least as large as what is shown.
             opened.draft("RGB", (longest_side, longest_side))
             upright = ImageOps.exif_transpose(opened)
@@ -81,10 +88,10 @@ def _decoded(data: bytes, longest_side: int) -> tuple[Any, tuple[int, int]]:
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         # Pillow's own limit lies above ours; it does not say the size.
-        raise QuantVizError("image.too_large", width="?", height="?", most=MOST_PIXELS) from None
+        raise QuantVizError("image.too_large", file=file, width="?", height="?", most=MOST_PIXELS) from None
     except Exception:
         # Damaged files make Pillow raise nearly anything, SyntaxError and struct.error among them.
-        raise QuantVizError("image.unreadable") from None
+        raise QuantVizError("image.unreadable", file=file) from None
 
 
 def _without_transparency(picture: Any) -> Any:
@@ -94,8 +101,11 @@ def _without_transparency(picture: Any) -> Any:
         # 16 bits a pixel: the upper 8 are kept. Pillow would cut off what is above 255.
         picture = picture.convert("I").point(lambda level: level / 256).convert("L")
     if "A" in picture.getbands() or "transparency" in picture.info:
-        coloured = picture.convert("RGBA")
-        return Image.alpha_composite(Image.new("RGBA", coloured.size, "white"), coloured).convert("RGB")
+        coloured = picture if picture.mode == "RGBA" else picture.convert("RGBA")
+        white = Image.new("RGB", coloured.size, "white")
+        # Pasted, not composed: that would take two more pictures in between.
+        white.paste(coloured, mask=coloured.getchannel("A"))
+        return white
     return picture.convert("RGB")
 
 

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     import torch
 
 #: Largest number of rows and of columns.
-LARGEST_SIDE = 512
+LARGEST_SIDE = 2**14
+#: Largest number of elements: drawn in float64, which takes twice the tensor's memory on the way.
+LARGEST_COUNT = 2**24
 #: Largest seed. The generator reads 32 bits of it: larger seeds would repeat smaller ones.
 LARGEST_SEED = 2**32 - 1
 #: Largest value of a mean, a factor and the like; far enough inside float32 (3.4e38) that what is drawn stays in it.
@@ -64,9 +66,15 @@ class _Random:
         return (self.rows, self.cols)
 
     def problems(self) -> Iterator[QuantVizError]:
-        """Fields that are no numbers of their kind, or outside `limits`."""
-        for field in dataclasses.fields(self):
-            yield from self._field_problems(field.name, getattr(self, field.name), whole=str(field.type).startswith("int"))
+        """Fields that are no numbers of their kind, or outside `limits`, and more elements than `LARGEST_COUNT`."""
+        own = [
+            problem
+            for field in dataclasses.fields(self)
+            for problem in self._field_problems(field.name, getattr(self, field.name), str(field.type).startswith("int"))
+        ]
+        yield from own
+        if not own and self.rows * self.cols > LARGEST_COUNT:
+            yield QuantVizError("source.too_many", source=self.id, rows=self.rows, cols=self.cols, count=self.rows * self.cols, most=LARGEST_COUNT)
 
     def _field_problems(self, name: str, value: Any, whole: bool) -> Iterator[QuantVizError]:
         if name not in self.limits or value is None:

@@ -46,6 +46,15 @@ def text(key: str, language: str = DEFAULT_LANGUAGE, /, **params: object) -> str
     return catalogue(language)[key].format(**params)
 
 
+def visible(words: str) -> str:
+    r"""`words` with what has no look of its own spelled out: control characters, marks that turn the direction of the text, halves of characters.
+
+    >>> visible("\u202egnp.exe, 权重")
+    '\\u202egnp.exe, 权重'
+    """
+    return words if words.isprintable() else "".join(each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in words)
+
+
 def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
     for name, value in table.items():
         if isinstance(value, Mapping):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -15,16 +13,17 @@ from quantviz.recipes import RECIPES, RecipeRow, answer, current_recipe, recipe_
 from quantviz.ui import session
 from quantviz.ui.arithmetic import group_of, recipe_words
 from quantviz.ui.clipboard import copy_button
-from quantviz.ui.data import source_key, tensor_of, upload_place
+from quantviz.ui.data import kept, stored_of, upload_place
 from quantviz.ui.room import locked
 from quantviz.ui.signs import show_lock
+from quantviz.ui.tiles import scope_of
 from quantviz.ui.words import language, plain, say, say_error, theme
 
 if TYPE_CHECKING:
+    from quantviz.binning import HistogramData
     from quantviz.quantizer import QuantResult
+    from quantviz.study import Study
 
-#: Elements up to which every recipe is tried before anyone has asked.
-MOST_UNASKED = 2**18
 #: Blocks up to which the scales are listed without asking.
 _FEW_BLOCKS = 16
 #: Blocks that are listed at most.
@@ -36,7 +35,7 @@ _MOST_CSV = 2**20
 # ---- which one should I use? --------------------------------------------------------------------
 
 
-def show_recipes(state: LabState, r: QuantResult) -> None:
+def show_recipes(state: LabState, study: Study) -> None:
     """The recipes on this very tensor; a click loads one."""
     from quantviz.figures.recipe_plot import RECIPE_PLOT_CONFIG, answer_sentence, recipe_plot_figure
     from quantviz.recipes import row_of
@@ -51,7 +50,7 @@ def show_recipes(state: LabState, r: QuantResult) -> None:
     with table:
         _table(rows)
     with plot:
-        figure = recipe_plot_figure(rows, row_of(r), language=language(), theme=theme())
+        figure = recipe_plot_figure(rows, row_of(study.measured), language=language(), theme=theme())
         st.plotly_chart(figure, key="recipe_plot", theme=None, config=dict(RECIPE_PLOT_CONFIG), alt=say("recipes.plot_alt"))
     for reason, names in _not_fitting(rows).items():
         st.caption(f"{say('recipes.not_fitting', names=plain(', '.join(names)))} {reason}")
@@ -67,13 +66,11 @@ def _not_fitting(rows: tuple[RecipeRow, ...]) -> dict[str, list[str]]:
 
 
 def _rows(state: LabState) -> tuple[RecipeRow, ...]:
-    """The rows of this tensor: computed once for it, kept in the session."""
-    key = source_key(state.source)
-    kept = st.session_state.get("recipe_rows")
-    if kept is None or kept[0] != key:
-        kept = st.session_state["recipe_rows"] = (key, recipe_rows(tensor_of(state.source), current=state.scheme))
-    now = current_recipe(state.scheme, state.source.shape)
-    return tuple(dataclasses.replace(row, is_current=row.id == now) for row in kept[1])
+    """The rows of this tensor: computed once for it."""
+    source, scheme = state.source, state.scheme
+    rows = kept(source, f"recipes {scheme.nonfinite}", lambda: recipe_rows(stored_of(source), current=scheme))
+    now = current_recipe(scheme, source.shape)
+    return tuple(dataclasses.replace(row, is_current=row.id == now) for row in rows)
 
 
 def _table(rows: tuple[RecipeRow, ...]) -> None:
@@ -112,17 +109,17 @@ def _load(ids: list[str]) -> None:
     """Load the recipe whose cell was clicked; a click on a heading sorts and selects no cell."""
     cells = st.session_state["recipe_table"]["selection"]["cells"]
     if cells:
-        session.change(scheme=RECIPES[ids[cells[0][0]]])
+        session.change(scheme=RECIPES[ids[cells[0][0]]].replace(nonfinite=session.state().scheme.nonfinite))
 
 
 # ---- histograms, scales -------------------------------------------------------------------------
 
 
-def show_histograms(r: QuantResult, state: LabState) -> None:
+def show_histograms(study: Study, state: LabState) -> None:
     """x over the grid, and the error in steps."""
-    from quantviz.figures.histograms import HISTOGRAM_CONFIG, histogram_data, histogram_figure
+    from quantviz.figures.histograms import HISTOGRAM_CONFIG, histogram_figure
 
-    data = histogram_data(r, _mask(r, state))
+    data = _histograms(study, state)
     for which, column in zip(("values", "errors"), st.columns(2, gap="medium"), strict=True):
         with column:
             figure = histogram_figure(data, which, language=language(), theme=theme(), log_counts=bool(st.session_state.get("log_counts")))
@@ -130,27 +127,30 @@ def show_histograms(r: QuantResult, state: LabState) -> None:
     st.toggle(say("below.log_counts"), key="log_counts")
 
 
-def _mask(r: QuantResult, state: LabState) -> Any:
-    """Where the cells lie that the tiles count; none for all of them."""
+def _histograms(study: Study, state: LabState) -> HistogramData:
+    """Of the cells that the tiles count."""
     import torch
 
-    if state.scope == "tensor":
-        return None
-    mask = torch.zeros(r.shape, dtype=torch.bool)
-    mask[slice_index(state.view, r.shape)] = True
-    return mask
+    from quantviz.figures.histograms import histogram_data
+
+    index = slice_index(state.view, study.shape)
+    if scope_of(state) == "tensor":
+        return study.survey.histograms if study.result is None else histogram_data(study.result)
+    if study.result is None:
+        return histogram_data(study.part(index))
+    mask = torch.zeros(study.shape, dtype=torch.bool)
+    mask[index] = True
+    return histogram_data(study.result, mask)
 
 
-def show_scales(r: QuantResult, state: LabState) -> None:
+def show_scales(study: Study, state: LabState) -> None:
     """Scale and zero point of each block."""
-    from quantviz.export import scales_table
-
-    count = r.layout.block_count
+    count = study.layout.block_count
     opened = st.expander(say("below.scales", count=count), expanded=1 < count <= _FEW_BLOCKS, key="scales", on_change="rerun")
     if not opened.open:
         return
     with opened:
-        columns = {name: values[:_MOST_LISTED] for name, values in scales_table(r).items()}
+        columns = {name: values[:_MOST_LISTED] for name, values in study.scales(_MOST_LISTED).items()}
         st.dataframe(
             columns,
             key="scales_table",
@@ -166,22 +166,32 @@ def show_scales(r: QuantResult, state: LabState) -> None:
 # ---- exports ------------------------------------------------------------------------------------
 
 
-def show_exports(r: QuantResult, state: LabState) -> None:
+def show_exports(study: Study, state: LabState) -> None:
     """Downloads, and the Python that prints these numbers."""
     from quantviz.export import as_csv, as_npz, file_name, python_lines
+    from quantviz.study import MOST_PART
+
+    # Of a large tensor it is the part in view that leaves.
+    index, result = slice_index(state.view, study.shape), study.result
+    rows, cols = state.view.size(study.shape)
+    count = rows * cols if result is None else result.x.numel()
+
+    def exported() -> QuantResult:
+        return study.part(index) if result is None else result
 
     with st.container(key="exports", horizontal=True, gap="small", vertical_alignment="center"):
         # Made when they are asked for: nobody waits for a file that is not wanted.
-        for ending, make, most in (("npz", partial(as_npz, r), math.inf), ("csv", partial(as_csv, r), _MOST_CSV)):
-            too_many = r.x.numel() > most
+        for ending, write, most in (("npz", as_npz, MOST_PART), ("csv", as_csv, _MOST_CSV)):
+            too_many = count > most
+            help_text = say("below.too_many", most=most) if too_many else say("below.of_the_slice") if result is None else None
             st.download_button(
                 say(f"below.{ending}"),
-                make,
+                lambda write=write: write(exported()),  # type: ignore[misc]
                 file_name(state.source, state.scheme, ending),
                 key=f"download_{ending}",
                 on_click="ignore",
                 disabled=too_many,
-                help=say("below.csv_too_many", most=_MOST_CSV) if too_many else None,
+                help=help_text,
             )
         lines = python_lines(state, uploaded=upload_place(state.source), language=language())
         copy_button("copy_python", say("below.copy_python"), say("lab.copied"), text=lines)

@@ -1,6 +1,6 @@
 // What the browser does for the panels that the server cannot: tell which cell was clicked,
 // show one cell in all of them at once, keep the zoom while the data changes, print the values that
-// fit, and report how wide the page is. It lives in the page, beside the plotly chart inside
+// fit, look around in a matrix that is too large to be here, and report how wide the page is. It lives in the page, beside the plotly chart inside
 // `.st-key-<chart>`; that chart is thrown away and drawn anew with each change of its data, so
 // everything here is found again by `look` and nothing is kept on the chart itself.
 //
@@ -12,7 +12,11 @@ const SVG = "http://www.w3.org/2000/svg";
 const MOST_PRINTED = 400;
 const SMALLEST_PRINT = 9;
 const CHARACTER = 0.52;
-const SPACE = (window.__quantviz ??= { bridges: new Map(), cells: new Map(), states: new Map(), memory: new Map() });
+// Milliseconds without a move after which the part looked at is asked for, and until which its answer is waited for.
+const QUIET = 200;
+const PATIENCE = 4000;
+const SPACE = (window.__quantviz ??= {});
+for (const table of ["bridges", "cells", "states", "memory", "maps"]) SPACE[table] ??= new Map();
 
 export default function (component) {
   const { data, parentElement } = component;
@@ -59,21 +63,57 @@ function readCells(bytes) {
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(aligned, 4, length)));
   const arrays = {};
   for (const [name, [type, offset, count]] of Object.entries(header.arrays)) arrays[name] = new TYPES[type](aligned, offset, count);
-  return { ...header, ...arrays };
+  const each = (first, count) => Int32Array.from({ length: count + 1 }, (_, i) => first + i);
+  return { row_edges: each(header.top, header.rows), col_edges: each(header.left, header.cols), ...header, ...arrays };
 }
 
-// The numbers of one cell: what the card, the printed values and the keyboard share.
-function cellAt(cells, row, col) {
-  const at = row * cells.cols + col;
+// The pixel that a cell of the matrix lies in, and the rows and columns it stands for: itself, where true cells are shown. None out of sight.
+function pixelAt(cells, row, col) {
+  const { row_edges, col_edges } = cells;
+  const [i, j] = [stretchOf(row_edges, row), stretchOf(col_edges, col)];
+  if (i < 0 || j < 0) return null;
+  return { at: i * cells.cols + j, i, j, top: row_edges[i], left: col_edges[j], rows: row_edges[i + 1] - row_edges[i], cols: col_edges[j + 1] - col_edges[j] };
+}
+
+// Between which two edges a place lies, the first of them included.
+function stretchOf(edges, place) {
+  if (!(place >= edges[0] && place < edges.at(-1))) return -1;
+  let [low, high] = [0, edges.length - 1];
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    if (edges[middle] <= place) low = middle;
+    else high = middle;
+  }
+  return low;
+}
+
+// The cell whose value a panel shows at a pixel; none where it is a mean.
+function cellShown(cells, pixel, panel) {
+  const at = cells.how ? (panel === "error" ? cells.error_at : cells.x_at)?.[pixel.at] : 0;
+  return at === undefined ? null : [pixel.top + Math.floor(at / pixel.cols), pixel.left + (at % pixel.cols)];
+}
+
+// What is left out, NaN and Inf, has no error.
+function errorOf(x_hat, x) {
+  return Number.isFinite(x) ? Math.fround(x_hat - x) : NaN;
+}
+
+// Whether a cell is left out, as far as its x has been sent.
+function leftOut(cell) {
+  return cell.x !== undefined && !Number.isFinite(cell.x);
+}
+
+// The numbers of one pixel: what the card, the printed values and the keyboard share.
+function cellAt(cells, { at, i, j }) {
   // What is covered has not been sent.
   const cell = {};
-  for (const name of cells.open) cell[name] = name === "error" && !cells.error ? Math.fround(cells.x_hat[at] - cells.x[at]) : cells[name][at];
+  for (const name of cells.open) cell[name] = name === "error" && !cells.error ? errorOf(cells.x_hat[at], cells.x[at]) : cells[name][at];
   if (cells.cause) cell.cause = cells.cause[at];
   if (cells.code) cell.code = cells.code[at];
   if (cells.step) cell.step = cells.step[at];
   if (cells.block_of_row) {
-    cell.block = cells.block_of_row[row] + cells.block_of_col[col];
-    cell.scale = cells.scale[cells.scale_of_row[row] * cells.scale_cols + cells.scale_of_col[col]];
+    cell.block = cells.block_of_row[i] + cells.block_of_col[j];
+    cell.scale = cells.scale[cells.scale_of_row[i] * cells.scale_cols + cells.scale_of_col[j]];
   } else if (cells.block_of_cell) {
     cell.block = cells.block_of_cell[at];
     cell.scale = cells.scale[at];
@@ -141,7 +181,7 @@ class Bridge {
 
   // Charts that are read against each other share one memory: zoom and panel.
   remember(group) {
-    if (!SPACE.memory.has(group)) SPACE.memory.set(group, { zoom: null, panel: null });
+    if (!SPACE.memory.has(group)) SPACE.memory.set(group, { zoom: null, panel: null, asked: null });
     this.memory = SPACE.memory.get(group);
   }
 
@@ -224,6 +264,11 @@ class Bridge {
     container.addEventListener("pointerleave", () => this.leave(), options);
     container.addEventListener("pointerdown", (event) => this.pressed(event), { ...options, capture: true });
     container.addEventListener("keydown", (event) => this.typed(event), options);
+    container.addEventListener("click", (event) => this.clickedButton(event), { ...options, capture: true });
+    container.addEventListener("wheel", (event) => this.wheeled(event), { ...options, passive: false });
+    container.addEventListener("touchstart", (event) => this.touched(event), { ...options, capture: true, passive: false });
+    container.addEventListener("touchmove", (event) => this.pinched(event), { ...options, capture: true, passive: false });
+    for (const name of ["touchend", "touchcancel"]) container.addEventListener(name, () => (this.pinch = null), { ...options, capture: true });
     container.addEventListener("focusout", () => this.leave(), options);
   }
 
@@ -261,6 +306,7 @@ class Bridge {
       plotly_afterplot: () => gd === this.gd && this.plotted(),
       plotly_relayout: () => gd === this.gd && this.zoomed(),
       plotly_relayouting: () => gd === this.gd && this.draw(),
+      plotly_doubleclick: () => gd === this.gd && this.showWhole(),
     };
     for (const [name, act] of Object.entries(heard)) {
       if (this.heard) gd.removeListener?.(name, this.heard[name]);
@@ -276,10 +322,10 @@ class Bridge {
   plotted() {
     const svgs = this.gd.querySelector(".svg-container");
     if (svgs && this.overlay.parentNode !== svgs) svgs.append(this.overlay);
-    this.restore();
+    const moving = this.restore();
     this.showSwitch();
     this.draw();
-    if (this.gd.querySelector(".cartesianlayer image")) this.settle();
+    if (!moving && this.gd.querySelector(".cartesianlayer image")) this.settle();
     const outer = this.container.getBoundingClientRect();
     const inner = this.gd.getBoundingClientRect();
     this.place = { left: inner.left - outer.left, top: inner.top - outer.top, width: inner.width, height: inner.height };
@@ -287,20 +333,128 @@ class Bridge {
 
   // ---- zoom ----
 
+  // The part in sight: columns from x[0] to x[1], rows from y[1] to y[0], as the axes run.
+  get sight() {
+    const { xaxis, yaxis } = this.gd._fullLayout;
+    return { x: [...xaxis.range], y: [...yaxis.range] };
+  }
+
   zoomed() {
     if (this.restoring) return;
-    const { xaxis, yaxis } = this.gd._fullLayout;
-    const full = this.meta.full;
-    const whole = close(xaxis.range, full.x) && close(yaxis.range, full.y);
-    this.memory.zoom = whole ? null : { tensor: this.meta.tensor, x: [...xaxis.range], y: [...yaxis.range] };
+    const { x, y } = this.sight;
+    this.memory.zoom = { tensor: this.meta.tensor, x, y, window: windowOf({ x, y }, this.meta) };
     this.draw();
     for (const bridge of this.companions) bridge.follow();
+    if (!this.data.windows || this.meta.whole) return;
+    this.turning = true;
+    this.later("window", QUIET, () => this.ask());
+  }
+
+  // The part that the server shows next, as far as is known.
+  get expected() {
+    const { asked } = this.memory;
+    return asked && performance.now() - asked.at < PATIENCE ? asked.window : this.meta.window;
+  }
+
+  // Asks for the part in sight once the hands are still.
+  ask() {
+    if (this.press || this.pinch || !this.meta) return this.later("window", QUIET, () => this.ask());
+    this.turning = false;
+    const { window } = this.memory.zoom ?? this.meta;
+    if (sameWindow(window, this.expected)) return;
+    this.memory.asked = { window, at: performance.now() };
+    this.send("window", window);
+  }
+
+  // For the mini-map: what is in sight, and to look elsewhere.
+  get inSight() {
+    return drawn(this.gd?._fullLayout) ? windowOf(this.sight, this.meta) : null;
+  }
+
+  lookAt(window) {
+    if (this.meta) this.aim(rangesOf(window));
+  }
+
+  showWhole() {
+    if (this.meta) this.lookAt({ top: 0, left: 0, rows: this.meta.rows, cols: this.meta.cols });
+  }
+
+  // Looks at a part, once a frame, however often it is told to.
+  aim(sight) {
+    this.leave();
+    if (!this.aimed) {
+      requestAnimationFrame(() => {
+        const { x, y } = this.aimed;
+        this.aimed = null;
+        if (this.gd && typeof window.Plotly?.relayout === "function") window.Plotly.relayout(this.gd, { "xaxis.range": x, "yaxis.range": y });
+      });
+    }
+    this.aimed = sight;
+  }
+
+  // Moves and zooms from a sight: the place that was at `from` (in cells) is then at `share` (0 to 1) of the panel.
+  aimFrom({ x, y }, factor, from, share) {
+    const { rows, cols } = this.meta;
+    const [top, bottom] = turned([y[1], y[0]], factor, from.row, share.down, rows);
+    this.aim({ x: turned(x, factor, from.col, share.across, cols), y: [bottom, top] });
+  }
+
+  wheeled(event) {
+    const panel = this.panelUnder(event.clientX, event.clientY);
+    // Between two charts there is nothing to turn, but the page is not to move either.
+    if (!this.gd && this.ghost) event.preventDefault();
+    if (!panel || event.target.closest?.(".modebar") || !(event.ctrlKey || this.meta.large)) return;
+    const unit = [1, 16, 100][event.deltaMode];
+    const [dx, dy] = [event.deltaX * unit, event.deltaY * unit];
+    const sight = this.aimed ?? this.sight;
+    const aside = !event.ctrlKey && (event.shiftKey || Math.abs(dx) > Math.abs(dy));
+    const { share } = panel;
+    const from = placeIn(sight, share);
+    // A notch of a wheel is 100, a trackpad's pinch tells a few at a time.
+    const factor = aside ? 1 : Math.exp(clamp(dy * (event.ctrlKey ? 0.01 : 0.002), -0.7, 0.7));
+    const { rows, cols } = this.meta;
+    const all = !aside && factor > 1 && sight.x[1] - sight.x[0] >= cols - 1e-6 && sight.y[0] - sight.y[1] >= rows - 1e-6;
+    // Whoever scrolls on where all is in sight wants the page to scroll; the last turns of a zoom do not.
+    if (all && !event.ctrlKey && performance.now() - (this.turnedAt ?? -Infinity) > 400) return;
+    event.preventDefault();
+    if (all) return;
+    this.turnedAt = performance.now();
+    this.aimFrom(sight, factor, from, aside ? { ...share, across: share.across - (dx || dy) / panel.panel.width } : share);
+  }
+
+  touched(event) {
+    this.pinch = null;
+    if (event.touches.length !== 2) return;
+    const { middle, apart } = fingers(event.touches);
+    const panel = this.panelUnder(...middle);
+    if (!panel) return;
+    event.preventDefault();
+    event.stopPropagation();
+    this.press = null;
+    this.pinch = { name: panel.panel.name, sight: this.sight, apart, from: placeIn(this.sight, panel.share) };
+  }
+
+  pinched(event) {
+    if (event.touches.length !== 2 || !this.pinch || !this.gd) return;
+    event.preventDefault();
+    event.stopPropagation();
+    const { middle, apart } = fingers(event.touches);
+    const panel = this.panels().find(({ name }) => name === this.pinch.name);
+    const { px, py } = this.pixelUnder(...middle);
+    if (panel) this.aimFrom(this.pinch.sight, this.pinch.apart / Math.max(apart, 1), this.pinch.from, sharesOf(panel, px, py));
+  }
+
+  clickedButton(event) {
+    // Plotly's way home is the part that the figure came with.
+    if (!event.target.closest?.(".modebar-btn[data-attr=zoom][data-val=reset]")) return;
+    event.stopPropagation();
+    this.showWhole();
   }
 
   // Looks where the companion that was zoomed looks.
   follow() {
     if (!this.gd || typeof window.Plotly?.relayout !== "function") return;
-    const { x, y } = this.memory.zoom ?? this.meta.full;
+    const { x, y } = this.memory.zoom ?? rangesOf(this.meta.window);
     this.relayout(x, y);
   }
 
@@ -311,19 +465,22 @@ class Bridge {
       .finally(() => (this.restoring = false));
   }
 
-  // Streamlit draws a new chart twice, so for a second the wanted window is asked for again.
+  // Streamlit draws a new chart twice, so for a second the wanted part is looked at again. Tells whether the picture is to move.
   restore() {
-    const { zoom } = this.memory;
-    if (!zoom || performance.now() - this.adopted > 1200 || this.restores >= 5) return;
-    if (zoom.tensor !== this.meta?.tensor) {
+    const { zoom, asked } = this.memory;
+    if (asked && sameWindow(asked.window, this.meta.window)) this.memory.asked = null;
+    if (!zoom || performance.now() - this.adopted > 1200 || this.restores >= 5) return false;
+    // A figure of another part than the one last looked at: that one is still to come, or somebody has moved on.
+    const local = this.meta.whole || !this.data.windows;
+    if (zoom.tensor !== this.meta.tensor || !(local || this.turning || sameWindow(zoom.window, this.expected))) {
       this.memory.zoom = null;
-      return;
+      return false;
     }
-    const { xaxis, yaxis } = this.gd._fullLayout;
-    if (close(xaxis.range, zoom.x) && close(yaxis.range, zoom.y)) return;
-    if (typeof window.Plotly?.relayout !== "function") return;
+    const { x, y } = this.sight;
+    if ((close(x, zoom.x) && close(y, zoom.y)) || typeof window.Plotly?.relayout !== "function") return false;
     this.restores += 1;
     this.relayout(zoom.x, zoom.y);
+    return true;
   }
 
   // ---- width ----
@@ -362,6 +519,7 @@ class Bridge {
     this.drawBands(panels);
     this.drawMarks(panels);
     this.sharpen(panels);
+    if (panels.length) SPACE.maps.get(this.chart)?.show(windowOf(this.sight, this.meta));
   }
 
   drawMarks(panels) {
@@ -369,7 +527,8 @@ class Bridge {
     marks.replaceChildren();
     if (!this.selected || !this.data) return;
     for (const panel of panels) {
-      const box = cellBox(panel, ...this.selected, true);
+      const [row, col] = this.selected;
+      const box = cellBox(panel, { top: row, left: col, rows: 1, cols: 1 }, true);
       if (!box || !this.meta.open.includes(panel.name)) continue;
       const place = { x: box.left, y: box.top, width: box.width, height: box.height, fill: "none", rx: 1 };
       marks.append(element("rect", { ...place, stroke: this.data.colors.halo, "stroke-width": 4 }), element("rect", { ...place, class: "qv-mark", stroke: this.data.colors.mark, "stroke-width": 2 }));
@@ -382,7 +541,7 @@ class Bridge {
     if (!this.hover || !this.data) return;
     const fill = { fill: this.data.colors.text, "fill-opacity": 0.13 };
     for (const panel of panels) {
-      const box = cellBox(panel, ...this.hover);
+      const box = cellBox(panel, this.hover);
       if (!box) continue;
       bands.append(
         element("rect", { x: panel.left, y: box.top, width: panel.width, height: box.height, ...fill }),
@@ -416,34 +575,46 @@ class Bridge {
     return group;
   }
 
-  // An image shrunk below a pixel a cell is averaged, so that no row is lost; larger it keeps its edges.
+  // An image shrunk below its own pixels is averaged, so that no row is lost; larger it keeps its edges.
   sharpen(panels) {
     const images = this.gd.querySelectorAll(".cartesianlayer .im image");
     if (!images.length || !panels.length) return;
     const [panel] = panels;
-    const pixels = panel.width / (panel.x[1] - panel.x[0]);
-    for (const image of images) image.style.imageRendering = pixels < 1 ? "auto" : "pixelated";
+    const { shape, window } = this.meta;
+    const across = ((panel.width / (panel.x[1] - panel.x[0])) * window.cols) / shape[1];
+    const down = ((panel.height / (panel.y[0] - panel.y[1])) * window.rows) / shape[0];
+    for (const image of images) image.style.imageRendering = Math.min(across, down) < 1 ? "auto" : "pixelated";
   }
 
   // ---- pointer ----
 
-  // The cell under a point of the window, and the panel it is in.
-  cellUnder(clientX, clientY) {
+  // A point of the window in pixels of the chart; none where there is none.
+  pixelUnder(clientX, clientY) {
     const layout = this.gd?._fullLayout;
     const frame = this.gd?.querySelector(".svg-container")?.getBoundingClientRect();
-    if (!layout || !frame?.width) return null;
-    const px = ((clientX - frame.left) * layout.width) / frame.width;
-    const py = ((clientY - frame.top) * layout.height) / frame.height;
-    const { rows, cols } = this.meta;
+    if (!layout || !frame?.width) return {};
+    return { px: ((clientX - frame.left) * layout.width) / frame.width, py: ((clientY - frame.top) * layout.height) / frame.height };
+  }
+
+  // The panel under a point of the window, and where in it, as shares from 0 to 1.
+  panelUnder(clientX, clientY) {
+    const { px, py } = this.pixelUnder(clientX, clientY);
     for (const panel of this.panels()) {
-      const across = (px - panel.left) / panel.width;
-      const down = (py - panel.top) / panel.height;
-      if (across < 0 || across > 1 || down < 0 || down > 1) continue;
-      const col = Math.round(panel.x[0] + across * (panel.x[1] - panel.x[0]));
-      const row = Math.round(panel.y[1] + down * (panel.y[0] - panel.y[1]));
-      return { cell: [clamp(row, 0, rows - 1), clamp(col, 0, cols - 1)], panel: panel.name };
+      const share = sharesOf(panel, px, py);
+      if (within(share)) return { panel, share };
     }
     return null;
+  }
+
+  // What is shown under a point of the window: the panel, the cell, and the pixel it lies in.
+  cellUnder(clientX, clientY) {
+    const found = this.panelUnder(clientX, clientY);
+    const { cells } = this;
+    if (!found || !cells) return null;
+    const { row, col } = placeIn(this.sight, found.share);
+    const cell = [clamp(Math.round(row), 0, this.meta.rows - 1), clamp(Math.round(col), 0, this.meta.cols - 1)];
+    const pixel = pixelAt(cells, ...cell);
+    return pixel && { panel: found.panel.name, pixel, cell: cellShown(cells, pixel, found.panel.name) ?? cell };
   }
 
   moved(event) {
@@ -459,11 +630,11 @@ class Bridge {
     this.frame = null;
     const found = this.cellUnder(clientX, clientY);
     if (!found) return this.leave();
-    if (!same(found.cell, this.hover)) {
-      this.hover = found.cell;
+    if (found.pixel.at !== this.hover?.at) {
+      this.hover = found.pixel;
       this.drawBands(this.panels());
     }
-    this.tell(found.cell, clientX, clientY);
+    this.tell(found.pixel, found.panel, clientX, clientY);
   }
 
   leave() {
@@ -494,9 +665,9 @@ class Bridge {
     if (!found) return;
     this.select(found.cell, 0);
     if (press.touch) {
-      this.hover = found.cell;
+      this.hover = found.pixel;
       this.drawBands(this.panels());
-      this.tell(found.cell, press.x, press.y - 24);
+      this.tell(found.pixel, found.panel, press.x, press.y - 24);
       this.later("touch", 3500, () => this.leave());
     }
   }
@@ -516,28 +687,42 @@ class Bridge {
 
   typed(event) {
     const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
-    if (!step || !this.meta || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    const { cells } = this;
+    if (!step || !cells || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
-    const [row, col] = this.selected ?? [0, 0];
-    const { rows, cols } = this.meta;
-    const cell = this.selected ? [clamp(row + step[0], 0, rows - 1), clamp(col + step[1], 0, cols - 1)] : [0, 0];
-    this.select(cell, 250);
+    const here = this.selected && pixelAt(cells, ...this.selected);
+    const [i, j] = here ? [clamp(here.i + step[0], 0, cells.rows - 1), clamp(here.j + step[1], 0, cells.cols - 1)] : [0, 0];
+    const pixel = pixelAt(cells, cells.row_edges[i], cells.col_edges[j]);
+    this.select(cellShown(cells, pixel, "x") ?? [pixel.top, pixel.left], 250);
     const frame = this.gd.querySelector(".svg-container").getBoundingClientRect();
-    const box = cellBox(this.panels().at(-1), ...cell);
-    this.hover = cell;
+    const panel = this.panels().at(cells.how ? 0 : -1);
+    const box = cellBox(panel, pixel);
+    this.hover = pixel;
     this.drawBands(this.panels());
-    if (box) this.tell(cell, frame.left + box.left + box.width, frame.top + box.top + box.height);
+    if (box) this.tell(pixel, panel.name, frame.left + box.left + box.width, frame.top + box.top + box.height);
   }
 
   // ---- card and switch ----
 
-  tell(cell, clientX, clientY) {
+  tell(pixel, panel, clientX, clientY) {
     const cells = this.cells;
     if (!cells || !this.data) return this.card.hide();
     const { labels } = this.data;
-    const known = cellAt(cells, ...cell);
-    const lines = [[`${labels.row} ${cell[0]}, ${labels.col} ${cell[1]}`, null], ...cells.open.map((name) => [labels[name], significant(known[name], 6)])];
-    if (known.code !== undefined) lines.splice(2 + cells.open.indexOf("q"), 0, [labels.code, bitsOf(known.code, cells.code_bits)]);
+    const known = cellAt(cells, pixel);
+    const cell = cellShown(cells, pixel, panel);
+    const lines = [];
+    let told = cells.open;
+    if (cells.how && pixel.rows * pixel.cols > 1) {
+      const what = labels.pixel[cell && panel === "error" ? "largest_error" : cells.how];
+      lines.push([what.replace("{rows}", span(pixel.top, pixel.rows)).replace("{cols}", span(pixel.left, pixel.cols)), null]);
+      // Of the cell with the largest error the others have not been sent.
+      if (cell && panel === "error") told = ["error"];
+      else if (cell && known.x_hat !== undefined && known.x !== undefined) known.error = errorOf(known.x_hat, known.x);
+    }
+    if (cell) lines.push([`${labels.row} ${cell[0]}, ${labels.col} ${cell[1]}`, null]);
+    const first = lines.length;
+    lines.push(...told.map((name) => [labels[name], name === "error" && leftOut(known) ? "–" : significant(known[name], 6)]));
+    if (known.code !== undefined && told.includes("q")) lines.splice(first + 1 + told.indexOf("q"), 0, [labels.code, bitsOf(known.code, cells.code_bits)]);
     if (known.scale !== undefined) {
       lines.push([labels.block, blockPlace(known.block, cells.grid) || labels.whole_tensor], [labels.scale, significant(known.scale, 6)]);
     }
@@ -694,14 +879,60 @@ function element(name, attributes) {
   return made;
 }
 
-// A cell's rectangle in a panel, cut at the panel's edges; none where it is out of sight.
-function cellBox(panel, row, col, visibly = false) {
+// The first place to the last of so many: "3" or "3–7".
+function span(first, count) {
+  return count === 1 ? String(first) : `${first}–${first + count - 1}`;
+}
+
+// ---- parts of a matrix ------------------------------------------------------------------------
+
+// As the axes run: rows downwards.
+function rangesOf({ top, left, rows, cols }) {
+  return { x: [left - 0.5, left + cols - 0.5], y: [top + rows - 0.5, top - 0.5] };
+}
+
+// The cells of a matrix that are in sight, wholly or in part.
+function windowOf({ x, y }, { rows, cols }) {
+  const [left, right] = inSight(x, 0, cols);
+  const [top, bottom] = inSight([y[1], y[0]], 0, rows);
+  return { top, left, rows: bottom - top + 1, cols: right - left + 1 };
+}
+
+function sameWindow(a, b) {
+  return ["top", "left", "rows", "cols"].every((name) => a[name] === b[name]);
+}
+
+// A range zoomed so that what was at `from` is then at `share` of it: at least one cell long, and inside the matrix.
+function turned([low, high], factor, from, share, count) {
+  const length = clamp((high - low) * factor, Math.min(1, count), count);
+  const start = clamp(from - share * length, -0.5, count - 0.5 - length);
+  return [start, start + length];
+}
+
+function placeIn({ x, y }, { across, down }) {
+  return { col: x[0] + across * (x[1] - x[0]), row: y[1] + down * (y[0] - y[1]) };
+}
+
+function sharesOf(panel, px, py) {
+  return { across: (px - panel.left) / panel.width, down: (py - panel.top) / panel.height };
+}
+
+function within({ across, down }) {
+  return across >= 0 && across <= 1 && down >= 0 && down <= 1;
+}
+
+function fingers([a, b]) {
+  return { middle: [(a.clientX + b.clientX) / 2, (a.clientY + b.clientY) / 2], apart: Math.hypot(a.clientX - b.clientX, a.clientY - b.clientY) };
+}
+
+// The rectangle of some rows and columns in a panel, cut at the panel's edges; none where it is out of sight.
+function cellBox(panel, cells, visibly = false) {
   const width = panel.width / (panel.x[1] - panel.x[0]);
   const height = panel.height / (panel.y[0] - panel.y[1]);
-  let left = panel.left + (col - 0.5 - panel.x[0]) * width;
-  let top = panel.top + (row - 0.5 - panel.y[1]) * height;
-  let right = left + width;
-  let bottom = top + height;
+  let left = panel.left + (cells.left - 0.5 - panel.x[0]) * width;
+  let top = panel.top + (cells.top - 0.5 - panel.y[1]) * height;
+  let right = left + cells.cols * width;
+  let bottom = top + cells.rows * height;
   if (right <= panel.left || bottom <= panel.top || left >= panel.left + panel.width || top >= panel.top + panel.height) return null;
   // A mark smaller than this would not be found again.
   const grow = (from, to, least) => (to - from < least ? [(from + to - least) / 2, (from + to + least) / 2] : [from, to]);
@@ -715,15 +946,18 @@ function cellBox(panel, row, col, visibly = false) {
 }
 
 // The first and last index in sight of an axis range.
-function inSight([from, to], count) {
-  return [clamp(Math.ceil(from - 0.5 + 1e-9), 0, count - 1), clamp(Math.floor(to + 0.5 - 1e-9), 0, count - 1)];
+function inSight([from, to], first, count) {
+  const last = first + count - 1;
+  const start = clamp(Math.floor(from + 0.5 + 1e-6), first, last);
+  return [start, clamp(Math.ceil(to - 0.5 - 1e-6), start, last)];
 }
 
 // What is printed into a panel's cells: to three significant digits, to two or one where a cell is too
 // narrow for more; nothing where one of them does not fit, or where there are too many to read.
 function printed(panel, cells, enlarged) {
-  const [left, right] = inSight(panel.x, cells.cols);
-  const [top, bottom] = inSight([panel.y[1], panel.y[0]], cells.rows);
+  if (cells.how) return null;
+  const [left, right] = inSight(panel.x, cells.left, cells.cols);
+  const [top, bottom] = inSight([panel.y[1], panel.y[0]], cells.top, cells.rows);
   if ((right - left + 1) * (bottom - top + 1) > MOST_PRINTED) return null;
   const width = panel.width / (panel.x[1] - panel.x[0]);
   const height = panel.height / (panel.y[0] - panel.y[1]);
@@ -739,10 +973,10 @@ function printed(panel, cells, enlarged) {
       // A cell cut by the edge is left empty.
       if (x - panel.left < width * 0.4 || panel.left + panel.width - x < width * 0.4) continue;
       if (y - panel.top < height * 0.4 || panel.top + panel.height - y < height * 0.4) continue;
-      const cell = cellAt(cells, row, col);
+      const cell = cellAt(cells, pixelAt(cells, row, col));
       const value = panel.name === "error" ? shownError(cell, cells.error_view) : cell[panel.name];
-      // An error relative to 0 is not a number that went wrong: there is none.
-      const none = panel.name === "error" && Number.isNaN(value) && !Number.isNaN(cell.error);
+      // An error relative to 0, or of what is left out, is not a number that went wrong: there is none.
+      const none = panel.name === "error" && Number.isNaN(value) && (!Number.isNaN(cell.error) || leftOut(cell));
       const label = none ? "–" : (panel.name !== "q" ? [3, 2, 1] : cells.code ? [3, 2] : [6]).map((digits) => significant(value, digits)).find((text) => text.length <= room);
       // What is too long to print and too small to see, such as the last bit of a float, must not empty the panel.
       if (label === undefined && !(Math.abs(value) < 1e-3 * reach)) return null;

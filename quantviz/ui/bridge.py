@@ -28,7 +28,7 @@ from quantviz.formats import FORMATS
 from quantviz.text import text
 
 if TYPE_CHECKING:
-    from quantviz.figures.panels_data import BlockMap, PanelsData
+    from quantviz.figures.panels_data import BlockMap, PanelsData, Pixels
 
 #: What `<html lang>` is called in each language: "zh" alone leaves open which characters.
 _HTML_LANG: Mapping[str, str] = {"zh": "zh-CN"}
@@ -47,6 +47,7 @@ def chart_bridge(
     theme: str = "light",
     group: str | None = None,
     on_cell: Callable[[], None] | None = None,
+    on_window: Callable[[], None] | None = None,
     enlarge: float = 1.0,
     first: str | None = None,
 ) -> tuple[int, int] | None:
@@ -55,22 +56,31 @@ def chart_bridge(
     Call it before the container: on a phone it shows the switch between the panels in its place.
     `selected` is marked in all four panels; `width` is what the figure was laid out for; charts of one
     `group`, the first one's `chart_key`, are zoomed and switched together, by the switch of the first;
-    `first` is the panel that a phone begins with; `on_cell` is run before the page when a cell was clicked, and finds it by `clicked_cell(key)`.
+    `first` is the panel that a phone begins with; `on_cell` is run before the page when a cell was clicked, and finds it by `clicked_cell(key)`;
+    `on_window` in the same way when another part of the matrix is looked at, which `zoomed_window(key)` tells and the next
+    figure is to show: without it a zoom stays in the browser.
     """
     _component(_CELLS)(key=f"{key}_cells", data=pack_cells(data, chart_key, theme))
     _component(_STATE)(
         key=key,
-        data={**_state(chart_key, len(data.panels), selected, width, language, theme, enlarge), "group": group or chart_key, "first": first},
+        data={**_state(chart_key, len(data.panels), selected, width, language, theme, enlarge), "group": group or chart_key, "first": first, "windows": on_window is not None},
         on_cell_change=on_cell or _nothing,
+        on_window_change=on_window or _nothing,
         on_width_change=_nothing,
     )
     return clicked_cell(key)
 
 
 def clicked_cell(key: str) -> tuple[int, int] | None:
-    """Row and column of the cell clicked in this run."""
+    """Row and column in the matrix of the cell clicked in this run."""
     cell = _told(key, "cell")
     return (int(cell["row"]), int(cell["col"])) if isinstance(cell, Mapping) else None
+
+
+def zoomed_window(key: str) -> tuple[int, int, int, int] | None:
+    """The first row and column, and how many rows and columns, of what the browser asks to be shown in this run."""
+    window = _told(key, "window")
+    return (int(window["top"]), int(window["left"]), int(window["rows"]), int(window["cols"])) if isinstance(window, Mapping) else None
 
 
 def bridge_width(key: str) -> float:
@@ -84,7 +94,7 @@ def pack_cells(data: PanelsData, chart_key: str, theme: str) -> bytes:
     # What is covered does not leave the server: nobody can look it up in the page.
     shown = (("x", data.x), ("q", data.panel("q")[0]), ("x_hat", data.x_hat), ("error", data.error))
     arrays = {name: array for name, array in shown if name in data.open}
-    if {"x", "x_hat"} <= arrays.keys():  # their difference is the error: the browser takes it
+    if data.pixels is None and {"x", "x_hat"} <= arrays.keys():  # their difference is the error: the browser takes it
         arrays.pop("error", None)
     if data.cause is not None and not data.covered:
         arrays["cause"] = data.cause
@@ -93,10 +103,15 @@ def pack_cells(data: PanelsData, chart_key: str, theme: str) -> bytes:
         "stamp": data.stamp,
         "rows": data.shape[0],
         "cols": data.shape[1],
+        "top": data.top,
+        "left": data.left,
         "error_view": data.error_view,
         "open": data.open,
     }
-    if data.unscaled is not None and "q" in data.open:
+    if data.pixels is not None:
+        header["how"] = data.pixels.how
+        arrays |= _pixel_arrays(data.pixels)
+    if data.unscaled is not None and data.unscaled is not data.q and "q" in data.open:
         # In the panel stands what the code means; the card tells its bits too.
         arrays["code"] = data.q
         header["code_bits"] = [len(part) for part in FORMATS[data.format_id].split(0)] if data.format_id else []
@@ -108,6 +123,18 @@ def pack_cells(data: PanelsData, chart_key: str, theme: str) -> bytes:
         header["scale_cols"] = int(arrays["scale_of_col"].max()) + 1 if "scale_of_col" in arrays else 0
     header["scales"] = {name: _color_scale(name, data, THEMES[theme]) for name in data.open}
     return _packed(header, arrays)
+
+
+def _pixel_arrays(pixels: Pixels) -> dict[str, np.ndarray[Any, Any]]:
+    """Which cells each pixel stands for, and which of them it shows."""
+    rows, cols = pixels.size()
+    place = np.uint16 if rows * cols <= 1 << 16 else np.uint32
+    found = {"x_at": pixels.x_at, "error_at": pixels.error_at}
+    return {
+        "row_edges": pixels.row_edges.astype(np.int32),
+        "col_edges": pixels.col_edges.astype(np.int32),
+        **{name: at.astype(place) for name, at in found.items() if at is not None},
+    }
 
 
 def _color_scale(name: str, data: PanelsData, theme: Theme) -> dict[str, Any]:
@@ -194,6 +221,8 @@ def _labels(language: str) -> dict[str, Any]:
         **{name: text(f"panels.field.{name}", language) for name in PANELS},
         "tabs": {name: text(f"panels.tab.{name}", language) for name in PANELS},
         "causes": [text(f"causes.{name}", language) for name in CAUSES],
+        # The browser fills in the places.
+        "pixel": {name: text(f"panels.card.{name}", language, rows="{rows}", cols="{cols}") for name in ("largest", "largest_error", "mean", "rms")},
     }
 
 

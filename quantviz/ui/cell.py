@@ -19,7 +19,7 @@ from quantviz.ui.words import language, number, say, theme
 
 if TYPE_CHECKING:
     from quantviz.explanation import Explanation, Step
-    from quantviz.quantizer import QuantResult
+    from quantviz.quantizer import QParams
 
 #: The number line's text is smaller than the panels': on a projector it is enlarged once more.
 _LINE_PROJECTED = 1.25
@@ -27,8 +27,8 @@ _LINE_PROJECTED = 1.25
 
 def show_cell_inputs(state: LabState) -> None:
     """Row and column by keyboard, for who does not click."""
-    rows, cols = state.view.size(state.source.shape)
-    row, col = state.view.seen(state.cell, state.source.shape) or (0, 0)
+    rows, cols = state.view.matrix(state.source.shape)
+    row, col = state.view.place(state.cell) or (0, 0)
     with st.container(key="cell_inputs", horizontal=True, gap="small", wrap=False):
         st.number_input(say("cell.row"), 0, rows - 1, key=session.show("cell_row", row), on_change=session.safely(_move))
         st.number_input(say("cell.column"), 0, cols - 1, key=session.show("cell_col", col), on_change=session.safely(_move))
@@ -39,11 +39,13 @@ def _move() -> None:
 
 
 def select(row: int, col: int) -> None:
-    """Select the cell seen at `row`, `col`."""
+    """Select the cell at `row`, `col` of the matrix in view; the window moves to it where it does not show it."""
     now = session.state()
-    rows, cols = now.view.size(now.source.shape)
+    shape = now.source.shape
+    rows, cols = now.view.matrix(shape)
     if 0 <= row < rows and 0 <= col < cols:
-        session.change(cell=now.view.index(row, col))
+        cell = now.view.index(row, col)
+        session.look(now.view.showing(cell, shape), cell)
 
 
 def sentence(why: Explanation) -> str:
@@ -52,6 +54,9 @@ def sentence(why: Explanation) -> str:
     Numbers are rounded for reading; the steps below show them in full.
     """
     fmt, rounding = why.scheme.number_format, why.rounding
+    if why.cause == "left_out":
+        code = number(why.value, 8) if fmt.kind == "integer" else " ".join(filter(None, why.bits))
+        return say("cell.left_out", x=_exact(why.x), code=code, x_hat=_exact(why.x_hat))
     told, parts, rounded = "", [], False
     for step in why.steps:
         if step.key in _SCALING:
@@ -77,6 +82,11 @@ def sentence(why: Explanation) -> str:
     if moved:
         told += say("cell.zero_point_clamped", wanted=number(moved.inputs["zero_point"], 8), zero_point=number(why.zero_point, 8))
     return told
+
+
+def _exact(value: float) -> str:
+    """A number as the derivation tells it: NaN is one of its values."""
+    return "NaN" if math.isnan(value) else number(value, 8)
 
 
 #: The steps from x to what is rounded that bring it to units of the scale.
@@ -167,13 +177,15 @@ def show_sentence(why: Explanation) -> None:
     st.html(f'<p class="qv-sentence"><b>{html.escape(say("cell.place", place=place))}</b> {html.escape(sentence(why))}</p>')
 
 
-def show_number_line(r: QuantResult, why: Explanation, width: float = 0) -> None:
-    """The grid, x, and where it lands; `width` is the page's in pixels, where it is known."""
+def show_number_line(why: Explanation, qparams: QParams, width: float = 0) -> None:
+    """The grid, x, and where it lands; `width` is the page's in pixels, where it is known. A cell that is left out has no place on it."""
+    if why.cause == "left_out":
+        return
     from quantviz.figures.number_line import number_line_data, number_line_html
 
     st.html(
         number_line_html(
-            number_line_data(r, why), language=language(), theme=theme(), enlarge=enlarge(width) * (_LINE_PROJECTED if classroom().projector else 1)
+            number_line_data(why, qparams), language=language(), theme=theme(), enlarge=enlarge(width) * (_LINE_PROJECTED if classroom().projector else 1)
         )
     )
 
@@ -199,8 +211,8 @@ def _rows(why: Explanation) -> Iterator[str]:
 def _row(step: Step, why: Explanation) -> str:
     # Where codes are no numbers, it is what they stand for that is divided by and rounded to.
     words = say(f"{'steps' if why.scheme.number_format.kind == 'integer' or step.key not in _OF_VALUES else 'steps_of_values'}.{step.key}")
-    numbers = ", ".join(f"{name} = {number(value, 8)}" for name, value in step.inputs.items())
-    cells = (words, f"<code>{html.escape(step.code_line)}</code>", html.escape(numbers), f"<b>{number(step.output, 8)}</b> <small>{step.dtype}</small>")
+    numbers = ", ".join(f"{name} = {_exact(value)}" for name, value in step.inputs.items())
+    cells = (words, f"<code>{html.escape(step.code_line)}</code>", html.escape(numbers), f"<b>{_exact(step.output)}</b> <small>{step.dtype}</small>")
     return f"<tr><td>{html.escape(cells[0])}</td>" + "".join(f"<td>{cell}</td>" for cell in cells[1:]) + "</tr>"
 
 
@@ -217,6 +229,8 @@ def _block_words(why: Explanation) -> str:
     one = why.block_count == 1
     place = say("cell.whole_tensor") if one else say("cell.block_of", place=", ".join(map(str, why.block)), grid=" × ".join(map(str, why.grid_shape)))
     words = [say("cell.block_size", block=place, count=why.block_size)]
+    if why.left_out:
+        words.append(say("cell.block_left_out", count=why.left_out))
     # What the scale is made of, and nothing else.
     if why.range and (why.step("range_lo") or why.step("range_hi")):
         words.append(say("cell.extent", lo=number(why.range[0], 8), hi=number(why.range[1], 8)))
@@ -241,7 +255,7 @@ def _neighbour_words(why: Explanation) -> str:
     rounding, scheme = why.rounding, why.scheme
     rule = say(f"cell.rules.{rounding.rule}")
     if rounding.nearer == "none":
-        return say("cell.near.none")
+        return say("cell.near.none" if why.cause != "left_out" else "cell.near.left_out", x=_exact(why.x))
     y = number(rounding.y, 8)
     # Where the zero point is added after rounding, the grid's ends lie so much lower here.
     keys = [step.key for step in why.steps]

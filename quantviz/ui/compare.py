@@ -17,7 +17,7 @@ import streamlit as st
 
 from quantviz.calibration import Given
 from quantviz.conventions import CONVENTIONS, Convention
-from quantviz.link import ALL, LabState, View
+from quantviz.link import ALL, MOST_WHOLE, LabState, View
 from quantviz.scheme import Scheme
 from quantviz.sources.typed import Typed
 from quantviz.ui import session
@@ -99,7 +99,8 @@ def show_button(state: LabState) -> None:
             type="primary" if opened else "secondary",
             on_click=session.safely(_hold),
             args=(None if opened else ALL,),
-            help=say("compare.open_help"),
+            disabled=state.large,
+            help=say("compare.too_large", most=MOST_WHOLE, count=math.prod(state.source.shape)) if state.large else say("compare.open_help"),
         )
 
 
@@ -109,7 +110,7 @@ def _hold(compared: str | None) -> None:
 
 def comparing(state: LabState) -> Shown | None:
     """The comparison that the state asks for."""
-    if state.compared is None or not visible("compare"):
+    if state.compared is None or state.large or not visible("compare"):
         return None
     kept = _kept(state)
     present = str(state.scheme.arithmetic)
@@ -162,8 +163,8 @@ def _measures(kept: Kept, name: str) -> dict[str, float]:
 
 
 def lighted(data: PanelsData, shown: Shown | None, view: View) -> PanelsData:
-    """The panels with the cells framed that differ, where they are not too many to be told apart."""
-    if shown is None or not visible("compare"):
+    """The panels with the cells framed that differ, where they are not too many to be told apart and each is seen by itself."""
+    if shown is None or data.pixels is not None or not visible("compare"):
         return data
     cells = _seen(shown, view)
     return data if _sides(cells) > _MOST_SIDES else dataclasses.replace(data, lit=cells)

@@ -1,13 +1,15 @@
 """The tensor of the session, and what is worth keeping between runs.
 
-Nothing here is keyed on a tensor. What built-in and random sources give is shared by all sessions
-and never changed; what a person typed or uploaded stays in the session.
+Nothing here is keyed on a tensor. What has a text form (built-in, random, from the server's folder) is the same for
+all who name it: it is shared by all sessions and never changed. What a person typed or uploaded stays in the session.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, cast
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import streamlit as st
 
@@ -15,19 +17,30 @@ from quantviz.errors import Note, QuantVizError
 from quantviz.export import UploadedFile
 from quantviz.link import LabState, Upload
 from quantviz.scheme import Scheme
-from quantviz.sources import SOURCES, Source, parse_source, write_source
+from quantviz.sources import SOURCES, LocalTensor, Source, write_source
 from quantviz.sources.typed import Typed
+from quantviz.ui.shared import shared_fact, shared_tensor
 
 if TYPE_CHECKING:
     import torch
 
-    from quantviz.quantizer import QuantResult
+    from quantviz.kernels import Facts
+    from quantviz.stored import Stored
+    from quantviz.study import Study
 
-#: Values drawn for the Gaussian reference of a small shape, as far as 64 draws reach.
+T = TypeVar("T")
+
+#: Values drawn for the Gaussian reference of a small shape, as far as 16 draws reach: two digits of it are told. Of a large one they are all that is drawn.
 _GAUSSIAN_VALUES = 2**14
+_LARGE_GAUSSIAN = 2**18
+#: What was found out about a session's own tensors that is kept at most: the present scheme's and a few before.
+_MOST_KEPT = 8
 
 
-def keep_upload(upload: Upload, place: UploadedFile, tensor: torch.Tensor, notes: tuple[Note, ...], open_now: Source | Upload) -> None:
+# ---- tensors ------------------------------------------------------------------------------------
+
+
+def keep_upload(upload: Upload, place: UploadedFile, tensor: Stored, notes: tuple[Note, ...], open_now: Source | Upload) -> None:
     """Keep an uploaded tensor in this session, beside the one that is open, which undo will ask for."""
     kept = _uploads()
     for old in [each for each in kept if each != open_now]:
@@ -35,15 +48,27 @@ def keep_upload(upload: Upload, place: UploadedFile, tensor: torch.Tensor, notes
     kept[upload] = (tensor, notes, place)
 
 
-def tensor_of(source: Source | Upload) -> torch.Tensor:
-    """The tensor of a source: float32 of its shape, not to be changed."""
+def stored_of(source: Source | Upload) -> Stored:
+    """The tensor of a source, not to be changed."""
+    from quantviz.stored import InMemory
+
     if isinstance(source, Upload):
         return _uploads()[source][0]
-    return _shared(write_source(source)) if source.id in SOURCES else source.tensor()
+    if not _is_shared(source):
+        return InMemory(source.tensor())
+    return shared_tensor(source_key(source), lambda: source.stored() if isinstance(source, LocalTensor) else InMemory(source.tensor()))
+
+
+def tensor_of(source: Source | Upload) -> torch.Tensor:
+    """All of it, float32: for tensors that are known to be small."""
+    x = stored_of(source)
+    return x.read((slice(None),) * len(x.shape))
 
 
 def upload_notes(source: Source | Upload) -> tuple[Note, ...]:
-    """What was changed when the upload was read."""
+    """What was changed when the tensor was read from its file."""
+    if isinstance(source, LocalTensor):
+        return stored_of(source).notes
     return _uploads()[source][1] if isinstance(source, Upload) else ()
 
 
@@ -52,26 +77,63 @@ def upload_place(source: Source | Upload) -> UploadedFile | None:
     return _uploads()[source][2] if isinstance(source, Upload) else None
 
 
-def _uploads() -> dict[Upload, tuple[torch.Tensor, tuple[Note, ...], UploadedFile]]:
-    return cast("dict[Upload, tuple[torch.Tensor, tuple[Note, ...], UploadedFile]]", st.session_state.setdefault("lab_uploads", {}))
+def _uploads() -> dict[Upload, tuple[Stored, tuple[Note, ...], UploadedFile]]:
+    return cast("dict[Upload, tuple[Stored, tuple[Note, ...], UploadedFile]]", st.session_state.setdefault("lab_uploads", {}))
 
 
 def source_key(source: Source | Upload) -> str:
     """What tells this tensor from any other of the session, without reading its values."""
     if isinstance(source, Upload):
         return f"upload {source.digest} {source.name}"
+    if isinstance(source, LocalTensor):  # the file may become another one
+        return f"{write_source(source)} {source.version}"
     return f"typed {hash(source)}" if isinstance(source, Typed) else write_source(source)
 
 
-def result_of(state: LabState) -> QuantResult:
-    """The state's tensor under its scheme; the last one is kept in the session, for clicks on cells."""
-    from quantviz.quantizer import quantize
+def _is_shared(source: Source | Upload) -> bool:
+    return isinstance(source, LocalTensor) or source.id in SOURCES
 
-    key = f"{source_key(state.source)} {state.scheme}"
-    kept = st.session_state.get("lab_result")
-    if kept is None or kept[0] != key:
-        kept = st.session_state["lab_result"] = (key, quantize(tensor_of(state.source), state.scheme))
-    return cast("QuantResult", kept[1])
+
+# ---- what was found out about them ---------------------------------------------------------------
+
+
+def kept(source: Source | Upload, what: str, make: Callable[[], T]) -> T:
+    """What was found out about a tensor: `what` names it with all that it depends on. Never to be changed.
+
+    Of a shared tensor it is shared; of one's own it stays in the session, for as long as it was asked for lately.
+    """
+    key = f"{source_key(source)} {what}"
+    if _is_shared(source):
+        return shared_fact(key, make)
+    own = cast("OrderedDict[str, T]", st.session_state.setdefault("lab_found", OrderedDict()))
+    if key not in own:
+        own[key] = make()
+        while len(own) > _MOST_KEPT:
+            own.popitem(last=False)
+    own.move_to_end(key)
+    return own[key]
+
+
+def facts_of(source: Source | Upload) -> Facts:
+    """What there is to know of a tensor before any scheme."""
+    from quantviz import kernels
+
+    return kept(source, "facts", lambda: kernels.facts(stored_of(source)))
+
+
+def study_of(state: LabState, scheme: Scheme | None = None) -> Study:
+    """The state's tensor under its scheme, or under another; `QuantVizError` where it cannot be quantized so."""
+    from quantviz.study import Study
+
+    source, wanted = state.source, scheme or state.scheme
+
+    def keep(what: str, make: Callable[[], T]) -> T:
+        return kept(source, what, make)
+
+    return kept(source, f"study {wanted}", lambda: Study.of(stored_of(source), wanted, facts=facts_of(source), keep=keep))
+
+
+# ---- what normal values would get -----------------------------------------------------------------
 
 
 def gaussian_sqnr_db(scheme: Scheme, shape: tuple[int, ...]) -> float:
@@ -79,11 +141,6 @@ def gaussian_sqnr_db(scheme: Scheme, shape: tuple[int, ...]) -> float:
     if scheme.calibration.id in ("manual_range", "given"):
         return math.nan
     return _gaussian(str(scheme), shape)
-
-
-@st.cache_resource(max_entries=24, show_spinner=False)
-def _shared(form: str) -> torch.Tensor:
-    return parse_source(form).tensor()
 
 
 @st.cache_data(max_entries=512, show_spinner=False)
@@ -94,13 +151,43 @@ def _gaussian(form: str, shape: tuple[int, ...]) -> float:
 
     # One small tensor says little: its largest value sets the scale.
     generator, scheme = torch.Generator().manual_seed(0), Scheme.parse(form)
-    draws = max(1, min(64, _GAUSSIAN_VALUES // math.prod(shape)))
+    draws = max(1, min(16, _GAUSSIAN_VALUES // math.prod(shape)))
     signal = noise = 0.0
     for _ in range(draws):
         try:
-            r = quantize(torch.randn(shape, generator=generator), scheme)
+            r = quantize(_normal(shape, scheme, generator), scheme)
         except QuantVizError:  # rules of one's own can give what is no number
             return math.nan
         signal += float(r.x.square().sum())
         noise += float(r.error.square().sum())
     return 10 * math.log10(signal / noise) if noise else math.inf
+
+
+def _normal(shape: tuple[int, ...], scheme: Scheme, generator: torch.Generator) -> torch.Tensor:
+    """A normal tensor of `shape`; of a large one fewer blocks, which are alike, or, of a large block, fewer values with the ends that all would have."""
+    import torch
+
+    if math.prod(shape) <= _LARGE_GAUSSIAN:
+        return torch.randn(shape, generator=generator)
+    layout = scheme.layout(shape)
+    if layout.view_shape == shape:
+        # Whole blocks along each axis, the last axis' first.
+        room, lengths = _LARGE_GAUSSIAN // layout.block_size, []
+        for size, count in reversed(tuple(zip(layout.block_shape, layout.grid_shape, strict=True))):
+            some = max(1, min(count, room))
+            lengths.append(size * some)
+            room //= some
+        shape = tuple(reversed(lengths))
+    else:
+        shape = (*(1 for _ in shape[1:]), layout.block_size * max(1, _LARGE_GAUSSIAN // layout.block_size))
+    count = math.prod(shape)
+    if count <= 4 * _LARGE_GAUSSIAN:
+        return torch.randn(shape, generator=generator)
+    longest = shape.index(max(shape))
+    fewer = tuple(max(1, _LARGE_GAUSSIAN * n // count) if axis == longest else n for axis, n in enumerate(shape))
+    values = torch.randn(fewer, generator=generator)
+    # The largest of n draws lies where the chance that none is above it is that of one uniform draw.
+    chance = torch.rand((2,), generator=generator, dtype=torch.float64)
+    ends = torch.special.ndtri(-torch.special.expm1(torch.log(chance) / count)).abs()
+    values.flatten()[:2] = torch.stack((-ends[0], ends[1]))
+    return values

@@ -7,7 +7,6 @@ change is waited for; then the rest.
 from __future__ import annotations
 
 import dataclasses
-import math
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -19,24 +18,29 @@ from quantviz.link import ERROR_RANGES, ERROR_VIEWS, SCOPES, LabState
 from quantviz.parts import PANEL_PARTS
 from quantviz.scenarios import SCENARIOS, scenario_of
 from quantviz.ui import below, compare, session
-from quantviz.ui.bridge import bridge_width, clicked_cell
+from quantviz.ui.bridge import bridge_width, clicked_cell, zoomed_window
 from quantviz.ui.cell import select, show_cell_inputs, show_number_line, show_sentence, show_steps
 from quantviz.ui.clipboard import copy_button
-from quantviz.ui.data import result_of, source_key, upload_notes
+from quantviz.ui.data import source_key, study_of, upload_notes
+from quantviz.ui.nonfinite import show_choice
 from quantviz.ui.picture import show_panels
+from quantviz.ui.places import has_places, show_places, show_pool, show_worst
 from quantviz.ui.room import classroom, visible
 from quantviz.ui.sidebar import show_sidebar
 from quantviz.ui.start import warm_up
 from quantviz.ui.strip import show_strip
-from quantviz.ui.tiles import show_tiles
+from quantviz.ui.tiles import scope_of, show_tiles, tiles
 from quantviz.ui.words import number, plain, say, say_error, say_note
 
 if TYPE_CHECKING:
-    from quantviz.quantizer import QuantResult
+    from quantviz.figures.panels_data import PanelsData
+    from quantviz.study import Study
 
 #: The panels' height before they are drawn.
 _PANELS_HEIGHT = 270
 _PANELS, _BRIDGE = "panels", "panels_bridge"
+#: Views that divide by something that each cell has its own of: a pixel of many cells shows the error itself.
+_OF_ONE_CELL = ("relative", "steps")
 #: Views with ends of their own: 100 %, half a step.
 _FIXED_ENDS = MappingProxyType({"relative": 1.0, "steps": 0.5})
 
@@ -61,6 +65,8 @@ def show_controls(state: LabState) -> Areas:
     recipes = _header(state) if not classroom().projector else None
     for problem in session.named():
         st.warning(say_error(problem))
+    if session.named():
+        show_choice("page")
     show_sidebar(state)
     if visible("scheme"):
         show_strip(state)
@@ -80,7 +86,7 @@ def _header(state: LabState) -> Any:
     with st.container(key="header", horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(f"**{say('lab.title')}** &nbsp; {plain(_hint(state))}", width="stretch")
         with st.container(key="actions", horizontal=True, gap="small", width="content", wrap=False, vertical_alignment="center"):
-            recipes = _recipes_button(state) if visible("recipes") else None
+            recipes = _recipes_button() if visible("recipes") else None
             compare.show_button(state)
             if visible("actions"):
                 _baseline_button(state)
@@ -90,10 +96,9 @@ def _header(state: LabState) -> Any:
     return recipes
 
 
-def _recipes_button(state: LabState) -> Any:
-    # Some thirty quantizations: of a large tensor they are made when they are asked for.
-    large = math.prod(state.source.shape) > below.MOST_UNASKED
-    return st.popover(say("recipes.question"), key="recipes", help=say("recipes.question_help"), on_change="rerun" if large else "ignore")
+def _recipes_button() -> Any:
+    # Some thirty quantizations, a table and a plot: made when they are asked for.
+    return st.popover(say("recipes.question"), key="recipes", help=say("recipes.question_help"), on_change="rerun")
 
 
 def _hint(state: LabState) -> str:
@@ -125,43 +130,41 @@ def _baseline_button(state: LabState) -> None:
         )
 
 
-def show_result(state: LabState, areas: Areas) -> QuantResult:
+def show_result(state: LabState, areas: Areas) -> Study:
     """Tiles, panels and cell of the state's tensor under its scheme."""
-    from quantviz.explanation import explain
-
     try:
-        r = result_of(state)
+        study = study_of(state)
+        why = study.explain(state.cell)
+        # An engine's own infinities are found where all of the tensor is looked at.
+        tiled = tiles(study, state)
     except QuantVizError as error:
         session.refuse(error)
         st.rerun()
     session.accept()
-    why = explain(r, state.cell)
-    _remember_facts(r, why)
-    end = error_end(r, state) if visible("error") else None
+    _remember_facts(study, why)
+    end = error_end(study, state) if visible("error") else None
     with areas.tiles:
-        show_tiles(r, state)
+        show_tiles(tiled, state)
     compared = compare.comparing(state)
-    _panels(r, state, end, areas, compared)
+    _panels(study, state, end, areas, compared)
     if compared:
         with areas.compare:
             compare.show_comparison(compared, state)
     with areas.cell:
-        _cell(r, why, state, end)
-    for note in (*r.notes, *upload_notes(state.source)):
+        _cell(study, why, state, end)
+    for note in (*study.notes, *upload_notes(state.source)):
         st.info(say_note(note))
-    return r
+    return study
 
 
-def _remember_facts(r: QuantResult, why: Any) -> None:
+def _remember_facts(study: Study, why: Any) -> None:
     """What a range set by hand starts from: the whole tensor's ends, the selected block's scale and zero point."""
-    lo, hi = float(r.x.min()), float(r.x.max())
+    lo, hi = study.facts.lo, study.facts.hi
     st.session_state["lab_facts"] = {"lo": lo, "hi": hi if hi > lo else lo + 1.0, "scale": abs(why.scale) or 1.0, "zero_point": round(why.zero_point)}
 
 
-def _panels(r: QuantResult, state: LabState, end: float | None, areas: Areas, compared: compare.Shown | None) -> None:
-    from quantviz.figures.panels import result_panels
-
-    data = result_panels(r, view=state.view, error_view=state.error_view, error_range=end).only([name for name in PANEL_PARTS if visible(name)])
+def _panels(study: Study, state: LabState, end: float | None, areas: Areas, compared: compare.Shown | None) -> None:
+    data = panels_of(study, state, end, bridge_width(_BRIDGE)).only([name for name in PANEL_PARTS if visible(name)])
     if not visible("error"):
         # Why a cell errs is not told either.
         data = dataclasses.replace(data, cause=None)
@@ -170,10 +173,33 @@ def _panels(r: QuantResult, state: LabState, end: float | None, areas: Areas, co
         key=_PANELS,
         bridge_area=areas.bridge,
         area=areas.panels,
-        tensor_key=f"{source_key(state.source)} {state.view}",
-        selected=state.view.seen(state.cell, state.source.shape),
+        tensor_key=f"{source_key(state.source)} {dataclasses.replace(state.view, top=0, left=0, height=None, width=None)}",
+        selected=state.view.place(state.cell),
         on_cell=_clicked,
+        on_window=_zoomed,
     )
+
+
+def panels_of(study: Study, state: LabState, end: float | None, width: float) -> PanelsData:
+    """What the panels show: the cells in view, or, where they are more than the screen has room for, a pixel for many."""
+    from quantviz.export import slice_index
+    from quantviz.figures.arrangement import pixels_for
+    from quantviz.figures.panels import result_panels
+    from quantviz.figures.panels_data import POOLED_ERROR_VIEWS, overview_panels
+    from quantviz.overview import Patch
+
+    view, shape = state.view, study.shape
+    matrix, seen = view.matrix(shape), view.size(shape)
+    ends = (study.facts.lo, study.facts.hi)
+    pixels = pixels_for(width, matrix, seen)
+    if pixels == seen and study.result is not None:
+        return result_panels(study.result, view=view, error_view=state.error_view, error_range=end, value_range=ends)
+    if pixels == seen:
+        r = study.part(slice_index(view, shape))
+        return result_panels(r, view=view, error_view=state.error_view, error_range=end, whole=shape, value_range=ends)
+    pooled = study.overview(Patch(view.top, view.left, *seen), pixels, state.pool, view)
+    error_view = state.error_view if state.error_view in POOLED_ERROR_VIEWS else POOLED_ERROR_VIEWS[0]
+    return overview_panels(pooled, scheme=state.scheme, matrix=matrix, value_range=ends, error_view=error_view, error_range=end)
 
 
 def _clicked() -> None:
@@ -182,48 +208,64 @@ def _clicked() -> None:
         select(*cell)
 
 
-def error_end(r: QuantResult, state: LabState) -> float | None:
+def _zoomed() -> None:
+    window = zoomed_window(_BRIDGE)
+    if window:
+        now = session.state()
+        session.look(now.view.window(*window, now.source.shape))
+
+
+def error_end(study: Study, state: LabState) -> float | None:
     """The end of the error's colours; none to fit them to this error."""
-    if state.error_view in _FIXED_ENDS:
+    if _has_fixed_end(state):
         return _FIXED_ENDS[state.error_view]
     if state.error_range == "fit":
         return None
     if state.error_range == "half_step":
-        return _half_step(r)
+        return (study.largest_step or 2.0) / 2
     if state.error_range == "same_as_x":
-        return float(r.x.abs().max()) or 1.0
+        return study.absmax or 1.0
     if state.held is None:
-        largest = float(r.error.abs().max()) or _half_step(r)
+        largest = study.metrics["max_abs_error"] or (study.largest_step or 2.0) / 2
         session.remember_held(float(f"{largest:.3g}"))
     return session.state().held
 
 
-def _half_step(r: QuantResult) -> float:
-    """Half of the largest step there is; 1 where no block has one, as with scales of 0."""
-    steps = r.step_of_cells()
-    return float(steps[(steps > 0) & steps.isfinite()].max()) / 2 if bool(((steps > 0) & steps.isfinite()).any()) else 1.0
+def _has_fixed_end(state: LabState) -> bool:
+    return state.error_view in _FIXED_ENDS and not is_pooled(state)
 
 
-def _cell(r: QuantResult, why: Any, state: LabState, end: float | None) -> None:
+def is_pooled(state: LabState) -> bool:
+    """Whether a pixel of the picture stands for many cells."""
+    from quantviz.figures.arrangement import pixels_for
+
+    shape, view = state.source.shape, state.view
+    return pixels_for(bridge_width(_BRIDGE), view.matrix(shape), view.size(shape)) != view.size(shape)
+
+
+def _cell(study: Study, why: Any, state: LabState, end: float | None) -> None:
     right = st.container()
     if not classroom().projector:
-        left, right = st.columns([1, 5], gap="small")
+        left, right, *last = st.columns([1, 4, 1] if has_places(state) else [1, 5], gap="small")
         with left:
             show_cell_inputs(state)
             if visible("error"):
                 _error_choices(state, end)
+        for places in last:
+            with places:
+                show_places(study, state)
     with right:
         if visible("sentence"):
             show_sentence(why)
         if visible("number_line"):
-            show_number_line(r, why, bridge_width(_BRIDGE))
+            show_number_line(why, study.qparams, bridge_width(_BRIDGE))
     if visible("steps"):
         show_steps(why)
 
 
 def _error_choices(state: LabState, end: float | None) -> None:
     """What the error panel shows, how far its colours reach, and what the tiles count."""
-    reach = say("error.reach_fixed" if state.error_view in _FIXED_ENDS else f"error.reach_{state.error_range}")
+    reach = say("error.reach_fixed" if _has_fixed_end(state) else f"error.reach_{state.error_range}")
     shown = say("error.fitted") if end is None else f"±{number(end, 3)}"
     with st.popover(f"{say('error.label')}: {shown}, {reach}", key="error_choices", width="stretch"):
         st.radio(
@@ -233,13 +275,15 @@ def _error_choices(state: LabState, end: float | None) -> None:
             on_change=session.safely(lambda: session.change(error_view=st.session_state["error_view"])),
             format_func=lambda name: say(f"error.views.{name}"),
         )
+        if state.error_view in _OF_ONE_CELL and is_pooled(state):
+            st.caption(say("error.of_one_cell"))
         st.radio(
             say("error.range"),
             ERROR_RANGES,
             key=session.show("error_range", state.error_range),
             on_change=session.safely(lambda: session.change(error_range=st.session_state["error_range"])),
-            disabled=state.error_view in _FIXED_ENDS,
-            help=say("error.range_fixed") if state.error_view in _FIXED_ENDS else None,
+            disabled=_has_fixed_end(state),
+            help=say("error.range_fixed") if _has_fixed_end(state) else None,
             format_func=lambda name: say(f"error.ranges.{name}"),
         )
         if state.sliced:
@@ -250,17 +294,22 @@ def _error_choices(state: LabState, end: float | None) -> None:
                 on_change=session.safely(lambda: session.change(scope=st.session_state["scope"])),
                 format_func=lambda name: say(f"error.scopes.{name}"),
             )
+            if state.scope != scope_of(state):
+                st.caption(say("error.scope_too_large"))
+        if is_pooled(state):
+            show_pool(state)
 
 
-def show_below(r: QuantResult, state: LabState, areas: Areas) -> None:
-    """Which scheme to use; below the fold histograms, scales and exports."""
-    if areas.recipes is not None and areas.recipes.open is not False:
+def show_below(study: Study, state: LabState, areas: Areas) -> None:
+    """Which scheme to use; below the fold the worst cells, histograms, scales and exports."""
+    if areas.recipes is not None and areas.recipes.open:
         with areas.recipes:
-            below.show_recipes(state, r)
+            below.show_recipes(state, study)
     if visible("below"):
-        below.show_histograms(r, state)
-        below.show_scales(r, state)
-        below.show_exports(r, state)
+        show_worst(study, state)
+        below.show_histograms(study, state)
+        below.show_scales(study, state)
+        below.show_exports(study, state)
         st.caption(say("lab.purpose"))
 
 

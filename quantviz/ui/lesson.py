@@ -284,7 +284,9 @@ def _tiles(now: Now, r: QuantResult, state: LabState) -> None:
     wanted = [part for part in TILE_PARTS if part in now.step.show]
     if not wanted:
         return
-    computed = {f"tiles.{tile.key}": tile for tile in tiles(r, state)}
+    from quantviz.study import Study
+
+    computed = {f"tiles.{tile.key}": tile for tile in tiles(Study.of_result(r), state)}
     with st.container(key="lesson_tiles", horizontal=True, gap="small"):
         for part in wanted:
             if part in now.covered:
@@ -349,7 +351,7 @@ def _why(why: Explanation, r: QuantResult, show: frozenset[str]) -> None:
     if "sentence" in show:
         show_sentence(why)
     if "number_line" in show:
-        show_number_line(r, why)
+        show_number_line(why, r.qparams)
     if "steps" in show:
         show_steps(why)
 

@@ -22,6 +22,7 @@ def show_panels(
     tensor_key: str,
     selected: tuple[int, int] | None = None,
     on_cell: Callable[[], None] | None = None,
+    on_window: Callable[[], None] | None = None,
     first: str | None = None,
     group: str | None = None,
     height: float | None = None,
@@ -32,8 +33,8 @@ def show_panels(
     """Draw the panels into `area`, a container or a place whose keyed container is called `key`.
 
     The bridge goes into `bridge_area`, before the panels: on a phone it shows the switch between them,
-    which begins at the panel called `first`, else at the last whose values are told. Charts of one `group`
-    are switched and zoomed together. `height`, `titles` and `alt` are the figure's where it has its own.
+    which begins at the panel called `first`, else at the last whose values are told. `on_window` is run where a person
+    zooms in a matrix of which the browser has not every cell; see `chart_bridge`. Charts of one `group` are switched and zoomed together. `height`, `titles` and `alt` are the figure's where it has its own.
     """
     from quantviz.figures.panels import PANELS_CONFIG, panels_alt, panels_figure
 
@@ -42,8 +43,20 @@ def show_panels(
     larger = enlarge(width)
     with bridge_area:
         chart_bridge(
-            bridge, key, data, selected=selected, width=width, language=words, theme=colours, group=group, on_cell=on_cell, enlarge=larger, first=first
+            bridge,
+            key,
+            data,
+            selected=selected,
+            width=width,
+            language=words,
+            theme=colours,
+            group=group,
+            on_cell=on_cell,
+            on_window=on_window,
+            enlarge=larger,
+            first=first,
         )
     figure = panels_figure(data, language=words, theme=colours, width=width, height=height, titles=titles, tensor_key=tensor_key, enlarge=larger)
-    config = dict(PANELS_CONFIG) if modebar else {**PANELS_CONFIG, "displayModeBar": False}
+    # A double click shows the whole matrix, which plotly does not know.
+    config = {**PANELS_CONFIG, "doubleClick": False, **({} if modebar else {"displayModeBar": False})}
     area.plotly_chart(figure, key=f"{key}_chart", theme=None, config=config, alt=alt or panels_alt(data, words))

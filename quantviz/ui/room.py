@@ -23,12 +23,14 @@ _NOT_PROJECTED = frozenset({"tensor", "range", "recipes", "actions", "below"})
 
 def classroom() -> Classroom:
     """The session's classroom: what its first address asked for."""
-    if _ROOM not in st.session_state:
+    known = st.session_state.get(_ROOM)
+    if known is None:
         try:
-            st.session_state[_ROOM] = Classroom.parse(st.query_params.get(PARAMETER, ""))
+            known = Classroom.parse(st.query_params.get(PARAMETER, ""))
         except QuantVizError as problem:
-            st.session_state[_ROOM], st.session_state[_PROBLEM] = Classroom(), problem
-    return cast(Classroom, st.session_state[_ROOM])
+            known, st.session_state[_PROBLEM] = Classroom(), problem
+        st.session_state[_ROOM] = known
+    return cast(Classroom, known)
 
 
 def enter(room: Classroom) -> None:

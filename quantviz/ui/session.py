@@ -16,7 +16,8 @@ from typing import Any, cast
 import streamlit as st
 
 from quantviz.errors import QuantVizError
-from quantviz.link import LabState, Upload, link_problem, opening, read_link, write_link
+from quantviz.granularity import Shape
+from quantviz.link import LabState, Upload, View, link_problem, opening, read_link, write_link
 from quantviz.scenarios import scenario_of
 from quantviz.scheme import Scheme
 from quantviz.sources import Source
@@ -24,7 +25,7 @@ from quantviz.ui import room
 from quantviz.ui.words import language
 
 _STATE, _BEFORE, _NAMED, _COMPLAINTS = "lab_state", "lab_before", "lab_named", "lab_complaints"
-_ADAPTED = "lab_adapted"
+_ADAPTED, _WAITING = "lab_adapted", "lab_waiting"
 _OPENED, _GOOD, _SHOWN_IN, _LINK = "lab_opened", "lab_good", "lab_shown_in", "lab_link"
 #: The page on the screen, and whether it is another one than before.
 _PAGE, _ARRIVED = "page_shown", "page_arrived"
@@ -32,6 +33,8 @@ _PAGE, _ARRIVED = "page_shown", "page_arrived"
 KIND_CHOSEN = "kind_chosen"
 
 
+#: What is said where NaN and Inf cannot be quantized as the scheme wants them to be.
+_NONFINITE = ("input_nonfinite", "input_beyond_float32", "input_nothing_finite")
 #: What a scheme is chosen by.
 _SCHEME = ("format", "mode", "granularity", "calibration", "convention")
 
@@ -74,7 +77,7 @@ def put(new: LabState) -> None:
         st.session_state[_BEFORE] = state()
         st.session_state[_STATE] = new
     st.session_state[_NAMED] = ()
-    st.session_state[_ADAPTED] = None
+    st.session_state[_ADAPTED] = st.session_state[_WAITING] = None
     st.session_state[_COMPLAINTS] = {}
 
 
@@ -87,7 +90,7 @@ def _as_locked(new: LabState) -> LabState:
     if room.locked("scheme"):
         kept |= {name: getattr(now.scheme, name) for name in ("format", "mode", "granularity", "convention")}
     if room.locked("range"):
-        kept["calibration"] = now.scheme.calibration
+        kept |= {name: getattr(now.scheme, name) for name in ("calibration", "nonfinite")}
     if not kept:
         return new
     try:
@@ -97,6 +100,12 @@ def _as_locked(new: LabState) -> LabState:
             raise
         scheme = now.scheme  # another tensor's own range need not go with a locked mode
     return new.replace(scheme=scheme.fitted(new.source.shape))
+
+
+def look(view: View, cell: Shape | None = None) -> None:
+    """Look at another part of the tensor, and select a cell of it. Not a step to undo: looking around must not cost the scheme before."""
+    now = state()
+    st.session_state[_STATE] = now.replace(view=view, cell=now.cell if cell is None else cell)
 
 
 def put_source(source: Source | Upload) -> None:
@@ -140,9 +149,20 @@ def accept() -> None:
 
 
 def refuse(error: QuantVizError) -> None:
-    """The state cannot be computed: go back to the one before, and say why."""
+    """The state cannot be computed: go back to the one before, and say why; where NaN or Inf are the reason, it waits for another choice."""
+    wait(state() if error.key in _NONFINITE else None)
     st.session_state[_STATE] = st.session_state.get(_GOOD) or opening()
     st.session_state[_NAMED] = (error,)
+
+
+def wait(new: LabState | None) -> None:
+    """Keep a state whose tensor has NaN or Inf that its scheme refuses, until something is chosen or another state taken."""
+    st.session_state[_WAITING] = new
+
+
+def waiting() -> LabState | None:
+    """The state that waits for a choice of what is done with NaN and Inf."""
+    return cast("LabState | None", st.session_state.get(_WAITING))
 
 
 def undo() -> None:
@@ -174,6 +194,7 @@ def baseline(scheme: Scheme | None) -> None:
 @contextlib.contextmanager
 def complaining(field: str) -> Iterator[None]:
     """Keep a `QuantVizError` for showing beside the controls of `field`, and the state as it was."""
+    wait(None)
     try:
         yield
     except QuantVizError as error:

@@ -11,15 +11,19 @@ import streamlit as st
 
 from quantviz.calibration import CALIBRATIONS, FLOAT32_EXACT_INTEGER, AbsMean, Calibration, Given, ManualRange, MinMax, Percentile
 from quantviz.errors import QuantVizError
-from quantviz.link import WINDOW, LabState, Upload, View, opening
+from quantviz.figures.arrangement import MOST_CELLS
+from quantviz.link import LabState, Upload, View, opening
 from quantviz.scenarios import SCENARIOS, scenario_of
-from quantviz.sources import SOURCES, Builtin, Source
+from quantviz.sources import SOURCES, Builtin, LocalTensor, Source
 from quantviz.sources.builtin import BUILTINS
+from quantviz.sources.local import folder_offered
 from quantviz.sources.typed import Typed
 from quantviz.text import languages
 from quantviz.ui import session
 from quantviz.ui.arithmetic import show_arithmetic
 from quantviz.ui.data import upload_place
+from quantviz.ui.folder import show_folder
+from quantviz.ui.nonfinite import heeded, show_nonfinite
 from quantviz.ui.room import locked, visible
 from quantviz.ui.scheme_words import calibration_words
 from quantviz.ui.signs import show_lock
@@ -30,7 +34,7 @@ from quantviz.ui.words import language, plain, say, say_error, set_language, sha
 #: Characters of a name that are shown.
 _LONGEST_NAME = 80
 #: Where a tensor can come from, in the order they are offered.
-KINDS = ("scenario", "course", "random", "typed", "image", "file")
+KINDS = ("scenario", "course", "random", "typed", "image", "file", "folder")
 _RANDOM = tuple(name for name in SOURCES if name != Builtin.id)
 _COURSE = tuple(name for name in BUILTINS if name.startswith("course_"))
 
@@ -42,8 +46,7 @@ def show_sidebar(state: LabState) -> None:
             st.markdown(f"#### 1 · {say('sidebar.tensor')}")
             _tensor(state)
             show_lock("tensor")
-            if state.sliced:
-                _slice(state)
+            _slice(state)
         if visible("scheme"):
             show_arithmetic(state)
         if visible("range"):
@@ -59,6 +62,8 @@ def kind_of(source: Source | Upload) -> str:
     if isinstance(source, Upload):
         place = upload_place(source)
         return "image" if place and place.channel else "file"
+    if isinstance(source, LocalTensor):
+        return "folder"
     if isinstance(source, Typed):
         return "typed"
     if scenario_of(source):
@@ -70,7 +75,7 @@ def _tensor(state: LabState) -> None:
     kind = st.session_state.get(session.KIND_CHOSEN) or kind_of(state.source)
     st.selectbox(
         say("sidebar.source"),
-        KINDS,
+        KINDS if folder_offered() else KINDS[:-1],
         key=session.show("kind", kind),
         on_change=session.safely(_set_kind),
         format_func=lambda name: say(f"sidebar.kinds.{name}"),
@@ -84,6 +89,7 @@ def _tensor(state: LabState) -> None:
         "typed": show_typed,
         "image": show_image,
         "file": show_file,
+        "folder": show_folder,
     }[kind](state)
     # As HTML: a file's name is a stranger's text, and Markdown would make links of what looks like one.
     name = html.escape(source_name(state.source)[:_LONGEST_NAME])
@@ -96,6 +102,8 @@ def source_name(source: Source | Upload) -> str:
     """The tensor's name for people."""
     if isinstance(source, Upload):
         return source.name
+    if isinstance(source, LocalTensor):
+        return f"{source.file} · {source.name}"
     if isinstance(source, Builtin):
         return say(f"sources.builtin.{source.name}.name")
     return say("sidebar.typed_name") if isinstance(source, Typed) else say(f"sources.{source.id}.name")
@@ -104,7 +112,7 @@ def source_name(source: Source | Upload) -> str:
 def _set_kind() -> None:
     """Another kind shows its own controls; those that have a usual tensor load it at once."""
     kind = st.session_state["kind"]
-    st.session_state[session.KIND_CHOSEN] = kind if kind in ("image", "file") else None
+    st.session_state[session.KIND_CHOSEN] = kind if kind in ("image", "file", "folder") else None
     if kind == "scenario":
         session.put(opening())
     elif kind == "course":
@@ -222,16 +230,21 @@ def _slice(state: LabState) -> None:
                 st.number_input(
                     names[axis], 0, shape[axis] - 1, key=session.show(f"view_at_{axis}", view.at[axis]), on_change=session.safely(_set_at), args=(axis,)
                 )
-    for name, side in (("top", view.rows), ("left", view.cols)):
-        if side is not None and shape[side] > WINDOW:
-            st.number_input(
-                say(f"sidebar.{name}", window=WINDOW),
-                0,
-                shape[side] - 1,
-                key=session.show(f"view_{name}", getattr(view, name)),
-                step=WINDOW // 2,
-                on_change=session.safely(_set_corner),
-            )
+    _window(state)
+
+
+def _window(state: LabState) -> None:
+    """The window of a large matrix, for who does not drag."""
+    view, shape = state.view, state.source.shape
+    matrix, size = view.matrix(shape), view.size(shape)
+    if max(matrix) <= MOST_CELLS and size == matrix:
+        return
+    with st.expander(say("sidebar.window", rows=size[0], cols=size[1]), key="window_expander"):
+        for first, count, now, seen, all_of_it in (("top", "height", view.top, size[0], matrix[0]), ("left", "width", view.left, size[1], matrix[1])):
+            if all_of_it > 1:
+                one, other = st.columns(2, gap="small", wrap=False)
+                one.number_input(say(f"sidebar.{first}"), 0, all_of_it - 1, key=session.show(f"view_{first}", now), on_change=session.safely(_set_window))
+                other.number_input(say(f"sidebar.{count}"), 1, all_of_it, key=session.show(f"view_{count}", seen), on_change=session.safely(_set_window))
 
 
 def _set_axes(changed: str) -> None:
@@ -239,7 +252,7 @@ def _set_axes(changed: str) -> None:
     rows, cols = st.session_state["view_rows"], st.session_state["view_cols"]
     if rows == cols:  # the other one takes the place that was left
         rows, cols = (rows, view.rows) if changed == "rows" else (view.cols, cols)
-    _look(dataclasses.replace(view, rows=rows, cols=cols, top=0, left=0))
+    _look(dataclasses.replace(view, rows=rows, cols=cols, top=0, left=0, height=None, width=None))
 
 
 def _set_at(axis: int) -> None:
@@ -248,17 +261,21 @@ def _set_at(axis: int) -> None:
     _look(dataclasses.replace(view, at=at))
 
 
-def _set_corner() -> None:
-    view = session.state().view
-    _look(dataclasses.replace(view, top=st.session_state.get("view_top", view.top), left=st.session_state.get("view_left", view.left)))
+def _set_window() -> None:
+    now = session.state()
+    shape = now.source.shape
+    rows, cols = now.view.size(shape)
+    asked = {"top": now.view.top, "left": now.view.left, "height": rows, "width": cols}
+    top, left, height, width = (int(st.session_state.get(f"view_{name}", value)) for name, value in asked.items())
+    session.look(now.view.window(top, left, height, width, shape))
 
 
 def _look(view: View) -> None:
-    """Look through another view; the selected cell goes along into it."""
+    """Look at another matrix of the tensor; the selected cell goes along into it."""
     now = session.state()
-    row, col = now.view.seen(now.cell, now.source.shape) or (0, 0)
-    rows, cols = view.size(now.source.shape)
-    session.change(view=view, cell=view.index(min(row, rows - 1), min(col, cols - 1)))
+    row, col = now.view.place(now.cell) or (0, 0)
+    rows, cols = view.matrix(now.source.shape)
+    session.look(view, view.index(min(row, rows - 1), min(col, cols - 1)))
 
 
 # ---- range --------------------------------------------------------------------------------------
@@ -266,7 +283,10 @@ def _look(view: View) -> None:
 
 def _range(state: LabState) -> None:
     calibration = state.scheme.calibration
-    with st.expander(f"3 · {say('sidebar.range')}: **{plain(calibration_words(calibration))}**", key="range_expander"):
+    chosen = plain(calibration_words(calibration))
+    if heeded(state):
+        chosen = say("nonfinite.beside", range=chosen, choice=say(f"nonfinite.{state.scheme.nonfinite}.name"))
+    with st.expander(f"3 · {say('sidebar.range')}: **{chosen}**", key="range_expander"):
         st.radio(
             say("sidebar.range"),
             tuple(CALIBRATIONS),
@@ -280,6 +300,7 @@ def _range(state: LabState) -> None:
         show_lock("range")
         for field in dataclasses.fields(calibration):  # type: ignore[arg-type]
             _range_field(state, field)
+        show_nonfinite(state)
         _complaint("range")
 
 

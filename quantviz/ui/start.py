@@ -1,11 +1,13 @@
-"""Once a process: import what is heavy after the first paint, and leave it out of each garbage collection."""
+"""Once a process: import what is heavy after the first paint, leave it out of each garbage collection, and let runs take turns."""
 
 from __future__ import annotations
 
 import contextlib
 import gc
 import sys
+import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 
 import streamlit as st
@@ -14,10 +16,92 @@ import streamlit as st
 _HEAD_START = 0.6
 #: Seconds after which the importing thread lets others run, in place of Python's 0.005.
 _SHORT_TURN = 0.0002
+#: Runs that work at once. Python lets one thread compute at a time; the second works while the first waits.
+_AT_ONCE = 2
+#: Seconds after which a run goes ahead although others are not done: some work may take long.
+_PATIENCE = 3.0
+
+
+class Turns:
+    """Lets a few threads work at once, in the order in which they came.
+
+    Forty runs at once would each get a fortieth of the processor, and the first answer come with the last.
+    """
+
+    def __init__(self, at_once: int = _AT_ONCE, patience: float = _PATIENCE) -> None:
+        self._at_once, self._patience = at_once, patience
+        self._working = 0
+        self._waiting: deque[threading.Event] = deque()
+        self._lock = threading.Lock()
+        self._own = threading.local()
+
+    @contextlib.contextmanager
+    def take(self) -> Iterator[None]:
+        """Wait for a turn, and have it meanwhile."""
+        self._begin()
+        try:
+            yield
+        finally:
+            self._end()
+
+    @contextlib.contextmanager
+    def leave(self) -> Iterator[None]:
+        """Let another have the turn meanwhile, where this thread has one: for waiting, and for work outside Python."""
+        if not getattr(self._own, "has", False):
+            yield
+            return
+        self._end()
+        try:
+            yield
+        finally:
+            self._begin()
+
+    def _begin(self) -> None:
+        mine = threading.Event()
+        with self._lock:
+            if self._working < self._at_once and not self._waiting:
+                self._working += 1
+                mine.set()
+            else:
+                self._waiting.append(mine)
+        if not mine.wait(self._patience):
+            with self._lock:
+                if not mine.is_set():
+                    self._waiting.remove(mine)
+                    self._working += 1
+        self._own.has = True
+
+    def _end(self) -> None:
+        self._own.has = False
+        with self._lock:
+            self._working -= 1
+            while self._waiting and self._working < self._at_once:
+                self._working += 1
+                self._waiting.popleft().set()
 
 
 @st.cache_resource(show_spinner=False)
-def warm_up() -> bool:
+def turns() -> Turns:
+    """The turns of this process's runs."""
+    return Turns()
+
+
+def warm_up() -> None:
+    """Have everything imported: the first who asks imports it, and frames are painted meanwhile."""
+    imported = _imported()
+    if not imported.is_set():
+        with turns().leave():
+            _import_all()
+        imported.set()
+
+
+@st.cache_resource(show_spinner=False)
+def _imported() -> threading.Event:
+    return threading.Event()
+
+
+@st.cache_resource(show_spinner=False)
+def _import_all() -> bool:
     """Import torch, plotly, pandas and what draws, then freeze them; later calls return at once.
 
     Streamlit collects garbage after every run, and walking torch's objects each time would take

@@ -92,6 +92,8 @@ def _set_format() -> None:
 
 def _set_bits() -> None:
     scheme, bits = session.state().scheme, st.session_state["bits"]
+    if bits is None:  # the control was replaced while it loaded
+        return
     fmt = next(fmt for fmt in FORMATS.values() if _choice_of(fmt) == _choice_of(scheme.number_format) and fmt.bits == bits)
     with session.complaining("bits"):
         session.adapt_scheme(scheme.with_format(fmt.id), "format")
@@ -127,9 +129,11 @@ def _why_one_mode(scheme: Scheme) -> str:
 
 
 def _set_mode() -> None:
-    scheme = session.state().scheme
+    scheme, mode = session.state().scheme, st.session_state["mode"]
+    if mode is None:  # the control was replaced while it loaded
+        return
     with session.complaining("mode"):
-        session.adapt_scheme(scheme.with_mode(st.session_state["mode"]), "mode")
+        session.adapt_scheme(scheme.with_mode(mode), "mode")
 
 
 # ---- one scale for … ----------------------------------------------------------------------------

@@ -12,12 +12,13 @@ import streamlit as st
 from quantviz.export import slice_index
 from quantviz.link import LabState
 from quantviz.scheme import Scheme
-from quantviz.ui.data import gaussian_sqnr_db, tensor_of
+from quantviz.ui.data import gaussian_sqnr_db, study_of
 from quantviz.ui.room import visible
 from quantviz.ui.words import number, plain, say, share
 
 if TYPE_CHECKING:
-    from quantviz.quantizer import QuantResult
+    from quantviz.kernels import Measured
+    from quantviz.study import Study
 
 #: The layer size that "bits per weight" is also told for.
 _USUAL_LAYER = (4096, 4096)
@@ -37,53 +38,56 @@ class Tile:
     raw: float
 
 
-def seen(r: QuantResult, state: LabState) -> QuantResult:
-    """What the tiles count: the whole tensor, or the slice in view."""
-    from quantviz.quantizer import part
+def scope_of(state: LabState) -> str:
+    """What the tiles count: the whole tensor, or the slice in view, where that is no more than can be made at once."""
+    from quantviz.study import MOST_PART
 
-    return r if state.scope == "tensor" else part(r, slice_index(state.view, r.shape))
+    rows, cols = state.view.size(state.source.shape)
+    return state.scope if state.sliced and rows * cols <= MOST_PART else "tensor"
 
 
-def tiles(r: QuantResult, state: LabState) -> tuple[Tile, ...]:
-    """The five tiles of a result."""
-    from quantviz import measures
+def measured(study: Study, state: LabState) -> Measured:
+    """What the tiles count, measured."""
+    return study.measured if scope_of(state) == "tensor" else study.measured_part(slice_index(state.view, study.shape))
 
-    own = seen(r, state)
-    rounding_mse, clipping_mse = measures.rounding_mse(own), measures.clipping_mse(own)
-    mse, steps = rounding_mse + clipping_mse, measures.steps_of_error(own).square()
-    unclipped = steps[~own.clipped]
-    of_rounding = math.sqrt(float(unclipped.mean())) if unclipped.numel() else math.nan
-    zeroed, clipped, bits = measures.zeroed_share(own), measures.clipped_share(own), measures.effective_bits(r)
-    nonzero = int((own.x != 0).sum())
+
+def tiles(study: Study, state: LabState) -> tuple[Tile, ...]:
+    """The five tiles of a study."""
+    from quantviz.measures import bits_per_element
+
+    own = measured(study, state)
+    m, count = own.metrics, own.counted
+    cells = math.prod(study.shape if scope_of(state) == "tensor" else state.view.size(study.shape))
+    mse, zeroed, clipped, bits = m["mse"], m["zeroed_share"], m["clipped_share"], bits_per_element(study.scheme, study.shape)
+    nonzero = round(m["nonzero_share"] * count) if count else 0
     # Pure rounding is 0.289 steps where all steps are alike.
-    integers = r.scheme.number_format.kind == "integer"
-    line = say("tiles.mse.line", steps=number(math.sqrt(float(steps.mean())), 3)) if integers else say("tiles.mse.line_uneven", rmse=number(math.sqrt(mse), 3))
-    in_steps = say("tiles.mse.in_steps", rounding=number(of_rounding, 3)) if integers else say("tiles.mse.uneven")
+    integers = study.scheme.number_format.kind == "integer"
+    line = say("tiles.mse.line", steps=number(m["rmse_steps"], 3)) if integers else say("tiles.mse.line_uneven", rmse=number(m["rmse"], 3))
+    line = say("tiles.left_out", line=line, count=cells - count) if cells > count else line
+    in_steps = say("tiles.mse.in_steps", rounding=number(m["rounding_rmse_steps"], 3)) if integers else say("tiles.mse.uneven")
     return (
-        Tile("mse", number(mse), line, {"steps": in_steps, "rmse": number(math.sqrt(mse))}, mse),
+        Tile("mse", number(mse), line, {"steps": in_steps, "rmse": number(m["rmse"])}, mse),
         _sqnr(own, state),
         Tile("zeroed", share(zeroed), say("tiles.zeroed.line", count=round(zeroed * nonzero), all=nonzero), {}, zeroed),
         Tile(
             "clipped",
             share(clipped),
-            say("tiles.clipped.line", share=share(clipping_mse / mse if mse else 0.0)),
-            {"count": str(int(own.clipped.sum()))},
+            say("tiles.clipped.line", share=share(m["clipping_mse"] / mse if mse else 0.0)),
+            {"count": str(round(clipped * count) if count else 0)},
             clipped,
         ),
-        Tile("bits", f"{bits:.4g}", say("tiles.bits.line", bits=_usual_bits(state.scheme, bits)), _storage(r), bits),
+        Tile("bits", f"{bits:.4g}", say("tiles.bits.line", bits=_usual_bits(state.scheme, bits)), _storage(study), bits),
     )
 
 
-def _sqnr(own: QuantResult, state: LabState) -> Tile:
+def _sqnr(own: Measured, state: LabState) -> Tile:
     """SQNR, with the median row or column, whichever fares worse, and what a Gaussian would get."""
-    from quantviz.measures import sqnr_db, sqnr_db_by_axis
-
-    whole, view, found = sqnr_db(own), state.view, {}
+    whole, view, found = own.metrics["sqnr_db"], state.view, {}
     if view.rows is not None:
         # A slice keeps the tensor's order of axes, whichever of them is seen as rows.
-        row_axis, col_axis = (view.rows, view.cols) if state.scope == "tensor" else (int(view.rows > view.cols), int(view.cols > view.rows))
+        row_axis, col_axis = (view.rows, view.cols) if scope_of(state) == "tensor" else (int(view.rows > view.cols), int(view.cols > view.rows))
         for name, axis in (("row", row_axis), ("column", col_axis)):
-            each = [value for value in sqnr_db_by_axis(own, axis).tolist() if not math.isnan(value)]
+            each = [value for value in own.axes[axis].sqnr_db.tolist() if not math.isnan(value)]
             if each:
                 found[name] = statistics.median(each)
     worst = min(found, key=lambda name: found[name], default=None)
@@ -107,26 +111,29 @@ def _usual_bits(scheme: Scheme, bits: float) -> str:
     return f"{bits if scheme.problems(_USUAL_LAYER) else bits_per_element(scheme, _USUAL_LAYER):.4g}"
 
 
-def _storage(r: QuantResult) -> dict[str, str]:
+def _storage(study: Study) -> dict[str, str]:
     from quantviz.measures import stored_bits
 
-    stored = stored_bits(r.scheme)
+    stored = stored_bits(study.scheme)
     parts = [say("tiles.bits.scale", bits=stored.scale)]
     parts += [say("tiles.bits.zero", bits=stored.zero_point)] if stored.zero_point else []
     return {
         "code": f"{stored.code:g}",
-        "blocks": str(r.layout.block_count),
+        "blocks": str(study.layout.block_count),
         "block": say("tiles.bits.and").join(parts),
         "tensor": say("tiles.bits.tensor", bits=stored.tensor) if stored.tensor else "",
     }
 
 
-def show_tiles(r: QuantResult, state: LabState) -> None:
-    """The tiles, against the baseline's where there is one."""
-    shown = [tile for tile in tiles(r, state) if visible(f"tiles.{tile.key}")]
+def show_tiles(found: tuple[Tile, ...], state: LabState) -> None:
+    """The state's tiles, against the baseline's where there is one."""
+    shown = [tile for tile in found if visible(f"tiles.{tile.key}")]
     before: dict[str, Tile] = {}
     if state.baseline and not state.baseline.problems(state.source.shape):
-        before = {tile.key: tile for tile in tiles(_under(state.baseline, state), state.replace(scheme=state.baseline))}
+        # One that refuses NaN and Inf could not be held against a scheme that does not.
+        choice = state.baseline.nonfinite if state.baseline.nonfinite != "refuse" else state.scheme.nonfinite
+        baseline = state.baseline.replace(nonfinite=choice)
+        before = {tile.key: tile for tile in tiles(study_of(state, baseline), state.replace(scheme=baseline))}
     for tile in shown:
         show_tile(tile, before.get(tile.key), _counted(tile, state))
     # A phone shows two tiles and this switch; elsewhere the style hides it.
@@ -134,16 +141,10 @@ def show_tiles(r: QuantResult, state: LabState) -> None:
         st.toggle(say("tiles.more"), key="more_tiles_shown")
 
 
-def _under(scheme: Scheme, state: LabState) -> QuantResult:
-    from quantviz.quantizer import quantize
-
-    return quantize(tensor_of(state.source), scheme)
-
-
 def _counted(tile: Tile, state: LabState) -> str:
     """The tile's name, with what it counts where a slice is in view. Storage is always the whole tensor's."""
     name = say(f"tiles.{tile.key}.name")
-    return f"{name} · {say(f'tiles.scope_{state.scope}')}" if state.sliced and tile.key != "bits" else name
+    return f"{name} · {say(f'tiles.scope_{scope_of(state)}')}" if state.sliced and tile.key != "bits" else name
 
 
 def cover_tile(key: str) -> None:

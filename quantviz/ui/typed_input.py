@@ -13,6 +13,7 @@ from quantviz.link import LabState
 from quantviz.sources.typed import Typed, parse_tensor
 from quantviz.ui import session
 from quantviz.ui.data import tensor_of
+from quantviz.ui.nonfinite import show_choice, take
 from quantviz.ui.room import locked
 from quantviz.ui.words import say, say_error
 
@@ -55,11 +56,8 @@ def _read(decimal_comma: bool | None = None) -> None:
 
 
 def _take(typed: Typed) -> None:
-    """Look at a typed tensor, if it can be quantized at all."""
-    from quantviz.tensors import as_input
-
-    as_input(typed.tensor())
-    session.put(session.state().with_source(typed))
+    """Look at a typed tensor; one with NaN or Inf may wait for a choice of what is done with them."""
+    take(session.state().with_source(typed))
 
 
 def _complaint() -> None:
@@ -67,6 +65,7 @@ def _complaint() -> None:
     if not error:
         return
     st.error(say_error(error))
+    show_choice("typed")
     if error.key == "typed.comma_ambiguous":
         with st.container(horizontal=True):
             st.button(say("typed.decimal_comma"), key="typed_decimal", on_click=session.safely(_read), args=(True,))

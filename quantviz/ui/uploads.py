@@ -7,19 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from quantviz.errors import Note, QuantVizError
 from quantviz.export import UploadedFile
 from quantviz.link import LabState, Upload
 from quantviz.sources.image import CHANNELS
 from quantviz.ui import session
 from quantviz.ui.data import keep_upload
-from quantviz.ui.words import say, say_error, shape_text
+from quantviz.ui.folder import choose_tensor, first_readable, label_of
+from quantviz.ui.nonfinite import show_choice, take
+from quantviz.ui.words import say, say_error
 
 if TYPE_CHECKING:
-    import torch
-
-#: Most elements that are quantized while a person waits.
-MOST_ELEMENTS = 2**23
+    from quantviz.stored import Stored
 
 
 def show_image(state: LabState) -> None:
@@ -41,11 +39,12 @@ def _read_image() -> None:
     if uploaded is None:
         return
     from quantviz.sources.image import read_image
+    from quantviz.stored import InMemory
 
     data, channel = uploaded.getvalue(), st.session_state.get("image_channel", "grey")
     with session.complaining("image"):
         place = UploadedFile(uploaded.name, channel=channel)
-        _take(data, place, f"{uploaded.name} · {say(f'upload.channels.{channel}')}", read_image(data, channel))
+        _take(data, place, f"{uploaded.name} · {say(f'upload.channels.{channel}')}", InMemory(*read_image(data, channel, filename=uploaded.name)))
 
 
 def show_file(state: LabState) -> None:
@@ -53,7 +52,7 @@ def show_file(state: LabState) -> None:
     st.file_uploader(say("upload.file"), key="tensor_file", on_change=session.safely(_open_file), help=say("upload.private"))
     listed: dict[str, str] = st.session_state.get("file_tensors", {}) if st.session_state.get("tensor_file") is not None else {}
     if listed:
-        st.selectbox(say("upload.tensor"), tuple(listed), key="file_tensor", on_change=session.safely(_load_tensor), format_func=lambda name: listed[name])
+        choose_tensor("file_tensor", tuple(listed), listed.__getitem__, _load_tensor)
     _complaint("file")
     with st.expander(say("upload.too_large"), expanded="file" in session.complaints()):
         from quantviz.sources.files import cut_out_snippet
@@ -72,10 +71,9 @@ def _open_file() -> None:
 
     with session.complaining("file"):
         with open_tensors(uploaded.getvalue(), uploaded.name) as catalog:
-            infos = {name: catalog.info(name) for name in catalog.names}
-        st.session_state["file_tensors"] = {name: f"{name or uploaded.name}  [{shape_text(info.shape)}]  {info.dtype}" for name, info in infos.items()}
-        first = next((name for name, info in infos.items() if info.problem is None), catalog.names[0])
-        st.session_state["file_tensor"] = first
+            st.session_state["file_tensors"] = {name: label_of(name or uploaded.name, catalog.info(name)) for name in catalog.names}
+            st.session_state["file_tensor"] = first = first_readable(catalog)
+        st.session_state["file_tensor_filter"] = ""
         _load(uploaded, first)
 
 
@@ -91,26 +89,20 @@ def _load(uploaded: Any, name: str) -> None:
 
     data = uploaded.getvalue()
     with open_tensors(data, uploaded.name) as catalog:
-        info = catalog.info(name)
-        if info.count > MOST_ELEMENTS:
-            raise QuantVizError("upload_too_many", name=name, count=info.count, most=MOST_ELEMENTS)
-        loaded = catalog.read(name)
+        info, tensor = catalog.info(name), catalog.stored(name)
     place = UploadedFile(uploaded.name, name, source_type=info.source_type)
-    _take(data, place, f"{uploaded.name} · {name}" if name else uploaded.name, loaded)
+    _take(data, place, f"{uploaded.name} · {name}" if name else uploaded.name, tensor)
 
 
-def _take(data: bytes, place: UploadedFile, name: str, loaded: tuple[torch.Tensor, tuple[Note, ...]]) -> None:
-    """Look at a tensor; where it cannot be quantized, the tensor that was open stays open."""
-    from quantviz.tensors import as_input
-
-    tensor, notes = loaded
-    values, more = as_input(tensor)
-    upload = Upload(hashlib.sha256(data).hexdigest()[:16], name, tuple(values.shape))
-    keep_upload(upload, place, values, (*notes, *more), session.state().source)
-    session.put(session.state().with_source(upload))
+def _take(data: bytes, place: UploadedFile, name: str, tensor: Stored) -> None:
+    """Look at a tensor; where it cannot be quantized, the tensor that was open stays open, and one with NaN or Inf waits for a choice."""
+    upload = Upload(hashlib.sha256(data).hexdigest()[:16], name, tensor.shape)
+    keep_upload(upload, place, tensor, tensor.notes, session.state().source)
+    take(session.state().with_source(upload))
 
 
 def _complaint(field: str) -> None:
     error = session.complaints().get(field)
     if error:
         st.error(say_error(error))
+        show_choice(field)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from types import MappingProxyType
 
@@ -23,15 +24,18 @@ _MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|$~:^=])")
 
 def language() -> str:
     """The session's language: chosen, else the link's, else the browser's, else English."""
-    if _LANGUAGE not in st.session_state:
+    # Asked for with each sentence, and each look into the session's state takes its time: one look.
+    known = st.session_state.get(_LANGUAGE)
+    if known is None:
         asked = st.query_params.get("lang") or (st.context.locale or DEFAULT_LANGUAGE).partition("-")[0]
-        st.session_state[_LANGUAGE] = asked if asked in languages() else DEFAULT_LANGUAGE
-    return str(st.session_state[_LANGUAGE])
+        known = st.session_state[_LANGUAGE] = asked if asked in languages() else DEFAULT_LANGUAGE
+    return str(known)
 
 
-def set_language(name: str) -> None:
-    """Switch the session's language."""
-    st.session_state[_LANGUAGE] = name
+def set_language(name: str | None) -> None:
+    """Switch the session's language; a switch that tells none, as one does whose page was replaced while it loaded, changes nothing."""
+    if name in languages():
+        st.session_state[_LANGUAGE] = name
 
 
 def theme() -> str:
@@ -94,9 +98,11 @@ def plain(words: object) -> str:
 def share(value: float) -> str:
     """A share as a percentage: 0 % and 100 % only where it is exactly that.
 
-    >>> share(0.8281), share(0.0), share(0.99999), share(0.00001)
-    ('82.8 %', '0 %', '> 99.9 %', '< 0.1 %')
+    >>> share(0.8281), share(0.0), share(0.99999), share(0.00001), share(math.nan)
+    ('82.8 %', '0 %', '> 99.9 %', '< 0.1 %', '–')
     """
+    if math.isnan(value):
+        return "–"
     percent = 100 * value
     if 0 < percent < 0.1:
         return "< 0.1 %"

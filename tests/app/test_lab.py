@@ -297,6 +297,9 @@ def test_nonfinite_tensors_are_refused_and_the_open_one_stays():
 
 def test_recipes_are_this_tensors_own():
     at = opened(t="normal(rows=64,cols=128)")
+    assert not at.dataframe
+    at.session_state["recipes"] = True
+    healthy(at.run())
     table = next(element.value for element in at.dataframe if "sqnr_db" in element.value.columns)
     x = torch.randn(64, 128, generator=torch.Generator().manual_seed(0), dtype=torch.float64).float()
     fitting = [scheme for scheme in qv.RECIPES.values() if not scheme.problems((64, 128))]
@@ -392,7 +395,7 @@ def test_the_sentence_is_never_at_odds_with_itself(bits):
 
 def test_nobody_sees_a_traceback(monkeypatch):
     at = opened()
-    monkeypatch.setattr("quantviz.explanation.explain", lambda *args: 1 / 0)
+    monkeypatch.setattr("quantviz.study.explain", lambda *args: 1 / 0)
     at.segmented_control(key="bits").set_value(8).run()
     assert not at.exception
     assert any("on our side" in error.value for error in at.error)
@@ -551,12 +554,13 @@ def test_ranges_of_ternary_weights():
 def test_what_is_stored_is_told_for_every_recipe(language):
     """The tile's parts add up to its number."""
     from quantviz.measures import stored_bits
+    from quantviz.study import Study
     from quantviz.ui.tiles import tiles
 
     state = opened_state()
     for scheme in qv.RECIPES.values():
         r = qv.quantize(torch.randn(4, 256, generator=torch.Generator().manual_seed(0)), scheme)
-        own = {tile.key: tile for tile in tiles(r, state.replace(scheme=scheme))}
+        own = {tile.key: tile for tile in tiles(Study.of_result(r), state.replace(scheme=scheme))}
         stored = stored_bits(scheme)
         assert own["bits"].raw == stored.code + ((stored.scale + stored.zero_point) * r.layout.block_count + stored.tensor) / 1024
         assert str(stored.scale) in own["bits"].facts["block"]

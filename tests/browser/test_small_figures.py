@@ -8,6 +8,7 @@ import quantviz as qv
 from quantviz.figures.histograms import HISTOGRAM_CONFIG, histogram_data, histogram_figure
 from quantviz.figures.number_line import HEIGHT, number_line_data, number_line_html, number_line_svg
 from quantviz.figures.recipe_plot import recipe_plot_figure
+from quantviz.kernels import measured
 from quantviz.recipes import recipe_rows, row_of
 from quantviz.scenarios import SCENARIOS
 from quantviz.text import languages
@@ -61,14 +62,14 @@ def test_crowding_is_noticed(new_page):
 def test_the_number_line_has_room_at_every_width(new_page, shot, language):
     page = new_page(width=1100, height=300)
     for name, (r, cell) in RESULTS.items():
-        data = number_line_data(r, qv.explain(r, cell))
+        data = number_line_data(qv.explain(r, cell), r.qparams)
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 300})
             # As a page of its own it is as wide as the window; the layout is chosen by that, as in an image.
             page.set_content(f"<body style='margin:0'>{number_line_svg(data, language=language)}</body>")
             assert crowded(page, "svg[role=img]") == [], (name, width)
     page.set_viewport_size({"width": 1100, "height": 110 * len(RESULTS)})
-    shown = [number_line_html(number_line_data(r, qv.explain(r, cell)), language=language) for r, cell in RESULTS.values()]
+    shown = [number_line_html(number_line_data(qv.explain(r, cell), r.qparams), language=language) for r, cell in RESULTS.values()]
     page.set_content(f"<body style='margin:8px'>{''.join(shown)}</body>")
     shot(page, f"number_line_{language}")
 
@@ -76,13 +77,13 @@ def test_the_number_line_has_room_at_every_width(new_page, shot, language):
 def test_the_image_fills_its_place_and_shows_one_layout(new_page):
     r, cell = RESULTS["one_loud_column"]
     page = new_page()
-    page.set_content(f"<div style='width:500px'>{number_line_html(number_line_data(r, qv.explain(r, cell)))}</div>")
+    page.set_content(f"<div style='width:500px'>{number_line_html(number_line_data(qv.explain(r, cell), r.qparams))}</div>")
     page.wait_for_function("document.images[0].complete")
     assert page.locator("img").bounding_box()["width"] == 500
     assert page.locator("img").bounding_box()["height"] == HEIGHT
     for width, layout in ((500, 320), (600, 560), (1000, 880)):
         page.set_viewport_size({"width": width, "height": 200})
-        page.set_content(f"<body style='margin:0'>{number_line_svg(number_line_data(r, qv.explain(r, cell)))}</body>")
+        page.set_content(f"<body style='margin:0'>{number_line_svg(number_line_data(qv.explain(r, cell), r.qparams))}</body>")
         seen = page.evaluate("[...document.querySelectorAll('svg > g')].filter(g => getComputedStyle(g).display != 'none').map(g => g.getAttribute('class'))")
         assert seen == [f"qv-line-{layout}"]
 
@@ -92,7 +93,7 @@ def figures(r, language):
     yield "values", histogram_figure(data, "values", language=language)
     yield "errors", histogram_figure(data, "errors", language=language)
     yield "values_log", histogram_figure(data, "values", language=language, log_counts=True)
-    yield "recipes", recipe_plot_figure(recipe_rows(r.x, current=r.scheme), row_of(r), language=language)
+    yield "recipes", recipe_plot_figure(recipe_rows(r.x, current=r.scheme), row_of(measured(r)), language=language)
 
 
 @pytest.mark.parametrize("language", languages())

@@ -25,7 +25,7 @@ def normal(*shape, seed=0):
 
 def line(x, scheme, cell):
     r = qv.quantize(x, scheme)
-    return number_line_data(r, qv.explain(r, cell))
+    return number_line_data(qv.explain(r, cell), r.qparams)
 
 
 def scenario_line(name):
@@ -45,7 +45,7 @@ def test_x_lands_on_a_tick_and_lies_within_half_a_step_of_it(scheme):
     x = normal(6, 6)
     r = qv.quantize(x, scheme)
     for row in range(6):
-        data = number_line_data(r, qv.explain(r, (row, 2)))
+        data = number_line_data(qv.explain(r, (row, 2)), r.qparams)
         assert data.landing in data.ticks
         assert data.landing.value == r.x_hat[row, 2].item()
         assert data.error == r.error[row, 2].item()
@@ -141,7 +141,7 @@ def test_the_line_of_every_kind_of_grid(scheme):
     r = qv.quantize(x, scheme)
     whole = {fmt_value for fmt_value, _ in scheme.number_format.finite}
     for row, col in ((0, 1), (1, 2), (2, 5), (3, 31)):
-        data = number_line_data(r, qv.explain(r, (row, col)))
+        data = number_line_data(qv.explain(r, (row, col)), r.qparams)
         values = [tick.value for tick in data.ticks]
         assert values == sorted(set(values))
         assert data.landing in data.ticks
@@ -160,7 +160,7 @@ def test_the_line_of_every_kind_of_grid(scheme):
 def test_under_a_negative_scale_codes_descend():
     r = qv.quantize([[8.0, *[0.0] * 31]], qv.Scheme.parse("int4,symmetric,per_group(size=32),min_max,gguf_signed"))
     assert r.qparams.scale.item() == -1
-    data = number_line_data(r, qv.explain(r, (0, 1)))
+    data = number_line_data(qv.explain(r, (0, 1)), r.qparams)
     assert [tick.code for tick in data.ticks] == list(range(7, -9, -1))
     assert (data.first.code, data.last.code, data.first.value, data.last.value) == (7, -8, -7.0, 8.0)
     assert "16 codes, 7 to −8" in words(parsed(number_line_svg(data, width=900)))
@@ -168,7 +168,7 @@ def test_under_a_negative_scale_codes_descend():
 
 def test_a_scale_of_0_has_one_value():
     r = qv.quantize(torch.zeros(1, 32), qv.Scheme.parse("int4,symmetric,per_group(size=32),min_max,gguf_signed"))
-    data = number_line_data(r, qv.explain(r, (0, 0)))
+    data = number_line_data(qv.explain(r, (0, 0)), r.qparams)
     assert ([tick.value for tick in data.ticks], data.boundaries) == ([0.0], ())
     assert data.step > 0
 

@@ -13,8 +13,8 @@ from PIL import Image
 
 import quantviz as qv
 from quantviz.explanation import CAUSES
+from quantviz.figures.arrangement import MOST_CELLS
 from quantviz.figures.panels import (
-    MOST_HEATMAP,
     PANELS,
     PANELS_CONFIG,
     edge_scales,
@@ -198,8 +198,8 @@ def test_borders_too_close_to_tell_apart_are_left_out():
 
 
 def test_causes_are_the_explanations():
-    x = torch.tensor([[0.0, 1.0, 0.2, 9.0], [7.0, -0.3, -9.0, 2.4]])
-    r = qv.quantize(x, qv.Scheme("int4", calibration=qv.ManualRange(-7, 7)))
+    x = torch.tensor([[0.0, 1.0, 0.2, 9.0], [7.0, -0.3, torch.inf, 2.4]])
+    r = qv.quantize(x, qv.Scheme("int4", calibration=qv.ManualRange(-7, 7), nonfinite="ignore"))
     data = result_panels(r)
     for row in range(2):
         for col in range(4):
@@ -268,7 +268,7 @@ def test_the_figure_is_valid_and_serializes(shape, width, theme, language):
     figure = panels_figure(data, width=width, theme=theme, language=language, selected=(0, 0), tensor_key="t")
     # The figure is built unchecked; here plotly checks each property of it.
     go.Figure(json.loads(figure.to_json()))
-    assert {trace.type for trace in figure.data} == ({"heatmap"} if max(data.shape) <= MOST_HEATMAP else {"image", "heatmap"})
+    assert {trace.type for trace in figure.data} == ({"heatmap"} if max(data.shape) <= MOST_CELLS else {"image", "heatmap"})
     assert len(figure.layout.annotations) == 4
     assert figure.layout.yaxis.range[0] > figure.layout.yaxis.range[1]
     assert all(figure.layout[axis].matches in (axis[0], None) for axis in ("xaxis", "xaxis2", "yaxis3", "yaxis4"))

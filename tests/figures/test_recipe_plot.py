@@ -11,6 +11,7 @@ import torch
 import quantviz as qv
 from quantviz.figures.recipe_plot import _LINE, _MARGIN, _MOST_LABELS, HEIGHT, answer_sentence, recipe_name, recipe_plot_data, recipe_plot_figure
 from quantviz.figures.theme import THEMES
+from quantviz.kernels import measured
 from quantviz.recipes import CURRENT, RECIPE_GROUPS, RECIPES, answer, recipe_rows, row_of
 from quantviz.scenarios import SCENARIOS
 from quantviz.text import catalogue, languages
@@ -26,7 +27,7 @@ TENSORS = {
 @functools.cache
 def drawn(name):
     x, scheme = TENSORS[name]
-    return recipe_rows(x, current=scheme), row_of(qv.quantize(x, scheme))
+    return recipe_rows(x, current=scheme), row_of(measured(qv.quantize(x, scheme)))
 
 
 @pytest.mark.parametrize("name", TENSORS)

@@ -13,28 +13,43 @@ nothing in it is run.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import PurePath
 from types import MappingProxyType
 
 from quantviz.errors import QuantVizError
 from quantviz.sources.files.catalog import Catalog as Catalog
 from quantviz.sources.files.catalog import FileData
-from quantviz.sources.files.catalog import Limits as Limits
 from quantviz.sources.files.catalog import Loaded as Loaded
 from quantviz.sources.files.catalog import TensorInfo as TensorInfo
 from quantviz.sources.files.gguf import GgufCatalog
 from quantviz.sources.files.json_lists import JsonCatalog
 from quantviz.sources.files.npy import NpyCatalog
 from quantviz.sources.files.npz import NpzCatalog
+from quantviz.sources.files.onnx import OnnxCatalog
 from quantviz.sources.files.safetensors import SafetensorsCatalog
+from quantviz.sources.files.sharded import ShardedCatalog as ShardedCatalog
 from quantviz.sources.files.table import TableCatalog
 from quantviz.sources.files.torch_save import TorchCatalog
+from quantviz.sources.limits import Limits as Limits
 
 #: The formats, in the order in which bytes without a name are looked at: text last, for anything may be text.
-FORMATS: tuple[type[Catalog], ...] = (NpyCatalog, NpzCatalog, SafetensorsCatalog, GgufCatalog, TorchCatalog, JsonCatalog, TableCatalog)
-#: The reader of each suffix.
+FORMATS: tuple[type[Catalog], ...] = (
+    *(NpyCatalog, NpzCatalog, SafetensorsCatalog, GgufCatalog, OnnxCatalog, TorchCatalog),
+    *(ShardedCatalog, JsonCatalog, TableCatalog),
+)
+#: The reader of each suffix; where two fit a name, the first.
 READERS: Mapping[str, type[Catalog]] = MappingProxyType({suffix: reader for reader in FORMATS for suffix in reader.suffixes})
+
+
+def reader_of(filename: str) -> type[Catalog] | None:
+    """The reader of files of such a name.
+
+    >>> reader_of("Model.ONNX").kind, reader_of("notes.md")
+    ('ONNX', None)
+    """
+    name = filename.lower()
+    return next((reader for suffix, reader in READERS.items() if name.endswith(suffix)), None)
 
 
 @contextmanager
@@ -49,11 +64,20 @@ def open_tensors(path_or_bytes: str | PurePath | bytes, filename: str | None = N
     ...     catalog.names, catalog.info("numbers").shape, catalog.load("numbers", (0,))
     (('numbers',), (2, 2), tensor([1.5000, 2.0000]))
     """
-    data = FileData(path_or_bytes, filename)
+    with closing(catalog_of(FileData(path_or_bytes, filename), limits=limits)) as catalog:
+        yield catalog
+
+
+def catalog_of(data: FileData, *, limits: Limits | None = None) -> Catalog:
+    """The tensors of an open file, by the limits of the environment where none are given."""
+    limits = limits or Limits.of_environment()
     try:
-        yield _reader(data)(data, limits or Limits())
-    finally:
+        if data.size > limits.file_bytes:
+            raise data.error("too_large", got=data.size, most=limits.file_bytes)
+        return _reader(data)(data, limits)
+    except QuantVizError:
         data.close()
+        raise
 
 
 def _reader(data: FileData) -> type[Catalog]:
@@ -63,12 +87,12 @@ def _reader(data: FileData) -> type[Catalog]:
     inside = next((reader for reader in FORMATS if reader.recognises(data)), None)
     if data.name == "?" and inside:
         return inside
-    named = READERS.get(data.suffix)
+    named = reader_of(data.name)
     if named is None:
         raise data.error("unknown_kind", known=", ".join(READERS))
     if named.recognises(data):
         return named
-    if inside in (None, JsonCatalog, TableCatalog):
+    if inside in (None, ShardedCatalog, JsonCatalog, TableCatalog):
         raise data.error("damaged", kind=named.kind)
     assert inside
     raise data.error("mismatch", found=inside.kind, suffix=inside.suffixes[0])
@@ -84,7 +108,7 @@ def cut_out_snippet(filename: str, name: str = "layer.weight") -> str:
     with safe_open('model.safetensors', "pt") as file: x = file.get_slice('layer.weight')[:512]
     save_file({"cut_out": x.contiguous()}, "cut_out.safetensors")
     """
-    suffix = PurePath(filename).suffix.lower()
-    if suffix not in READERS:
+    reader = reader_of(filename)
+    if reader is None:
         raise QuantVizError("file.unknown_kind", file=filename, known=", ".join(READERS))
-    return READERS[suffix].snippet.format(file=filename, name=name)
+    return reader.snippet.format(file=filename, name=name)

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import itertools
+import json
 import math
 import mmap
 import operator
+import os
+import stat
+import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, BinaryIO, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, NamedTuple, cast
 
 from quantviz.errors import Note, QuantVizError
 from quantviz.granularity import Shape, Window
+from quantviz.text import visible
+from quantviz.sources.limits import Limits as Limits
 
 if TYPE_CHECKING:
     import torch
+
+    from quantviz.sources.files.mapped import Lies
+    from quantviz.stored import Stored
 
 #: One number or slice an axis; axes that are not named are taken whole.
 Index = Sequence[int | slice]
@@ -33,30 +43,19 @@ REAL_DTYPES = frozenset(
     }
 )
 
-#: Bytes copied at a time while a window is cut out of long rows.
-_CHUNK_BYTES = 2**24
+#: Those of which float32 does not hold every value: what changes in converting them is counted.
+_COUNTED_DTYPES = frozenset({"float64", "int32", "int64", "uint32", "uint64"})
+#: Those of which it does although they are no floats; people are told that nothing changed.
+_WHOLE_DTYPES = frozenset({"int8", "int16", "uint8", "uint16"})
+
+#: Values that are converted at a time.
+_AT_ONCE = 2**22
+#: Lists and objects in a text of JSON: an empty one takes thirty times its two characters.
+_MOST_BRACKETS = 2**20
 #: Names among which near ones are looked for.
 _NAMES_COMPARED = 500
 #: Longest part of a name that is repeated in a sentence.
 _LONGEST_NAME = 80
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What a file may ask for. Each is checked against what the file declares, before anything is allocated."""
-
-    #: Elements of what is loaded at once: of the window, or of the whole tensor where the format has no windows.
-    elements: int = 2**28
-    #: Tensors in one file.
-    tensors: int = 100_000
-    #: Bytes of a header or of one entry's header.
-    header_bytes: int = 2**25
-    #: Bytes of a table in text.
-    table_bytes: int = 2**26
-    #: Bytes of a JSON file: parsed it takes some thirty times as much.
-    json_bytes: int = 2**24
-    #: Depth of dicts and lists of tensors.
-    depth: int = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,29 +86,88 @@ class Loaded(NamedTuple):
     notes: tuple[Note, ...]
 
 
+#: How files are opened. Without waiting: a pipe with nobody at its other end would keep us for ever.
+READ_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+
+
+class OpenFile:
+    """A plain file on disk that is open as long as somebody keeps this, and whether it still is what it was.
+
+    What is mapped of a file that somebody cuts short kills the process at the next look, so whoever keeps a part of it asks `check` first.
+    """
+
+    def __init__(self, descriptor: int, name: str, path: Path) -> None:
+        self.descriptor = descriptor
+        weakref.finalize(self, os.close, descriptor)
+        self._name = name
+        #: A path that leads to this very file, whatever has taken its place meanwhile, where the system has such paths.
+        by_number = Path(f"/dev/fd/{descriptor}")
+        self.path = by_number if by_number.exists() else path
+        self._first = os.fstat(self.descriptor)
+        if not stat.S_ISREG(self._first.st_mode):
+            raise OSError
+
+    @property
+    def size(self) -> int:
+        """Its length in bytes when it was opened."""
+        return self._first.st_size
+
+    def check(self) -> None:
+        """`QuantVizError` if the file has been changed since it was opened."""
+        now = os.fstat(self.descriptor)
+        if (now.st_size, now.st_mtime_ns) != (self._first.st_size, self._first.st_mtime_ns):
+            raise QuantVizError("file.changed", file=clipped(self._name))
+
+
 class FileData:
-    """The bytes of a file, on disk or uploaded, and its name for sentences."""
+    """The bytes of a file, on disk or uploaded, and its name for sentences.
 
-    def __init__(self, path_or_bytes: str | PurePath | bytes | bytearray | memoryview, filename: str | None) -> None:
-        self.path = Path(path_or_bytes) if isinstance(path_or_bytes, str | PurePath) else None
+    `beside` opens a file of the same folder by its name; of a path given here that is its folder, and an upload has none.
+    """
+
+    def __init__(
+        self,
+        content: str | PurePath | bytes | bytearray | memoryview | OpenFile,
+        filename: str | None,
+        *,
+        beside: Callable[[str], FileData] | None = None,
+    ) -> None:
+        path = Path(content) if isinstance(content, str | PurePath) else None
         #: The name without its folders: an error never shows where a server keeps its files.
-        self.name = (PurePath(filename.replace("\\", "/")).name if filename else self.path.name if self.path else "") or "?"
+        self.name = (PurePath(filename.replace("\\", "/")).name if filename else path.name if path else "") or "?"
         self._map: mmap.mmap | None = None
-        self._content = b"" if isinstance(path_or_bytes, str | PurePath) else bytes(path_or_bytes)
+        self._content = b"" if path or isinstance(content, OpenFile) else bytes(cast("bytes", content))
         self._view = memoryview(self._content)
-        if self.path:
-            self._open(self.path)
+        self._beside = beside or (functools.partial(_beside, path) if path else None)
+        #: The file on disk; none for an upload, which nobody can change.
+        self.opened = self._opened(path) if path else content if isinstance(content, OpenFile) else None
+        #: Where a library can open it.
+        self.path = self.opened.path if self.opened else None
+        if self.opened and self.opened.size:
+            try:
+                self._map = mmap.mmap(self.opened.descriptor, 0, access=mmap.ACCESS_READ)
+            except (OSError, ValueError):
+                raise self.error("not_readable") from None
+            self._view = memoryview(self._map)
 
-    def _open(self, path: Path) -> None:
+    def _opened(self, path: Path) -> OpenFile:
         try:
-            with path.open("rb") as file:
-                if path.stat().st_size:
-                    self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-                    self._view = memoryview(self._map)
+            return OpenFile(os.open(path, READ_FLAGS), self.name, path)
         except FileNotFoundError:
             raise self.error("missing") from None
         except (OSError, ValueError):
             raise self.error("not_readable") from None
+
+    def beside(self, name: str) -> FileData:
+        """The file of that name, which has no folder, beside this one; `QuantVizError` where there is none to be had."""
+        if self._beside is None:
+            raise self.error("shards_elsewhere")
+        return self._beside(name)
+
+    def check(self) -> None:
+        """`QuantVizError` if the file has been changed since it was opened."""
+        if self.opened:
+            self.opened.check()
 
     @property
     def size(self) -> int:
@@ -142,10 +200,64 @@ class FileData:
             self._view.release()
             if self._map:
                 self._map.close()
+        self.opened = None
 
     def error(self, key: str, /, **params: object) -> QuantVizError:
         """The error `file.<key>` that names this file."""
         return QuantVizError(f"file.{key}", file=clipped(self.name), **params)
+
+
+def _beside(path: Path, name: str) -> FileData:
+    try:
+        folder, other = path.parent.resolve(), (path.parent / name).resolve()
+    except (OSError, RuntimeError, ValueError):  # links in a circle, a zero byte
+        raise QuantVizError("file.not_readable", file=clipped(name)) from None
+    if other.parent != folder:
+        raise QuantVizError("file.shard_outside", shard=clipped(name), file=clipped(path.name))
+    return FileData(other, name)
+
+
+class _DuplicateName(Exception):
+    pass
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    entries: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in entries:
+            raise _DuplicateName(name)
+        entries[name] = value
+    return entries
+
+
+class _Beyond(float):
+    """Infinity, where a number stands that is too large for Python; the word Infinity gives a plain one."""
+
+    _digits: str
+
+    def __new__(cls, digits: str) -> _Beyond:
+        beyond = super().__new__(cls, digits)
+        beyond._digits = digits
+        return beyond
+
+    def __str__(self) -> str:
+        return self._digits
+
+
+def _number(digits: str) -> float:
+    value = float(digits)
+    return _Beyond(digits) if math.isinf(value) else value
+
+
+def parsed_json(data: FileData, view: memoryview) -> Any:
+    """What a part of the file says in JSON; an object must not have two entries of one name."""
+    raw = bytes(view)
+    if (brackets := raw.count(b"[") + raw.count(b"{")) > _MOST_BRACKETS:
+        raise data.error("too_many_lists", got=brackets, most=_MOST_BRACKETS)
+    try:
+        return json.loads(raw, object_pairs_hook=_no_duplicates, parse_float=_number)
+    except _DuplicateName as duplicate:
+        raise data.error("duplicate_name", name=clipped(str(duplicate))) from None
 
 
 def clipped(name: str) -> str:
@@ -167,9 +279,13 @@ class Catalog(ABC):
         self._data = data
         self._limits = limits
         with guarded(data, self.kind):
-            self._infos = dict(self._list())
+            self._infos = self._list()
         if not self._infos:
             raise data.error("empty")
+
+    def close(self) -> None:
+        """Let go of the file. What was stored keeps it open for itself."""
+        self._data.close()
 
     @classmethod
     @abstractmethod
@@ -180,9 +296,17 @@ class Catalog(ABC):
     def _list(self) -> Mapping[str, TensorInfo]:
         """All tensors. Anything but a `QuantVizError` raised here is told as damage."""
 
-    @abstractmethod
-    def _window(self, name: str, index: Window) -> torch.Tensor:
-        """That part of a tensor in its stored dtype, not sharing memory with the file."""
+    def _lies(self, name: str) -> Lies | None:
+        """Where the tensor lies in the file row by row; none where `_cutter` has another way to it."""
+        return None
+
+    def _cutter(self, name: str) -> Callable[[Window], torch.Tensor]:
+        """What gives parts of the tensor, none of them empty, in its stored dtype; they may share memory with it."""
+        from quantviz.sources.files.mapped import cut
+
+        lies, shape = self._lies(name), self.info(name).shape
+        assert lies
+        return lambda window: cut(self._data.view[lies.start :], lies.packing, shape, window, turned=lies.turned)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -209,17 +333,43 @@ class Catalog(ABC):
         Only that window is read where the format allows it. NaN and Inf come through. `QuantVizError` for
         what is no real number, for more elements than `Limits.elements`, and for values beyond float32.
         """
-        info = self.info(name)
-        if info.problem:
-            raise QuantVizError(info.problem.key, **info.problem.params)
+        info = self._readable(name)
         window = self._resolve(name, info.shape, index)
         lengths = window_shape(window)
         count = math.prod(lengths)
         if count > self._limits.elements:
             raise self._data.error("tensor_too_large", name=clipped(name), got=count, most=self._limits.elements)
+        self._data.check()
         with guarded(self._data, self.kind):
-            stored = self._window(name, window) if count else _empty(lengths)
-        return Loaded(*self._as_float32(name, stored, info))
+            return self._as_float32(name, self._parts(name, window) if count else (), lengths)
+
+    def stored(self, name: str) -> Stored:
+        """The whole tensor, to be read a part at a time, also after the `with` block.
+
+        It stays in the file or upload where it lies there row by row in a dtype whose values are all float32 values;
+        else it is read into memory, as `read` does. `QuantVizError` as from `read`, and for anything but 1 to 4 axes.
+        """
+        from quantviz.sources.files.mapped import Mapped
+        from quantviz.stored import InMemory
+
+        info = self._readable(name)
+        if not 1 <= len(info.shape) <= 4:
+            raise QuantVizError("input_dims", got=len(info.shape), shape=info.shape)
+        if not info.count:
+            raise QuantVizError("input_empty", shape=info.shape)
+        lies = self._lies(name)
+        if lies is None or lies.turned or info.dtype in _COUNTED_DTYPES:
+            return InMemory(*self.read(name))
+        notes = info.notes
+        if info.dtype in _WHOLE_DTYPES:
+            notes = (*notes, Note.of("stored_as_float32", dtype=info.dtype, changed=0, count=info.count))
+        return Mapped(self._data, name, lies, info.shape, notes, self._limits.elements)
+
+    def _readable(self, name: str) -> TensorInfo:
+        info = self.info(name)
+        if info.problem:
+            raise info.problem.again()
+        return info
 
     def _resolve(self, name: str, shape: Shape, index: Index | None) -> Window:
         """`index` with a number or a full slice for each axis."""
@@ -232,21 +382,43 @@ class Catalog(ABC):
         except (IndexError, TypeError, ValueError):
             raise self._data.error("index", name=clipped(name), shape=shape, index=clipped(str(given))) from None
 
-    def _as_float32(self, name: str, stored: torch.Tensor, info: TensorInfo) -> tuple[torch.Tensor, tuple[Note, ...]]:
+    def _parts(self, name: str, window: Window) -> Iterator[torch.Tensor]:
+        """The window in its stored dtype, in the order of its elements, some at a time."""
+        from quantviz.sources.files.mapped import pieces
+
+        cutter = self._cutter(name)
+        for each in pieces(window, _AT_ONCE):
+            yield cutter(each).flatten()
+
+    def _as_float32(self, name: str, parts: Iterable[torch.Tensor], lengths: Shape) -> Loaded:
         import torch
 
         from quantviz.tensors import as_float32
 
-        values, notes = as_float32(stored)
-        if stored.dtype == torch.float64:
-            beyond = torch.nonzero(torch.isinf(values) & torch.isfinite(stored))
-            if len(beyond):
-                first = tuple(beyond[0].tolist())
-                raise self._data.error("beyond_float32", name=clipped(name), count=len(beyond), value=stored[first].item(), index=first)
-        return values, (*info.notes, *notes)
+        tensor = torch.empty(lengths)
+        flat, at = tensor.view(-1), 0
+        changed, converted = 0, ""
+        beyond, first = 0, (0, 0.0)
+        for stored in parts:
+            values, notes = as_float32(stored)
+            for note in notes:
+                converted = str(note.params["dtype"])
+                changed += int(str(note.params["changed"]))
+            if stored.dtype == torch.float64:
+                lost = torch.nonzero(torch.isinf(values) & torch.isfinite(stored)).flatten().tolist()
+                if lost and not beyond:
+                    first = at + lost[0], stored[lost[0]].item()
+                beyond += len(lost)
+            flat[at : at + len(values)] = values
+            at += len(values)
+        if beyond:
+            index = tuple(place.item() for place in torch.unravel_index(torch.tensor(first[0]), lengths))
+            raise self._data.error("beyond_float32", name=clipped(name), count=beyond, value=first[1], index=index)
+        counted = (Note.of("stored_as_float32", dtype=converted, changed=changed, count=len(flat)),) if converted else ()
+        return Loaded(tensor, (*self.info(name).notes, *counted))
 
     def _unreadable(self, name: str, dtype: str) -> QuantVizError:
-        return self._data.error("not_numbers", name=clipped(name), dtype=clipped(dtype))
+        return self._data.error("not_numbers", name=clipped(name), dtype=visible(clipped(dtype)))
 
     def _info(self, name: str, dtype: str, shape: Shape, notes: tuple[Note, ...] = ()) -> TensorInfo:
         """The info of a tensor, with its problem where the dtype is not one of real numbers."""
@@ -256,14 +428,20 @@ class Catalog(ABC):
         if count > self._limits.tensors:
             raise self._data.error("too_many_tensors", got=count, most=self._limits.tensors)
 
+    def _check_header(self, length: int) -> None:
+        if length > self._limits.header_bytes:
+            raise self._data.error("header_too_large", got=length, most=self._limits.header_bytes)
+
 
 @contextmanager
 def guarded(data: FileData, kind: str) -> Iterator[None]:
-    """Whatever a damaged file makes a library raise becomes one sentence of ours."""
+    """Whatever a damaged file makes a library raise becomes one sentence of ours that names the file."""
     try:
         yield
-    except QuantVizError:
-        raise
+    except QuantVizError as error:
+        if "file" in error.params:
+            raise
+        raise data.error("inside", problem=error) from None
     except Exception:
         raise data.error("damaged", kind=kind) from None
 
@@ -287,48 +465,3 @@ def window_shape(window: Window) -> Shape:
     (2, 1)
     """
     return tuple(len(range(part.start, part.stop, part.step)) for part in window if isinstance(part, slice))
-
-
-def _empty(shape: Shape) -> torch.Tensor:
-    import torch
-
-    return torch.empty(shape)
-
-
-def raw_window(view: memoryview, dtype: torch.dtype, shape: Shape, window: Window, *, swapped: bool = False) -> torch.Tensor:
-    """A window, not an empty one, of a tensor that lies in `view` row by row.
-
-    Only the bytes of its rows are copied, a chunk at a time. `swapped` says that the bytes of each
-    element are in the order this machine does not use.
-
-    >>> import torch
-    >>> raw_window(memoryview(bytes(range(12))), torch.uint8, (3, 4), (slice(1, 3, 1), 2))
-    tensor([ 6, 10], dtype=torch.uint8)
-    """
-    import torch
-
-    if not shape:
-        return _rows(view, dtype, (1,), range(1), swapped)[0]
-    first, rest = window[0], window[1:]
-    if isinstance(first, int):
-        return _rows(view, dtype, shape, range(first, first + 1), swapped)[(0, *rest)].clone()
-    rows = range(first.start, first.stop, first.step)
-    at_once = max(1, _CHUNK_BYTES // (dtype.itemsize * math.prod(shape[1:]) * rows.step))
-    if len(rows) <= at_once or (rows.step == 1 and window_shape(rest) == shape[1:]):
-        return _rows(view, dtype, shape, rows, swapped)[(slice(None), *rest)].contiguous()
-    cut = torch.empty(window_shape(window), dtype=dtype)
-    for start in range(0, len(rows), at_once):
-        some = rows[start : start + at_once]
-        cut[start : start + len(some)] = _rows(view, dtype, shape, some, swapped)[(slice(None), *rest)]
-    return cut
-
-
-def _rows(view: memoryview, dtype: torch.dtype, shape: Shape, rows: range, swapped: bool) -> torch.Tensor:
-    """Those rows, in memory of their own."""
-    import torch
-
-    row_bytes = dtype.itemsize * math.prod(shape[1:])
-    raw = torch.frombuffer(bytearray(view[rows[0] * row_bytes : (rows[-1] + 1) * row_bytes]), dtype=torch.uint8)
-    if swapped:
-        raw = raw.reshape(-1, dtype.itemsize).flip(1).reshape(-1)
-    return raw.view(dtype).reshape(-1, *shape[1:])[:: rows.step]

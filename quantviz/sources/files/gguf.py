@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import struct
 from collections.abc import Container, Mapping
@@ -9,13 +10,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from quantviz.errors import Note, QuantVizError
-from quantviz.granularity import Shape, Window
-from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, clipped, raw_window, window_shape
+from quantviz.granularity import Shape
+from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, clipped
 
 if TYPE_CHECKING:
-    import torch
-
     from quantviz.sources.files.gguf_blocks import BlockType
+    from quantviz.sources.files.mapped import Lies
 
 MAGIC = b"GGUF"
 #: Versions that lay a file out alike. Version 1 counted in 32 bits.
@@ -35,9 +35,6 @@ _DEEPEST = 4
 #: Bytes of each type of metadata that has a fixed size: integers of 1 to 4 bytes, float, bool, then 8 bytes each.
 _VALUE_BYTES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
 _UINT32, _STRING, _ARRAY = 4, 8, 9
-
-#: Values that are dequantized at a time where only some of each row are kept.
-_AT_ONCE = 2**22
 
 
 class _Cursor:
@@ -172,28 +169,12 @@ class GgufCatalog(Catalog):
             return self._info(name, stored, shape)
         return TensorInfo(stored, shape, source_type=kind.name, notes=(Note.of("source.dequantized", type=kind.name, bits=kind.bits),))
 
-    def _window(self, name: str, window: Window) -> torch.Tensor:
-        import torch
-
+    def _lies(self, name: str) -> Lies:
         from quantviz.sources.files.gguf_blocks import dequantize
+        from quantviz.sources.files.mapped import Lies, Packing
 
         start, kind = self._starts[name]
-        shape = self._infos[name].shape
-        columns, inside = _whole_blocks(window[-1], kind.length)
-        blocks = (*shape[:-1], shape[-1] // kind.length, kind.size)
-        data = self._data.view[start : start + math.prod(blocks)]
-        raw = raw_window(data, torch.uint8, blocks, (*window[:-1], columns, slice(0, kind.size, 1)))
-        rows = raw.reshape(-1, raw.shape[-2], kind.size)
-        row_length = raw.shape[-2] * kind.length
-        if len(range(row_length)[inside]) == row_length:
-            return dequantize(kind, raw.reshape(-1, kind.size)).reshape(window_shape(window))
-        # A few columns of many rows: what else is in their blocks is not kept.
-        at_once = max(1, _AT_ONCE // row_length)
-        parts = []
-        for first in range(0, len(rows), at_once):
-            some = rows[first : first + at_once]
-            parts.append(dequantize(kind, some.reshape(-1, kind.size)).reshape(len(some), row_length)[:, inside].clone())
-        return torch.cat(parts).reshape(window_shape(window))
+        return Lies(start, Packing(kind.length, kind.size, functools.partial(dequantize, kind), is_float32=kind.plain == "float32"))
 
 
 def _scale_name(name: str) -> str:
@@ -219,17 +200,3 @@ def _alignment(cursor: _Cursor, count: int) -> int:
         if alignment < 1 or alignment & (alignment - 1):
             raise cursor.damaged()
     return alignment
-
-
-def _whole_blocks(part: int | slice, length: int) -> tuple[slice, slice]:
-    """The blocks of a row in which the columns `part` lie, and the columns' places in these.
-
-    >>> _whole_blocks(slice(40, 70, 3), 32)
-    (slice(1, 3, 1), slice(8, 38, 3))
-    >>> _whole_blocks(33, 32)
-    (slice(1, 2, 1), slice(1, 2, 1))
-    """
-    columns = range(part, part + 1) if isinstance(part, int) else range(part.start, part.stop, part.step)
-    first = columns[0] // length
-    blocks = slice(first, columns[-1] // length + 1, 1)
-    return blocks, slice(columns.start - first * length, columns.stop - first * length, columns.step)

@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from quantviz.granularity import Shape, Window
-from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, clipped
-from quantviz.sources.typed import Typed
+from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, clipped, parsed_json
+from quantviz.sources.typed import flattened
 
 if TYPE_CHECKING:
     import torch
-
-
-class _DuplicateName(Exception):
-    pass
-
-
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    entries: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in entries:
-            raise _DuplicateName(name)
-        entries[name] = value
-    return entries
 
 
 class JsonCatalog(Catalog):
@@ -42,30 +28,41 @@ class JsonCatalog(Catalog):
         if self._data.size > self._limits.json_bytes:
             raise self._data.error("too_large", got=self._data.size, most=self._limits.json_bytes)
         try:
-            content = json.loads(bytes(self._data.view), object_pairs_hook=_no_duplicates)
-        except _DuplicateName as duplicate:
-            raise self._data.error("duplicate_name", name=clipped(str(duplicate))) from None
+            content = parsed_json(self._data, self._data.view)
         except UnicodeDecodeError:
             raise self._data.error("not_text") from None
         self._lists: dict[str, list[Any]] = {}
-        for name, nested in self._nested_lists(content):
+        for name, nested in self._nested_lists(content if isinstance(content, dict | list) else {}):
             if name in self._lists:
                 raise self._data.error("duplicate_name", name=clipped(name))
             self._lists[name] = nested
         self._check_count(len(self._lists))
         return {name: self._info(name, *_kind_and_shape(nested)) for name, nested in self._lists.items()}
 
-    def _nested_lists(self, content: Any, name: str = "", depth: int = 0) -> Iterator[tuple[str, list[Any]]]:
-        if depth > self._limits.depth:
-            raise self._data.error("too_deep")
-        if isinstance(content, list) and not (content and isinstance(content[0], dict)):
-            yield name or self._data.stem, content
-        elif isinstance(content, dict | list):
-            for key, value in content.items() if isinstance(content, dict) else enumerate(content):
-                yield from self._nested_lists(value, f"{name}.{key}" if name else str(key), depth + 1)
+    def _nested_lists(self, content: Any) -> Iterator[tuple[str, list[Any]]]:
+        length = 0
+        waiting: list[tuple[str, Any, int]] = [("", content, 0)]
+        while waiting:
+            name, value, depth = waiting.pop()
+            if depth > self._limits.depth:
+                raise self._data.error("too_deep")
+            if isinstance(value, list) and not (value and isinstance(value[0], dict)):
+                yield name or self._data.stem, value
+                continue
+            inside = []
+            for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+                if isinstance(item, dict | list):
+                    inside.append((f"{name}.{key}" if name else str(key), item, depth + 1))
+                    # A long name is repeated in the name of everything below it.
+                    length += len(inside[-1][0])
+                    self._check_header(length)
+            waiting.extend(reversed(inside))
 
-    def _window(self, name: str, window: Window) -> torch.Tensor:
-        return Typed.of(self._lists[name], most=self._limits.elements).tensor()[window].clone()
+    def _cutter(self, name: str) -> Callable[[Window], torch.Tensor]:
+        import torch
+
+        values, shape = flattened(self._lists[name], self._limits.elements)
+        return torch.frombuffer(values, dtype=torch.float64).to(torch.float32).reshape(shape).__getitem__
 
 
 def _kind_and_shape(nested: Any) -> tuple[str, Shape]:

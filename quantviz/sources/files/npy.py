@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from quantviz.granularity import Shape, Window
-from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, raw_window
+from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, clipped
 
 if TYPE_CHECKING:
     import torch
+
+    from quantviz.sources.files.mapped import Lies
 
 MAGIC = b"\x93NUMPY"
 #: numpy itself refuses longer headers unless it is told to trust the file.
@@ -59,7 +61,8 @@ def read_header(stream: BinaryIO) -> NpyHeader | None:
     length: int = struct.unpack("<H" if start[6] == 1 else "<I", raw_length)[0]
     if length > _LONGEST_HEADER:
         return None
-    return _parse(stream.read(length).decode("utf-8", "replace"), 8 + len(raw_length) + length)
+    header = stream.read(length)
+    return _parse(header.decode("utf-8", "replace"), 8 + len(raw_length) + length) if len(header) == length else None
 
 
 def _parse(header: str, offset: int) -> NpyHeader | None:
@@ -78,16 +81,21 @@ def _parse(header: str, offset: int) -> NpyHeader | None:
     return NpyHeader(name, lengths, order[1] == "True", swapped, size, offset)
 
 
-def read_values(header: NpyHeader, values: memoryview, window: Window) -> torch.Tensor:
-    """The window of the values that `header` describes."""
+def lies_at(header: NpyHeader, start: int) -> Lies:
+    """How the values that `header` describes lie from `start` on."""
     import torch
 
-    dtype: torch.dtype = getattr(torch, header.dtype)
-    if not header.fortran_order:
-        return raw_window(values, dtype, header.shape, window, swapped=header.swapped)
-    # The first axis runs fastest: the same bytes, read with the axes in reverse.
-    turned = raw_window(values, dtype, header.shape[::-1], window[::-1], swapped=header.swapped)
-    return turned.permute(*reversed(range(turned.dim()))).contiguous()
+    from quantviz.sources.files.mapped import Lies, plain
+
+    return Lies(start, plain(getattr(torch, header.dtype), swapped=header.swapped), turned=header.fortran_order)
+
+
+def read_values(header: NpyHeader, values: memoryview, window: Window) -> torch.Tensor:
+    """The window of the values that `header` describes."""
+    from quantviz.sources.files.mapped import cut
+
+    lies = lies_at(header, 0)
+    return cut(values, lies.packing, header.shape, window, turned=lies.turned)
 
 
 class NpyCatalog(Catalog):
@@ -109,9 +117,8 @@ class NpyCatalog(Catalog):
         self._header = header
         info = self._info(self._data.stem, header.dtype, header.shape)
         if info.problem is None and self._data.size - header.offset < header.data_bytes:
-            raise self._data.error("tensor_damaged", name=self._data.stem)
+            raise self._data.error("tensor_damaged", name=clipped(self._data.stem))
         return {self._data.stem: info}
 
-    def _window(self, name: str, window: Window) -> torch.Tensor:
-        start = self._header.offset
-        return read_values(self._header, self._data.view[start : start + self._header.data_bytes], window)
+    def _lies(self, name: str) -> Lies:
+        return lies_at(self._header, self._header.offset)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import IO, TYPE_CHECKING
 
-from quantviz.granularity import Window
-from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, clipped
-from quantviz.sources.files.npy import NpyHeader, read_header, read_values
+from quantviz.errors import QuantVizError
+from quantviz.granularity import Shape, Window
+from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, clipped, window_shape
+from quantviz.sources.files.npy import NpyHeader, lies_at, read_header
+from quantviz.sources.files.zips import member_names, opened_zip
 
 if TYPE_CHECKING:
     import torch
@@ -16,17 +18,10 @@ if TYPE_CHECKING:
 #: How members may be packed: as numpy packs them.
 _PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 1
-
-
-def member_names(data: FileData) -> list[str]:
-    """The names in a zip; none if it is no zip that can be read."""
-    if bytes(data.view[:2]) != b"PK":
-        return []
-    try:
-        with data.stream() as stream, zipfile.ZipFile(stream) as archive:
-            return archive.namelist()
-    except Exception:
-        return []
+#: Bytes unpacked at a time.
+_AT_ONCE = 2**24
+#: Most bytes of an array whose first axis runs fastest: it is turned as a whole.
+_MOST_TURNED = 2**28
 
 
 class NpzCatalog(Catalog):
@@ -43,7 +38,8 @@ class NpzCatalog(Catalog):
     def _list(self) -> Mapping[str, TensorInfo]:
         self._members: dict[str, tuple[zipfile.ZipInfo, NpyHeader]] = {}
         infos: dict[str, TensorInfo] = {}
-        with self._data.stream() as stream, zipfile.ZipFile(stream) as archive:
+        read = 0
+        with opened_zip(self._data, self._limits) as archive:
             self._check_count(len(archive.infolist()))
             for member in archive.infolist():
                 if not member.filename.endswith(".npy"):
@@ -52,6 +48,9 @@ class NpzCatalog(Catalog):
                 if name in infos:
                     raise self._data.error("duplicate_name", name=clipped(name))
                 infos[name] = self._member_info(archive, member, name)
+                # A packed header of spaces takes a hundred bytes of the file and a thousand times that to read.
+                read += self._members[name][1].offset if name in self._members else 0
+                self._check_header(read)
         return infos
 
     def _member_info(self, archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> TensorInfo:
@@ -62,21 +61,95 @@ class NpzCatalog(Catalog):
             header = read_header(packed)  # type: ignore[arg-type]
         if header is None:
             return TensorInfo("unknown", (), problem=damaged)
+        self._members[name] = member, header
         info = self._info(name, header.dtype, header.shape)
         # The size the zip declares and the one the array declares must agree before anything is inflated.
         if info.problem is None and member.file_size != header.offset + header.data_bytes:
             return TensorInfo(info.dtype, info.shape, problem=damaged)
-        if info.count > self._limits.elements:
-            too_large = self._data.error("tensor_too_large", name=clipped(name), got=info.count, most=self._limits.elements)
-            return TensorInfo(info.dtype, info.shape, problem=info.problem or too_large)
-        self._members[name] = member, header
+        if info.problem is None and header.fortran_order and header.data_bytes > _MOST_TURNED:
+            return TensorInfo(info.dtype, info.shape, problem=self._too_large(name, info.count, _MOST_TURNED // header.item_bytes))
         return info
 
-    def _window(self, name: str, window: Window) -> torch.Tensor:
+    def _too_large(self, name: str, got: int, most: int) -> QuantVizError:
+        return self._data.error("tensor_too_large", name=clipped(name), got=got, most=most)
+
+    def _parts(self, name: str, window: Window) -> Iterator[torch.Tensor]:
+        import torch
+
         member, header = self._members[name]
-        with self._data.stream() as stream, zipfile.ZipFile(stream) as archive, archive.open(member) as packed:
-            packed.read(header.offset)
-            values = packed.read(header.data_bytes)
-        if len(values) != header.data_bytes:
-            raise self._data.error("tensor_damaged", name=clipped(name))
-        return read_values(header, memoryview(values), window)
+        with opened_zip(self._data, self._limits) as archive, archive.open(member) as packed:
+            _skip(packed, header.offset)
+            if not header.fortran_order:
+                yield from self._unpacked(name, packed, header, header.shape, window)
+                _to_the_end(packed)
+                return
+            # The first axis runs fastest: the same bytes, read with the axes in reverse.
+            turned = torch.cat(list(self._unpacked(name, packed, header, header.shape[::-1], window[::-1])))
+            _to_the_end(packed)
+        lengths = window_shape(window)
+        yield turned.reshape(lengths[::-1]).permute(*reversed(range(len(lengths))))
+
+    def _unpacked(self, name: str, packed: IO[bytes], header: NpyHeader, shape: Shape, window: Window) -> Iterator[torch.Tensor]:
+        """The window of an array of that shape that lies row by row in a stream, some of its elements at a time."""
+        import numpy
+        import torch
+
+        packing = lies_at(header, 0).packing
+        at = 0
+        for start, stop, lengths, strides in _runs(shape, window, _AT_ONCE // header.item_bytes):
+            _skip(packed, (start - at) * header.item_bytes)
+            raw = bytearray((stop - start) * header.item_bytes)
+            if _fill(packed, memoryview(raw)) < len(raw):
+                raise self._data.error("tensor_damaged", name=clipped(name))
+            at = stop
+            items = numpy.frombuffer(raw, dtype=f"V{header.item_bytes}")
+            steps = [stride * header.item_bytes for stride in strides]
+            part = numpy.array(numpy.lib.stride_tricks.as_strided(items, lengths, steps, writeable=False), order="C")
+            yield packing.decode(torch.from_numpy(part.reshape(-1, 1).view(numpy.uint8))).flatten()
+
+
+def _runs(shape: Shape, window: Window, most: int) -> Iterator[tuple[int, int, Shape, Shape]]:
+    """Runs of elements that together hold the window, in order: start, stop, and the lengths and strides of what is wanted of each.
+
+    >>> list(_runs((4, 5), (slice(0, 4, 1), slice(1, 3, 1)), 8))
+    [(1, 8, (2, 2), (5, 1)), (11, 18, (2, 2), (5, 1))]
+    """
+    wanted = [range(part, part + 1) if isinstance(part, int) else range(part.start, part.stop, part.step) for part in window]
+    strides = [1] * len(shape)
+    for axis in range(len(shape) - 2, -1, -1):
+        strides[axis] = strides[axis + 1] * shape[axis + 1]
+    yield from _cut(wanted, strides, most)
+
+
+def _cut(wanted: list[range], strides: list[int], most: int) -> Iterator[tuple[int, int, Shape, Shape]]:
+    start = sum(each[0] * stride for each, stride in zip(wanted, strides, strict=True))
+    stop = sum(each[-1] * stride for each, stride in zip(wanted, strides, strict=True)) + 1
+    axis = next((axis for axis, each in enumerate(wanted) if len(each) > 1), None)
+    if axis is None or stop - start <= most:
+        lengths = tuple(map(len, wanted))
+        yield start, stop, lengths, tuple(each.step * stride for each, stride in zip(wanted, strides, strict=True))
+        return
+    at_once = max(1, most // (wanted[axis].step * strides[axis]))
+    for first in range(0, len(wanted[axis]), at_once):
+        yield from _cut([*wanted[:axis], wanted[axis][first : first + at_once], *wanted[axis + 1 :]], strides, most)
+
+
+def _fill(packed: IO[bytes], into: memoryview) -> int:
+    """Read until `into` is full or the stream ends, and say how far that was."""
+    at = 0
+    # Read at once, zipfile would put the pieces together by copying all of them for each.
+    while at < len(into) and (some := packed.read(min(2**20, len(into) - at))):
+        into[at : at + len(some)] = some
+        at += len(some)
+    return at
+
+
+def _skip(packed: IO[bytes], count: int) -> None:
+    while count > 0 and (some := packed.read(min(2**20, count))):
+        count -= len(some)
+
+
+def _to_the_end(packed: IO[bytes]) -> None:
+    """Read what is left: the check sum is at the end."""
+    while packed.read(2**20):
+        pass

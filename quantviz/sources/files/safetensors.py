@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
 import struct
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from quantviz.granularity import Shape, Window
-from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, clipped, raw_window
+from quantviz.granularity import Shape
+from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, clipped, parsed_json
 
 if TYPE_CHECKING:
-    import torch
+    from quantviz.sources.files.mapped import Lies
 
 
 class _Dtype(NamedTuple):
@@ -47,21 +46,6 @@ DTYPES: Mapping[str, _Dtype] = {
     "U64": _Dtype("uint64", 64),
 }
 
-#: The eight magnitudes of a 4-bit float with 2 exponent bits and 1 mantissa bit; the highest bit is the sign.
-_E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
-
-
-class _DuplicateName(Exception):
-    pass
-
-
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    entries = dict(pairs)
-    if len(entries) != len(pairs):
-        names = [name for name, _ in pairs]
-        raise _DuplicateName(next(name for name in names if names.count(name) > 1))
-    return entries
-
 
 class SafetensorsCatalog(Catalog):
     """The tensors of a .safetensors by name."""
@@ -90,10 +74,7 @@ class SafetensorsCatalog(Catalog):
         if length > self._limits.header_bytes:
             raise self._data.error("header_too_large", got=length, most=self._limits.header_bytes)
         self._body = 8 + length
-        try:
-            header = json.loads(bytes(self._data.view[8 : self._body]), object_pairs_hook=_no_duplicates)
-        except _DuplicateName as duplicate:
-            raise self._data.error("duplicate_name", name=clipped(str(duplicate))) from None
+        header = parsed_json(self._data, self._data.view[8 : self._body])
         if not isinstance(header, dict):
             raise self._data.error("damaged", kind=self.kind)
         return header
@@ -112,22 +93,10 @@ class SafetensorsCatalog(Catalog):
         self._starts[name] = self._body + start, dtype
         return info
 
-    def _window(self, name: str, window: Window) -> torch.Tensor:
+    def _lies(self, name: str) -> Lies:
         import torch
 
+        from quantviz.sources.files.mapped import Lies, packed, plain
+
         start, dtype = self._starts[name]
-        shape = self._infos[name].shape
-        values = self._data.view[start : start + dtype.bits * math.prod(shape) // 8]
-        if dtype.name == "float4_e2m1fn":
-            return _unpacked(values, shape)[window].clone()
-        return raw_window(values, getattr(torch, dtype.name), shape, window)
-
-
-def _unpacked(values: memoryview, shape: Shape) -> torch.Tensor:
-    """4-bit floats, two in a byte, the lower half first."""
-    import torch
-
-    pairs = torch.frombuffer(bytearray(values), dtype=torch.uint8)
-    codes = torch.stack((pairs & 15, pairs >> 4), dim=1).flatten()
-    table = torch.tensor((*_E2M1, *(-magnitude for magnitude in _E2M1)))
-    return table[codes.to(torch.int64)].reshape(shape)
+        return Lies(start, packed(dtype.name) if dtype.bits < 8 else plain(getattr(torch, dtype.name)))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import codecs
 import io
+import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from quantviz.errors import Note, QuantVizError
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 _BLOCK = 2**20
 
 _BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+#: Characters of a table that the slower parser reads in all: it takes about a second for a million.
+_SLOW = 2**22
+_INFINITY = re.compile("inf", re.IGNORECASE)
+_LOOSE_COMMA = re.compile(r",(?!\d)|(?<!\d),")
 _BETWEEN_CELLS = re.compile(r"[\s,;]+")
 
 
@@ -36,55 +41,64 @@ class TableCatalog(Catalog):
     @classmethod
     def recognises(cls, data: FileData) -> bool:
         head = bytes(data.view[:4096])
-        return b"\0" not in head or head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        two_bytes = head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and not head.startswith(codecs.BOM_UTF32_LE)
+        return b"\0" not in head or two_bytes
 
     def _list(self) -> Mapping[str, TensorInfo]:
         if self._data.size > self._limits.table_bytes:
             raise self._data.error("too_large", got=self._data.size, most=self._limits.table_bytes)
-        text, notes = _without_names(self._text())
-        self._table, more = self._read_text(text)
-        return {self._data.stem: self._info(self._data.stem, "decimal", tuple(self._table.shape), (*notes, *more))}
-
-    def _text(self) -> str:
-        raw = bytes(self._data.view)
-        encoding = next((name for mark, name in _BYTE_ORDER_MARKS if raw.startswith(mark)), "utf-8")
         try:
-            return raw.decode(encoding).removeprefix("\ufeff").replace('"', " ").replace("\r\n", "\n")
+            self._table, notes = self._read(None)
         except UnicodeDecodeError:
             raise self._data.error("not_text") from None
-
-    def _read_text(self, text: str) -> tuple[torch.Tensor, tuple[Note, ...]]:
-        if len(text) > _BLOCK and (table := _fast(text)) is not None:
-            return table, ()
-        try:
-            return self._parsed(text, None), ()
         except QuantVizError as error:
             # A spreadsheet that separates cells by ; or tab is one that writes decimals with a comma.
-            if error.key != "typed.comma_ambiguous" or not (";" in text or "\t" in text):
+            if error.key != "typed.comma_ambiguous" or not self._separated_without_commas():
                 raise
-            return self._parsed(text, True), (Note.of("source.decimal_commas"),)
+            self._table, notes = self._read(True)
+            notes = (*notes, Note.of("source.decimal_commas"))
+        return {self._data.stem: self._info(self._data.stem, "decimal", tuple(self._table.shape), notes)}
 
-    def _parsed(self, text: str, decimal_comma: bool | None) -> torch.Tensor:
-        """By the parser that names places; a long table a block of lines at a time."""
-        import torch
+    def _blocks(self) -> Iterator[str]:
+        """The text, some whole lines at a time, quotes left out."""
+        head = bytes(self._data.view[:4])
+        encoding = next((name for mark, name in _BYTE_ORDER_MARKS if head.startswith(mark)), "utf-8")
+        with self._data.stream() as stream, io.TextIOWrapper(stream, encoding) as text:
+            while block := text.read(_BLOCK):
+                whole = block if block.endswith("\n") else block + text.readline()
+                yield whole.replace("\ufeff", " ").replace('"', " ")
 
-        if len(text) <= _BLOCK:
-            return parse_tensor(text, decimal_comma=decimal_comma).tensor()
-        parts: list[torch.Tensor] = []
-        for line, block in _blocks(text):
-            if len(block) > 2 * _BLOCK or "[" in block or "(" in block:
-                raise self._data.error("too_large", got=len(text), most=_BLOCK)
-            try:
-                part = parse_tensor(block, decimal_comma=decimal_comma, most=2 * _BLOCK).tensor()
-            except QuantVizError as error:
-                raise _lower(error, line) from None
-            parts.append(part if part.dim() == 2 else part[None])
-            if parts[-1].shape[1] != parts[0].shape[1]:
-                raise QuantVizError("typed.ragged", line=line, row=line, got=parts[-1].shape[1], expected=parts[0].shape[1])
-        return torch.cat(parts)
+    def _separated_without_commas(self) -> bool:
+        return any(";" in block or "\t" in block for block in self._blocks())
 
-    def _window(self, name: str, window: Window) -> torch.Tensor:
-        return self._table[window].clone()
+    def _read(self, decimal_comma: bool | None) -> tuple[torch.Tensor, tuple[Note, ...]]:
+        blocks = self._blocks()
+        first, notes = _without_names(next(blocks, ""))
+        second = next(blocks, None)
+        if second is None and len(first) <= _BLOCK:
+            return parse_tensor(first, decimal_comma=decimal_comma).tensor(), notes
+        parts = self._parts_of(itertools.chain((first,), () if second is None else (second,), blocks), decimal_comma)
+        return _stacked(list(parts)), notes
+
+    def _parts_of(self, blocks: Iterable[str], decimal_comma: bool | None) -> Iterator[torch.Tensor]:
+        """The rows of a long table, a block of lines at a time; what is not plain goes to the parser that names places."""
+        line = slow = columns = 0
+        for block in blocks:
+            if block.strip():
+                part = _fast(block, decimal_comma)
+                if part is None:
+                    slow += len(block)
+                    if slow > _SLOW or "[" in block or "(" in block:
+                        raise self._data.error("too_large", got=self._data.size, most=_BLOCK)
+                    part = _slow(block, decimal_comma, line)
+                columns = columns or part.shape[1]
+                if part.shape[1] != columns:
+                    raise QuantVizError("typed.ragged", line=line + 1, row=line + 1, got=part.shape[1], expected=columns)
+                yield part
+            line += block.count("\n")
+
+    def _cutter(self, name: str) -> Callable[[Window], torch.Tensor]:
+        return self._table.__getitem__
 
 
 def _without_names(text: str) -> tuple[str, tuple[Note, ...]]:
@@ -98,40 +112,64 @@ def _without_names(text: str) -> tuple[str, tuple[Note, ...]]:
     return "\n" + rest, (Note.of("source.header_skipped"),)
 
 
-def _blocks(text: str) -> Iterator[tuple[int, str]]:
-    """Runs of whole lines of about `_BLOCK` characters, each with the number of lines before it."""
-    start = line = 0
-    while start < len(text):
-        end = text.find("\n", start + _BLOCK) + 1 or len(text)
-        block = text[start:end]
-        if block.strip():
-            yield line, block
-        line += text.count("\n", start, end)
-        start = end
+def _stacked(parts: list[torch.Tensor]) -> torch.Tensor:
+    """The rows under each other; one row is a vector."""
+    import torch
+
+    if not parts:
+        raise QuantVizError("typed.nothing")
+    table = torch.cat(parts)
+    return table[0] if len(table) == 1 else table
 
 
-def _lower(error: QuantVizError, lines: int) -> QuantVizError:
-    """The same error so many lines further down."""
-    line = error.params.get("line")
-    return QuantVizError(error.key, **{**error.params, "line": line + lines}) if isinstance(line, int) else error
+def _slow(block: str, decimal_comma: bool | None, line: int) -> torch.Tensor:
+    """The rows of a block that begins so many lines down."""
+    try:
+        part = parse_tensor(block, decimal_comma=decimal_comma, most=_SLOW).tensor()
+    except QuantVizError as error:
+        here = error.params.get("line")
+        raise QuantVizError(error.key, **{**error.params, **({"line": here + line} if isinstance(here, int) else {})}) from None
+    return part if part.dim() == 2 else part[None]
 
 
-def _fast(text: str) -> torch.Tensor | None:
-    """A plain table by numpy's reader; None where it is not plain."""
+def _fast(block: str, decimal_comma: bool | None) -> torch.Tensor | None:
+    """The rows of a plain block by numpy's reader; None where it is not plain."""
+    import torch
+
+    line = block.lstrip()[:100_000].partition("\n")[0]
+    delimiter = next((mark for mark in "\t;," if mark in line), None)
+    if "," in line and delimiter != ",":
+        # Only commas between two digits are decimal ones.
+        if not decimal_comma or "." in block or _LOOSE_COMMA.search(block):
+            return None
+        block = block.replace(",", ".")
+    if len(block) <= 2 * _BLOCK or "\n" in block.strip():
+        return _loaded(block, delimiter)
+    # One long line: numpy takes four bytes for each of its characters.
+    pieces = []
+    start = 0
+    while start < len(block):
+        end = block.rfind(delimiter or " ", start, start + _BLOCK) if start + _BLOCK < len(block) else len(block)
+        piece = _loaded(block[start:end], delimiter) if end > start else None
+        if piece is None:
+            return None
+        pieces.append(piece)
+        start = end + 1
+    return torch.cat(pieces, dim=1)
+
+
+def _loaded(text: str, delimiter: str | None) -> torch.Tensor | None:
     import numpy
     import torch
 
-    line = text.lstrip()[:100_000].partition("\n")[0]
-    delimiter = next((mark for mark in "\t;," if mark in line), None)
-    if "," in line and delimiter != ",":
-        return None
     try:
         values = numpy.loadtxt(io.StringIO(text), delimiter=delimiter, dtype=numpy.float64, ndmin=2, comments=None)
     except Exception:
         return None
     with numpy.errstate(over="ignore"):
         table = torch.from_numpy(values.astype(numpy.float32))
-    # Infinity may be what the file says or what float32 made of it: the other parser knows.
-    if bool(torch.isinf(table).any()) or not table.numel():
+    # Infinity may be what the file says or what became of a number too large: then the other parser says where that stands.
+    infinite = int(torch.isinf(table).sum())
+    if infinite and infinite != len(_INFINITY.findall(text)):
         return None
-    return table[0] if len(table) == 1 else table
+    return table if table.numel() else None

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import pickle
-import pickletools
 import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
-from typing import IO, TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from quantviz.granularity import Window
 from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, clipped
-from quantviz.sources.files.npz import member_names
+from quantviz.sources.files.torch_pickle import Forbidden, Plan, follow
+from quantviz.sources.files.zips import member_names, opened_zip
 
 if TYPE_CHECKING:
     import torch
+
+
+class _Unnamed:
+    """A stream that does not tell its file's number: torch tries to unpack an old kind of archive into a folder where it has that."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self.read, self.readline, self.readinto = stream.read, stream.readline, getattr(stream, "readinto")  # noqa: B009
+        self.seek, self.tell = stream.seek, stream.tell
 
 
 class TorchCatalog(Catalog):
@@ -35,8 +43,8 @@ class TorchCatalog(Catalog):
 
     def _list(self) -> Mapping[str, TensorInfo]:
         zipped = bytes(self._data.view[:2]) == b"PK"
-        if zipped:
-            self._check_members()
+        # torch calls what the file names, if only from a list of its own: first it is looked what that would be.
+        self._check(self._zipped_plan if zipped else self._old_plan)
         content = self._loaded(mapped=zipped and self._data.path is not None)
         self._tensors: dict[str, torch.Tensor] = {}
         for name, tensor in self._walk(content):
@@ -46,16 +54,43 @@ class TorchCatalog(Catalog):
             self._check_count(len(self._tensors))
         return {name: self._tensor_info(name, tensor) for name, tensor in self._tensors.items()}
 
-    def _check_members(self) -> None:
-        """torch packs nothing, so a packed member is somebody's bomb; what is not packed cannot be larger than the file."""
-        with self._data.stream() as stream, zipfile.ZipFile(stream) as archive:
-            members = archive.infolist()
-        if any(member.filename.endswith("/constants.pkl") for member in members):
-            raise self._data.error("torchscript")
-        if any(member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size for member in members):
+    def _check(self, plan: Callable[[], Plan]) -> None:
+        try:
+            count = plan().tensors
+        except Forbidden:
+            raise self._data.error("python_objects") from None
+        self._check_count(count)
+
+    def _zipped_plan(self) -> Plan:
+        """torch packs nothing, so a packed member is somebody's bomb; what is not packed cannot be larger than the file, nor can all together."""
+        with opened_zip(self._data, self._limits) as archive:
+            members = {member.filename: member for member in archive.infolist()}
+            if any(name.endswith("/constants.pkl") for name in members):
+                raise self._data.error("torchscript")
+            if any(member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size for member in archive.infolist()):
+                raise self._data.error("damaged", kind=self.kind)
+            if sum(member.file_size for member in archive.infolist()) > self._data.size:
+                raise self._data.error("damaged", kind=self.kind)
+            pickles = [name for name in members if name.endswith("/data.pkl")]
+            longest = max(members[name].file_size for name in pickles)
+            self._check_header(longest)
+            plan = Plan()
+            follow(BytesIO(archive.read(pickles[0])), plan)
+        root = pickles[0].removesuffix("data.pkl")
+        for storage in plan.storages.values():
+            if members[f"{root}data/{storage.key}"].file_size != storage.nbytes:
+                raise self._data.error("damaged", kind=self.kind)
+        return plan
+
+    def _old_plan(self) -> Plan:
+        """Before version 1.6 a file was five pickles, a magic number, version, system, object and keys, and then the storages."""
+        plan = Plan()
+        pickles = BytesIO(self._data.view[: self._limits.header_bytes])
+        for _ in range(5):
+            follow(pickles, plan)
+        if sum(storage.nbytes for storage in plan.storages.values()) > self._data.size:
             raise self._data.error("damaged", kind=self.kind)
-        if any(member.filename.endswith(".pkl") and member.file_size > self._limits.header_bytes for member in members):
-            raise self._data.error("header_too_large", got=max(member.file_size for member in members), most=self._limits.header_bytes)
+        return plan
 
     def _loaded(self, mapped: bool) -> Any:
         import torch
@@ -64,29 +99,10 @@ class TorchCatalog(Catalog):
             if mapped and self._data.path:
                 return torch.load(self._data.path, weights_only=True, map_location="cpu", mmap=True)
             with self._data.stream() as stream:
-                return torch.load(stream, weights_only=True, map_location="cpu")
+                return torch.load(_Unnamed(stream), weights_only=True, map_location="cpu")
         except (pickle.UnpicklingError, UserWarning):
             # torch's own sentence recommends the switch that runs a file's code.
-            raise self._data.error("python_objects" if self._is_whole() else "damaged", kind=self.kind) from None
-
-    def _is_whole(self) -> bool:
-        """Whether the pickles can be followed to their ends: then torch refused what they hold, not their damage."""
-        with self._data.stream() as stream, ExitStack() as stack:
-            pickles: IO[bytes] = stream
-            if bytes(self._data.view[:2]) == b"PK":
-                archive = stack.enter_context(zipfile.ZipFile(stream))
-                pickles = stack.enter_context(archive.open(next(name for name in archive.namelist() if name.endswith("/data.pkl"))))
-            try:
-                # An old file begins with five: magic number, version, system, object, keys.
-                for _ in range(5):
-                    if not pickles.read(1):
-                        break
-                    pickles.seek(-1, 1)
-                    for _ in pickletools.genops(pickles):
-                        pass
-            except ValueError:
-                return False
-        return True
+            raise self._data.error("python_objects") from None
 
     def _walk(self, content: Any) -> Iterator[tuple[str, torch.Tensor]]:
         """The tensors in dicts and lists, each container once, in order."""
@@ -94,6 +110,7 @@ class TorchCatalog(Catalog):
 
         seen: set[int] = set()
         waiting: list[tuple[str, Any, int]] = [("", content, 0)]
+        length = 0
         while waiting:
             name, value, depth = waiting.pop()
             if isinstance(value, torch.Tensor):
@@ -102,8 +119,14 @@ class TorchCatalog(Catalog):
                 if depth > self._limits.depth:
                     raise self._data.error("too_deep")
                 seen.add(id(value))
-                items = value.items() if isinstance(value, dict) else enumerate(value)
-                waiting.extend(reversed([(f"{name}.{key}" if name else str(key), item, depth + 1) for key, item in items]))
+                inside = []
+                for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+                    if isinstance(item, torch.Tensor | dict | list | tuple):
+                        inside.append((f"{name}.{key}" if name else str(key), item, depth + 1))
+                        # A long name is repeated in the name of everything below it.
+                        length += len(inside[-1][0])
+                        self._check_header(length)
+                waiting.extend(reversed(inside))
 
     def _tensor_info(self, name: str, tensor: torch.Tensor) -> TensorInfo:
         import torch
@@ -118,7 +141,5 @@ class TorchCatalog(Catalog):
             return TensorInfo(dtype, shape, problem=self._data.error("tensor_damaged", name=clipped(name)))
         return info
 
-    def _window(self, name: str, window: Window) -> torch.Tensor:
-        import torch
-
-        return self._tensors[name].detach()[window].clone(memory_format=torch.contiguous_format)
+    def _cutter(self, name: str) -> Callable[[Window], torch.Tensor]:
+        return self._tensors[name].detach().__getitem__

@@ -1,0 +1,832 @@
+"""What is compiled: kernels over runs of a tensor, the fixed ones and those made of a cell's traced arithmetic.
+
+Imported only where numba is there. Kernels hold no lock of Python's, so that threads run side by side. Compiled code is kept
+in a folder of the user's own; where there is none that can be trusted, it is compiled in memory, once a process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+import torch
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from quantviz.tally import (
+    BIAS,
+    BOTH_ZERO,
+    CELLS,
+    CLIPPED,
+    CLIPPED_NOISE,
+    CLIPPED_STEPS,
+    FIRST_SEEN,
+    INFINITE,
+    LARGEST,
+    LARGEST_AT,
+    LAST_SEEN,
+    LEFT_OUT,
+    NOISE,
+    PRODUCT,
+    SIGNAL,
+    STEPS,
+    VALUES,
+    ZERO_VALUES,
+    ZEROS,
+)
+from quantviz.tracing import CellCode
+
+Array = npt.NDArray[Any]
+
+#: Elements that are worked on at a time: what is made of them stays in a core's first cache.
+CHUNK = 2048
+
+
+# ---- where compiled code is kept ----------------------------------------------------------------
+
+
+@cache
+def cache_folder() -> Path | None:
+    """Where compiled code is kept from one process to the next; none where no folder can be written that is this user's alone.
+
+    `QUANTVIZ_CACHE_DIR`, else `XDG_CACHE_HOME/quantviz`, else `~/.cache/quantviz`, and in it one folder for each version.
+    """
+    named = os.environ.get("QUANTVIZ_CACHE_DIR")
+    try:
+        base = Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "quantviz"
+    except RuntimeError:  # there is no home
+        return None
+    # Code that calls other code is kept with it: a version of either has a folder of its own.
+    digest = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]
+    folder = base / f"numba-{numba.__version__}-{digest}"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError:
+        return None
+    return folder if all(map(_own, (base, folder))) else None
+
+
+def _own(folder: Path) -> bool:
+    """Whether no other user can put files here: what lies here is run."""
+    if sys.platform == "win32":
+        return True
+    found = folder.lstat()
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
+
+
+def _jit(function: Callable[..., Any]) -> Any:
+    """Compiled when first called, each type of arguments once."""
+    compiled = numba.njit(nogil=True, error_model="numpy")(function)
+    folder = cache_folder()
+    if folder is not None:
+        with _caching_in(folder):
+            compiled.enable_caching()
+    return compiled
+
+
+@contextmanager
+def _caching_in(folder: Path | None) -> Iterator[None]:
+    """numba's folder is this one for what is made now; other code in the process keeps its own."""
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = before if folder is None else str(folder)
+    try:
+        yield
+    finally:
+        numba.config.CACHE_DIR = before
+
+
+# ---- single instructions ------------------------------------------------------------------------
+
+
+def _llvm(name: str, *, integer: bool = False) -> Any:
+    """An instruction of one kind of number; numba's own forms of some do not vectorise."""
+
+    @intrinsic
+    def one(typing, x):  # type: ignore[no-untyped-def]
+        def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+            return builder.call(builder.module.declare_intrinsic(f"llvm.{name}", [args[0].type]), args)
+
+        return x(x), generate
+
+    return one
+
+
+rint, floor, ceil, trunc, fabs = (_llvm(name) for name in ("rint", "floor", "ceil", "trunc", "fabs"))
+
+
+@intrinsic
+def copysign(typing, x, y):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        kind = args[0].type
+        return builder.call(builder.module.declare_intrinsic("llvm.copysign", [kind], ir.FunctionType(kind, [kind] * 2)), args)
+
+    return x(x, y), generate
+
+
+@intrinsic
+def fma(typing, x, y, z):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return builder.fma(*args)
+
+    return x(x, y, z), generate
+
+
+@intrinsic
+def select(typing, condition, a, b):  # type: ignore[no-untyped-def]
+    """`a` where the condition holds, else `b`, without a branch."""
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        chosen = [context.cast(builder, value, of, signature.return_type) for value, of in zip(args[1:], signature.args[1:], strict=True)]
+        return builder.select(context.cast(builder, args[0], signature.args[0], types.boolean), *chosen)
+
+    either = a if a == b else types.int64 if isinstance(a, types.Integer) and isinstance(b, types.Integer) else None
+    return None if either is None else (either(condition, a, b), generate)
+
+
+@intrinsic
+def plus(typing, total, value):  # type: ignore[no-untyped-def]
+    """A sum whose terms can be added in any order."""
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return builder.fadd(*args, flags=("reassoc",))
+
+    return total(total, value), generate
+
+
+@intrinsic
+def plus_product(typing, total, a, b):  # type: ignore[no-untyped-def]
+    """The same of a product, rounded once with it or not."""
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return builder.fadd(args[0], builder.fmul(args[1], args[2], flags=("contract",)), flags=("reassoc", "contract"))
+
+    return total(total, a, b), generate
+
+
+@intrinsic
+def load(typing, array, index):  # type: ignore[no-untyped-def]
+    """An element of a contiguous array, which `index` must lie in."""
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        return context.unpack_value(builder, signature.args[0].dtype, builder.gep(data, [args[1]]))
+
+    return array.dtype(array, types.int64), generate
+
+
+@intrinsic
+def store(typing, array, index, value):  # type: ignore[no-untyped-def]
+    """Puts a value into a contiguous array, which `index` must lie in."""
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        context.pack_value(builder, signature.args[0].dtype, args[2], builder.gep(data, [args[1]]))
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64, array.dtype), generate
+
+
+@intrinsic
+def call_cells(typing, address, *given):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    """Calls the compiled arithmetic at an address."""
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        whole, values = ir.IntType(64), builder.extract_value
+        callee = builder.inttoptr(args[0], ir.FunctionType(ir.VoidType(), [whole] * len(signature.args[1:][0])).as_pointer())
+        builder.call(callee, [values(args[1], i) for i in range(len(signature.args[1]))])
+        return context.get_dummy_value()
+
+    return types.void(address, types.StarArgTuple(given)), generate
+
+
+#: Arrays that a cell's arithmetic writes to: no two overlap, nor do they any that is read.
+_WRITTEN = ("q", "values", "clipped", "steps")
+
+
+def _scopes(module: Any, names: tuple[str, ...]) -> Any:
+    """What says to LLVM which arrays are meant, so that it need not look whether they overlap."""
+    domain = module.add_metadata(["quantviz"])
+    return module.add_metadata([module.add_metadata([name, domain]) for name in names])
+
+
+def _loader(of: types.Type, _: int) -> Any:
+    """Reads a number of a kind from an array at an address."""
+
+    @intrinsic
+    def one(typing, address, index):  # type: ignore[no-untyped-def]  # noqa: ARG001
+        def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]  # noqa: ARG001
+            data = builder.inttoptr(args[0], context.get_data_type(of).as_pointer())
+            value = builder.load(builder.gep(data, [args[1]]))
+            value.set_metadata("noalias", _scopes(builder.module, _WRITTEN))
+            return context.unpack_value(builder, of, builder.gep(data, [args[1]])) if of == types.boolean else value
+
+        return of(types.int64, types.int64), generate
+
+    return one
+
+
+def _storer(of: types.Type, name: str) -> Any:
+    """Writes a number of a kind into an array at an address."""
+
+    @intrinsic
+    def one(typing, address, index, value):  # type: ignore[no-untyped-def]  # noqa: ARG001
+        def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]  # noqa: ARG001
+            data = builder.inttoptr(args[0], context.get_data_type(of).as_pointer())
+            made = builder.store(context.get_data_as_argument(builder, of, args[2]) if False else context.data_model_manager[of].as_data(builder, args[2]), builder.gep(data, [args[1]]))
+            if name != "values":
+                made.set_metadata("alias.scope", _scopes(builder.module, (name,)))
+                made.set_metadata("noalias", _scopes(builder.module, tuple(each for each in _WRITTEN if each != name)))
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64, of), generate
+
+    return one
+
+
+@intrinsic
+def bits(typing, x):  # type: ignore[no-untyped-def]
+    """The bits of a float as a whole number."""
+    whole = {types.float32: types.int32, types.float64: types.int64}[x]
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return builder.bitcast(args[0], context.get_value_type(signature.return_type))
+
+    return whole(x), generate
+
+
+@intrinsic
+def of_bits(typing, x):  # type: ignore[no-untyped-def]
+    """The float of some bits."""
+    number = {types.int32: types.float32, types.int64: types.float64}[x]
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return builder.bitcast(args[0], context.get_value_type(signature.return_type))
+
+    return number(x), generate
+
+
+@intrinsic
+def half(typing, x):  # type: ignore[no-untyped-def]
+    """Rounded to float16, half to even."""
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return builder.fpext(builder.fptrunc(args[0], ir.HalfType()), ir.FloatType())
+
+    return types.float32(x), generate
+
+
+# ---- small functions of the traced lines --------------------------------------------------------
+
+f4, f8, i4, i8 = types.float32, types.float64, types.int32, types.int64
+
+
+def _inline(function: Callable[..., Any]) -> Any:
+    return numba.njit(nogil=True, inline="always", error_model="numpy")(function)
+
+
+@_inline
+def least(a, b):  # type: ignore[no-untyped-def]
+    return select(a < b, i8(a), i8(b))
+
+
+@_inline
+def two_to(n):  # type: ignore[no-untyped-def]
+    """2^n of a whole number, in two factors, so that what is subnormal comes out."""
+    low = select(n < -1022.0, f8(-1022.0), select(n > 1023.0, f8(1023.0), n))
+    rest = n - low
+    rest = select(rest < -1022.0, f8(-1022.0), select(rest > 1023.0, f8(1023.0), rest))
+    return of_bits((i8(low) + 1023) << 52) * of_bits((i8(rest) + 1023) << 52)
+
+
+@_inline
+def exponent(x):  # type: ignore[no-untyped-def]
+    """frexp's: x is m · 2^e with 0.5 ≤ |m| < 1; 0 of 0, Inf and NaN."""
+    small = fabs(x) < 2.2250738585072014e-308
+    scaled = select(small, x * 18014398509481984.0, x)
+    field = (bits(scaled) >> 52) & 0x7FF
+    e = field - 1022 - select(small, i8(54), i8(0))
+    return i4(select((field == 0x7FF) | (x == 0.0), i8(0), e))
+
+
+@_inline
+def brain(x):  # type: ignore[no-untyped-def]
+    """Rounded to bfloat16, half to even."""
+    raw = i8(bits(x))
+    rounded = (raw + 0x7FFF + ((raw >> 16) & 1)) & -65536
+    return select(x != x, x, of_bits(i4(rounded)))
+
+
+# ---- fixed kernels ------------------------------------------------------------------------------
+
+
+@_jit
+def add_up(x, at, q, x_hat, error, clipped, steps, n, flat, code_min, sums, counts, seen):  # type: ignore[no-untyped-def]
+    """Adds up the first `n` cells of the buffers, whose x begin at `at` and are the tensor's from `flat` on."""
+    signal = values = product = bias = noise = in_steps = f8(0.0)
+    zeros = zero_values = both = clips = i4(0)
+    largest = i4(0)
+    first = last = load(q, 0)
+    for j in range(n):
+        v, h, e = load(x, at + j), load(x_hat, j), load(error, j)
+        wide, wide_hat, wide_error = f8(v), f8(h), f8(e)
+        signal = plus_product(signal, wide, wide)
+        values = plus_product(values, wide_hat, wide_hat)
+        product = plus_product(product, wide, wide_hat)
+        noise = plus_product(noise, wide_error, wide_error)
+        bias = plus(bias, wide_error)
+        s = load(steps, j)
+        in_steps = plus_product(in_steps, s, s)
+        zero, zero_value = v == 0, h == 0
+        zeros = i4(zeros + i4(zero))
+        zero_values = i4(zero_values + i4(zero_value))
+        both = i4(both + i4(zero & zero_value))
+        clips = i4(clips + i4(load(clipped, j)))
+        size = i4(bits(e) & 0x7FFFFFFF)
+        largest = select(size > largest, size, largest)
+        code = load(q, j)
+        first = select(code < first, code, first)
+        last = select(code > last, code, last)
+    sums[SIGNAL] += signal
+    sums[VALUES] += values
+    sums[PRODUCT] += product
+    sums[BIAS] += bias
+    counts[CELLS] += n
+    counts[ZEROS] += zeros
+    counts[ZERO_VALUES] += zero_values
+    counts[BOTH_ZERO] += both
+    if clips > 0:
+        counts[CLIPPED] += clips
+        # Apart from each other: the one can be as small as the last digits of the other.
+        noise = in_steps = clipped_noise = clipped_steps = f8(0.0)
+        for j in range(n):
+            e, s, out = f8(load(error, j)), load(steps, j), load(clipped, j)
+            noise = plus(noise, select(out, f8(0.0), e * e))
+            clipped_noise = plus(clipped_noise, select(out, e * e, f8(0.0)))
+            in_steps = plus(in_steps, select(out, f8(0.0), s * s))
+            clipped_steps = plus(clipped_steps, select(out, s * s, f8(0.0)))
+        sums[CLIPPED_NOISE] += clipped_noise
+        sums[CLIPPED_STEPS] += clipped_steps
+    sums[NOISE] += noise
+    sums[STEPS] += in_steps
+    if largest > counts[LARGEST] and counts[LARGEST] < INFINITE:
+        counts[LARGEST] = largest
+        for j in range(n):
+            size = i4(bits(load(error, j)) & 0x7FFFFFFF)
+            # Of what is no number the first place counts, not the largest.
+            if size == largest or size >= INFINITE:
+                counts[LARGEST_AT] = flat + j
+                break
+    if first - code_min < counts[FIRST_SEEN] or last - code_min > counts[LAST_SEEN]:
+        mark_seen(q, n, code_min, counts, seen)
+
+
+@_jit
+def mark_seen(q, n, code_min, counts, seen):  # type: ignore[no-untyped-def]
+    """Notes which codes occur. A chunk within the codes from FIRST_SEEN to LAST_SEEN, which all did, can be left out."""
+    for j in range(n):
+        store(seen, i8(load(q, j)) - code_min, True)
+    if counts[LAST_SEEN] < counts[FIRST_SEEN]:
+        counts[FIRST_SEEN] = counts[LAST_SEEN] = i8(load(q, 0)) - code_min
+    while counts[FIRST_SEEN] > 0 and seen[counts[FIRST_SEEN] - 1]:
+        counts[FIRST_SEEN] -= 1
+    while counts[LAST_SEEN] + 1 < seen.size and seen[counts[LAST_SEEN] + 1]:
+        counts[LAST_SEEN] += 1
+
+
+@_jit
+def add_finite(x, at, q, x_hat, error, clipped, steps, n, flat, code_min, sums, counts, seen):  # type: ignore[no-untyped-def]
+    """The same, cell by cell, without those whose x is no finite number."""
+    for j in range(n):
+        if fabs(load(x, at + j)) < np.inf:
+            store(q, 0, load(q, j))
+            store(x_hat, 0, load(x_hat, j))
+            store(error, 0, load(error, j))
+            store(clipped, 0, load(clipped, j))
+            store(steps, 0, load(steps, j))
+            add_up(x, at + j, q, x_hat, error, clipped, steps, 1, flat + j, code_min, sums, counts, seen)
+        else:
+            counts[LEFT_OUT] += 1
+
+
+@_jit
+def all_finite(x, at, n):  # type: ignore[no-untyped-def]
+    """Whether all are finite numbers."""
+    largest = i4(0)
+    for j in range(n):
+        size = i4(bits(load(x, at + j)) & 0x7FFFFFFF)
+        largest = select(size > largest, size, largest)
+    return largest < INFINITE
+
+
+@_jit
+def add_by_axis(x, at, error, n, flat, shape, signal, noise):  # type: ignore[no-untyped-def]
+    """Adds x² and error² to the sums of each index of each axis, which lie one axis after the other."""
+    axes = shape.size
+    length = shape[axes - 1]
+    columns = signal.size - length
+    done = 0
+    while done < n:
+        row, column = divmod(flat + done, length)
+        m = min(n - done, length - column)
+        total_signal = total_noise = f8(0.0)
+        for j in range(m):
+            v, e = f8(load(x, at + done + j)), f8(load(error, done + j))
+            v = select(fabs(v) < np.inf, v, f8(0.0))
+            e = select(fabs(e) < np.inf, e, f8(0.0))
+            store(signal, columns + column + j, load(signal, columns + column + j) + v * v)
+            store(noise, columns + column + j, load(noise, columns + column + j) + e * e)
+            total_signal = plus_product(total_signal, v, v)
+            total_noise = plus_product(total_noise, e, e)
+        end = columns
+        for axis in range(axes - 2, -1, -1):
+            end -= shape[axis]
+            signal[end + row % shape[axis]] += total_signal
+            noise[end + row % shape[axis]] += total_noise
+            row //= shape[axis]
+        done += m
+
+
+@_jit
+def find_ends(x, flat, length, width, row, bases, finite_only, lo, hi):  # type: ignore[no-untyped-def]
+    """Lowers `lo` and raises `hi` of each block to the values met, as `keys`, which order as the numbers do; NaN is beyond them."""
+    total = x.size
+    column = flat % length
+    line = flat // length - row
+    done = 0
+    while done < total:
+        block = load(bases, line) + column // width
+        if width == 1:
+            size = min(total - done, length - column)
+            if finite_only:
+                for j in range(size):
+                    raw = bits(load(x, done + j))
+                    key = i4(raw ^ ((raw >> 31) & 0x7FFFFFFF))
+                    if (raw & 0x7FFFFFFF) < INFINITE:
+                        store(lo, block + j, min(key, load(lo, block + j)))
+                        store(hi, block + j, max(key, load(hi, block + j)))
+            else:
+                for j in range(size):
+                    raw = bits(load(x, done + j))
+                    key = i4(raw ^ ((raw >> 31) & 0x7FFFFFFF))
+                    low, high = load(lo, block + j), load(hi, block + j)
+                    store(lo, block + j, select(key < low, key, low))
+                    store(hi, block + j, select(key > high, key, high))
+        else:
+            size = min(total - done, length - column, width - column % width)
+            low, high = load(lo, block), load(hi, block)
+            if finite_only:
+                for j in range(size):
+                    raw = bits(load(x, done + j))
+                    key = i4(raw ^ ((raw >> 31) & 0x7FFFFFFF))
+                    counts = (raw & 0x7FFFFFFF) < INFINITE
+                    low = select(counts & (key < low), key, low)
+                    high = select(counts & (key > high), key, high)
+            else:
+                for j in range(size):
+                    raw = bits(load(x, done + j))
+                    key = i4(raw ^ ((raw >> 31) & 0x7FFFFFFF))
+                    low = select(key < low, key, low)
+                    high = select(key > high, key, high)
+            store(lo, block, low)
+            store(hi, block, high)
+        done += size
+        column += size
+        if column == length:
+            column = 0
+            line += 1
+
+
+@_jit
+def find_firsts(x, flat, length, width, row, bases, sizes, wanted, extreme):  # type: ignore[no-untyped-def]
+    """The first value of the size `sizes` of each block that is `wanted`, which then is no more."""
+    total = x.size
+    column = flat % length
+    line = flat // length - row
+    done = 0
+    while done < total:
+        block = load(bases, line) + column // width
+        size = min(total - done, length - column) if width == 1 else min(total - done, length - column, width - column % width)
+        for j in range(size):
+            b = block + j if width == 1 else block
+            if not wanted[b]:
+                if width == 1:
+                    continue
+                break
+            v = load(x, done + j)
+            if fabs(v) == sizes[b]:
+                extreme[b] = v
+                wanted[b] = False
+        done += size
+        column += size
+        if column == length:
+            column = 0
+            line += 1
+
+
+#: Places in the state of `look`, int64: keys of the ends, bits of the largest finite magnitude and where it is, how many are negative,
+#: NaN, Inf and -Inf, and where the first of those is.
+LOW, HIGH, SIZE, SIZE_AT, NEGATIVE, NAN, INF, MINUS_INF, FIRST_BAD = range(9)
+
+
+def new_look() -> Array:
+    """Nothing seen."""
+    return np.array([0x7FFFFFFF, -0x80000000, -1, 0, 0, 0, 0, 0, -1], np.int64)
+
+
+@_jit
+def look(x, flat, state):  # type: ignore[no-untyped-def]
+    """Ends, places and counts of a run."""
+    done = 0
+    while done < x.size:
+        n = min(x.size - done, 4096)
+        low, high, largest, negative = i4(0x7FFFFFFF), i4(-0x80000000), i4(0), i4(0)
+        for j in range(n):
+            raw = bits(load(x, done + j))
+            key = i4(raw ^ ((raw >> 31) & 0x7FFFFFFF))
+            low = select(key < low, key, low)
+            high = select(key > high, key, high)
+            size = i4(raw & 0x7FFFFFFF)
+            largest = select(size > largest, size, largest)
+            negative = i4(negative + i4(load(x, done + j) < 0))
+        if largest < INFINITE:
+            state[LOW], state[HIGH] = min(state[LOW], i8(low)), max(state[HIGH], i8(high))
+            state[NEGATIVE] += negative
+            if largest > state[SIZE]:
+                state[SIZE] = largest
+                for j in range(n):
+                    if (bits(load(x, done + j)) & 0x7FFFFFFF) == largest:
+                        state[SIZE_AT] = flat + done + j
+                        break
+        else:
+            for j in range(n):
+                raw = i8(bits(load(x, done + j)))
+                size = raw & 0x7FFFFFFF
+                if size >= INFINITE:
+                    if state[FIRST_BAD] < 0:
+                        state[FIRST_BAD] = flat + done + j
+                    state[NAN if size > INFINITE else INF if raw > 0 else MINUS_INF] += 1
+                    continue
+                key = raw ^ ((raw >> 31) & 0x7FFFFFFF)
+                state[LOW], state[HIGH] = min(state[LOW], key), max(state[HIGH], key)
+                if load(x, done + j) < 0:
+                    state[NEGATIVE] += 1
+                if size > state[SIZE]:
+                    state[SIZE], state[SIZE_AT] = size, flat + done + j
+        done += n
+
+
+def numbers_of(keys: Array) -> Array:
+    """The float32 that `keys` stand for."""
+    raw: Array = keys.astype(np.int32)
+    return np.where(raw < 0, raw ^ 0x7FFFFFFF, raw).astype(np.int32).view(np.float32)
+
+
+@_jit
+def count_tops(x, absolute, finite_only, counts):  # type: ignore[no-untyped-def]
+    """Adds to the count of each value of the upper 16 bits of the keys of a run."""
+    for j in range(x.size):
+        v = fabs(load(x, j)) if absolute else load(x, j)
+        raw = bits(v)
+        if finite_only and (raw & 0x7FFFFFFF) >= INFINITE:
+            continue
+        key = i8(raw ^ ((raw >> 31) & 0x7FFFFFFF)) + 0x80000000
+        at = key >> 16
+        store(counts, at, load(counts, at) + 1)
+
+
+@_jit
+def pick_tops(x, absolute, finite_only, wanted, found):  # type: ignore[no-untyped-def]
+    """Copies the values of a run whose upper 16 bits are `wanted` into `found`; how many."""
+    n = 0
+    for j in range(x.size):
+        v = fabs(load(x, j)) if absolute else load(x, j)
+        raw = bits(v)
+        if finite_only and (raw & 0x7FFFFFFF) >= INFINITE:
+            continue
+        key = i8(raw ^ ((raw >> 31) & 0x7FFFFFFF)) + 0x80000000
+        if load(wanted, key >> 16):
+            store(found, n, v)
+            n += 1
+    return n
+
+
+@_jit
+def add_exactly(x, finite_only, partials):  # type: ignore[no-untyped-def]
+    """Adds |x| to a sum that is kept exactly, as a few float64 that do not overlap (Shewchuk 1997); `partials[0]` counts them."""
+    for j in range(x.size):
+        v = f8(fabs(load(x, j)))
+        if finite_only and not v < np.inf:
+            continue
+        kept = 1
+        for k in range(1, int(partials[0]) + 1):
+            other = partials[k]
+            big, small = max(v, other), min(v, other)
+            total = big + small
+            lost = small - (total - big)
+            if lost != 0.0:
+                partials[kept] = lost
+                kept += 1
+            v = total
+        partials[kept] = v
+        partials[0] = kept
+
+
+# ---- the arithmetic of cells --------------------------------------------------------------------
+
+#: What a cell's lines are put into: a chunk of cells, block after block. Arguments are numbers and addresses of arrays.
+_TEMPLATE = """
+def cells(x, n, flat, length, width, row, bases, params, blocks, floats, integers, tables, q, x_hat, error, clipped, steps):
+    column = flat % length
+    line = flat // length - row
+    block = load_i8(bases, line) + column // width
+{fixed}
+    made = 0
+    while made < n:
+        size = {reach}
+        if size > length - column:
+            size = length - column
+        if size > n - made:
+            size = n - made
+{of_block}
+        for j in range(size):
+            at = made + j
+            x_ = load_f4(x, at)
+{of_cell}
+            store_i4(q, at, {q})
+            store_f4(x_hat, at, {x_hat})
+            store_f4(error, at, {error})
+            store_b1(clipped, at, {clipped})
+            wide = f8({error})
+            store_f8(steps, at, select(wide == 0.0, f8(0.0), {in_steps}))
+        made += size
+        column += size
+        if column < length:
+            block += {blocks_on}
+        elif made < n:
+            column = 0
+            line += 1
+            block = load_i8(bases, line)
+"""
+_ARGUMENTS = 17
+
+#: What the lines can name.
+_NAMES = {
+    "rint": rint, "floor": floor, "ceil": ceil, "trunc": trunc, "fabs": fabs, "copysign": copysign, "fma": fma, "select": select,
+    "load_i8": _loader(i8, 0), "load_f4": _loader(f4, 0), "load_f8": _loader(f8, 0), "bits": bits, "half": half, "brain": brain, "least": least,
+    "store_i4": _storer(i4, "q"), "store_f4": _storer(f4, "values"), "store_b1": _storer(types.boolean, "clipped"), "store_f8": _storer(f8, "steps"),
+    "two_to": two_to, "exponent": exponent, "f4": f4, "f8": f8, "i4": i4, "i8": i8,
+}  # fmt: skip
+
+
+@_jit
+def drive(cells, x, flat, length, width, row, bases, params, blocks, floats, integers, tables, q, x_hat, error, clipped, steps, keep, leaves_out, shape, signal, noise, code_min, sums, counts, seen):  # type: ignore[no-untyped-def]
+    """Has `cells`, the address of compiled arithmetic, make one chunk after the other, which are kept or added up."""
+    total = x.size
+    done = 0
+    while done < total:
+        n = min(total - done, CHUNK)
+        out = done if keep else 0
+        call_cells(
+            cells, x.ctypes.data + 4 * done, n, flat + done, length, width, row, bases.ctypes.data, params.ctypes.data, blocks, floats.ctypes.data,
+            integers.ctypes.data, tables.ctypes.data, q.ctypes.data + 4 * out, x_hat.ctypes.data + 4 * out, error.ctypes.data + 4 * out,
+            clipped.ctypes.data + out, steps.ctypes.data,
+        )  # fmt: skip
+        if not keep:
+            if shape.size:
+                add_by_axis(x, done, error, n, flat + done, shape, signal, noise)
+            if leaves_out and not all_finite(x, done, n):
+                add_finite(x, done, q, x_hat, error, clipped, steps, n, flat + done, code_min, sums, counts, seen)
+            else:
+                add_up(x, done, q, x_hat, error, clipped, steps, n, flat + done, code_min, sums, counts, seen)
+        done += n
+
+
+class Compiler:
+    """Compiled arithmetic by its source: schemes that differ in numbers only share it."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Any] = {}
+        self._lock = threading.Lock()
+        #: Seconds spent compiling, or reading what was compiled before.
+        self.seconds = 0.0
+        #: Whether something is being compiled now.
+        self.busy = False
+
+    def cells(self, code: CellCode, by_element: bool) -> int:
+        """The address of a cell's arithmetic, for blocks of one element along the last axis or of several."""
+        source = _source(code, by_element)
+        with self._lock:
+            if source not in self._made:
+                start, self.busy = time.perf_counter(), True
+                try:
+                    self._made[source] = _made(source)
+                    self._finish()
+                finally:
+                    self.busy = False
+                    self.seconds += time.perf_counter() - start
+            return int(self._made[source].address)
+
+    def _finish(self) -> None:
+        """Compiles what is called with it, for arrays of these types alone."""
+        numbers, wholes, flags, codes = (types.Array(of, 1, "C") for of in (f8, i8, types.boolean, i4))
+        singles, run = types.Array(f4, 1, "C"), types.Array(f4, 1, "C", readonly=True)
+        made = codes, singles, singles, flags, numbers
+        sums = i8, numbers, wholes, flags
+        if not drive.signatures:
+            drive.compile((i8, run, i8, i8, i8, i8, wholes, numbers, i8, numbers, wholes, numbers, *made, types.boolean, types.boolean, wholes, numbers, numbers, *sums))
+
+
+@cache
+def compiler() -> Compiler:
+    """The process's one compiler."""
+    return Compiler()
+
+
+def params_of(code: CellCode) -> tuple[str, ...]:
+    """What is read of each block, in the order it is passed in."""
+    return tuple(sorted({*code.params, "scale"}))
+
+
+def _source(code: CellCode, by_element: bool) -> str:
+    step, known = code.results["step"], params_of(code)
+    loads = [f"{name} = {code.types[name]}(load_f8(params, {i} * blocks + block{' + j' if by_element else ''}))" for i, name in enumerate(known)]
+    index = ["index = flat + at"] if any("index" in _words(line) for line in code.of_cell) else []
+    fixed = [line for line in code.of_block if not _reads_block(line, code)]
+    of_block = [*loads, *(line for line in code.of_block if _reads_block(line, code))]
+    of_block += [f"inverse_step = 1.0 / f8({step})"] if code.step_of_block else []
+    of_cell = [*index, *map(_renamed, code.of_cell)]
+    return _TEMPLATE.format(
+        fixed=_indented(fixed, 1),
+        reach="n" if by_element else "width - column % width",
+        of_block=_indented(() if by_element else of_block, 2),
+        of_cell=_indented([*of_block, *of_cell] if by_element else of_cell, 3),
+        in_steps="wide * inverse_step" if code.step_of_block else f"wide / f8({step})",
+        blocks_on="size" if by_element else "1 if column % width == 0 else 0",
+        **{name: _renamed(code.results[name]) for name in ("q", "x_hat", "error", "clipped")},
+    )
+
+
+def _reads_block(line: str, code: CellCode) -> bool:
+    """Whether a line follows from what is known of the block, and not from numbers alone."""
+    known = set(params_of(code))
+    for each in code.of_block:
+        name, _, expression = each.partition(" = ")
+        if _words(expression) & known:
+            known.add(name)
+    return line.partition(" = ")[0] in known
+
+
+def _renamed(line: str) -> str:
+    """x is the array."""
+    return "".join("x_" if word == "x" else word for word in _split_words(line))
+
+
+def _split_words(line: str) -> list[str]:
+    words, word = [], ""
+    for c in line:
+        if c.isalnum() or c == "_":
+            word += c
+            continue
+        words += [word, c]
+        word = ""
+    return [*words, word]
+
+
+def _words(line: str) -> set[str]:
+    return set(_split_words(line))
+
+
+def _indented(lines: Iterable[str], depth: int) -> str:
+    return "\n".join("    " * depth + line for line in lines) or "    " * depth + "pass"
+
+
+def _made(source: str) -> Any:
+    """The compiled function of some source. numba keeps compiled code by the file of its source."""
+    folder, name = cache_folder(), f"cells_{hashlib.sha256(source.encode()).hexdigest()[:16]}.py"
+    path = f"<{name}>" if folder is None else str(folder / name)
+    if folder is not None and not (folder / name).exists():
+        with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8") as file:
+            file.write(source)
+        os.replace(file.name, path)
+    names = dict(_NAMES)
+    exec(compile(source, path, "exec"), names)
+    function: Any = names["cells"]
+    function.__module__ = __name__
+    with _caching_in(folder):
+        return numba.cfunc(types.void(*(i8,) * _ARGUMENTS), cache=folder is not None, error_model="numpy")(function)

@@ -1,0 +1,773 @@
+"""Metrics, ranges and codes of tensors of any size, in streaming passes without full-size temporaries.
+
+Each pass gives what the reference (`quantize`, `metrics`) gives: codes and values bit for bit, sums to the last digits of float64.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+from types import MappingProxyType, ModuleType
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from quantviz.blocks import Blocks, block_sizes, viewed
+from quantviz.calibration import External, Given, Range
+from quantviz.errors import Note, QuantVizError
+from quantviz.granularity import BlockLayout, Shape, Window
+from quantviz.measures import bits_per_element, metrics
+from quantviz.quantizer import (
+    QParams,
+    QuantResult,
+    block_values,
+    counted_cells,
+    infinite_value,
+    qparams_of_range,
+    quantize,
+    quantize_cells,
+    stored_qparams,
+)
+from quantviz.scheme import Scheme
+from quantviz.stored import Replaced, Stored, as_stored
+from quantviz.tally import CELLS, Tally
+from quantviz.tensors import NonFinite, as_input, torch_dtype
+from quantviz.tracing import Untraceable, trace_cell
+
+Array = npt.NDArray[Any]
+
+#: Elements up to which the reference is as fast.
+SMALL = 2**20
+#: Elements of a piece that is read at a time.
+PIECE = 2**20
+#: Elements of a piece that the reference's own operations run on: what they make of it stays in a core's cache.
+CHUNK = 2**16
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """What is known of a whole tensor, whatever the scheme."""
+
+    #: Smallest and largest finite value; 0 where none is finite.
+    lo: float
+    hi: float
+    #: Where the first finite value of largest magnitude is.
+    largest: Shape
+    #: What is not finite; none where all is.
+    found: NonFinite | None
+    #: How many finite values are below 0.
+    negative: int
+
+    @property
+    def nonfinite(self) -> int:
+        """How many are NaN, Inf or -Inf."""
+        return self.found.count if self.found else 0
+
+    @property
+    def nan(self) -> int:
+        """How many are NaN."""
+        return self.found.nan if self.found else 0
+
+    @property
+    def first_nonfinite(self) -> Shape | None:
+        """Where the first of them is."""
+        return self.found.first if self.found else None
+
+    @property
+    def absmax(self) -> float:
+        """The largest finite magnitude."""
+        return max(abs(self.lo), abs(self.hi))
+
+
+@dataclass(frozen=True, eq=False)
+class AxisSums:
+    """Sums over all other axes, for each index of one axis; float64 of its length."""
+
+    #: Of x².
+    signal: torch.Tensor
+    #: Of error².
+    noise: torch.Tensor
+
+    @property
+    def sqnr_db(self) -> torch.Tensor:
+        """SQNR of each index, in dB; inf without error, nan where x is all zero."""
+        return 10 * torch.log10(self.signal / self.noise)
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """The metrics of a scheme on a tensor, and how they were found."""
+
+    scheme: Scheme
+    shape: Shape
+    layout: BlockLayout
+    #: Every one of `METRICS`, by name.
+    metrics: Mapping[str, float]
+    #: "reference", "fused" (compiled for this arithmetic) or "chunked" (the reference's own operations, a piece at a time).
+    path: str
+    #: Seconds this call spent compiling.
+    compiled_seconds: float
+    notes: tuple[Note, ...]
+    #: Where the first error of largest size is.
+    largest_error: Shape
+    #: One for each axis of the tensor, where asked for.
+    axes: tuple[AxisSums, ...]
+    #: How many elements were counted: all but NaN and Inf that are left out.
+    counted: int
+
+
+# ---- what is compiled, and on how many threads ---------------------------------------------------
+
+_T = TypeVar("_T")
+
+
+@cache
+def _compiled() -> ModuleType | None:
+    """The compiled kernels; none where numba is not installed."""
+    try:
+        from quantviz import compiled
+    except ImportError as missing:
+        if missing.name != "numba" and not (missing.name or "").startswith(("numba", "llvmlite")):
+            raise
+        return None
+    return compiled
+
+
+def cache_folder() -> Path | None:
+    """Where compiled code is kept from one process to the next; none where it is compiled anew in each."""
+    machinery = _compiled()
+    return machinery.cache_folder() if machinery else None
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="quantviz")
+
+
+def _workers() -> int:
+    return os.cpu_count() or 1
+
+
+def _shared_out(work: Callable[[Iterator[_T]], None], items: Iterable[_T]) -> None:
+    """`work` on as many threads as there are cores, each taking the next item when it is done with one."""
+    listed = list(items)
+    lock, rest = threading.Lock(), iter(listed)
+
+    def taken() -> Iterator[_T]:
+        while True:
+            with lock:
+                item = next(rest, None)
+            if item is None:
+                return
+            yield item
+
+    if len(listed) <= 1:
+        work(taken())
+        return
+    for done in [_threads().submit(work, taken()) for _ in range(min(_workers(), len(listed)))]:
+        done.result()
+
+
+# ---- where cells and blocks lie ------------------------------------------------------------------
+
+
+class _Band(Stored):
+    """Some whole rows of a tensor's view, one after the other in its memory."""
+
+    def __init__(self, x: Stored, offset: int, shape: Shape) -> None:
+        self._x, self._offset, self._shape = x, offset, shape
+
+    @property
+    def shape(self) -> Shape:
+        return self._shape
+
+    def run(self, start: int, stop: int) -> Array:
+        return self._x.run(self._offset + start, self._offset + stop)
+
+    def read(self, index: Window) -> torch.Tensor:
+        raise NotImplementedError
+
+
+def _bands(layout: BlockLayout, piece: int) -> list[tuple[int, int]]:
+    """The rows of the view in parts of whole blocks of about `piece` elements each; one part where blocks go through all rows."""
+    rows, step = layout.view_shape[0], layout.block_shape[0]
+    of_row = math.prod(layout.view_shape[1:])
+    wanted = max(piece // of_row // step, 1) * step
+    return [(first, min(first + wanted, rows)) for first in range(0, rows, wanted)]
+
+
+def _banded(layout: BlockLayout, first: int, last: int) -> BlockLayout:
+    """The layout of the rows from `first`, where a block begins, to before `last`."""
+    return BlockLayout(
+        (last - first, *layout.view_shape[1:]), layout.block_shape, (-(-(last - first) // layout.block_shape[0]), *layout.grid_shape[1:]), layout.tail
+    )
+
+
+def _windows(layout: BlockLayout, piece: int) -> Iterator[tuple[tuple[slice, ...], BlockLayout, tuple[slice, ...]]]:
+    """The view in windows of whole blocks of about `piece` elements: the window, its layout, and where its blocks are in the grid."""
+    axis = max(range(len(layout.grid_shape)), key=lambda a: layout.grid_shape[a])
+    of_block = math.prod(n for a, n in enumerate(layout.view_shape) if a != axis) * layout.block_shape[axis]
+    step = max(piece // of_block, 1)
+    for first in range(0, layout.grid_shape[axis], step):
+        last = min(first + step, layout.grid_shape[axis])
+        low, high = first * layout.block_shape[axis], min(last * layout.block_shape[axis], layout.view_shape[axis])
+        view = tuple(high - low if a == axis else n for a, n in enumerate(layout.view_shape))
+        grid = tuple(last - first if a == axis else n for a, n in enumerate(layout.grid_shape))
+        window, place = ([slice(0, n) for n in lengths] for lengths in (layout.view_shape, layout.grid_shape))
+        window[axis], place[axis] = slice(low, high), slice(first, last)
+        yield tuple(window), BlockLayout(view, layout.block_shape, grid, layout.tail), tuple(place)
+
+
+def _read(x: Stored, layout: BlockLayout, window: tuple[slice, ...]) -> torch.Tensor:
+    """A window of the view, which has one or two axes where it is not the tensor's shape."""
+    if layout.view_shape == x.shape and not isinstance(x, _Band):
+        return x.read(window)
+    length = layout.view_shape[-1]
+    lines = [()] if len(layout.view_shape) == 1 else np.ndindex(*(s.stop - s.start for s in window[:-1]))
+    runs = []
+    for line in lines:
+        at = 0
+        for i, s, n in zip(line, window, layout.view_shape, strict=False):
+            at = at * n + i + s.start
+        runs.append(x.run(at * length + window[-1].start, at * length + window[-1].stop))
+    return viewed(torch.from_numpy(np.concatenate(runs)), tuple(s.stop - s.start for s in window))
+
+
+# ---- facts and ranges ---------------------------------------------------------------------------
+
+
+def facts(x: Stored) -> Facts:
+    """Ends, places and counts of a tensor, in one pass.
+
+    >>> from quantviz.stored import InMemory
+    >>> found = facts(InMemory(torch.tensor([[1.0, -3.0], [torch.nan, 3.0]])))
+    >>> found.lo, found.hi, found.largest, found.nonfinite, found.first_nonfinite, found.negative
+    (-3.0, 3.0, (0, 1), 1, (1, 0), 1)
+    """
+    machinery = _compiled()
+    if machinery is None or x.count <= SMALL:
+        return _facts_of_runs(x)
+    states: list[Array] = []
+
+    def work(runs: Iterator[tuple[int, int]]) -> None:
+        state = machinery.new_look()
+        states.append(state)
+        for start, stop in runs:
+            machinery.look(_run_of(x, start, stop), start, state)
+
+    _shared_out(work, _runs(x.count, PIECE))
+    best = max(states, key=lambda state: (state[machinery.SIZE], -state[machinery.SIZE_AT]))
+    lo, hi = (
+        (0.0, 0.0)
+        if best[machinery.SIZE] < 0
+        else (_of_key(min(state[machinery.LOW] for state in states)), _of_key(max(state[machinery.HIGH] for state in states)))
+    )
+    nan, inf, minus_inf, negative = (int(sum(state[at] for state in states)) for at in (machinery.NAN, machinery.INF, machinery.MINUS_INF, machinery.NEGATIVE))
+    first = min((int(state[machinery.FIRST_BAD]) for state in states if state[machinery.FIRST_BAD] >= 0), default=-1)
+    found = NonFinite(nan, inf, minus_inf, place_of(first, x.shape), float(x.run(first, first + 1)[0])) if first >= 0 else None
+    return Facts(lo, hi, place_of(int(best[machinery.SIZE_AT]), x.shape), found, negative)
+
+
+def _of_key(key: int) -> float:
+    machinery = _compiled()
+    assert machinery
+    return float(machinery.numbers_of(np.array([key]))[0])
+
+
+def _facts_of_runs(x: Stored) -> Facts:
+    lo, hi, best, largest, negative = math.inf, -math.inf, -1.0, 0, 0
+    nan = inf = minus_inf = 0
+    first, value = -1, 0.0
+    for start, stop in _runs(x.count, PIECE):
+        run = x.run(start, stop)
+        finite = np.isfinite(run)
+        if not finite.all():
+            if first < 0:
+                first = start + int(np.argmin(finite))
+                value = float(run[first - start])
+            nan += int(np.isnan(run).sum())
+            inf += int((run == np.inf).sum())
+            minus_inf += int((run == -np.inf).sum())
+            run = np.where(finite, run, np.float32(0))
+            if not finite.any():
+                continue
+        lo, hi = min(lo, float(run[finite].min())), max(hi, float(run[finite].max()))
+        negative += int((run < 0).sum())
+        top = float(np.abs(run).max())
+        if top > best:
+            best, largest = top, start + int(np.argmax((np.abs(run) == top) & finite))
+    if best < 0:
+        lo = hi = 0.0
+    found = NonFinite(nan, inf, minus_inf, place_of(first, x.shape), value) if first >= 0 else None
+    return Facts(lo, hi, place_of(largest, x.shape), found, negative)
+
+
+class StreamedBlocks:
+    """What `Blocks` answers, of a tensor that is read a part at a time. Needs the compiled kernels."""
+
+    def __init__(self, x: Stored, layout: BlockLayout, dtype: torch.dtype, *, finite_only: bool, absolute: bool = False, alone: bool = False) -> None:
+        self._x, self._layout, self._dtype = x, layout, dtype
+        self._finite_only, self._absolute, self._alone = finite_only, absolute, alone
+        self._ends: tuple[torch.Tensor, torch.Tensor] | None = None
+
+    def min_max(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Smallest and largest value of each block."""
+        lo, hi = self._found()
+        return lo.to(self._dtype), hi.to(self._dtype)
+
+    def extreme(self) -> torch.Tensor:
+        """The first element of largest magnitude of each block, with its sign."""
+        lo, hi = self._found()
+        extreme = torch.where(hi > -lo, hi, lo)
+        ties = hi == -lo
+        if bool(ties.any()):
+            flat, wanted = extreme.flatten().numpy().copy(), ties.flatten().numpy().copy()
+            sizes = extreme.abs().flatten().numpy()
+            machinery, (length, width) = _kernels(), self._along
+            for start, stop in _runs(self._x.count, PIECE):
+                at = start // length, _bases(self._layout, start, stop)
+                machinery.find_firsts(_run_of(self._x, start, stop), start, length, width, *at, sizes, wanted, flat)
+                if not wanted.any():
+                    break
+            extreme = viewed(torch.from_numpy(flat), self._layout.grid_shape)
+        return extreme.to(self._dtype)
+
+    def magnitudes(self) -> StreamedBlocks:
+        """The same blocks of |x|."""
+        return StreamedBlocks(self._x, self._layout, self._dtype, finite_only=self._finite_only, absolute=True, alone=self._alone)
+
+    def percentiles(self, *percents: float) -> tuple[torch.Tensor, ...]:
+        """The `percents` (0 to 100) of each block, interpolated linearly between two values."""
+        if self._layout.block_count == 1 and self._layout.tail != "pad" and self._x.count > SMALL:
+            return self._percentiles_of_one(percents)
+        return self._by_window(lambda blocks: (blocks.magnitudes() if self._absolute else blocks).percentiles(*percents), len(percents))
+
+    def mean_magnitude(self) -> torch.Tensor:
+        """The mean of |x| of each block: the exact sum rounded once."""
+        if self._layout.block_count == 1 and self._layout.tail != "pad":
+            machinery, partials, count = _kernels(), np.zeros(128), 0
+            for start, stop in _runs(self._x.count, PIECE):
+                run = _run_of(self._x, start, stop)
+                machinery.add_exactly(run, self._finite_only, partials)
+                count += int(np.isfinite(run).sum()) if self._finite_only else run.size
+            mean = torch.tensor(math.fsum(partials[1 : 1 + int(partials[0])]), dtype=torch.float64) / max(count, 1)
+            return mean.expand(self._layout.grid_shape).to(self._dtype).clone()
+        return self._by_window(lambda blocks: (blocks.mean_magnitude(),), 1)[0]
+
+    def constant(self, value: float) -> torch.Tensor:
+        """`value` for each block."""
+        return torch.full(self._layout.grid_shape, value, dtype=self._dtype)
+
+    @property
+    def _along(self) -> tuple[int, int]:
+        """The lengths of the view and of a block along the last axis."""
+        return self._layout.view_shape[-1], self._layout.block_shape[-1]
+
+    def _found(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """The ends of each block, float32."""
+        if self._ends is None:
+            layout, machinery, (length, width) = self._layout, _kernels(), self._along
+            grids: list[tuple[Array, Array]] = []
+
+            def work(runs: Iterator[tuple[int, int]]) -> None:
+                lo, hi = np.full(layout.block_count, 0x7FFFFFFF, np.int32), np.full(layout.block_count, -0x80000000, np.int32)
+                grids.append((lo, hi))
+                for start, stop in runs:
+                    at = start // length, _bases(layout, start, stop)
+                    machinery.find_ends(_run_of(self._x, start, stop), start, length, width, *at, self._finite_only, lo, hi)
+
+            runs = list(_runs(self._x.count, PIECE))
+            if self._alone:
+                work(iter(runs))
+            else:
+                _shared_out(work, runs)
+            low, high = grids[0]
+            for more_low, more_high in grids[1:]:
+                np.minimum(low, more_low, out=low)
+                np.maximum(high, more_high, out=high)
+            lo, hi = machinery.numbers_of(low), machinery.numbers_of(high)
+            if self._finite_only:
+                lo, hi = (np.where(low > high, np.float32(0), ends) for ends in (lo, hi))
+            ends = tuple(viewed(torch.from_numpy(each), layout.grid_shape) for each in (lo, hi))
+            if layout.tail == "pad":
+                part = block_sizes(layout) < layout.block_size
+                ends = torch.where(part, ends[0].clamp(max=0), ends[0]), torch.where(part, ends[1].clamp(min=0), ends[1])
+            self._ends = ends[0], ends[1]
+        return self._ends
+
+    def _by_window(self, asked: Callable[[Blocks], tuple[torch.Tensor, ...]], count: int) -> tuple[torch.Tensor, ...]:
+        """What `Blocks` answers of one window after the other."""
+        answers = tuple(self.constant(0.0) for _ in range(count))
+
+        def work(windows: Iterator[tuple[tuple[slice, ...], BlockLayout, tuple[slice, ...]]]) -> None:
+            for window, layout, place in windows:
+                values = _read(self._x, self._layout, window)
+                counted = torch.isfinite(values) if self._finite_only else None
+                for answer, part in zip(answers, asked(Blocks(values, layout, self._dtype, counted)), strict=True):
+                    answer[place] = part
+
+        windows = _windows(self._layout, SMALL)
+        if self._alone:
+            work(windows)
+        else:
+            _shared_out(work, windows)
+        return answers
+
+    def _percentiles_of_one(self, percents: tuple[float, ...]) -> tuple[torch.Tensor, ...]:
+        """Of one block: a count of the upper 16 bits, then a sort of the few values that the places lie among."""
+        machinery = _kernels()
+        counts: list[Array] = []
+
+        def count(runs: Iterator[tuple[int, int]]) -> None:
+            own = np.zeros(1 << 16, np.int64)
+            counts.append(own)
+            for start, stop in runs:
+                machinery.count_tops(_run_of(self._x, start, stop), self._absolute, self._finite_only, own)
+
+        _shared_out(count, _runs(self._x.count, PIECE))
+        ends = np.cumsum(sum(counts))
+        last = torch.tensor(float(ends[-1] - 1), dtype=torch.float64).clamp(min=0)
+        if not ends[-1]:
+            return tuple(self.constant(0.0) for _ in percents)
+        places = [last * percent / 100 for percent in percents]
+        below = [place.floor() for place in places]
+        wanted = [int(at) for each in below for at in (each, torch.minimum(each + 1, last))]
+        tops = np.searchsorted(ends, wanted, side="right")
+        marked = np.zeros(1 << 16, np.bool_)
+        marked[tops] = True
+        picked: list[Array] = []
+
+        def pick(runs: Iterator[tuple[int, int]]) -> None:
+            for start, stop in runs:
+                run = _run_of(self._x, start, stop)
+                found = np.empty(run.size, np.float32)
+                picked.append(found[: machinery.pick_tops(run, self._absolute, self._finite_only, marked, found)].copy())
+
+        _shared_out(pick, _runs(self._x.count, PIECE))
+        values = np.sort(np.concatenate(picked)).astype(np.float64)
+        # Where the values of each upper half begin among those picked.
+        sizes = np.diff(ends, prepend=0) * marked
+        begins = np.cumsum(sizes) - sizes
+        ordered = [torch.tensor(values[begins[top] + at - (ends[top] - sizes[top])]) for top, at in zip(tops, wanted, strict=True)]
+        answers = (lower + (upper - lower) * (place - low) for place, low, lower, upper in zip(places, below, ordered[::2], ordered[1::2], strict=True))
+        return tuple(answer.expand(self._layout.grid_shape).to(self._dtype).clone() for answer in answers)
+
+
+def ranges(x: Stored, scheme: Scheme) -> Range | None:
+    """The clipping range of each block, as the calibration has it; none where scale and zero point are given instead.
+
+    >>> from quantviz.stored import InMemory
+    >>> ranges(InMemory(torch.tensor([[1.0, -3.0]])), Scheme()).lo.tolist()
+    [[-3.0]]
+    """
+    return _ranges(x, scheme, scheme.layout(x.shape))
+
+
+def _ranges(x: Stored, scheme: Scheme, layout: BlockLayout, *, alone: bool = False) -> Range | None:
+    dtype = torch_dtype(scheme.arithmetic.scale_math)
+    if _compiled() is None:
+        values = _whole(x)
+        return scheme.calibration.range(Blocks(values, layout, dtype, counted_cells(values, scheme)), scheme.mode)
+    return scheme.calibration.range(StreamedBlocks(x, layout, dtype, finite_only=scheme.nonfinite == "ignore", alone=alone), scheme.mode)
+
+
+def _kernels() -> Any:
+    machinery = _compiled()
+    assert machinery
+    return machinery
+
+
+def qparams(x: Stored, scheme: Scheme, found: Range | None = None, absmax: float | None = None) -> QParams:
+    """What `choose_qparams` gives, from ranges and a largest finite magnitude that may be known already.
+
+    >>> from quantviz.stored import InMemory
+    >>> qparams(InMemory(torch.tensor([-1.27, 1.27])), Scheme("int8")).scale.item() == 1.2699999809265137 / 127
+    True
+    """
+    found = found or ranges(x, scheme)
+    if absmax is None:
+        absmax = facts(x).absmax if scheme.arithmetic.scale.global_rule else 0.0
+    return qparams_of_range(found, torch.tensor(absmax), scheme, scheme.layout(x.shape))
+
+
+# ---- cells --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Program:
+    """A scheme's compiled arithmetic, for blocks laid out in one way."""
+
+    #: Where it is in memory.
+    address: int
+    #: What it reads of each block.
+    params: tuple[str, ...]
+    #: Numbers and lists of values that it reads.
+    constants: tuple[Array, Array, Array]
+    code_min: int
+    #: Whether NaN and Inf in the input are left out.
+    leaves_out: bool
+
+    def of_blocks(self, params: QParams) -> Array:
+        """What it reads of each block, one after the other as float64, which holds every one of them."""
+        known = block_values(params)
+        return np.concatenate([known[name].to(torch.float64).flatten().numpy() for name in self.params])
+
+    def run(self, x: Stored, start: int, stop: int, layout: BlockLayout, offset: int, of_blocks: Array, made: Buffers, tally: Tally | None) -> None:
+        """From `start` to before `stop` of a tensor, whose blocks begin at `offset`: into `made`, or, chunk by chunk, added to a tally."""
+        length, width, to = layout.view_shape[-1], layout.block_shape[-1], tally or Tally(self.code_min, 0, ())
+        place = start, length, width, start // length, _bases(layout, start - offset, stop - offset)
+        sums = to.shape, to.signal, to.noise, to.code_min, to.sums, to.counts, to.seen
+        of_cells = of_blocks, layout.block_count, *self.constants, *made.arrays
+        _kernels().drive(self.address, _run_of(x, start, stop), *place, *of_cells, tally is None, self.leaves_out, *sums)
+
+
+class Buffers:
+    """Where what is made of some cells is put."""
+
+    def __init__(self, size: int, steps: int) -> None:
+        self.arrays = (np.empty(size, np.int32), np.empty(size, np.float32), np.empty(size, np.float32), np.empty(size, np.bool_), np.empty(steps))
+
+
+@lru_cache(maxsize=256)
+def _program(scheme: Scheme, params: tuple[tuple[str, torch.dtype], ...], by_element: bool) -> _Program | None:
+    """The compiled arithmetic of a scheme; none where numba is not there, or torch is asked for what cannot be written down."""
+    machinery = _compiled()
+    if machinery is None:
+        return None
+    try:
+        code = trace_cell(scheme, dict(params))
+    except Untraceable:
+        return None
+    constants = np.array(code.floats, np.float64), np.array(code.integers, np.int64), code.tables.numpy()
+    address = machinery.compiler().cells(code, by_element)
+    return _Program(address, machinery.params_of(code), constants, scheme.number_format.code_min, scheme.nonfinite == "ignore")
+
+
+def _program_of(scheme: Scheme, params: QParams, layout: BlockLayout) -> _Program | None:
+    """The compiled arithmetic for these parameters."""
+    return _program(scheme, tuple((name, grid.dtype) for name, grid in block_values(params).items()), layout.block_shape[-1] == 1)
+
+
+def _run_of(x: Stored, start: int, stop: int) -> Array:
+    """A run of x as the kernels take it: read-only, whatever it is a view of."""
+    run = x.run(start, stop)[:]
+    if not run.flags.aligned or not run.flags.c_contiguous:
+        run = run.copy()
+    run.flags.writeable = False
+    return run
+
+
+def _bases(layout: BlockLayout, start: int, stop: int) -> Array:
+    """The number of the first block of each row of the view's last axis that a flat run goes through."""
+    length = layout.view_shape[-1]
+    rest = np.arange(start // length, (stop - 1) // length + 1)
+    bases, factor = np.zeros(len(rest), np.int64), layout.grid_shape[-1]
+    for n, size, count in reversed(list(zip(layout.view_shape, layout.block_shape, layout.grid_shape, strict=True))[:-1]):
+        bases += rest % n // size * factor
+        rest, factor = rest // n, factor * count
+    return bases
+
+
+def codes(x: Stored, scheme: Scheme, qparams: QParams, start: int, stop: int, *, path: str | None = None) -> tuple[Array, Array, Array, Array]:
+    """`q`, `x_hat`, `error` and `clipped` of the elements from `start` to before `stop` in row-major order; one axis each.
+
+    `qparams` are those of the whole tensor, as `kernels.qparams` gives them. `path` forces "fused" or "chunked".
+
+    >>> from quantviz.stored import InMemory
+    >>> x = InMemory(torch.tensor([1.0, 0.3, -7.0]))
+    >>> [part.tolist() for part in codes(x, Scheme("int4"), qparams(x, Scheme("int4")), 1, 3)[:2]]
+    [[0, -7], [0.0, -7.0]]
+    """
+    layout = scheme.layout(x.shape)
+    program = _program_of(scheme, qparams, layout) if path == "fused" or (path is None and x.count > SMALL) else None
+    if program is None:
+        r = _result(x, scheme, qparams, start, stop)
+        return r.q.numpy(), r.x_hat.numpy(), r.error.numpy(), r.clipped.numpy()
+    made = Buffers(stop - start, _kernels().CHUNK)
+    program.run(x, start, stop, layout, 0, program.of_blocks(qparams), made, None)
+    q, x_hat, error, clipped, _ = made.arrays
+    return q.astype(scheme.number_format.code_dtype), x_hat, error, clipped
+
+
+def _result(x: Stored, scheme: Scheme, qparams: QParams, start: int, stop: int) -> QuantResult:
+    """The reference on a run."""
+    return quantize_cells(torch.from_numpy(np.array(x.run(start, stop))), scheme, qparams, x.shape, torch.arange(start, stop))
+
+
+# ---- metrics ------------------------------------------------------------------------------------
+
+
+def measure(x: Any, scheme: Scheme, *, qparams: QParams | None = None, by_axis: bool = False, path: str | None = None, piece: int = PIECE) -> Measured:
+    """The metrics of a scheme on a tensor, without making anything as large as it.
+
+    `x` is what `quantize` takes, or a `Stored`. `qparams` as in `quantize`. `by_axis` adds the sums along each axis.
+    `path` forces one of "reference", "fused" and "chunked"; about `piece` elements are read at a time. Raises `QuantVizError` as `quantize` does.
+
+    >>> round(measure([[191.6, -13.5, 728.6], [92.14, 295.5, -184], [0, 684.6, 245.5]], Scheme("int8", "asymmetric")).metrics["mse"], 3)
+    1.573
+    """
+    stored, notes = as_stored(x)
+    for problem in scheme.problems(stored.shape):
+        raise problem
+    if path == "reference" or (path is None and stored.count <= SMALL):
+        return measured(quantize(_whole(stored) if isinstance(x, Stored) else x, scheme, qparams=qparams), by_axis=by_axis)
+    if qparams is not None:
+        scheme = scheme.replace(calibration=External())
+    spent = _compiling_seconds()
+    asked, tally = stored, None
+    try:
+        tally, ran = _streamed(stored, scheme, qparams, by_axis, path, piece)
+    except QuantVizError:
+        if scheme.nonfinite == "ignore" or facts(stored).found is None:
+            # Said of the whole tensor, not of a part of it.
+            _params_of_whole(stored, scheme, qparams)
+            raise
+    if tally is None or not tally.finite or tally.left_out:
+        # What is not finite is looked for only where the sums show that there is something.
+        asked, more = _as_asked(x, stored, scheme, facts(stored))
+        notes = (*notes, *more)
+        if asked is not stored:
+            tally, ran = _streamed(asked, scheme, qparams, by_axis, path, piece)
+        assert tally
+        if not tally.finite:
+            params, at = _params_of_whole(asked, scheme, qparams), tally.largest_at
+            value = float(codes(asked, scheme, params, at, at + 1)[1][0])
+            raise infinite_value(value, place_of(at, stored.shape), stored.shape, params, scheme, scheme.layout(stored.shape))
+    if not scheme.shifted and not scheme.number_format.signed:
+        negative = facts(asked).negative
+        notes = (*notes, Note.of("negatives_clip", count=negative)) if negative else notes
+    ends, axes = np.cumsum((0, *stored.shape)), []
+    for low, high in zip(ends, ends[1:], strict=False) if by_axis else ():
+        axes.append(AxisSums(torch.from_numpy(tally.signal[low:high]), torch.from_numpy(tally.noise[low:high])))
+    return Measured(
+        scheme,
+        stored.shape,
+        scheme.layout(stored.shape),
+        MappingProxyType(tally.metrics(bits_per_element(scheme, stored.shape))),
+        ran,
+        _compiling_seconds() - spent,
+        notes,
+        place_of(tally.largest_at, stored.shape),
+        tuple(axes),
+        int(tally.counts[CELLS]),
+    )
+
+
+def _compiling_seconds() -> float:
+    machinery = _compiled()
+    return float(machinery.compiler().seconds) if machinery else 0.0
+
+
+def _params_of_whole(x: Stored, scheme: Scheme, given: QParams | None) -> QParams:
+    if given is None:
+        return qparams(x, scheme)
+    absmax = facts(x).absmax if scheme.arithmetic.scale.global_rule else 0.0
+    return stored_qparams(given, torch.tensor(absmax), scheme, scheme.layout(x.shape))
+
+
+def _streamed(x: Stored, scheme: Scheme, given: QParams | None, by_axis: bool, path: str | None, piece: int) -> tuple[Tally, str]:
+    """The sums of all cells, and which path ran."""
+    layout, fmt = scheme.layout(x.shape), scheme.number_format
+    bands = _bands(layout, piece)
+    tallies: list[Tally] = []
+
+    def tally() -> Tally:
+        tallies.append(Tally(fmt.code_min, fmt.levels, x.shape if by_axis else ()))
+        return tallies[-1]
+
+    compiled = path != "chunked" and _compiled() is not None
+    banded = compiled and given is None and len(bands) > 1 and not isinstance(scheme.calibration, Given)
+    absmax = torch.tensor(facts(x).absmax if banded and scheme.arithmetic.scale.global_rule else 0.0)
+    of_row = math.prod(layout.view_shape[1:])
+
+    def params_of(first: int, last: int) -> tuple[QParams, BlockLayout]:
+        part = _banded(layout, first, last)
+        found = _ranges(_Band(x, first * of_row, part.view_shape), scheme, part, alone=True)
+        return qparams_of_range(found, absmax, scheme, part), part
+
+    params, part = params_of(*bands[0]) if banded else (_params_of_whole(x, scheme, given), layout)
+    program = _program_of(scheme, params, part) if compiled else None
+    if program is None:
+        if banded:
+            params = _params_of_whole(x, scheme, given)
+        own = tally()
+        for start, stop in _runs(x.count, min(CHUNK, piece)):
+            own.add(_result(x, scheme, params, start, stop), start)
+        return own, "chunked"
+
+    def of_bands(items: Iterator[tuple[int, int]]) -> None:
+        own, made = tally(), Buffers(_kernels().CHUNK, _kernels().CHUNK)
+        for first, last in items:
+            params, part = params_of(first, last)
+            program.run(x, first * of_row, last * of_row, part, first * of_row, program.of_blocks(params), made, own)
+
+    def of_runs(items: Iterator[tuple[int, int]]) -> None:
+        own, made, flat = tally(), Buffers(_kernels().CHUNK, _kernels().CHUNK), program.of_blocks(params)
+        for start, stop in items:
+            program.run(x, start, stop, layout, 0, flat, made, own)
+
+    if banded:
+        _shared_out(of_bands, bands)
+    else:
+        _shared_out(of_runs, _runs(x.count, piece))
+    return tallies[0].join(tallies[1:]), "fused"
+
+
+def measured(r: QuantResult, *, by_axis: bool = False) -> Measured:
+    """The same of a result that is there already: path "reference"."""
+    errors = r.error.abs()
+    errors = errors if r.counted is None else errors.masked_fill(~r.counted, -1)
+    signal, noise = r.x.to(torch.float64).square(), r.error.to(torch.float64).square()
+    if r.counted is not None:
+        signal, noise = (values.masked_fill(~r.counted, 0) for values in (signal, noise))
+    axes = []
+    for axis in range(r.x.dim() if by_axis else 0):
+        others = tuple(i for i in range(r.x.dim()) if i != axis)
+        axes.append(AxisSums(signal.sum(others), noise.sum(others)) if others else AxisSums(signal, noise))
+    largest, counted = place_of(int(errors.argmax()), r.shape), r.x.numel() if r.counted is None else int(r.counted.sum())
+    return Measured(r.scheme, r.shape, r.layout, MappingProxyType(metrics(r)), "reference", 0.0, r.notes, largest, tuple(axes), counted)
+
+
+def _as_asked(x: Any, stored: Stored, scheme: Scheme, known: Facts) -> tuple[Stored, tuple[Note, ...]]:
+    """The tensor as the scheme wants NaN and Inf to be, and what is to be said of it."""
+    found = known.found
+    if found is None:
+        return stored, ()
+    if scheme.nonfinite == "refuse" and not isinstance(x, Stored):
+        # It may have been finite before it became float32.
+        as_input(x, scheme.nonfinite)
+    if scheme.nonfinite == "refuse":
+        raise found.refusal()
+    if scheme.nonfinite == "ignore":
+        return stored, (found.left_out(),)
+    if found.count == stored.count:
+        raise QuantVizError("input_nothing_finite", count=found.count)
+    return Replaced(stored, known.lo, known.hi), (found.clipped(known.lo, known.hi),)
+
+
+def place_of(flat: int, shape: Shape) -> Shape:
+    """The index of the element at a place in row-major order.
+
+    >>> place_of(5, (2, 3))
+    (1, 2)
+    """
+    index: Shape = ()
+    for n in reversed(shape):
+        index, flat = (flat % n, *index), flat // n
+    return index
+
+
+def _runs(count: int, size: int) -> Iterator[tuple[int, int]]:
+    return ((start, min(start + size, count)) for start in range(0, count, size))
+
+
+def _whole(x: Stored) -> torch.Tensor:
+    return x.read((slice(None),) * len(x.shape))

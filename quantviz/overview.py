@@ -1,0 +1,567 @@
+"""A tensor larger than the screen: what a picture of some pixels shows of it, and the worst of its cells, rows and blocks.
+
+Everything is read a part at a time: nothing is made that is as large as the tensor.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from quantviz.binning import ERROR_BINS, PARTS, HistogramData, ValueBins, histograms
+from quantviz.granularity import BlockLayout, Shape, Window, flat_index
+from quantviz.grids import GRIDS
+from quantviz.kernels import CHUNK, Facts, _shared_out, facts, place_of
+from quantviz.link import View
+from quantviz.measures import steps_of_error
+from quantviz.quantizer import QParams, quantize_cells
+from quantviz.scheme import Scheme
+from quantviz.stored import Stored, Values
+
+Array = npt.NDArray[Any]
+
+#: What a pixel shows of its cells: the value of largest magnitude, their mean, or their root mean square.
+POOLS = ("largest", "mean", "rms")
+#: Cells that are read at once where nothing is made of them.
+_LONG_CHUNK = 1 << 20
+
+
+def _pooling() -> Any:
+    """The compiled kernels: where nothing large is opened, numba is not waited for."""
+    from quantviz import pooling
+
+    return pooling
+
+
+@dataclass(frozen=True)
+class Patch:
+    """The part of a matrix that is looked at."""
+
+    #: The first row and column.
+    top: int
+    left: int
+    #: How many of them.
+    rows: int
+    cols: int
+
+
+@dataclass(frozen=True, eq=False)
+class Overview:
+    """What a picture of h × w pixels shows of a patch: a block of cells a pixel.
+
+    With "largest", `x`, `q` and `x_hat` are those of one cell, the first of largest |x|, and `error` is the error of
+    largest magnitude, which another cell may have. With "mean" and "rms" each is taken by itself over all cells.
+    A cell that is NaN is left out; a pixel is NaN where all its cells are. Inf is larger than any number.
+    """
+
+    #: float32 (h, w), as `x_hat` and `error`.
+    x: Array
+    #: With "largest" the codes, else float32: their mean or RMS as numbers, or, where a format's codes are no numbers, of
+    #: what they stand for before any scale (what `GRIDS[kind].decode` gives).
+    q: Array
+    x_hat: Array
+    error: Array
+    #: With "largest" the place of the cell shown, row-major among the cells of its pixel, uint32 (h, w); else 0.
+    x_at: Array
+    #: The same for the error.
+    error_at: Array
+    #: The rows and columns of the matrix at which pixels begin, and the end: int64 (h + 1,) and (w + 1,).
+    row_edges: Array
+    col_edges: Array
+    how: str
+
+
+def overview(
+    x: Stored, scheme: Scheme, qparams: QParams, patch: Patch, pixels: tuple[int, int], how: str = "largest", view: View | None = None
+) -> Overview:
+    """The four panels of a patch of x in at most `pixels` (height, width): one pixel a cell where there are no more cells than that.
+
+    `qparams` are those of the whole tensor, as `choose_qparams` gives them; `view` names the two axes that are rows and
+    columns and where the others are held (the last two at 0 where none is given; its corner is not heeded).
+
+    >>> from quantviz import choose_qparams
+    >>> from quantviz.stored import InMemory
+    >>> x, scheme = torch.tensor([[1.0, -8.0, 2.0, 3.0], [0.4, 4.0, 0.0, 7.0]]), Scheme("int4")
+    >>> seen = overview(InMemory(x), scheme, choose_qparams(x, scheme), Patch(0, 0, 2, 4), (1, 2))
+    >>> seen.x.tolist(), seen.q.tolist(), seen.x_at.tolist()
+    ([[-8.0, 7.0]], [[-7, 6]], [[1, 3]])
+    """
+    frame = _Frame.of(x.shape, patch, pixels, view)
+    grid = GRIDS[scheme.number_format.kind]
+    kinds = ("x", "error") if how == "largest" else ("x", "q", "x_hat", "error")
+    pools = {name: _pool(frame, how) for name in kinds}
+
+    def add(parts: Iterator[list[_Part]]) -> None:
+        for part in itertools.chain.from_iterable(parts):
+            values = frame.read(x, part)
+            r = quantize_cells(torch.tensor(values), scheme, qparams, x.shape, frame.places(part))
+            for name, pool in pools.items():
+                pool.add((grid.decode(r.q, scheme.number_format) if name == "q" else getattr(r, name)).numpy(), part)
+
+    _shared_out(add, frame.parts(CHUNK))
+    (x_values, x_at), (errors, error_at) = pools["x"].result(), pools["error"].result()
+    if how == "largest":
+        chosen = quantize_cells(torch.tensor(x_values), scheme, qparams, x.shape, frame.places_in(x_at))
+        q, x_hat = chosen.q.numpy(), chosen.x_hat.numpy()
+    else:
+        q, x_hat = pools["q"].result()[0], pools["x_hat"].result()[0]
+    return Overview(x_values, q, x_hat, errors, x_at, error_at, frame.row_edges, frame.col_edges, how)
+
+
+def pooled(x: Stored, patch: Patch, pixels: tuple[int, int], how: str = "largest", view: View | None = None) -> tuple[Array, Array]:
+    """What `overview` shows of x itself: `Overview.x` and `Overview.x_at`."""
+    frame = _Frame.of(x.shape, patch, pixels, view)
+    pool = _pool(frame, how)
+
+    def add(parts: Iterator[list[_Part]]) -> None:
+        for part in itertools.chain.from_iterable(parts):
+            pool.add(frame.read(x, part), part)
+
+    _shared_out(add, frame.parts(_LONG_CHUNK))
+    return pool.result()
+
+
+# ---- where cells lie ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Cells that are read at once: some lines of a frame, of each the same stretch; absolute, from … to before."""
+
+    lines: tuple[int, int]
+    cells: tuple[int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class _Frame:
+    """How the pixels of a patch lie in a tensor.
+
+    Looked at in the order of memory: lines of cells that are neighbours, which are rows, or columns where the last axis is
+    shown downwards. Only where the last axis is not shown at all are neighbours apart.
+    """
+
+    shape: Shape
+    #: The axis from one line to the next (none for a tensor of one axis), and along a line.
+    line_axis: int | None
+    cell_axis: int
+    at: Shape
+    #: Whether lines are columns.
+    turned: bool
+    #: Where each pixel begins along the axes, and the end; absolute.
+    line_edges: Array
+    cell_edges: Array
+
+    @classmethod
+    def of(cls, shape: Shape, patch: Patch, pixels: tuple[int, int], view: View | None) -> _Frame:
+        view = view or View.of(shape)
+        rows = _edges(patch.top, patch.rows, pixels[0])
+        cols = _edges(patch.left, patch.cols, pixels[1])
+        turned = view.rows == len(shape) - 1
+        if turned:
+            return cls(shape, view.cols, len(shape) - 1, view.at, True, cols, rows)
+        return cls(shape, view.rows, view.cols, view.at, False, rows, cols)
+
+    @property
+    def row_edges(self) -> Array:
+        return self.cell_edges if self.turned else self.line_edges
+
+    @property
+    def col_edges(self) -> Array:
+        return self.line_edges if self.turned else self.cell_edges
+
+    @property
+    def strides(self) -> tuple[int, int, int]:
+        """The place of line 0, cell 0 in the flat tensor, and the way to the next line and to the next cell."""
+        steps = [math.prod(self.shape[axis + 1 :]) for axis in range(len(self.shape))]
+        shown = (self.line_axis, self.cell_axis)
+        base = sum(i * step for axis, (i, step) in enumerate(zip(self.at, steps, strict=True)) if axis not in shown)
+        return base, 0 if self.line_axis is None else steps[self.line_axis], steps[self.cell_axis]
+
+    def parts(self, most: int) -> Iterator[list[_Part]]:
+        """All cells in parts of about `most`: whole pixels, or the pieces of a larger one, which belong together."""
+        tallest, widest = int(np.diff(self.line_edges).max()), int(np.diff(self.cell_edges).max())
+        width = int(self.cell_edges[-1] - self.cell_edges[0])
+        across = len(self.cell_edges) - 1 if tallest * width <= most else max(1, most // (tallest * widest))
+        down = max(1, most // (tallest * width))
+        for top, bottom in _stretches(self.line_edges, down):
+            for left, right in _stretches(self.cell_edges, across):
+                yield list(self._pieces(top, bottom, left, right, most))
+
+    def _pieces(self, top: int, bottom: int, left: int, right: int, most: int) -> Iterator[_Part]:
+        """A part, or where a pixel is larger than `most`, that in pieces."""
+        width = min(right - left, most)
+        height = max(1, most // width)
+        for line, cell in itertools.product(range(top, bottom, height), range(left, right, width)):
+            yield _Part((line, min(line + height, bottom)), (cell, min(cell + width, right)))
+
+    def read(self, x: Stored, part: _Part) -> Values:
+        """Its cells, line after line, one axis."""
+        base, line_stride, cell_stride = self.strides
+        (top, bottom), (left, right) = part.lines, part.cells
+        width = right - left
+        if cell_stride == 1:
+            start = base + top * line_stride + left
+            if bottom - top == 1 or line_stride == width:
+                return x.run(start, start + (bottom - top) * width)
+            values = np.empty((bottom - top) * width, dtype=np.float32)
+            for i in range(bottom - top):
+                values[i * width : (i + 1) * width] = x.run(start + i * line_stride, start + i * line_stride + width)
+            return values
+        index: list[int | slice] = list(self.at)
+        assert self.line_axis is not None
+        index[self.line_axis], index[self.cell_axis] = slice(top, bottom), slice(left, right)
+        window: Window = tuple(index)
+        read = x.read(window)
+        return np.ascontiguousarray((read if self.line_axis < self.cell_axis else read.T).numpy()).ravel()
+
+    def places(self, part: _Part) -> torch.Tensor:
+        """The place of each cell of a part in the flat tensor, int64."""
+        base, line_stride, cell_stride = self.strides
+        lines, cells = torch.arange(*part.lines) * line_stride, torch.arange(*part.cells) * cell_stride
+        return (base + lines[:, None] + cells[None, :]).flatten()
+
+    def places_in(self, at: Array) -> torch.Tensor:
+        """The place in the flat tensor of the cell `at` of each pixel, int64 (h, w)."""
+        heights, widths = np.diff(self.row_edges)[:, None], np.diff(self.col_edges)[None, :]
+        rows = self.row_edges[:-1, None] + at // widths
+        cols = self.col_edges[None, :-1] + at % widths
+        assert (rows < self.row_edges[:-1, None] + heights).all()
+        base, line_stride, cell_stride = self.strides
+        lines, cells = (cols, rows) if self.turned else (rows, cols)
+        return torch.from_numpy(base + lines * line_stride + cells * cell_stride)
+
+
+def _edges(first: int, count: int, pixels: int) -> Array:
+    """Where each pixel begins, and the end: int64, absolute."""
+    pixels = min(pixels, count)
+    return first + np.arange(pixels + 1, dtype=np.int64) * count // pixels
+
+
+def _stretches(edges: Array, pixels: int) -> Iterator[tuple[int, int]]:
+    """From … to, `pixels` pixels at a time."""
+    last = len(edges) - 1
+    for i in range(0, last, pixels):
+        yield int(edges[i]), int(edges[min(i + pixels, last)])
+
+
+# ---- pools --------------------------------------------------------------------------------------
+
+
+class _Largest:
+    """The cell of largest magnitude of each pixel, the first in row-major order."""
+
+    def __init__(self, frame: _Frame) -> None:
+        size = (len(frame.line_edges) - 1, len(frame.cell_edges) - 1)
+        self._frame = frame
+        self._values = np.full(size, math.nan, dtype=np.float32)
+        self._at = np.full(size, -1, dtype=np.int64)
+
+    def add(self, values: Array, part: _Part) -> None:
+        frame = self._frame
+        _pooling().add_largest(values.view(np.int32), part.lines, part.cells, frame.line_edges, frame.cell_edges, frame.turned, self._values.view(np.int32), self._at)
+
+    def result(self) -> tuple[Array, Array]:
+        at = np.maximum(self._at, 0).astype(np.uint32)
+        return (self._values.T.copy(), at.T.copy()) if self._frame.turned else (self._values, at)
+
+
+class _Sums:
+    """The mean of each pixel's cells, or their root mean square; added up in float64."""
+
+    def __init__(self, frame: _Frame, squared: bool) -> None:
+        size = (len(frame.line_edges) - 1, len(frame.cell_edges) - 1)
+        self._frame, self._squared = frame, squared
+        self._sums, self._counts = np.zeros(size), np.zeros(size)
+
+    def add(self, values: Array, part: _Part) -> None:
+        frame = self._frame
+        _pooling().add_sums(values, part.lines, part.cells, frame.line_edges, frame.cell_edges, self._squared, self._sums, self._counts)
+
+    def result(self) -> tuple[Array, Array]:
+        means = np.divide(self._sums, self._counts, out=np.full_like(self._sums, math.nan), where=self._counts > 0)
+        values = (np.sqrt(means) if self._squared else means).astype(np.float32)
+        values = values.T.copy() if self._frame.turned else values
+        return values, np.zeros(values.shape, dtype=np.uint32)
+
+
+def _pool(frame: _Frame, how: str) -> _Largest | _Sums:
+    assert how in POOLS
+    return _Largest(frame) if how == "largest" else _Sums(frame, squared=how == "rms")
+
+
+# ---- surveys ------------------------------------------------------------------------------------
+
+#: Lines of an axis, and blocks, up to which the sums of each are kept.
+MOST_KEPT = 2**20
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """What is added up over the cells of each of n lines or blocks; a cell of x that is NaN or Inf is left out."""
+
+    #: Of x², and of error²; float64.
+    signal: Array
+    noise: Array
+    #: The largest |error|, float32.
+    largest_error: Array
+    #: How many cells count, int64.
+    cells: Array
+
+    @property
+    def rmse(self) -> Array:
+        """Root mean squared error of each, in units of x; nan without cells."""
+        return np.sqrt(np.divide(self.noise, self.cells, out=np.full_like(self.noise, math.nan), where=self.cells > 0))
+
+    @property
+    def sqnr_db(self) -> Array:
+        """10·log10(Σx² / Σerror²) of each; inf without error, nan where x is all zero."""
+        ratio = np.divide(self.signal, self.noise, out=np.full_like(self.noise, math.inf), where=self.noise > 0)
+        return 10 * np.log10(ratio, out=np.full_like(ratio, math.nan), where=self.signal > 0)
+
+    def at(self, places: Array) -> Sums:
+        """Those at `places`."""
+        return Sums(self.signal[places], self.noise[places], self.largest_error[places], self.cells[places])
+
+    def worst(self, n: int) -> Array:
+        """The places of the `n` of most noise, the worst first, of equal ones the first; NaN last."""
+        if n < len(self.noise):
+            least = np.partition(self.noise, len(self.noise) - n)[len(self.noise) - n]
+            among = np.flatnonzero(~(self.noise < least))
+        else:
+            among = np.arange(len(self.noise))
+        return among[np.argsort(-self.noise[among], kind="stable")][:n]
+
+
+@dataclass(frozen=True)
+class WorstCell:
+    """A cell with one of the largest errors."""
+
+    index: Shape
+    x: float
+    #: Its code.
+    q: int
+    x_hat: float
+    error: float
+    #: The error in the cell's own steps.
+    steps: float
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """What one pass over a whole tensor finds under a scheme."""
+
+    shape: Shape
+    layout: BlockLayout
+    qparams: QParams
+    histograms: HistogramData
+    #: The cells of largest |error|, the largest first, of equal ones the first in row-major order; none without error.
+    cells: tuple[WorstCell, ...]
+    #: Of each index of each axis, over all others; none for an axis longer than `MOST_KEPT`.
+    axes: tuple[Sums | None, ...]
+    #: Of each block, or, where there are more than `MOST_KEPT`, of the worst.
+    blocks: Sums
+    #: The number of each of these blocks, row-major in the grid: int64, ascending.
+    block_numbers: Array
+    #: Σerror² of the whole tensor.
+    noise: float
+
+
+def survey(x: Stored, scheme: Scheme, qparams: QParams, n: int = 20, *, known: Facts | None = None) -> Survey:
+    """Histograms, the `n` worst cells, and the sums of each line and block, from one pass over x.
+
+    `qparams` are those of the whole tensor, as `choose_qparams` gives them. `known` are the
+    `facts` of x, where they are at hand: one more pass finds them else.
+
+    >>> from quantviz import choose_qparams
+    >>> from quantviz.stored import InMemory
+    >>> x, scheme = torch.tensor([[1.0, -8.0, 2.0, 3.0], [0.5, 4.0, 0.0, 7.0]]), Scheme("int4")
+    >>> found = survey(InMemory(x), scheme, choose_qparams(x, scheme), n=2)
+    >>> [(cell.index, cell.q) for cell in found.cells]
+    [((1, 1), 3), ((1, 0), 0)]
+    >>> [len(sums.noise) for sums in found.axes], found.histograms.cells
+    ([2, 4], 8)
+    """
+    known = known or facts(x)
+    tally = _Tally(x.shape, scheme, qparams, n, ValueBins.of(scheme, qparams, x.count - known.nonfinite, known.lo, known.hi))
+    for start, stop in _long_runs(x.count, scheme.layout(x.shape)):
+        tally.add(x, start, stop)
+    return tally.survey(x)
+
+
+def worst_cells(found: Survey) -> dict[str, list[Any]]:
+    """The worst cells as columns of a table: `index`, `x`, `x_hat`, `error`, and the error in `steps`."""
+    return {name: [getattr(cell, name) for cell in found.cells] for name in ("index", "x", "x_hat", "error", "steps")}
+
+
+def worst_lines(found: Survey, axis: int, n: int = 20) -> dict[str, list[Any]]:
+    """The worst lines along an axis, say rows, as columns of a table: `index`, `sqnr_db`, `rmse`, `largest_error` and `noise_share`.
+
+    Ranked by noise, Σerror²: mending the first helps the whole tensor most. By SQNR a line of next to nothing, which no
+    output would miss, would come first; it stands beside it. `noise_share` is the part of the tensor's noise. Empty for an axis longer than `MOST_KEPT`.
+    """
+    sums = found.axes[axis]
+    places = np.zeros(0, dtype=np.int64) if sums is None else sums.worst(n)
+    return {"index": places.tolist(), **({} if sums is None else _columns(sums.at(places), found.noise))}
+
+
+def worst_blocks(found: Survey, n: int = 20) -> dict[str, list[Any]]:
+    """The worst blocks as columns of a table: `block`, the place in the grid, `index`, that of its first cell, its `scale`, and as for lines.
+
+    Ranked as in `worst_lines`.
+    """
+    places = found.blocks.worst(n)
+    numbers = found.block_numbers[places]
+    layout = found.layout
+    blocks = [place_of(int(number), layout.grid_shape) for number in numbers]
+    corners = [tuple(i * size for i, size in zip(block, layout.block_shape, strict=True)) for block in blocks]
+    return {
+        "block": blocks,
+        "index": [place_of(flat_index(corner, layout.view_shape), found.shape) for corner in corners],
+        "scale": [float(found.qparams.scale[block]) for block in blocks],
+        **_columns(found.blocks.at(places), found.noise),
+    }
+
+
+def _columns(sums: Sums, noise: float) -> dict[str, list[Any]]:
+    share = sums.noise / noise if noise else np.zeros_like(sums.noise)
+    return {"sqnr_db": sums.sqnr_db.tolist(), "rmse": sums.rmse.tolist(), "largest_error": sums.largest_error.tolist(), "noise_share": share.tolist()}
+
+
+class _Tally:
+    """Everything that a survey counts and adds up."""
+
+    def __init__(self, shape: Shape, scheme: Scheme, qparams: QParams, n: int, bins: ValueBins) -> None:
+        self._shape, self._layout, self._scheme, self._qparams, self._n, self._bins = shape, scheme.layout(shape), scheme, qparams, n, bins
+        self._value_counts = np.zeros((len(PARTS), len(bins.edges) - 1), dtype=np.int64)
+        self._error_counts = np.zeros((len(PARTS), ERROR_BINS + 2), dtype=np.int64)
+        self._worst: list[tuple[float, int]] = []
+        self._axes = [_Adder(_of_axis(shape, axis)) if shape[axis] <= MOST_KEPT else None for axis in range(len(shape))]
+        self._blocks = _Adder(self._layout) if _all_kept(self._layout) else None
+        self._worst_blocks: list[tuple[Array, Sums]] = []
+        self._noise = 0.0
+
+    def add(self, x: Stored, start: int, stop: int) -> None:
+        """Adds a run of cells; where not all blocks are kept, of whole blocks."""
+        blocks = self._blocks or _Adder(self._layout, start, stop)
+        worst = _WorstOfRun(self._n)
+        for begin in range(start, stop, CHUNK):
+            run = x.run(begin, min(begin + CHUNK, stop))
+            r = quantize_cells(torch.tensor(run), self._scheme, self._qparams, self._shape, torch.arange(begin, begin + len(run)))
+            values, error = r.x.numpy(), r.error.numpy()
+            counted = values, r.x_hat.numpy(), r.clipped.numpy(), steps_of_error(r).numpy()
+            finite = np.isfinite(values)
+            if not finite.all():
+                counted = tuple(each[finite] for each in counted)
+                values, error = np.where(finite, values, np.float32(0)), np.where(finite, error, np.float32(0))
+            _pooling().add_to_bins(*counted, self._bins.edges, self._bins.cuts, self._value_counts, self._error_counts)
+            for adder in filter(None, (*self._axes, blocks)):
+                adder.add(values, error, None if finite.all() else ~finite, begin)
+            worst.add(error, begin)
+        self._worst += worst.found()
+        if self._blocks is None:
+            sums = blocks.sums
+            places = sums.worst(self._n)
+            self._worst_blocks.append((blocks.first + places, sums.at(places)))
+            self._noise += float(sums.noise.sum())
+
+    def survey(self, x: Stored) -> Survey:
+        """What was found."""
+        if self._blocks:
+            blocks, numbers = self._blocks.sums, np.arange(self._layout.block_count)
+            noise = float(blocks.noise.sum())
+        else:
+            numbers = np.concatenate([numbers for numbers, _ in self._worst_blocks])
+            blocks = Sums(*(np.concatenate([getattr(sums, each.name) for _, sums in self._worst_blocks]) for each in fields(Sums)))
+            places = np.sort(blocks.worst(self._n))
+            blocks, numbers, noise = blocks.at(places), numbers[places], self._noise
+        return Survey(
+            self._shape,
+            self._layout,
+            self._qparams,
+            histograms(self._scheme, self._qparams, self._bins, self._value_counts, self._error_counts),
+            self._cells(x),
+            tuple(adder and adder.sums for adder in self._axes),
+            blocks,
+            numbers,
+            noise,
+        )
+
+    def _cells(self, x: Stored) -> tuple[WorstCell, ...]:
+        places = [place for _, place in sorted(self._worst)[: self._n]]
+        values = torch.tensor([float(x.run(place, place + 1)[0]) for place in places], dtype=torch.float32)
+        r = quantize_cells(values, self._scheme, self._qparams, self._shape, torch.tensor(places, dtype=torch.int64))
+        numbers = (each.tolist() for each in (r.x, r.q, r.x_hat, r.error, steps_of_error(r)))
+        return tuple(WorstCell(place_of(place, self._shape), *each) for place, *each in zip(places, *numbers, strict=True))
+
+
+class _WorstOfRun:
+    """The cells of largest |error| of a run, the first of equal ones."""
+
+    def __init__(self, n: int) -> None:
+        self._sizes, self._places, self._count = np.full(n, -1.0, dtype=np.float32), np.zeros(n, dtype=np.int64), 0
+
+    def add(self, error: Array, start: int) -> None:
+        self._count = _pooling().keep_largest(error, start, self._sizes, self._places, self._count)
+
+    def found(self) -> Iterator[tuple[float, int]]:
+        """-|error| and the place of each: sorted, the worst come first."""
+        return zip((-self._sizes[: self._count]).tolist(), self._places[: self._count].tolist(), strict=True)
+
+
+class _Adder:
+    """Adds up by the blocks of a layout: of all of them, or of those that the cells from `start` to before `stop` fill."""
+
+    def __init__(self, layout: BlockLayout, start: int = 0, stop: int | None = None) -> None:
+        self._layout = layout
+        row, inner = math.prod(layout.grid_shape[1:]), _row_of_blocks(layout)
+        self.first = start // inner * row
+        count = layout.block_count if stop is None else -(-stop // inner) * row - self.first
+        self._signal, self._noise, self._largest = np.zeros(count), np.zeros(count), np.zeros(count, dtype=np.float32)
+        self._left_out = np.zeros(count)
+        fill = (1,) * (4 - len(layout.view_shape))
+        self._sizes = tuple(np.array(fill + lengths) for lengths in (layout.view_shape, layout.block_shape, layout.grid_shape))
+
+    def add(self, x: Array, error: Array, left_out: Array | None, start: int) -> None:
+        """Adds a run from `start`; x and error are 0 where a cell is left out."""
+        _pooling().add_by_block(x, error, start, *self._sizes, self.first, self._signal, self._noise, self._largest)
+        if left_out is not None:
+            ones = left_out.astype(np.float32)
+            _pooling().add_by_block(ones, ones, start, *self._sizes, self.first, self._left_out, np.zeros_like(self._noise), np.zeros_like(self._largest))
+
+    @property
+    def sums(self) -> Sums:
+        layout = self._layout
+        places = np.unravel_index(np.arange(self.first, self.first + len(self._noise)), layout.grid_shape)
+        cells = np.ones(len(self._noise), dtype=np.int64)
+        for at, size, length in zip(places, layout.block_shape, layout.view_shape, strict=True):
+            cells *= np.minimum(size, length - at * size)
+        return Sums(self._signal, self._noise, self._largest, cells - self._left_out.astype(np.int64))
+
+
+def _of_axis(shape: Shape, axis: int) -> BlockLayout:
+    """The lines along an axis, as blocks."""
+    return BlockLayout(shape, tuple(1 if i == axis else n for i, n in enumerate(shape)), tuple(n if i == axis else 1 for i, n in enumerate(shape)))
+
+
+def _row_of_blocks(layout: BlockLayout) -> int:
+    """How many cells of the flat tensor the blocks at one place along the grid's first axis are: neighbours."""
+    return layout.block_shape[0] * math.prod(layout.view_shape[1:])
+
+
+def _all_kept(layout: BlockLayout) -> bool:
+    return layout.block_count <= MOST_KEPT or layout.grid_shape[0] == 1
+
+
+def _long_runs(count: int, layout: BlockLayout) -> Iterator[tuple[int, int]]:
+    """From … to of runs of about `_LONG_CHUNK`; where not all blocks are kept, of whole rows of blocks."""
+    row = 1 if _all_kept(layout) else _row_of_blocks(layout)
+    size = max(1, _LONG_CHUNK // row) * row
+    return ((start, min(start + size, count)) for start in range(0, count, size))
+

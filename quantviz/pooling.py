@@ -1,0 +1,298 @@
+"""Kernels over runs of a tensor: what pixels show of it, sums by blocks, bins, the largest errors.
+
+Imported only where numba is there, by `overview.py` when it is asked. A run is some lines of a matrix, each the same stretch
+of cells (from … to before), one after the other in memory.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from quantviz.binning import ERROR_BINS
+from quantviz.compiled import _jit as jit
+
+#: Of the bits of a float32 those of its magnitude, which as whole numbers are in the same order; beyond Inf lies NaN.
+_MAGNITUDE = np.int32(0x7FFFFFFF)
+_INF = np.int32(0x7F800000)
+#: Lines that are looked at together.
+_GROUP = 8
+#: A place that is known not to be negative: others are looked at twice.
+_place = np.uint64
+
+
+# ---- what pixels show ---------------------------------------------------------------------------
+
+
+@jit
+def add_largest(bits, lines, cells, line_edges, cell_edges, turned, found, found_at):  # type: ignore[no-untyped-def]
+    """Adds a run, as the bits of its values: `found` are those of the cell of largest magnitude of each pixel, and `found_at` its place in
+    the pixel, row-major (with `turned` lines are columns) and of equal ones the first; -1 where all were NaN so far."""
+    stride = cells[1] - cells[0]
+    first = np.searchsorted(cell_edges, cells[0], side="right") - 1
+    last = np.searchsorted(cell_edges, cells[1], side="left")
+    count = last - first
+    # Where pixels begin along the line, counted from its first cell.
+    begin = np.empty(count + 1, dtype=np.int32)
+    narrowest = stride
+    for j in range(count + 1):
+        begin[j] = min(max(cell_edges[first + j], cells[0]), cells[1]) - cells[0]
+        if j:
+            narrowest = min(narrowest, begin[j] - begin[j - 1])
+    # Pixels are as wide as the narrowest or one cell wider: two stretches of 2^levels cells cover any of them.
+    levels = 0
+    while 2 << levels <= narrowest:
+        levels += 1
+    # By level the largest magnitude of the 2^level cells from each cell on.
+    tables = np.empty((levels + 1) * stride, dtype=np.int32)
+    groups = np.empty(-(-(lines[1] - lines[0]) // _GROUP) * stride, dtype=np.int32)
+    most, near, far = np.empty(count, dtype=np.int32), np.empty(count, dtype=np.int32), np.empty(count, dtype=np.int32)
+    rows, values = np.empty(count, dtype=np.int32), np.empty(count, dtype=np.int32)
+    i = np.searchsorted(line_edges, lines[0], side="right") - 1
+    top = lines[0]
+    while top < lines[1]:
+        bottom = min(line_edges[i + 1], lines[1])
+        start, tall = (top - lines[0]) * stride, bottom - top
+        _largest_of_lines(bits, start, stride, tall, groups, tables[:stride])
+        for level in range(levels):
+            size, rest = 1 << level, stride - (2 << level) + 1
+            here, above = level * stride, (level + 1) * stride
+            _larger(tables[here : here + rest], tables[here + size : here + size + rest], tables[above : above + rest])
+        _find_cells(tables, stride, levels, begin, most, near, far)
+        _find_lines(bits, start, stride, tall, groups, near, most, rows, values)
+        down = top - line_edges[i]
+        whole = line_edges[i + 1] - line_edges[i]
+        new, new_at = found[i, first:last], found_at[i, first:last]
+        if _is_plain(most, near, far, rows, new_at, turned):
+            here = cell_edges[first:]
+            for j in range(count):
+                across = near[j] + cells[0] - here[j]
+                new[j] = values[j]
+                new_at[j] = across * whole + down + rows[j] if turned else (down + rows[j]) * (here[j + 1] - here[j]) + across
+        else:
+            for j in range(count):
+                value, row, cell = values[j], rows[j], near[j]
+                if most[j] > _INF:  # there is a NaN, which hides the others
+                    row, cell = _largest_number(bits, start, stride, tall, begin[j], begin[j + 1], turned)
+                elif far[j] != cell and row > 0 and not turned:  # of equal ones in other columns one can stand higher
+                    row, cell = _highest(bits, start, stride, row, tables, cell, far[j], most[j])
+                if row < 0:
+                    continue
+                value = bits[start + row * stride + cell]
+                across = cell + cells[0] - cell_edges[first + j]
+                at = across * whole + down + row if turned else (down + row) * (cell_edges[first + j + 1] - cell_edges[first + j]) + across
+                magnitude, known = value & _MAGNITUDE, new[j] & _MAGNITUDE
+                if new_at[j] < 0 or magnitude > known or (magnitude == known and at < new_at[j]):
+                    new[j] = value
+                    new_at[j] = at
+        top = bottom
+        i += 1
+
+
+@jit
+def _largest_of_lines(bits, start, stride, tall, groups, out):  # type: ignore[no-untyped-def]
+    """The largest magnitude of each column of a run, and before that of each group of eight lines, the last one again where there are no eight."""
+    n = len(out)
+    out[:] = 0
+    for group in range(-(-tall // _GROUP)):
+        at, last = start + group * _GROUP * stride, tall - 1 - group * _GROUP
+        a = bits[at : at + n]
+        b = bits[at + min(1, last) * stride : at + min(1, last) * stride + n]
+        c = bits[at + min(2, last) * stride : at + min(2, last) * stride + n]
+        d = bits[at + min(3, last) * stride : at + min(3, last) * stride + n]
+        e = bits[at + min(4, last) * stride : at + min(4, last) * stride + n]
+        f = bits[at + min(5, last) * stride : at + min(5, last) * stride + n]
+        g = bits[at + min(6, last) * stride : at + min(6, last) * stride + n]
+        h = bits[at + min(7, last) * stride : at + min(7, last) * stride + n]
+        own = groups[group * n : group * n + n]
+        for k in range(n):
+            one = max(max(a[k] & _MAGNITUDE, b[k] & _MAGNITUDE), max(c[k] & _MAGNITUDE, d[k] & _MAGNITUDE))
+            other = max(max(e[k] & _MAGNITUDE, f[k] & _MAGNITUDE), max(g[k] & _MAGNITUDE, h[k] & _MAGNITUDE))
+            own[k] = max(one, other)
+            out[k] = max(own[k], out[k])
+
+
+@jit
+def _larger(a, b, out):  # type: ignore[no-untyped-def]
+    for k in range(len(out)):
+        out[k] = max(a[k], b[k])
+
+
+@jit
+def _find_cells(tables, stride, levels, begin, most, near, far):  # type: ignore[no-untyped-def]
+    """The largest of each pixel's columns, and the first and the last of those: by halves, from level to level."""
+    table = tables[levels * stride :]
+    for j in range(len(most)):
+        left, right = begin[j], begin[j + 1] - (1 << levels)
+        one, other = table[_place(left)], table[_place(right)]
+        most[j] = max(one, other)
+        near[j] = left if one == most[j] else right
+        far[j] = right if other == most[j] else left
+    for level in range(levels - 1, -1, -1):
+        table, half = tables[level * stride :], 1 << level
+        for j in range(len(most)):
+            near[j] = near[j] if table[_place(near[j])] == most[j] else near[j] + half
+            far[j] = far[j] + half if table[_place(far[j] + half)] == most[j] else far[j]
+
+
+@jit
+def _find_lines(bits, start, stride, tall, groups, columns, most, lines, values):  # type: ignore[no-untyped-def]
+    """The first line in which each pixel's column has its largest magnitude, and the value there: first its group of eight lines."""
+    count = len(columns)
+    lines[:] = 0
+    for group in range(-(-tall // _GROUP) - 1, 0, -1):
+        here = groups[group * stride :]
+        for j in range(count):
+            lines[j] = group * _GROUP if here[_place(columns[j])] == most[j] else lines[j]
+    if tall > _GROUP:
+        here = groups[:stride]
+        for j in range(count):
+            lines[j] = 0 if here[_place(columns[j])] == most[j] else lines[j]
+    for j in range(count):
+        # From the last of the eight to the first, so that the first is kept; there is one.
+        at = start + np.int64(lines[j]) * stride + columns[j]
+        rest = min(_GROUP, tall - lines[j])
+        found = 0
+        for k in range(_GROUP - 1, -1, -1):
+            found = k if bits[_place(at + min(k, rest - 1) * stride)] & _MAGNITUDE == most[j] else found
+        lines[j] += min(found, rest - 1)
+        values[j] = bits[_place(at + min(found, rest - 1) * stride)]
+
+
+@jit
+def _is_plain(most, near, far, rows, known, turned):  # type: ignore[no-untyped-def]
+    """Whether no pixel has a NaN, equal largest cells of which a later column's can be the first, or a cell that is known already."""
+    others = False
+    for j in range(len(most)):
+        others |= (most[j] > _INF) | (known[j] >= 0) | ((near[j] != far[j]) & (rows[j] > 0) & (not turned))
+    return not others
+
+
+@jit
+def _highest(bits, start, stride, row, tables, cell, last, most):  # type: ignore[no-untyped-def]
+    """The first place in row-major order of magnitude `most`, from that at `row` and `cell` on, in the columns to `last`."""
+    column = cell
+    for c in range(cell + 1, last + 1):
+        if tables[c] == most:
+            for r in range(row):
+                if bits[start + r * stride + c] & _MAGNITUDE == most:
+                    row, column = r, c
+                    break
+    return row, column
+
+
+@jit
+def _largest_number(bits, start, stride, tall, left, right, turned):  # type: ignore[no-untyped-def]
+    """Line and column of the first cell of largest magnitude that is no NaN; -1 where there is none."""
+    most, row, cell = np.int32(-1), -1, -1
+    for line in range(tall):
+        for c in range(left, right):
+            magnitude = bits[start + line * stride + c] & _MAGNITUDE
+            if magnitude <= _INF and (magnitude > most or (turned and magnitude == most and c < cell)):
+                most, row, cell = magnitude, line, c
+    return row, cell
+
+
+@jit
+def add_sums(values, lines, cells, line_edges, cell_edges, squared, sums, counts):  # type: ignore[no-untyped-def]
+    """Adds a run to each pixel's sum of values, or of their squares, and to how many there are; NaN is left out."""
+    stride = cells[1] - cells[0]
+    totals, known = np.empty(stride), np.empty(stride)
+    first = np.searchsorted(cell_edges, cells[0], side="right") - 1
+    i = np.searchsorted(line_edges, lines[0], side="right") - 1
+    top = lines[0]
+    while top < lines[1]:
+        bottom = min(line_edges[i + 1], lines[1])
+        totals[:] = 0.0
+        known[:] = 0.0
+        for line in range(top - lines[0], bottom - lines[0]):
+            here = values[line * stride : line * stride + stride]
+            for c in range(stride):
+                value = np.float64(here[c])
+                there = value == value
+                totals[c] += (value * value if squared else value) if there else 0.0
+                known[c] += 1.0 if there else 0.0
+        j, left = first, cells[0]
+        while left < cells[1]:
+            right = min(cell_edges[j + 1], cells[1])
+            for c in range(left - cells[0], right - cells[0]):
+                sums[i, j] += totals[c]
+                counts[i, j] += known[c]
+            left = right
+            j += 1
+        top = bottom
+        i += 1
+
+
+# ---- what a survey counts -----------------------------------------------------------------------
+
+
+@jit
+def add_by_block(x, error, start, view, block, grid, first, signal, noise, largest):  # type: ignore[no-untyped-def]
+    length = view[3]
+    done = 0
+    while done < len(x):
+        row, left = (start + done) // length, (start + done) % length
+        i, j, k = row // (view[1] * view[2]), row // view[2] % view[1], row % view[2]
+        base = ((i // block[0] * grid[1] + j // block[1]) * grid[2] + k // block[2]) * grid[3] - first
+        stop = min(len(x), done + length - left)
+        if block[3] == 1:
+            for at in range(stop - done):
+                a, b = np.float64(x[done + at]), error[done + at]
+                signal[base + left + at] += a * a
+                noise[base + left + at] += np.float64(b) * np.float64(b)
+                largest[base + left + at] = max(largest[base + left + at], abs(b))
+            done = stop
+        while done < stop:
+            number = left // block[3]
+            end = min(stop, done + (number + 1) * block[3] - left)
+            of_signal, of_noise, most = 0.0, 0.0, np.float32(0.0)
+            for at in range(done, end):
+                a, b = np.float64(x[at]), error[at]
+                of_signal += a * a
+                of_noise += np.float64(b) * np.float64(b)
+                most = max(most, abs(b))
+            signal[base + number] += of_signal
+            noise[base + number] += of_noise
+            largest[base + number] = max(largest[base + number], most)
+            left += end - done
+            done = end
+
+
+@jit
+def add_to_bins(x, x_hat, clipped, steps, edges, cuts, value_counts, error_counts):  # type: ignore[no-untyped-def]
+    low = edges[0]
+    per_bin = len(cuts) / (edges[-1] - edges[0]) if len(cuts) else 0.0
+    for at in range(len(x)):
+        value = x[at]
+        part = 2 if clipped[at] else 1 if value != 0 and x_hat[at] == 0 else 0
+        place = min(max(int((value - low) * per_bin), 0), len(cuts))
+        # The cuts decide, by the arithmetic itself.
+        while place < len(cuts) and value >= cuts[place]:
+            place += 1
+        while place > 0 and value < cuts[place - 1]:
+            place -= 1
+        value_counts[part, place] += 1
+        step = steps[at]
+        if part == 2:
+            error_counts[part, 0 if step < 0 else ERROR_BINS + 1] += 1
+        elif step != step:
+            error_counts[part, 1 + ERROR_BINS // 2] += 1
+        else:
+            error_counts[part, 1 + int(min(max(math.floor((step + 0.5) * ERROR_BINS), 0), ERROR_BINS - 1))] += 1
+
+
+@jit
+def keep_largest(error, start, sizes, places, count):  # type: ignore[no-untyped-def]
+    for at in range(len(error)):
+        size = abs(error[at])
+        if size > 0 and (count < len(sizes) or (count and size > sizes[count - 1])):
+            place = count if count < len(sizes) else count - 1
+            while place > 0 and size > sizes[place - 1]:
+                if place < len(sizes):
+                    sizes[place], places[place] = sizes[place - 1], places[place - 1]
+                place -= 1
+            sizes[place], places[place] = size, start + at
+            count = min(count + 1, len(sizes))
+    return count

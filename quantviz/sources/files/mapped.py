@@ -1,0 +1,238 @@
+"""Tensors that lie in a file or an upload as they are: parts of them are decoded, the rest is not touched.
+
+    lies = Lies(start=72, packing=plain(torch.float16))
+    x = Mapped(data, lies, (4096, 11008))
+    x.run(0, 2**20)      # decodes two megabytes
+
+numpy cuts, because it takes any strides at any address without copying; torch decodes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from quantviz.errors import Note
+from quantviz.formats import FORMATS
+from quantviz.granularity import Shape, Window
+from quantviz.sources.files.catalog import FileData, clipped, window_shape
+from quantviz.stored import Stored, Values
+
+#: Values that are decoded at a time where only some of them are kept.
+_AT_ONCE = 2**22
+
+
+@dataclass(frozen=True)
+class Packing:
+    """How elements lie in bytes: `length` neighbours in a unit of `size` bytes."""
+
+    length: int
+    size: int
+    #: uint8 of (units, size) → the values in their stored dtype, (units, length).
+    decode: Callable[[torch.Tensor], torch.Tensor]
+    #: Whether the bytes are float32 as this machine has it: then nothing needs decoding.
+    is_float32: bool = False
+
+    def byte_count(self, count: int) -> int:
+        """Bytes of `count` elements; the last unit may be filled up."""
+        return -(-count // self.length) * self.size
+
+
+@dataclass(frozen=True)
+class Lies:
+    """Where in the file a tensor lies, row by row, and how."""
+
+    start: int
+    packing: Packing
+    #: Whether its first axis runs fastest, instead of the last.
+    turned: bool = False
+
+
+def plain(dtype: torch.dtype, *, swapped: bool = False) -> Packing:
+    """Elements of `dtype` side by side; `swapped` says that their bytes are in the order this machine does not use.
+
+    >>> plain(torch.int16).decode(torch.tensor([[1, 0], [0, 1]], dtype=torch.uint8)).tolist()
+    [[1], [256]]
+    """
+
+    def decode(raw: torch.Tensor) -> torch.Tensor:
+        return (raw.flip(1) if swapped else raw.contiguous()).view(dtype)
+
+    return Packing(1, dtype.itemsize, decode, is_float32=dtype == torch.float32 and not swapped)
+
+
+def packed(format_id: str) -> Packing:
+    """Codes of a number format of fewer than 8 bits side by side, the first in the lowest bits.
+
+    >>> packed("int2").decode(torch.tensor([[0b11_10_01_00]], dtype=torch.uint8)).tolist()
+    [[0.0, 1.0, -2.0, -1.0]]
+    """
+    fmt = FORMATS[format_id]
+    size = math.lcm(fmt.bits, 8) // 8
+    table = values_of(format_id)
+
+    def decode(raw: torch.Tensor) -> torch.Tensor:
+        whole = torch.zeros(len(raw), 1, dtype=torch.int32)
+        for place in range(size):
+            whole |= raw[:, place : place + 1].to(torch.int32) << 8 * place
+        codes = (whole >> torch.arange(0, 8 * size, fmt.bits, dtype=torch.int32)) & ((1 << fmt.bits) - 1)
+        return table[codes]
+
+    return Packing(8 * size // fmt.bits, size, decode)
+
+
+def values_of(format_id: str) -> torch.Tensor:
+    """What each pattern of a format's bits stands for, float32; negative integers are two's complements.
+
+    >>> values_of("int2").tolist()
+    [0.0, 1.0, -2.0, -1.0]
+    """
+    fmt = FORMATS[format_id]
+    return torch.tensor([fmt.value(bits if bits <= fmt.code_max else bits - (1 << fmt.bits)) for bits in range(1 << fmt.bits)])
+
+
+def cut(view: memoryview, packing: Packing, shape: Shape, window: Window, *, turned: bool = False) -> torch.Tensor:
+    """A window, not an empty one, of a tensor whose bytes begin where `view` does: in its stored dtype, in memory of its own.
+
+    >>> cut(memoryview(bytes(range(12))), plain(torch.uint8), (3, 4), (slice(1, 3, 1), 2))
+    tensor([ 6, 10], dtype=torch.uint8)
+    """
+    if turned:  # the same bytes, read with the axes in reverse
+        backwards = cut(view, packing, shape[::-1], window[::-1])
+        return backwards.permute(*reversed(range(backwards.dim()))).contiguous()
+    if not shape:
+        return cut(view, packing, (1,), (0,))
+    units = _units(view, packing, math.prod(shape))
+    if shape[-1] % packing.length:
+        return _gathered(units, packing, shape, window)
+    columns, inside = whole_units(window[-1], packing.length)
+    grid = units.reshape(*shape[:-1], shape[-1] // packing.length)
+    part = np.array(grid[(*window[:-1], columns)], order="C")  # a copy in any case
+    in_row = part.shape[-1] * packing.length
+    if len(range(in_row)[inside]) == in_row:
+        return _decoded(part, packing).reshape(window_shape(window))
+    # A few columns of many rows: what else is in their units is not kept.
+    rows = part.reshape(-1, part.shape[-1])
+    at_once = max(1, _AT_ONCE // in_row)
+    pieces = [_decoded(rows[at : at + at_once], packing).reshape(-1, in_row)[:, inside].clone() for at in range(0, len(rows), at_once)]
+    return torch.cat(pieces).reshape(window_shape(window))
+
+
+def whole_units(part: int | slice, length: int) -> tuple[slice, slice]:
+    """The units of a row in which the columns `part` lie, and the columns' places in these.
+
+    >>> whole_units(slice(40, 70, 3), 32)
+    (slice(1, 3, 1), slice(8, 38, 3))
+    >>> whole_units(33, 32)
+    (slice(1, 2, 1), slice(1, 2, 1))
+    """
+    columns = range(part, part + 1) if isinstance(part, int) else range(part.start, part.stop, part.step)
+    if length == 1:
+        return slice(columns.start, columns.stop, columns.step), slice(0, len(columns), 1)
+    first = columns[0] // length
+    units = slice(first, columns[-1] // length + 1, 1)
+    return units, slice(columns.start - first * length, columns.stop - first * length, columns.step)
+
+
+def _units(view: memoryview, packing: Packing, count: int) -> npt.NDArray[np.void]:
+    """The units as opaque items of their size, wherever they begin in memory."""
+    return np.frombuffer(view, dtype=f"V{packing.size}", count=-(-count // packing.length))
+
+
+def _decoded(units: npt.NDArray[np.void], packing: Packing) -> torch.Tensor:
+    """Units in memory of their own as values, (units, length)."""
+    return packing.decode(torch.from_numpy(units.reshape(-1, 1).view(np.uint8)))
+
+
+def _gathered(units: npt.NDArray[np.void], packing: Packing, shape: Shape, window: Window) -> torch.Tensor:
+    """The window where rows begin within a unit: each element is looked for by itself, some at a time."""
+    axes = [range(part, part + 1) if isinstance(part, int) else range(part.start, part.stop, part.step) for part in window]
+    lengths = tuple(map(len, axes))
+    strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    pieces = []
+    for at in range(0, math.prod(lengths), _AT_ONCE):
+        places = np.unravel_index(np.arange(at, min(at + _AT_ONCE, math.prod(lengths))), lengths)
+        flat = sum((axis.start + axis.step * place) * stride for axis, place, stride in zip(axes, places, strides, strict=True))
+        values = _decoded(units[flat // packing.length], packing)
+        pieces.append(values[torch.arange(len(values)), torch.from_numpy(flat % packing.length)])
+    return torch.cat(pieces).reshape(window_shape(window))
+
+
+class Mapped(Stored):
+    """A tensor in a file or an upload that stays there; it keeps the file open as long as somebody keeps the tensor.
+
+    Its values must all be float32 values. Only what is asked for is read and decoded.
+    """
+
+    def __init__(self, data: FileData, name: str, lies: Lies, shape: Shape, notes: tuple[Note, ...], most: int) -> None:
+        self._shape, self._packing, self._notes, self._most = shape, lies.packing, notes, most
+        self._name, self._error = name, data.error
+        self._opened = data.opened
+        size = lies.packing.byte_count(math.prod(shape))
+        self._view = data.view[lies.start : lies.start + size]
+        self._units = _units(self._view, lies.packing, math.prod(shape))
+        #: The values themselves where they lie in place as float32.
+        self._floats: Values | None = None
+        if lies.packing.is_float32:
+            floats = np.frombuffer(self._view, dtype=np.float32)
+            self._floats = floats if floats.flags.aligned else None
+
+    @property
+    def shape(self) -> Shape:
+        return self._shape
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        return self._notes
+
+    def check(self) -> None:
+        if self._opened:
+            self._opened.check()
+
+    def run(self, start: int, stop: int) -> Values:
+        self.check()
+        if self._floats is not None:
+            return self._floats[start:stop]
+        length = self._packing.length
+        first = start // length
+        part = self._units[first : -(-stop // length)].copy()
+        values = _decoded(part, self._packing).to(torch.float32).flatten()[start - first * length : stop - first * length]
+        floats: Values = values.numpy()
+        return floats
+
+    def read(self, index: Window) -> torch.Tensor:
+        self.check()
+        window = tuple(part if isinstance(part, int) else slice(*part.indices(length)) for part, length in zip(index, self._shape, strict=True))
+        got = math.prod(window_shape(window))
+        if got > self._most:
+            raise self._error("tensor_too_large", name=clipped(self._name), got=got, most=self._most)
+        return cut(self._view, self._packing, self._shape, window).to(torch.float32)
+
+
+def pieces(window: Window, most: int) -> list[Window]:
+    """`window` in parts of at most `most` elements, in the order of its elements.
+
+    >>> pieces((slice(0, 3, 1), 5, slice(0, 4, 1)), 8)
+    [(slice(0, 2, 1), 5, slice(0, 4, 1)), (slice(2, 3, 1), 5, slice(0, 4, 1))]
+    """
+    lengths = [len(range(part.start, part.stop, part.step)) if isinstance(part, slice) else 1 for part in window]
+    count = math.prod(lengths)
+    if count <= most:
+        return [window]
+    axis = next(axis for axis, length in enumerate(lengths) if length > 1)
+    part = window[axis]
+    assert isinstance(part, slice)
+    whole = range(part.start, part.stop, part.step)
+    at_once = max(1, most * lengths[axis] // count)
+    parts = [(*window[:axis], _slice(whole[at : at + at_once]), *window[axis + 1 :]) for at in range(0, len(whole), at_once)]
+    return list(itertools.chain.from_iterable(pieces(each, most) for each in parts))
+
+
+def _slice(places: range) -> slice:
+    return slice(places.start, places.stop, places.step)

@@ -1,0 +1,409 @@
+""".onnx: the initializers of a model's graph. The protocol-buffer wire format is read here, field by field.
+
+A message is a list of fields, each a number, a wire type and a value; what is not needed is stepped over.
+Field numbers and the rules for each dtype are those of `onnx.proto`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from quantviz.granularity import Window
+from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, clipped
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import torch
+
+    from quantviz.sources.files.mapped import Lies, Packing
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+#: Bytes of the values of fixed size, by wire type.
+_FIXED_SIZES = {_FIXED64: 8, _FIXED32: 4}
+
+# Fields of ModelProto, GraphProto, SparseTensorProto and TensorProto.
+_MODEL_FIELDS = frozenset((*range(1, 9), 14, 20, 25, 26))
+_GRAPH = 7
+_INITIALIZER, _SPARSE_INITIALIZER = 5, 15
+_SPARSE_VALUES, _SPARSE_DIMS = 1, 3
+_DIMS, _DATA_TYPE, _SEGMENT, _NAME, _EXTERNAL_DATA, _DATA_LOCATION = 1, 2, 3, 8, 13, 14
+_RAW, _FLOATS, _INT32S, _STRINGS, _INT64S, _DOUBLES, _UINT64S = 9, 4, 5, 6, 7, 10, 11
+#: How the fields of elements may be written: packed, or one element a field.
+_DATA_WIRES = {
+    _RAW: (_BYTES,),
+    _FLOATS: (_BYTES, _FIXED32),
+    _INT32S: (_BYTES, _VARINT),
+    _STRINGS: (_BYTES,),
+    _INT64S: (_BYTES, _VARINT),
+    _DOUBLES: (_BYTES, _FIXED64),
+    _UINT64S: (_BYTES, _VARINT),
+}
+
+#: Longest name of a tensor, in bytes.
+_LONGEST_NAME = 2**16
+#: Most axes of a tensor, as many as numpy has.
+_MOST_AXES = 64
+#: What a field counts at least against the limit of the header: each takes time, however short it is.
+_FIELD_COST = 8
+#: Fields that are looked at to tell whether a file is a model; a model has a handful besides its functions and metadata.
+_FIELDS_COMPARED = 10_000
+#: Bytes of integers of varying length that are decoded at a time.
+_AT_ONCE = 2**20
+#: Most bytes of such an integer.
+_LONGEST_VARINT = 10
+
+
+class _Dtype(NamedTuple):
+    #: As torch and the formats here spell it.
+    name: str
+    bits: int
+    #: The field that holds its elements where `raw_data` does not.
+    field: int
+
+
+#: Every dtype by its number.
+DTYPES: Mapping[int, _Dtype] = {
+    1: _Dtype("float32", 32, _FLOATS),
+    2: _Dtype("uint8", 8, _INT32S),
+    3: _Dtype("int8", 8, _INT32S),
+    4: _Dtype("uint16", 16, _INT32S),
+    5: _Dtype("int16", 16, _INT32S),
+    6: _Dtype("int32", 32, _INT32S),
+    7: _Dtype("int64", 64, _INT64S),
+    8: _Dtype("string", 0, _STRINGS),
+    9: _Dtype("bool", 8, _INT32S),
+    10: _Dtype("float16", 16, _INT32S),
+    11: _Dtype("float64", 64, _DOUBLES),
+    12: _Dtype("uint32", 32, _UINT64S),
+    13: _Dtype("uint64", 64, _UINT64S),
+    14: _Dtype("complex64", 64, _FLOATS),
+    15: _Dtype("complex128", 128, _DOUBLES),
+    16: _Dtype("bfloat16", 16, _INT32S),
+    17: _Dtype("float8_e4m3fn", 8, _INT32S),
+    18: _Dtype("float8_e4m3fnuz", 8, _INT32S),
+    19: _Dtype("float8_e5m2", 8, _INT32S),
+    20: _Dtype("float8_e5m2fnuz", 8, _INT32S),
+    21: _Dtype("uint4", 4, _INT32S),
+    22: _Dtype("int4", 4, _INT32S),
+    23: _Dtype("float4_e2m1fn", 4, _INT32S),
+    24: _Dtype("float8_e8m0fnu", 8, _INT32S),
+    25: _Dtype("uint2", 2, _INT32S),
+    26: _Dtype("int2", 2, _INT32S),
+    27: _Dtype("float6_e2m3fn", 6, _INT32S),
+    28: _Dtype("float6_e3m2fn", 6, _INT32S),
+}
+
+
+class _Damaged(Exception):
+    pass
+
+
+class _Field(NamedTuple):
+    number: int
+    wire: int
+    #: Where its value's bytes begin and end.
+    start: int
+    stop: int
+    #: The value of a varint.
+    value: int = 0
+
+
+def _varint(view: memoryview, at: int, stop: int) -> tuple[int, int]:
+    """The number that begins at `at`, below 2^64, and the place after it."""
+    number = 0
+    for place in range(at, min(stop, at + _LONGEST_VARINT)):
+        byte = view[place]
+        number |= (byte & 0x7F) << 7 * (place - at)
+        if byte < 0x80:
+            if number >= 2**64:
+                break
+            return number, place + 1
+    raise _Damaged
+
+
+def _fields(view: memoryview, start: int, stop: int) -> Iterator[_Field]:
+    """The fields of the message from `start` to before `stop`, in order, each inside it."""
+    at = start
+    while at < stop:
+        tag, at = _varint(view, at, stop)
+        number, wire = tag >> 3, tag & 7
+        if not 1 <= number < 2**29:
+            raise _Damaged
+        value = 0
+        if wire == _VARINT:
+            value, end = _varint(view, at, stop)
+        elif wire == _BYTES:
+            length, at = _varint(view, at, stop)
+            end = at + length
+        elif wire in _FIXED_SIZES:
+            end = at + _FIXED_SIZES[wire]
+        else:
+            raise _Damaged
+        if end > stop:
+            raise _Damaged
+        yield _Field(number, wire, at, end, value)
+        at = end
+
+
+class _Tensor:
+    """What a TensorProto says of itself."""
+
+    def __init__(self) -> None:
+        self.name = ""
+        self.dims: list[int] = []
+        self.data_type = 0
+        self.external = False
+        self.segment = False
+        #: The bytes of its elements, from where to before where, by field; integers of varying length with their tags too.
+        self.data: dict[int, list[tuple[int, int]]] = {}
+
+
+class OnnxCatalog(Catalog):
+    """The initializers of a model's main graph by name. What its nodes and functions hold is not looked at."""
+
+    kind = "ONNX"
+    suffixes = (".onnx",)
+    snippet = (
+        "import numpy, onnx, onnx.numpy_helper as helper\n"
+        "x = helper.to_array(next(each for each in onnx.load({file!r}).graph.initializer if each.name == {name!r}))[:512]\n"
+        'numpy.save("cut_out.npy", x)'
+    )
+
+    @classmethod
+    def recognises(cls, data: FileData) -> bool:
+        seen = graphs = 0
+        try:
+            for field in _fields(data.view, 0, data.size):
+                seen += 1
+                graphs += field.number == _GRAPH and field.wire == _BYTES
+                if field.number not in _MODEL_FIELDS or seen > _FIELDS_COMPARED:
+                    return False
+        except _Damaged:
+            return False
+        return graphs == 1
+
+    def _list(self) -> Mapping[str, TensorInfo]:
+        #: Bytes of the header so far.
+        self._header = 0
+        self._tensors: dict[str, tuple[_Tensor, _Dtype]] = {}
+        infos: dict[str, TensorInfo] = {}
+        graph = next(field for field in self._walk(0, self._data.size) if field.number == _GRAPH)
+        for field in self._walk(graph.start, graph.stop):
+            if field.number not in (_INITIALIZER, _SPARSE_INITIALIZER):
+                continue
+            if field.wire != _BYTES:
+                raise _Damaged
+            self._check_count(len(infos) + 1)
+            read = self._dense if field.number == _INITIALIZER else self._sparse
+            name, info = read(field.start, field.stop)
+            if name in infos:
+                raise self._data.error("duplicate_name", name=clipped(name))
+            infos[name] = info
+        return infos
+
+    def _walk(self, start: int, stop: int) -> Iterator[_Field]:
+        for field in _fields(self._data.view, start, stop):
+            self._header += _FIELD_COST
+            if self._header > self._limits.header_bytes:
+                raise self._data.error("header_too_large", got=self._header, most=self._limits.header_bytes)
+            yield field
+
+    # ---- what a tensor declares -----------------------------------------------------------------
+
+    def _sparse(self, start: int, stop: int) -> tuple[str, TensorInfo]:
+        name = ""
+        dims: list[int] = []
+        for field in self._walk(start, stop):
+            if field.number == _SPARSE_VALUES and field.wire == _BYTES:
+                name = self._tensor(field.start, field.stop).name
+            elif field.number == _SPARSE_DIMS:
+                dims += self._numbers(field)
+        return name, TensorInfo("sparse", tuple(dims), problem=self._unreadable(name, "sparse"))
+
+    def _dense(self, start: int, stop: int) -> tuple[str, TensorInfo]:
+        tensor = self._tensor(start, stop)
+        name, shape = tensor.name, tuple(tensor.dims)
+        dtype = DTYPES.get(tensor.data_type)
+        if dtype is None:
+            return name, self._info(name, str(tensor.data_type), shape)
+        info = self._info(name, dtype.name, shape)
+        # Those of fewer than 8 bits are numbers too, and unpacked here.
+        if info.problem and not 0 < dtype.bits < 8:
+            return name, info
+        if tensor.external:
+            return name, TensorInfo(dtype.name, shape, problem=self._data.error("onnx_external", name=clipped(name)))
+        if tensor.segment or not self._holds(tensor, dtype, math.prod(shape)):
+            return name, TensorInfo(dtype.name, shape, problem=self._data.error("tensor_damaged", name=clipped(name)))
+        self._tensors[name] = tensor, dtype
+        return name, TensorInfo(dtype.name, shape)
+
+    def _tensor(self, start: int, stop: int) -> _Tensor:
+        tensor = _Tensor()
+        view = self._data.view
+        for field in self._walk(start, stop):
+            if field.number == _DIMS:
+                tensor.dims += self._numbers(field)
+                if len(tensor.dims) > _MOST_AXES or max(tensor.dims, default=0) >= 2**63:
+                    raise _Damaged
+            elif field.number == _DATA_TYPE and field.wire == _VARINT:
+                tensor.data_type = field.value
+            elif field.number == _NAME and field.wire == _BYTES:
+                if field.stop - field.start > _LONGEST_NAME:
+                    raise _Damaged
+                tensor.name = bytes(view[field.start : field.stop]).decode("utf-8")
+            elif field.number == _EXTERNAL_DATA or (field.number == _DATA_LOCATION and field.value):
+                tensor.external = True
+            elif field.number == _SEGMENT:
+                tensor.segment = True
+            elif field.number in _DATA_WIRES:
+                self._add_data(tensor, field)
+        return tensor
+
+    def _add_data(self, tensor: _Tensor, field: _Field) -> None:
+        if field.wire not in _DATA_WIRES[field.number]:
+            raise _Damaged
+        chunks = tensor.data.setdefault(field.number, [])
+        if field.number == _RAW:
+            chunks.clear()  # of what should come once the last one counts
+        if field.start < field.stop:
+            chunks.append((field.start, field.stop))
+
+    def _numbers(self, field: _Field) -> list[int]:
+        """The integers of a repeated field, which may come one by one or packed."""
+        if field.wire == _VARINT:
+            return [field.value]
+        if field.wire != _BYTES or field.stop - field.start > _MOST_AXES * _LONGEST_VARINT:
+            raise _Damaged
+        numbers, at = [], field.start
+        while at < field.stop:
+            number, at = _varint(self._data.view, at, field.stop)
+            numbers.append(number)
+        return numbers
+
+    def _holds(self, tensor: _Tensor, dtype: _Dtype, count: int) -> bool:
+        """Whether the elements are in one field, the right one, and it can hold as many as the shape says."""
+        fields = [number for number, chunks in tensor.data.items() if chunks]
+        if not count or not fields:
+            return not count and not fields
+        got = sum(stop - start for start, stop in tensor.data[fields[0]])
+        if fields == [_RAW]:
+            return got == -(-count * dtype.bits // 8)
+        if fields != [dtype.field]:
+            return False
+        if dtype.field in (_FLOATS, _DOUBLES):
+            return got == count * dtype.bits // 8
+        # Integers take a byte at least; how many there are is seen when they are read.
+        return got >= _entries(dtype, count)
+
+    # ---- its elements ---------------------------------------------------------------------------
+
+    def _lies(self, name: str) -> Lies | None:
+        from quantviz.sources.files.mapped import Lies
+
+        field, chunks, dtype, count = self._elements(name)
+        packing = _packing(dtype)
+        whole = len(chunks) == 1 and chunks[0][1] - chunks[0][0] == packing.byte_count(count)
+        return Lies(chunks[0][0], packing) if whole and field in (_RAW, _FLOATS, _DOUBLES) else None
+
+    def _cutter(self, name: str) -> Callable[[Window], torch.Tensor]:
+        from quantviz.sources.files.mapped import cut
+
+        if self._lies(name):
+            return super()._cutter(name)
+        field, chunks, dtype, count = self._elements(name)
+        packing, shape = _packing(dtype), self._infos[name].shape
+        if field in (_RAW, _FLOATS, _DOUBLES):
+            joined = b"".join(self._data.view[start:stop] for start, stop in chunks)
+            # Codes of 6 bits may end within the unit of 3 bytes.
+            raw = memoryview(joined.ljust(packing.byte_count(count), b"\0"))
+        else:
+            raw = memoryview(self._integers(name).view("uint8"))  # type: ignore[arg-type]
+            if 4 < dtype.bits < 8:
+                packing = _looked_up(dtype)
+        return lambda window: cut(raw, packing, shape, window)
+
+    def _elements(self, name: str) -> tuple[int, list[tuple[int, int]], _Dtype, int]:
+        """The field of its elements, where they are, their dtype and their count."""
+        tensor, dtype = self._tensors[name]
+        field = next(number for number, chunks in tensor.data.items() if chunks)
+        return field, tensor.data[field], dtype, math.prod(tensor.dims)
+
+    def _integers(self, name: str) -> npt.NDArray[np.unsignedinteger]:
+        """The entries of a field of integers, each in as many bits as the dtype has, at least 8."""
+        import numpy as np
+
+        _, chunks, dtype, count = self._elements(name)
+        entries = np.empty(_entries(dtype, count), dtype=f"uint{max(8, dtype.bits)}")
+        lowest, highest = _entry_range(dtype)
+        at = 0
+        for start, stop in chunks:
+            for numbers in _varints(self._data.view[start:stop]):
+                # An int32 is written as 64 bits where it is negative, of which the lower 32 count.
+                values = numbers.astype(np.uint32).view(np.int32) if dtype.field == _INT32S else numbers
+                if at + len(values) > len(entries) or values.min() < lowest or values.max() > highest:
+                    raise self._data.error("tensor_damaged", name=clipped(name))
+                entries[at : at + len(values)] = values.astype(entries.dtype)
+                at += len(values)
+        if at < len(entries):
+            raise self._data.error("tensor_damaged", name=clipped(name))
+        return entries
+
+
+def _entries(dtype: _Dtype, count: int) -> int:
+    """How many entries of a field of integers `count` elements fill: codes of 4 and 2 bits share a byte."""
+    return -(-count * dtype.bits // 8) if dtype.bits in (2, 4) else count
+
+
+def _entry_range(dtype: _Dtype) -> tuple[int, int]:
+    """The lowest and highest entry."""
+    if dtype.field != _INT32S:
+        return 0, 2**dtype.bits - 1  # an int64 is written as its two's complement
+    if dtype.bits in (2, 4):
+        return -128, 255  # whoever packed them may have taken the byte for a signed one
+    if dtype.name.startswith("int"):
+        return -(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1
+    return 0, 2**dtype.bits - 1
+
+
+def _packing(dtype: _Dtype) -> Packing:
+    import torch
+
+    from quantviz.sources.files.mapped import packed, plain
+
+    return packed(dtype.name) if dtype.bits < 8 else plain(getattr(torch, dtype.name))
+
+
+def _looked_up(dtype: _Dtype) -> Packing:
+    """Codes of fewer than 8 bits, each in a byte of its own."""
+    from quantviz.sources.files.mapped import Packing, values_of
+
+    table = values_of(dtype.name)
+    return Packing(1, 1, lambda raw: table[raw.int()])
+
+
+def _varints(view: memoryview) -> Iterator[npt.NDArray[np.uint64]]:
+    """Integers of varying length side by side, some at a time.
+
+    >>> [numbers.tolist() for numbers in _varints(memoryview(bytes([1, 0x80, 1, 5])))]
+    [[1, 128, 5]]
+    """
+    import numpy as np
+
+    data = np.frombuffer(view, dtype=np.uint8)
+    at = 0
+    while at < len(data):
+        part = data[at : at + _AT_ONCE]
+        ends = np.flatnonzero(part < 0x80)
+        if not len(ends):
+            raise _Damaged
+        part = part[: ends[-1] + 1]
+        starts = np.concatenate(([0], ends[:-1] + 1))
+        place = np.arange(len(part)) - np.repeat(starts, ends - starts + 1)
+        # The last byte of ten has room for one bit.
+        if place.max() >= _LONGEST_VARINT or (part[place == _LONGEST_VARINT - 1] > 1).any():
+            raise _Damaged
+        yield np.bitwise_or.reduceat((part & 0x7F).astype(np.uint64) << (7 * place).astype(np.uint64), starts)
+        at += len(part)

@@ -1,0 +1,99 @@
+"""A sharded model: an index in JSON that says which of the .safetensors files beside it holds each tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from quantviz.errors import QuantVizError
+from quantviz.sources.files.catalog import Catalog, FileData, Index, Loaded, TensorInfo, clipped, parsed_json
+from quantviz.sources.files.safetensors import SafetensorsCatalog
+from quantviz.sources.limits import Limits
+
+if TYPE_CHECKING:
+    from quantviz.stored import Stored
+
+#: The part of the index that says where each tensor is.
+_WEIGHT_MAP = "weight_map"
+
+
+class _Infos(Mapping[str, TensorInfo]):
+    """What is known of each tensor; its shard is opened for it."""
+
+    def __init__(self, catalog: ShardedCatalog, shards: Mapping[str, str]) -> None:
+        self._catalog, self._shards = catalog, shards
+
+    def __getitem__(self, name: str) -> TensorInfo:
+        return self._catalog.holder(name).info(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._shards
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._shards)
+
+    def __len__(self) -> int:
+        return len(self._shards)
+
+
+class ShardedCatalog(Catalog):
+    """The tensors of all shards. A shard is opened when one of its tensors is asked for."""
+
+    kind = "safetensors index"
+    suffixes = (".safetensors.index.json",)
+    snippet = (
+        "import json, pathlib, safetensors.torch as st\n"
+        'with st.safe_open(json.loads(pathlib.Path({file!r}).read_text())["weight_map"][{name!r}], "pt") as file: x = file.get_slice({name!r})[:512]\n'
+        'st.save_file({{"cut_out": x.contiguous()}}, "cut_out.safetensors")'
+    )
+
+    @classmethod
+    def recognises(cls, data: FileData) -> bool:
+        return bytes(data.view[:1]) == b"{" and f'"{_WEIGHT_MAP}"'.encode() in bytes(data.view[: Limits().json_bytes])
+
+    def _list(self) -> Mapping[str, TensorInfo]:
+        if self._data.size > self._limits.json_bytes:
+            raise self._data.error("too_large", got=self._data.size, most=self._limits.json_bytes)
+        shards = parsed_json(self._data, self._data.view)[_WEIGHT_MAP]
+        self._check_count(len(shards))
+        for shard in set(shards.values()):
+            if not shard.endswith(SafetensorsCatalog.suffixes) or PurePath(shard).name != shard or "\\" in shard or shard.startswith("."):
+                raise self._data.error("shard_name", shard=clipped(shard))
+        #: The shard of each tensor.
+        self._shards: dict[str, str] = shards
+        #: The shards that are open.
+        self._open: dict[str, SafetensorsCatalog] = {}
+        return _Infos(self, shards)
+
+    def holder(self, name: str) -> SafetensorsCatalog:
+        """The shard that holds the tensor `name` of the index."""
+        shard = self._shards[name]
+        if shard not in self._open:
+            self._open[shard] = self._opened(shard)
+        if name not in self._open[shard].names:
+            raise self._data.error("shard_lacks", name=clipped(name), shard=clipped(shard))
+        return self._open[shard]
+
+    def _opened(self, shard: str) -> SafetensorsCatalog:
+        data = self._data.beside(shard)
+        try:
+            if not data.size or not SafetensorsCatalog.recognises(data):
+                raise data.error("damaged", kind=SafetensorsCatalog.kind)
+            return SafetensorsCatalog(data, self._limits)
+        except QuantVizError:
+            data.close()
+            raise
+
+    def read(self, name: str, index: Index | None = None) -> Loaded:
+        self.info(name)
+        return self.holder(name).read(name, index)
+
+    def stored(self, name: str) -> Stored:
+        self.info(name)
+        return self.holder(name).stored(name)
+
+    def close(self) -> None:
+        for catalog in self._open.values():
+            catalog.close()
+        super().close()

@@ -1,0 +1,59 @@
+"""Zip files, whose list of members is taken for hostile too."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import BinaryIO
+
+from quantviz.errors import QuantVizError
+from quantviz.sources.files.catalog import FileData, Limits
+
+_ENTRY = b"PK\x01\x02"
+#: Members of a zip that hold no tensors: versions, byte orders and the like.
+_OTHER_MEMBERS = 1000
+
+
+class _Directory:
+    """A zip's stream that refuses a list of members that is too long, before it is taken apart: a member takes thirty times its bytes."""
+
+    def __init__(self, stream: BinaryIO, data: FileData, limits: Limits) -> None:
+        self._stream, self._data, self._limits = stream, data, limits
+        self.seek, self.tell, self.seekable = stream.seek, stream.tell, stream.seekable
+        self.listed = False
+
+    def read(self, count: int = -1) -> bytes:
+        if self.listed:
+            return self._stream.read(count)
+        count = count if count >= 0 else self._data.size - self.tell()
+        if count > self._limits.header_bytes:
+            raise self._data.error("header_too_large", got=count, most=self._limits.header_bytes)
+        read = self._stream.read(count)
+        members = read.count(_ENTRY)
+        if members > self._limits.tensors + _OTHER_MEMBERS:
+            raise self._data.error("too_many_tensors", got=members, most=self._limits.tensors)
+        return read
+
+
+@contextmanager
+def opened_zip(data: FileData, limits: Limits) -> Iterator[zipfile.ZipFile]:
+    """The zip, open for reading; `QuantVizError` for too many members, `zipfile`'s own errors for damage."""
+    with data.stream() as stream:
+        directory = _Directory(stream, data, limits)
+        with zipfile.ZipFile(directory) as archive:  # type: ignore[arg-type]
+            directory.listed = True
+            yield archive
+
+
+def member_names(data: FileData) -> list[str]:
+    """The names in a zip; none if it is no zip that can be read."""
+    if bytes(data.view[:2]) != b"PK":
+        return []
+    try:
+        with opened_zip(data, Limits()) as archive:
+            return archive.namelist()
+    except QuantVizError:
+        raise
+    except Exception:
+        return []

@@ -1,0 +1,45 @@
+"""What a file may ask for, as the environment sets it. Light, for it is looked at before anything is opened."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, fields
+
+from quantviz.errors import QuantVizError
+
+#: What the names of the environment's variables begin with.
+LIMIT_VARIABLE = "QUANTVIZ_MAX_"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a file may ask for. Each is checked against what the file declares, before anything is allocated.
+
+    The environment sets them: `QUANTVIZ_MAX_` and the field's name in capitals, a whole number above 0.
+    """
+
+    #: Bytes of a file. One that is mapped takes no memory for them.
+    file_bytes: int = 2**36
+    #: Elements of what is loaded at once: of the window, or of the whole tensor where the format has no windows.
+    elements: int = 2**28
+    #: Tensors in one file.
+    tensors: int = 100_000
+    #: Bytes of a header or of one entry's header.
+    header_bytes: int = 2**25
+    #: Bytes of a table in text.
+    table_bytes: int = 2**25
+    #: Bytes of a JSON file: parsed it takes some thirty times as much.
+    json_bytes: int = 2**24
+    #: Depth of dicts and lists of tensors.
+    depth: int = 32
+
+    @classmethod
+    def of_environment(cls) -> Limits:
+        """The limits as the environment sets them; `QuantVizError` for what is no whole number above 0."""
+        variables = {each.name: f"{LIMIT_VARIABLE}{each.name.upper()}" for each in fields(cls)}
+        given = {name: os.environ[variable] for name, variable in variables.items() if variable in os.environ}
+        for name, value in given.items():
+            if not re.fullmatch(r"[1-9]\d{0,17}", value, re.ASCII):
+                raise QuantVizError("limit_setting", variable=variables[name], got=value)
+        return cls(**{name: int(value) for name, value in given.items()})

@@ -1,0 +1,255 @@
+"""Tensors in a folder of the server, which the environment names: read-only, and nothing outside of it.
+
+Everybody who uses the server may look at them, and a link to one opens it again on the same server. Names
+are strangers' text: of a file's name only what is below the folder counts, and it is looked for there step
+by step, so that no link of the file system, however late it was put there, leads out.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from quantviz.errors import QuantVizError
+from quantviz.granularity import Shape
+
+if TYPE_CHECKING:
+    import torch
+
+    from quantviz.sources.files import Catalog
+    from quantviz.sources.files.catalog import FileData
+    from quantviz.stored import Stored
+
+#: The environment variable with the folder's path.
+FOLDER = "QUANTVIZ_DATA_DIR"
+
+#: Most files that are listed, how deep below the folder, and how many entries of folders are looked at for it.
+MOST_LISTED = 2_000
+DEEPEST = 8
+_MOST_LOOKED_AT = 100_000
+#: Characters of a file's path that are looked for at all.
+_LONGEST_PATH = 1024
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The files of tensors below the folder."""
+
+    #: Their paths below it, with "/", sorted.
+    files: tuple[str, ...]
+    #: Whether there are more than were looked at.
+    cut_short: bool
+
+
+def folder_offered() -> bool:
+    """Whether the environment names a folder."""
+    return bool(os.environ.get(FOLDER))
+
+
+def data_folder() -> Path | None:
+    """The folder, without links in its path; none where the environment names none. `QuantVizError` if it is no folder."""
+    if not folder_offered():
+        return None
+    folder = Path(os.environ[FOLDER]).resolve()
+    if not folder.is_dir():
+        raise QuantVizError("local.no_folder", variable=FOLDER)
+    return folder
+
+
+def list_files() -> Listing:
+    """The files below the folder that some reader may read, none that is hidden; links to folders are not followed."""
+    from quantviz.sources.files import reader_of
+
+    folder = data_folder()
+    files: list[str] = []
+    looked_at, cut_short = 0, False
+    waiting = [(folder, 0)] if folder else []
+    while waiting:
+        directory, depth = waiting.pop(0)
+        try:
+            entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
+        except OSError:  # not ours to read, or gone
+            continue
+        for entry in entries:
+            looked_at += 1
+            if looked_at > _MOST_LOOKED_AT or len(files) == MOST_LISTED:
+                return Listing(tuple(sorted(files)), True)
+            if entry.name.startswith("."):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                cut_short = cut_short or depth == DEEPEST
+                if depth < DEEPEST:
+                    waiting.append((Path(entry.path), depth + 1))
+            elif reader_of(entry.name) and entry.is_file():
+                files.append(os.path.relpath(entry.path, folder).replace(os.sep, "/"))
+    return Listing(tuple(sorted(files)), cut_short)
+
+
+def open_local(file: str) -> Catalog:
+    """The tensors of the file at that path below the folder; whoever keeps this or one of its tensors keeps it open.
+
+    `QuantVizError` for a path that leads out of the folder, and as from `open_tensors`.
+    """
+    from quantviz.sources.files import catalog_of
+
+    return catalog_of(_open(file))
+
+
+def local_version(file: str) -> str:
+    """Another text as soon as the file at that path is another one, or for an index one of the shards; `QuantVizError` where it is gone."""
+    from quantviz.sources.files import ShardedCatalog, reader_of
+
+    real = _real_path(file)
+    paths = [real]
+    if reader_of(real.name) is ShardedCatalog:
+        paths += sorted(real.parent.glob("*.safetensors"))
+    stats = [path.stat() for path in paths]
+    return ".".join(f"{each.st_ino:x}-{each.st_size:x}-{each.st_mtime_ns:x}" for each in stats)
+
+
+def _open(file: str) -> FileData:
+    from quantviz.sources.files.catalog import FileData, OpenFile
+
+    real = _real_path(file)
+    path = PurePosixPath(file)
+    try:
+        opened = OpenFile(_descriptor(real), path.name, real)
+    except FileNotFoundError:
+        raise _error("missing", file) from None
+    except (OSError, ValueError):
+        raise QuantVizError("file.not_readable", file=_shown(file)) from None
+    return FileData(opened, path.name, beside=lambda name: _open(str(path.parent / name)))
+
+
+def _real_path(file: str) -> Path:
+    """Where the file lies when all links are followed, if that is below the folder."""
+    folder = data_folder()
+    if folder is None:
+        raise _error("not_set", file)
+    path = PurePosixPath(file)
+    if not 0 < len(file) <= _LONGEST_PATH or path.is_absolute() or not path.parts or _hidden(path.parts):
+        raise _error("outside", file)
+    try:
+        real = (folder / path).resolve(strict=True)
+    except (FileNotFoundError, NotADirectoryError):
+        raise _error("missing", file) from None
+    except (OSError, RuntimeError, ValueError):  # links in a circle, a name too long, a zero byte
+        raise QuantVizError("file.not_readable", file=_shown(file)) from None
+    if not real.is_relative_to(folder) or _hidden(real.relative_to(folder).parts):
+        raise _error("outside", file)
+    return real
+
+
+def _hidden(parts: tuple[str, ...]) -> bool:
+    """Whether a part of a path is hidden, or leads upwards."""
+    return any(part.startswith(".") for part in parts)
+
+
+def _descriptor(real: Path) -> int:
+    """Open a file that was found below the folder: step by step, so that a link put there since then is not followed."""
+    from quantviz.sources.files.catalog import READ_FLAGS
+
+    folder = data_folder()
+    assert folder
+    if os.open not in os.supports_dir_fd:
+        return os.open(real, READ_FLAGS)
+    at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        *folders, name = real.relative_to(folder).parts
+        for each in folders:
+            below = os.open(each, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=at)
+            os.close(at)
+            at = below
+        return os.open(name, READ_FLAGS | os.O_NOFOLLOW, dir_fd=at)
+    finally:
+        os.close(at)
+
+
+def _error(key: str, file: str) -> QuantVizError:
+    return QuantVizError(f"local.{key}", file=_shown(file), variable=FOLDER)
+
+
+def _shown(file: str) -> str:
+    from quantviz.sources.files.catalog import clipped
+
+    return clipped(file)
+
+
+@dataclass(frozen=True)
+class LocalTensor:
+    """A tensor of a file below the folder.
+
+    >>> x = LocalTensor("models/a.safetensors", "layers.0.weight", (4096, 11008))
+    >>> LocalTensor.from_payload(x.to_payload()) == x
+    True
+    """
+
+    #: The file's path below the folder, with "/".
+    file: str
+    #: The tensor's name in it.
+    name: str
+    shape: Shape
+    id: ClassVar[str] = "local"
+
+    @classmethod
+    def of(cls, file: str, name: str, catalog: Catalog | None = None) -> LocalTensor:
+        """The tensor of that name, its shape from the file's header, where the open file is at hand from that. `QuantVizError` if it cannot be read."""
+        info = (catalog or open_local(file)).info(name)
+        if info.problem:
+            raise info.problem.again()
+        return cls(file, name, info.shape)
+
+    def problems(self) -> Iterator[QuantVizError]:
+        """What keeps it from giving a tensor, as far as the file's header tells."""
+        try:
+            self._catalog()
+        except QuantVizError as problem:
+            yield problem
+
+    def stored(self) -> Stored:
+        """The tensor, mapped from its file where that allows it."""
+        return self._catalog().stored(self.name)
+
+    def tensor(self) -> torch.Tensor:
+        """All of it in memory, float32; `QuantVizError` where there are too many elements for that."""
+        return self._catalog().load(self.name)
+
+    @property
+    def version(self) -> str:
+        """Another text as soon as the file is another one; `QuantVizError` where it is gone."""
+        return local_version(self.file)
+
+    def _catalog(self) -> Catalog:
+        catalog = open_local(self.file)
+        info = catalog.info(self.name)
+        if info.problem:
+            raise info.problem.again()
+        if info.shape != self.shape:
+            raise QuantVizError("local.other_shape", file=_shown(self.file), name=_shown(self.name), got=info.shape, expected=self.shape)
+        return catalog
+
+    def to_payload(self) -> str:
+        """The source for a link, in `[A-Za-z0-9_-]`: names are any text there is."""
+        fields = json.dumps([self.file, self.name, *self.shape], ensure_ascii=False, separators=(",", ":"))
+        return base64.urlsafe_b64encode(fields.encode("utf-8", "surrogatepass")).decode("ascii").rstrip("=")
+
+    @classmethod
+    def from_payload(cls, payload: str) -> LocalTensor:
+        """The source of a link; `QuantVizError` for anything that `to_payload` does not write."""
+        try:
+            raw = base64.b64decode(payload + "=" * (-len(payload) % 4), altchars=b"-_", validate=True)
+            fields: Any = json.loads(raw.decode("utf-8", "surrogatepass"))
+            file, name, *shape = fields
+            whole = all(type(length) is int and 0 < length < 2**63 for length in shape)
+            if not isinstance(file, str) or not isinstance(name, str) or not 1 <= len(shape) <= 4 or not whole or math.prod(shape) >= 2**63:
+                raise ValueError
+        except (binascii.Error, ValueError, TypeError, RecursionError):
+            raise QuantVizError("local.payload_damaged") from None
+        return cls(file, name, tuple(shape))

@@ -1,0 +1,133 @@
+"""The server's folder: choose a file and one of its tensors, read where they lie. The choice of a tensor is the same for uploads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from quantviz.errors import QuantVizError
+from quantviz.link import LabState
+from quantviz.sources import LocalTensor
+from quantviz.sources.local import Listing, list_files, local_version, open_local
+from quantviz.ui import session
+from quantviz.ui.nonfinite import show_choice, take
+from quantviz.ui.room import locked
+from quantviz.ui.words import say, say_error, shape_text
+
+if TYPE_CHECKING:
+    from quantviz.sources.files import Catalog, TensorInfo
+
+#: Names that a list offers at once; of more it offers those that fit what was typed.
+MOST_OFFERED = 200
+#: Seconds for which what lies in the folder is taken to be still the same.
+_LISTING_SECONDS = 5
+
+
+def show_folder(state: LabState) -> None:
+    """Choose a file of the folder and one of its tensors."""
+    source = state.source if isinstance(state.source, LocalTensor) else None
+    if source:
+        session.show("folder_file", source.file, "folder")
+        session.show("folder_tensor", source.name, "folder")
+    try:
+        _choose_file(_listing())
+        file = st.session_state.get("folder_file")
+        if file:
+            catalog = _catalog(file, local_version(file))
+            choose_tensor("folder_tensor", catalog.names, lambda name: tensor_label(name or file, catalog, name), _load)
+    except QuantVizError as error:
+        # What a callback complained about is said below.
+        if "folder" not in session.complaints():
+            st.error(say_error(error))
+    complaint = session.complaints().get("folder")
+    if complaint:
+        st.error(say_error(complaint))
+        show_choice("folder")
+
+
+def choose_tensor(key: str, names: Sequence[str], label: Callable[[str], str], change: Callable[[], None]) -> None:
+    """A list of tensors in the widget `key`. Of many it offers a part, beside a box for what the name must contain."""
+    offered, wanted = names, ""
+    if len(names) > MOST_OFFERED:
+        wanted = st.text_input(say("upload.filter"), key=f"{key}_filter", placeholder=say("upload.filter_example"), disabled=locked("tensor"))
+        words = wanted.lower().split()
+        offered = [name for name in names if all(word in name.lower() for word in words)] if words else names
+        st.caption(say("upload.offered", shown=min(len(offered), MOST_OFFERED), fitting=len(offered), count=len(names)))
+    # The chosen one stays in the list whatever is typed, or the widget would choose another.
+    now: str | None = st.session_state.get(key)
+    some = list(offered[:MOST_OFFERED])
+    if now is not None and now in names and now not in some:
+        some.insert(0, now)
+    st.selectbox(say("upload.tensor"), some, key=key, on_change=session.safely(change), format_func=label, disabled=locked("tensor"))
+
+
+def tensor_label(shown: str, catalog: Catalog, name: str) -> str:
+    """A tensor's name with what its header says; the name alone where that cannot be read."""
+    try:
+        return label_of(shown, catalog.info(name))
+    except QuantVizError:
+        return shown
+
+
+def label_of(shown: str, info: TensorInfo) -> str:
+    """A tensor's name, shape and dtype."""
+    return f"{shown}  [{shape_text(info.shape)}]  {info.dtype}"
+
+
+def first_readable(catalog: Catalog) -> str:
+    """The first tensor that can be read, of those that a list offers at first; else the first of all."""
+    some = catalog.names[:MOST_OFFERED]
+    return next((name for name in some if catalog.info(name).problem is None), some[0])
+
+
+def _choose_file(listing: Listing) -> None:
+    now = st.session_state.get("folder_file")
+    files = listing.files if now is None or now in listing.files else (now, *listing.files)
+    if not files:
+        st.caption(say("folder.none"))
+        return
+    st.selectbox(
+        say("folder.file"),
+        files,
+        index=None,
+        key="folder_file",
+        placeholder=say("folder.choose"),
+        on_change=session.safely(_open_file),
+        help=say("folder.help"),
+        disabled=locked("tensor"),
+    )
+    if listing.cut_short:
+        st.caption(say("folder.cut_short", count=len(listing.files)))
+
+
+def _open_file() -> None:
+    file = st.session_state["folder_file"]
+    st.session_state["folder_tensor_filter"] = ""
+    if file is not None:
+        with session.complaining("folder"):
+            st.session_state["folder_tensor"] = first_readable(_catalog(file, local_version(file)))
+            _take(file)
+
+
+def _load() -> None:
+    with session.complaining("folder"):
+        _take(st.session_state["folder_file"])
+
+
+def _take(file: str) -> None:
+    """Look at the chosen tensor; where it cannot be, the tensor that was open stays open."""
+    name = st.session_state["folder_tensor"]
+    take(session.state().with_source(LocalTensor.of(file, name, _catalog(file, local_version(file)))))
+
+
+@st.cache_data(ttl=_LISTING_SECONDS, show_spinner=False)
+def _listing() -> Listing:
+    return list_files()
+
+
+@st.cache_resource(max_entries=8, show_spinner=False)
+def _catalog(file: str, version: str) -> Catalog:
+    """The open file, one for all sessions; another version of it is another file."""
+    return open_local(file)

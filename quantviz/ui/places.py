@@ -1,0 +1,175 @@
+"""Finding one's way in a tensor larger than the screen: the mini-map, jumps to the worst places, and the ranked table of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, cast
+
+import streamlit as st
+
+from quantviz.figures.arrangement import MOST_CELLS
+from quantviz.granularity import Shape
+from quantviz.link import POOLS, LabState, View
+from quantviz.ui import session
+from quantviz.ui.data import kept, stored_of, study_of
+from quantviz.ui.minimap import minimap_size, show_minimap
+from quantviz.ui.words import say
+
+if TYPE_CHECKING:
+    from quantviz.study import Study
+
+#: Cells a side of the window that a jump opens: few enough to be read one by one.
+_NEAR = 32
+_MINIMAP = "minimap"
+#: What is ranked.
+RANKED = ("cells", "rows", "columns", "blocks")
+#: How many of each.
+MOST_RANKED = 20
+#: Columns that are not shown: of blocks their place in the grid says enough.
+_HIDDEN: Mapping[str, tuple[str, ...]] = MappingProxyType({"cells": (), "rows": (), "columns": (), "blocks": ("index",)})
+
+
+def has_places(state: LabState) -> bool:
+    """Whether the matrix is larger than what can be read at once."""
+    return max(state.view.matrix(state.source.shape)) > MOST_CELLS
+
+
+def show_places(study: Study, state: LabState) -> None:
+    """Where the window is, and what to go to."""
+    shape, view = study.shape, state.view
+    matrix = view.matrix(shape)
+    if view.size(shape) != matrix:
+        show_minimap(_map(study, state), matrix=matrix, window=(view.top, view.left, *view.size(shape)), key=_MINIMAP)
+    with st.popover(say("places.go"), key="go_to", width="stretch"):
+        for name in _JUMPS:
+            if name in ("worst_row", "worst_column") and view.rows is None:
+                continue
+            st.button(say(f"places.{name}"), key=f"go_{name}", on_click=session.safely(_go), args=(name,), width="stretch")
+
+
+def _map(study: Study, state: LabState) -> Any:
+    from quantviz.overview import Patch, pooled
+
+    view, source = state.view, state.source
+    rows, cols = view.matrix(study.shape)
+    what = f"map {view.rows} {view.cols} {view.at}"
+    return kept(source, what, lambda: pooled(stored_of(source), Patch(0, 0, rows, cols), minimap_size((rows, cols)), view=view)[0])
+
+
+_JUMPS = ("largest_error", "largest_value", "worst_row", "worst_column", "worst_block")
+
+
+def _go(name: str) -> None:
+    state = session.state()
+    study, view = study_of(state), state.view
+    found: Mapping[str, Callable[[], Shape]] = {
+        "largest_error": lambda: study.measured.largest_error,
+        "largest_value": lambda: study.facts.largest,
+        "worst_row": lambda: _cell_of(study, "rows", ranked(study, "rows", view, 1), 0, view),
+        "worst_column": lambda: _cell_of(study, "columns", ranked(study, "columns", view, 1), 0, view),
+        "worst_block": lambda: _cell_of(study, "blocks", ranked(study, "blocks", view, 1), 0, view),
+    }
+    go(found[name]())
+
+
+def go(cell: Shape) -> None:
+    """Select a cell and open a window around it in which cells can be read."""
+    now = session.state()
+    shape, view = now.source.shape, now.view
+    rows, cols = view.matrix(shape)
+    if max(rows, cols) > MOST_CELLS:
+        view = view.showing(cell, shape)
+        row, col = view.place(cell) or (0, 0)
+        view = view.window(row - _NEAR // 2, col - _NEAR // 2, _NEAR, _NEAR, shape)
+    session.look(view.showing(cell, shape), cell)
+
+
+def show_pool(state: LabState) -> None:
+    """What a pixel of many cells shows."""
+    st.radio(
+        say("places.pool"),
+        POOLS,
+        key=session.show("pool", state.pool),
+        on_change=session.safely(lambda: session.change(pool=st.session_state["pool"])),
+        format_func=lambda name: say(f"places.pools.{name}"),
+        captions=[say(f"places.pools.{name}_help") for name in POOLS],
+    )
+
+
+# ---- the ranked table ---------------------------------------------------------------------------
+
+
+def ranked(study: Study, what: str, view: View, most: int = MOST_RANKED) -> dict[str, list[Any]]:
+    """The worst of `RANKED`, as columns; empty where there is nothing of the kind."""
+    from quantviz.overview import worst_blocks, worst_cells, worst_lines
+
+    if what == "cells":
+        return worst_cells(study.survey)
+    if what == "blocks":
+        return worst_blocks(study.survey, most)
+    axis = view.rows if what == "rows" else view.cols
+    return {"index": []} if axis is None else worst_lines(study.survey, axis, most)
+
+
+def _cell_of(study: Study, what: str, table: dict[str, list[Any]], line: int, view: View) -> Shape:
+    """The cell to look at for a line of the table: the one with its largest error."""
+    if what == "cells":
+        return cast("Shape", table["index"][line])
+    if what == "blocks":
+        return study.worst_of_block(table["block"][line])
+    axis = view.rows if what == "rows" else view.cols
+    assert axis is not None
+    return study.worst_of_line(axis, table["index"][line])
+
+
+def show_worst(study: Study, state: LabState) -> None:
+    """The worst cells, rows, columns and blocks, each a click away from its derivation."""
+    opened = st.expander(say("places.worst"), key="worst", on_change="rerun")
+    if not opened.open:
+        return
+    import pandas as pd
+
+    with opened:
+        what = st.segmented_control(
+            say("places.worst"),
+            RANKED,
+            default=RANKED[0],
+            key="worst_of",
+            required=True,
+            format_func=lambda name: say(f"places.ranked.{name}"),
+            label_visibility="collapsed",
+        )
+        table = ranked(study, what, state.view)
+        shown = {
+            name: [_place(value) for value in values] if name in ("index", "block") else values for name, values in table.items() if name not in _HIDDEN[what]
+        }
+        st.dataframe(
+            pd.DataFrame(shown, index=pd.RangeIndex(1, len(table["index"]) + 1, name=say("places.rank"))),
+            key=f"worst_{what}",
+            on_select=session.safely(lambda: _clicked(what)),
+            selection_mode="single-cell",
+            row_height=29,
+            height=min(8, len(table["index"]) + 1) * 29 + 12,
+            column_config={
+                name: st.column_config.TextColumn(say(f"places.columns.{name}"))
+                if name in ("index", "block")
+                else st.column_config.NumberColumn(say(f"places.columns.{name}"), format="percent" if name == "noise_share" else "%.4g")
+                for name in shown
+            },
+            alt=say("places.worst"),
+        )
+        st.caption(say("places.worst_how"))
+
+
+def _place(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _clicked(what: str) -> None:
+    """Go to the line whose cell was clicked; a click on a heading sorts and selects no cell."""
+    cells = st.session_state[f"worst_{what}"]["selection"]["cells"]
+    if cells:
+        state = session.state()
+        study = study_of(state)
+        go(_cell_of(study, what, ranked(study, what, state.view), cells[0][0], state.view))

@@ -1,0 +1,441 @@
+"""A class on one server: thirty people who each change something every three seconds, a cold start, a burst.
+
+    python -m tests.bench.classroom [--variant first mix random file] [--seconds 60] [--root FOLDER]
+
+Speaks Streamlit's own websocket protocol to the real server on loopback, from one process that is light
+beside it. A session opens its page as a browser does, the width that the page tells included, and then
+changes something: bits, mode, what has one scale, the cell, the view of the error. An answer counts from
+when the change was due until all of it has come, and must show another picture than before; an exception,
+an error on the page or a lost connection is told.
+
+- cold: on a server that has just started, 40 sessions open within 30 s;
+- steady: 30 sessions each change something every 3 s;
+- burst: 40 sessions change something within 2 s.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import dataclasses
+import json
+import os
+import random
+import resource
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from streamlit.proto.WidgetStates_pb2 import WidgetState
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+
+from tests.bench.servers import ROOT, server_process
+
+#: The class: sessions that change something every so many seconds; 95 % of the answers within so many seconds.
+STEADY, EVERY, P95 = 30, 3.0, 0.5
+#: Sessions that open within so many seconds on a cold server, and that change something within so many.
+CROWD, COLD_WITHIN, BURST_WITHIN = 40, 30.0, 2.0
+#: The slowest answer of the crowd, in seconds.
+SLOWEST = 5.0
+#: Memory a session, in MiB beyond the tensor.
+MEMORY = 40.0
+#: After so many seconds an answer is not waited for any more.
+_LOST = 60.0
+#: What a page of a 1366-pixel laptop tells of its width.
+_WIDTH = 1066
+#: Runs for which a browser keeps large messages, as Streamlit's own page does.
+_KEPT_RUNS = 2
+#: What a person sees of a page, and the choices that a person has.
+_SHOWN = frozenset({"metric", "html", "markdown", "plotly_chart", "bidi_component", "dataframe", "code", "alert"})
+_CHOICES: Mapping[str, str] = {"button_group": "string_array_value", "radio": "string_value", "selectbox": "string_value"}
+#: What people change on the Lab; on the other pages they choose among all there is but the language.
+_LAB, _LANGUAGE = ("bits", "mode", "error_view"), "language_choice"
+
+
+@dataclasses.dataclass(frozen=True)
+class Variant:
+    """What the class looks at: (page, query) for each session in turn."""
+
+    places: Sequence[tuple[str, str]]
+    #: The tensor's bytes, all sessions' together: not counted as memory of a session.
+    tensor_bytes: int = 0
+
+
+def variants(folder: Path) -> dict[str, Callable[[], Variant]]:
+    """The variants by name; `folder` holds what is made for them."""
+    return {
+        "first": lambda: Variant([("lab", "")]),
+        "mix": lambda: Variant(
+            [
+                ("lab", ""),
+                ("lessons", "lesson=l1"),
+                ("lab", "t=normal(rows=32,cols=32)"),
+                ("formats", "a=float8_e4m3fn"),
+                ("lab", "t=normal(rows=128,cols=128)"),
+                ("bugs", ""),
+            ]
+        ),
+        "random": lambda: Variant([("lab", "t=normal(rows=512,cols=512)")], 4 * 512 * 512),
+        "file": lambda: _file(folder),
+    }
+
+
+def _file(folder: Path) -> Variant:
+    """A matrix of a large layer in the folder of the server's own files."""
+    import numpy as np
+
+    values = np.random.default_rng(0).standard_normal((4096, 11008), dtype=np.float32)
+    np.save(folder / "layer.npy", values)
+    os.environ["QUANTVIZ_DATA_DIR"] = str(folder)
+    return Variant([("lab", "t=file(layer.npy)")], values.nbytes)
+
+
+class Dropped(Exception):
+    """The server has closed the connection, or did not answer."""
+
+
+class Session:
+    """One browser tab."""
+
+    def __init__(self, address: str, page: str, query: str, seed: int) -> None:
+        self.address, self.page, self.query = address, page, f"lang=en&{query}"
+        self.random = random.Random(seed)
+        self.socket: ClientConnection | None = None
+        self.opened = False
+        self.errors: list[str] = []
+        self._script = ""
+        #: Elements of the last run: by id what can be chosen, by place what is seen.
+        self._widgets: dict[str, tuple[str, Any]] = {}
+        self._seen: dict[tuple[int, ...], tuple[str, str]] = {}
+        self._states: dict[str, WidgetState] = {}
+        self._large: dict[str, tuple[str, Any, int]] = {}
+        self._runs = 0
+        self._bridge = ""
+
+    async def open(self) -> None:
+        """Connect, load the page and tell its width."""
+        port = self.address.rpartition(":")[2]
+        self.socket = await connect(
+            f"ws://127.0.0.1:{port}/_stcore/stream",
+            subprotocols=["streamlit"],  # type: ignore[list-item]
+            origin=self.address,  # type: ignore[arg-type]
+            max_size=None,
+            max_queue=None,
+            compression=None,
+            open_timeout=_LOST,
+            ping_interval=None,
+        )
+        await self._ask()
+        self.opened = True
+
+    async def close(self) -> None:
+        """Close the tab."""
+        if self.socket:
+            await self.socket.close()
+
+    async def change(self) -> None:
+        """Change something, and see that the answer shows it."""
+        before = self._picture()
+        what = self._some_change()
+        await self._ask(what)
+        self._states = {name: state for name, state in self._states.items() if state.WhichOneof("value") not in ("trigger_value", "json_trigger_value")}
+        if self._picture() == before:
+            self.errors.append(f"{what.id.rpartition('-')[2]}: nothing changed")
+
+    def _some_change(self) -> WidgetState:
+        """Another value of one of the page's choices, a button of the scheme, or a click on a cell."""
+        ids = [name for name, (kind, _) in self._widgets.items() if kind in _CHOICES or kind in ("button", "bidi_component")]
+        while True:
+            name = self.random.choice(ids)
+            kind, element = self._widgets[name]
+            key = name.rpartition("-")[2]
+            state = WidgetState(id=name)
+            if kind == "bidi_component" and key == "panels_bridge":
+                told = json.loads(element.json)["selected"] if element.json else None
+                cell = [self.random.randrange(8), self.random.randrange(8)]
+                if cell == told:
+                    continue
+                state.id = f"$$STREAMLIT_INTERNAL_KEY_{name}__events"
+                state.json_trigger_value = json.dumps([{"event": "cell", "value": {"row": cell[0], "col": cell[1]}}])
+            elif kind == "button" and key.startswith("per_") and not element.disabled and element.type != "primary":
+                state.trigger_value = True
+            elif kind in _CHOICES and not element.disabled and (key in _LAB if self.page == "lab" else key != _LANGUAGE):
+                options = [option.content for option in element.options] if kind == "button_group" else list(element.options)
+                others = [option for option in options if option not in _values(self._states.get(name))]
+                if not others:
+                    continue
+                other = self.random.choice(others)
+                if kind == "button_group":
+                    state.string_array_value.data.append(other)
+                else:
+                    state.string_value = other
+            else:
+                continue
+            return state
+
+    def _picture(self) -> frozenset[tuple[tuple[int, ...], str]]:
+        return frozenset((place, mark) for place, (kind, mark) in self._seen.items() if kind in _SHOWN)
+
+    async def _ask(self, what: WidgetState | None = None) -> None:
+        """Send one message, and read until all of its answer has come."""
+        if self.socket is None:
+            raise Dropped("not connected")
+        asked = started = 0
+        run = ""
+        try:
+            async with asyncio.timeout(_LOST):
+                await self._send(what)
+                asked += 1
+                async for data in self.socket:
+                    message = ForwardMsg()
+                    message.ParseFromString(data)  # type: ignore[arg-type]
+                    kind = message.WhichOneof("type")
+                    if kind == "new_session":
+                        started, run = started + 1, message.metadata.run.script_run_id
+                        self._script = message.new_session.page_script_hash
+                        self._runs += 1
+                        self._widgets, self._seen = {}, {}
+                    elif kind in ("delta", "ref_hash"):
+                        self._take(message)
+                    elif kind == "script_finished" and started >= asked and message.script_finished == ForwardMsg.FINISHED_SUCCESSFULLY:
+                        if message.metadata.run.script_run_id in ("", run):
+                            break
+                    elif kind == "script_finished" and message.script_finished == ForwardMsg.FINISHED_WITH_COMPILE_ERROR:
+                        self.errors.append("the script did not compile")
+                    if self._bridge and self._bridge not in self._states:
+                        # A browser tells the width as soon as the bridge is in the page.
+                        await self._send(WidgetState(id=self._bridge, json_value=json.dumps({"width": _WIDTH})))
+                        asked += 1
+                else:
+                    raise Dropped("the connection was closed")
+        except (TimeoutError, ConnectionClosed, OSError) as error:
+            raise Dropped(repr(error)) from error
+        self._large = {mark: kept for mark, kept in self._large.items() if kept[2] > self._runs - _KEPT_RUNS}
+
+    async def _send(self, what: WidgetState | None) -> None:
+        message = BackMsg()
+        rerun = message.rerun_script
+        rerun.query_string, rerun.page_script_hash = self.query, self._script
+        if not self._script:
+            rerun.page_name = self.page
+        rerun.context_info.url = f"{self.address}/{self.page}"
+        rerun.context_info.locale, rerun.context_info.timezone = "en-US", "UTC"
+        rerun.cached_message_hashes.extend(self._large)
+        if what is not None:
+            self._states[what.id] = what
+        rerun.widget_states.widgets.extend(self._states.values())
+        assert self.socket is not None
+        await self.socket.send(message.SerializeToString())
+
+    def _take(self, message: ForwardMsg) -> None:
+        mark, place = message.hash or message.ref_hash, tuple(message.metadata.delta_path)
+        if message.ref_hash:
+            kind, element, _ = self._large[message.ref_hash]
+        elif message.delta.WhichOneof("type") == "new_element":
+            kind = message.delta.new_element.WhichOneof("type") or ""
+            element = getattr(message.delta.new_element, kind)
+        else:
+            return
+        if message.metadata.cacheable or message.ref_hash:
+            self._large[mark] = (kind, element, self._runs)
+        self._seen[place] = (kind, mark)
+        if kind == "exception" or (kind == "alert" and element.format == element.ERROR):
+            self.errors.append(str(element)[:300])
+        name = getattr(element, "id", "")
+        if not name:
+            return
+        self._widgets[name] = (kind, element)
+        if kind in _CHOICES and (element.set_value or name not in self._states):
+            self._states[name] = _chosen(kind, element)
+        if name.endswith("-panels_bridge"):
+            self._bridge = name
+
+
+def _chosen(kind: str, element: Any) -> WidgetState:
+    """What a widget shows, as a browser sends it."""
+    state = WidgetState(id=element.id)
+    if kind == "button_group":
+        state.string_array_value.SetInParent()  # nothing chosen is told too
+        state.string_array_value.data.extend(element.raw_values if element.set_value else [element.options[n].content for n in element.default])
+    else:
+        state.string_value = element.raw_value if element.set_value else element.options[element.default] if element.options else ""
+    return state
+
+
+def _values(state: WidgetState | None) -> list[str]:
+    if state is None:
+        return []
+    return list(state.string_array_value.data) if state.WhichOneof("value") == "string_array_value" else [state.string_value]
+
+
+# ---- the three ways to come ---------------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class Answers:
+    """How long each answer took, in seconds, and what went wrong."""
+
+    seconds: list[float] = dataclasses.field(default_factory=list)
+    dropped: list[str] = dataclasses.field(default_factory=list)
+    errors: list[str] = dataclasses.field(default_factory=list)
+
+    async def time(self, due: float, work: Callable[[], Awaitable[None]]) -> bool:
+        """Do `work` when it is due; whether it was answered."""
+        await asyncio.sleep(due - time.monotonic())
+        try:
+            await work()
+        except Dropped as reason:
+            self.dropped.append(str(reason))
+            return False
+        self.seconds.append(time.monotonic() - due)
+        return True
+
+    def of(self, sessions: Sequence[Session]) -> Answers:
+        """With the errors that the sessions have seen."""
+        self.errors = [error for session in sessions for error in session.errors]
+        return self
+
+    @property
+    def p95(self) -> float:
+        """95 % took at most so long."""
+        return statistics.quantiles(self.seconds, n=20, method="inclusive")[-1] if len(self.seconds) > 1 else float("nan")
+
+    @property
+    def worst(self) -> float:
+        """The slowest."""
+        return max(self.seconds, default=float("nan"))
+
+
+async def cold(sessions: Sequence[Session]) -> Answers:
+    """All open within `COLD_WITHIN`: two thirds at once, as when a teacher says so, the rest evenly."""
+    answers, start = Answers(), time.monotonic()
+    at_once = 2 * len(sessions) // 3
+    due = [start + 0.05 * n for n in range(at_once)] + [start + COLD_WITHIN * (n + 1) / (len(sessions) - at_once) for n in range(len(sessions) - at_once)]
+    await asyncio.gather(*(answers.time(when, session.open) for when, session in zip(due, sessions, strict=True)))
+    return answers.of(sessions)
+
+
+async def steady(sessions: Sequence[Session], seconds: float) -> Answers:
+    """Each changes something every `EVERY` seconds, give or take a third, for so many seconds."""
+    answers, start = Answers(), time.monotonic()
+
+    async def person(session: Session) -> None:
+        due = start + session.random.uniform(0, EVERY)
+        while due < start + seconds and await answers.time(due, session.change):
+            due += EVERY * session.random.uniform(2 / 3, 4 / 3)
+
+    await asyncio.gather(*map(person, sessions))
+    return answers.of(sessions)
+
+
+async def burst(sessions: Sequence[Session]) -> Answers:
+    """Each changes one thing within `BURST_WITHIN` seconds."""
+    answers, start = Answers(), time.monotonic()
+    await asyncio.gather(*(answers.time(start + session.random.uniform(0, BURST_WITHIN), session.change) for session in sessions))
+    return answers.of(sessions)
+
+
+def memory(process: int) -> int:
+    """The bytes of a process: its share of what it maps."""
+    for line in Path(f"/proc/{process}/smaps_rollup").read_text(encoding="ascii").splitlines():
+        if line.startswith("Pss:"):
+            return 1024 * int(line.split()[1])
+    raise AssertionError("no Pss")
+
+
+# ---- one variant --------------------------------------------------------------------------------
+
+
+async def measure(variant: Variant, root: Path, seconds: float) -> list[tuple[str, Answers, float | None, str]]:
+    """Cold, steady, burst on two fresh servers: name, answers, MiB a session, what was asked of it."""
+    found: list[tuple[str, Answers, float | None, str]] = []
+
+    def people(address: str, count: int) -> list[Session]:
+        return [Session(address, *variant.places[n % len(variant.places)], seed=n) for n in range(count)]
+
+    with server_process(root / "app.py", cwd=root) as (address, _):
+        crowd = people(address, CROWD)
+        found.append(("cold", await cold(crowd), None, "slowest"))
+        found.append(("burst", await burst([session for session in crowd if session.opened]), None, "slowest"))
+    with server_process(root / "app.py", cwd=root) as (address, process):
+        for session in people(address, len(variant.places)):
+            await session.open()  # imports, and what all share
+            await session.change()
+            await session.close()
+        await asyncio.sleep(2)
+        before, sessions = memory(process), people(address, STEADY)
+        for session in sessions:
+            await session.open()
+        with own_seconds() as own:
+            answers = await steady(sessions, seconds)
+        print(f"      (the driver itself: {own[0] / seconds:.0%} of one core)", flush=True)
+        found.append(("steady", answers, (memory(process) - before) / STEADY / 2**20, "p95"))
+    return found
+
+
+@contextmanager
+def own_seconds() -> Iterator[list[float]]:
+    """Seconds of the processor that this process takes meanwhile."""
+
+    def taken() -> float:
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        return usage.ru_utime + usage.ru_stime
+
+    found, start = [0.0], taken()
+    yield found
+    found[0] = taken() - start
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--variant", nargs="+", default=["first", "mix", "random"])
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--root", type=Path, default=ROOT, help="where app.py lies")
+    options = parser.parse_args()
+    missed: list[str] = []
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        for name in options.variant:
+            print(name, flush=True)
+            for phase, answers, mib, bar in asyncio.run(measure(variants(folder)[name](), options.root, options.seconds)):
+                print(report(phase, answers, mib), flush=True)
+                for error in sorted(set(answers.errors + answers.dropped))[:5]:
+                    print(f"      {error}", flush=True)
+                missed += [f"{name} {phase}: {reason}" for reason in misses(answers, mib, bar)]
+    for line in missed:
+        print(f"missed: {line}")
+    sys.exit(bool(missed))
+
+
+def report(phase: str, answers: Answers, mib: float | None) -> str:
+    """One line of the table."""
+    middle = statistics.median(answers.seconds) if answers.seconds else float("nan")
+    line = (
+        f"  {phase:<7}{len(answers.seconds):>5} answers   p50 {1000 * middle:5.0f} ms   p95 {1000 * answers.p95:5.0f} ms   max {1000 * answers.worst:5.0f} ms"
+    )
+    line += f"   dropped {len(answers.dropped)}   errors {len(answers.errors)}"
+    return line + (f"   {mib:.1f} MiB a session" if mib is not None else "")
+
+
+def misses(answers: Answers, mib: float | None, bar: str) -> Iterator[str]:
+    """Which bars were missed."""
+    if answers.dropped or answers.errors or not answers.seconds:
+        yield f"{len(answers.dropped)} dropped, {len(answers.errors)} errors, {len(answers.seconds)} answers"
+    if bar == "p95" and not answers.p95 <= P95:
+        yield f"95 % within {answers.p95:.2f} s, the bar is {P95} s"
+    if bar == "slowest" and not answers.worst <= SLOWEST:
+        yield f"the slowest took {answers.worst:.2f} s, the bar is {SLOWEST} s"
+    if mib is not None and not mib <= MEMORY:
+        yield f"{mib:.1f} MiB a session, the bar is {MEMORY}"
+
+
+if __name__ == "__main__":
+    main()

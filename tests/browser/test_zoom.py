@@ -1,0 +1,290 @@
+"""A matrix larger than the screen in a real browser, on `zoom_demo.py`: nothing is lost in it, and each zoom reads its window anew."""
+
+import math
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.browser.conftest import wait_idle
+from tests.browser.test_bridge import MIDDLE, PANELS, RANGES, card, marks, middle, wait_drawn
+
+DEMO = Path(__file__).parent / "zoom_demo.py"
+ROWS, COLS = 1000, 3000
+#: As planted by the demo: (row, column) and value.
+PLANTED = [((737, 370), 61.0), ((123, 2998), -57.0)]
+WINDOW = "() => document.querySelector('.st-key-panels .js-plotly-plot')?._fullLayout?.meta?.window"
+
+
+@pytest.fixture
+def open_demo(serve, new_page):
+    def start(query=f"n={ROWS}.{COLS}", **options):
+        page = new_page(**options)
+        page.goto(f"{serve(DEMO)}/?{query}")
+        wait_drawn(page)
+        return page
+
+    return start
+
+
+def wait_window(page, told, wanted="true"):
+    """Until the server has read another window than `told`, one that is `wanted`, and it is drawn; tells which."""
+    page.wait_for_function(f"old => {{ const w = ({WINDOW})(); return w && Object.keys(w).some(name => w[name] !== old[name]) && {wanted}; }}", arg=told)
+    wait_drawn(page)
+    window = page.evaluate(WINDOW)
+    said = [int(n) for n in re.search(r"window (\d+) (\d+) (\d+) (\d+) ", page.inner_text("body")).groups()]
+    assert said == [window["top"], window["left"], window["rows"], window["cols"]]
+    return window
+
+
+def sights(page):
+    """What each panel shows: columns and rows from … to."""
+    return page.evaluate(
+        """() => [1, 2, 3, 4].map(i => { const layout = document.querySelector(".st-key-panels .js-plotly-plot")._fullLayout, n = i > 1 ? i : "";
+           return [...layout[`xaxis${n}`].range, ...layout[`yaxis${n}`].range.slice().reverse()]; })"""
+    )
+
+
+def assert_one(page, window):
+    """That all four panels show the window, whose edges the sight may cut."""
+    seen = sights(page)
+    assert all(each == pytest.approx(seen[0]) for each in seen)
+    left, right, top, bottom = seen[0]
+    for low, high, first, count in ((left, right, window["left"], window["cols"]), (top, bottom, window["top"], window["rows"])):
+        assert first - 0.51 <= low < first + 0.51
+        assert first + count - 1.51 < high <= first + count - 0.49
+
+
+def drag(page, start, end, panel=0):
+    page.mouse.move(*middle(page, panel, *start))
+    page.mouse.down()
+    page.mouse.move(*middle(page, panel, *end), steps=6)
+    page.mouse.up()
+
+
+def told(page, panel, row, col):
+    page.mouse.move(5, 5)
+    page.mouse.move(*middle(page, panel, row, col))
+    page.wait_for_selector(".qv-card", state="visible")
+    page.wait_for_timeout(60)
+    return card(page)
+
+
+def number(shown):
+    return float(shown.replace("−", "-"))
+
+
+def test_an_outlier_is_found_in_the_whole_picture_at_its_exact_place(open_demo):
+    page = open_demo()
+    for (row, col), value in PLANTED:
+        for panel in range(3):
+            lines = told(page, panel, row, col)
+            top, bottom, left, right = (int(n) for n in re.fullmatch(r"largest of rows (\d+)–(\d+) × columns (\d+)–(\d+)", lines[0]).groups())
+            assert top <= row <= bottom
+            assert left <= col <= right
+            assert lines[1] == f"row {row}, column {col}"
+            assert number(lines[3]) == value
+            assert page.locator(".qv-cross").count() == 4
+        page.mouse.click(*middle(page, 1, row, col))
+        page.get_by_text(f"cell ({row}, {col}) ").wait_for()
+        assert len(marks(page)) == 4
+        page.wait_for_timeout(300)
+
+
+def test_the_error_panel_tells_the_cell_of_the_largest_error(open_demo):
+    import torch
+
+    import quantviz as qv
+
+    x = torch.randn(ROWS, COLS, generator=torch.Generator().manual_seed(0))
+    for (row, col), value in PLANTED:
+        x[row, col] = value
+    error = qv.quantize(x, qv.Scheme("int4")).error
+    page = open_demo()
+    lines = told(page, 3, 500, 1500)
+    top, bottom, left, right = (int(n) for n in re.fullmatch(r"largest error of rows (\d+)–(\d+) × columns (\d+)–(\d+)", lines[0]).groups())
+    block = error[top : bottom + 1, left : right + 1]
+    at = int(block.abs().argmax())
+    place = (top + at // block.shape[1], left + at % block.shape[1])
+    assert lines[1] == "row {}, column {}".format(*place)
+    assert number(lines[3]) == pytest.approx(float(error[place]), rel=1e-5)
+    page.mouse.click(*middle(page, 3, 500, 1500))
+    page.get_by_text("cell ({}, {}) ".format(*place)).wait_for()
+
+
+def test_a_drag_reads_its_window_until_cells_are_seen(open_demo):
+    page = open_demo()
+    whole = page.evaluate(WINDOW)
+    drag(page, (200, 600), (800, 2400), panel=1)
+    larger = wait_window(page, whole)
+    assert_one(page, larger)
+    assert larger["rows"] < 620
+    assert "largest of" in told(page, 0, 500, 1500)[0]
+    # Plotly takes less than 20 pixels for no drag.
+    drag(page, (430, 1380), (570, 1620), panel=2)
+    smaller = wait_window(page, larger)
+    assert_one(page, smaller)
+    drag(page, (460, 1460), (530, 1550), panel=3)
+    small = wait_window(page, smaller)
+    assert_one(page, small)
+    assert max(small["rows"], small["cols"]) <= 128
+    assert page.evaluate("document.querySelector('.st-key-panels .js-plotly-plot').data.map(trace => trace.type)") == ["heatmap"] * 4
+    lines = told(page, 3, 500, 1500)
+    assert lines[0] == "row 500, column 1500"
+    assert "scale" in lines
+    page.mouse.click(*middle(page, 3, 501, 1502))
+    page.get_by_text("cell (501, 1502) ").wait_for()
+    assert page.evaluate(WINDOW) == small
+    # What was zoomed to stands while the data changes.
+    before = sights(page)
+    page.locator(".st-key-bits input").focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_timeout(300)
+    wait_drawn(page)
+    assert sights(page) == [pytest.approx(each) for each in before]
+
+
+def test_a_double_click_and_the_house_show_all(open_demo):
+    page = open_demo()
+    whole = page.evaluate(WINDOW)
+    for back in (
+        lambda: page.mouse.dblclick(*middle(page, 1, 350, 1000)),
+        lambda: page.locator(".modebar-btn[data-attr=zoom][data-val=reset]").dispatch_event("click"),
+    ):
+        drag(page, (200, 900), (420, 1200))
+        window = wait_window(page, whole)
+        back()
+        assert wait_window(page, window) == whole
+        assert_one(page, whole)
+
+
+def test_the_wheel_zooms_about_the_pointer_and_scrolls_where_all_is_seen(open_demo):
+    page = open_demo()
+    whole = page.evaluate(WINDOW)
+    (row, col), value = PLANTED[0]
+    place = middle(page, 2, row, col)
+    page.mouse.move(*place)
+    for _ in range(14):
+        page.mouse.wheel(0, -120)
+        page.wait_for_timeout(20)
+    assert value == 61
+    # However often the server answers in between, no turn is lost.
+    window = wait_window(page, whole, "w.cols < 200")
+    assert_one(page, window)
+    assert window["cols"] == pytest.approx(COLS * math.exp(-14 * 0.24), abs=2)
+    assert middle(page, 2, row, col) == pytest.approx(place, abs=8)
+    assert f"row {row}, column {col}" in told(page, 0, row, col)
+    # Sideways it moves.
+    page.mouse.wheel(100, 0)
+    moved = wait_window(page, window)
+    assert (moved["top"], moved["cols"]) == (window["top"], window["cols"])
+    assert moved["left"] > window["left"]
+    page.mouse.move(*middle(page, 2, row, moved["left"] + moved["cols"] / 2))
+    for _ in range(20):
+        page.mouse.wheel(0, 120)
+        page.wait_for_timeout(20)
+    assert wait_window(page, moved, f"w.rows === {ROWS}") == whole
+    top = page.evaluate("document.querySelector('[data-testid=stMain]').scrollTop")
+    page.wait_for_timeout(500)
+    page.mouse.wheel(0, 120)
+    page.wait_for_function("old => document.querySelector('[data-testid=stMain]').scrollTop > old", arg=top)
+
+
+def test_a_small_matrix_leaves_the_wheel_to_the_page(open_demo):
+    page = open_demo("n=100.120")
+    page.mouse.move(*middle(page, 0, 50, 60))
+    page.mouse.wheel(0, 120)
+    page.wait_for_function("document.querySelector('[data-testid=stMain]').scrollTop > 0")
+    assert page.evaluate(RANGES)[0] == pytest.approx([-0.5, 119.5])
+    drag(page, (40, 50), (55, 70))
+    page.wait_for_timeout(700)
+    # It is all here: no server is asked.
+    assert page.evaluate(RANGES)[0][0] > 40
+    assert "reads 0" in page.inner_text("body")
+    assert page.locator(".qv-minimap").count() == 0
+
+
+def test_two_fingers_zoom_and_move(open_demo):
+    page = open_demo(width=820, height=900, touch=True)
+    whole = page.evaluate(WINDOW)
+    touch = page.context.new_cdp_session(page)
+    x, y = middle(page, 0, 500, 1500)
+
+    def fingers(kind, *points):
+        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{"x": px, "y": py, "id": i} for i, (px, py) in enumerate(points)]})
+
+    fingers("touchStart", (x - 15, y))
+    fingers("touchStart", (x - 15, y), (x + 15, y))
+    for step in range(1, 9):
+        fingers("touchMove", (x - 15 - 5 * step, y), (x + 15 + 5 * step, y))
+        page.wait_for_timeout(20)
+    fingers("touchEnd")
+    window = wait_window(page, whole)
+    assert_one(page, window)
+    # From 30 to 110 pixels apart.
+    assert window["cols"] == pytest.approx(COLS * 30 / 110, rel=0.03)
+    assert window["left"] + window["cols"] / 2 == pytest.approx(1500, abs=20)
+    # No cell was chosen by the fingers.
+    assert "cell None" in page.inner_text("body")
+
+
+def test_the_mini_map_moves_the_window(open_demo):
+    page = open_demo()
+    whole = page.evaluate(WINDOW)
+    assert page.locator(".qv-minimap").count() == 0
+    drag(page, (100, 300), (300, 600))
+    window = wait_window(page, whole)
+    small = page.locator(".qv-minimap")
+    small.wait_for()
+    box = small.bounding_box()
+    assert box["width"] <= 120
+    assert box["height"] <= 90
+    last = f"rows {window['top']}–{window['top'] + window['rows'] - 1} × columns {window['left']}–{window['left'] + window['cols'] - 1} of 1000 × 3000"
+    page.get_by_text(last).wait_for()
+    page.mouse.click(box["x"] + 0.75 * box["width"], box["y"] + 0.5 * box["height"])
+    moved = wait_window(page, window)
+    assert (moved["rows"], moved["cols"]) == (window["rows"], window["cols"])
+    assert moved["left"] + moved["cols"] / 2 == pytest.approx(0.75 * COLS, abs=30)
+    assert_one(page, moved)
+    small.focus()
+    page.keyboard.press("ArrowLeft")
+    stepped = wait_window(page, moved)
+    assert stepped["left"] == pytest.approx(moved["left"] - moved["cols"] / 2, abs=2)
+    page.get_by_role("button", name="Whole tensor").click()
+    assert wait_window(page, stepped) == whole
+    page.wait_for_selector(".qv-minimap", state="detached")
+
+
+@pytest.mark.parametrize("how", ["mean", "rms"])
+def test_a_mean_has_no_place(open_demo, how):
+    page = open_demo(f"n={ROWS}.{COLS}&how={how}")
+    lines = told(page, 0, 500, 1500)
+    assert lines[0].startswith({"mean": "mean of rows ", "rms": "root mean square of rows "}[how])
+    assert lines[1::2] == ["x", "q", "x̂", "error x̂ − x"]
+
+
+def test_a_phone_shows_one_panel_of_the_window(open_demo, shot):
+    page = open_demo(width=390, height=844, touch=True)
+    whole = page.evaluate(WINDOW)
+    page.get_by_role("button", name="x̂").click()
+    (row, col), value = PLANTED[0]
+    page.touchscreen.tap(*middle(page, 2, row, col))
+    assert f"row {row}, column {col}" in card(page)
+    page.get_by_text(f"cell ({row}, {col}) ").wait_for()
+    assert page.evaluate(WINDOW) == whole
+    shot(page, "phone")
+
+
+@pytest.mark.parametrize("form", ["int8", "float8_e4m3fn"])
+def test_no_more_is_sent_than_a_screen_needs(open_demo, form):
+    page = open_demo(f"n=4096.11008&format={form}", width=1920, height=1000)
+    sent = []
+    page.context.new_cdp_session(page)
+    session = page.context.new_cdp_session(page)
+    session.send("Network.enable")
+    session.on("Network.webSocketFrameReceived", lambda frame: sent.append(len(frame["response"]["payloadData"]) * (3 / 4 if frame["response"]["opcode"] == 2 else 1)))
+    page.reload()
+    wait_drawn(page)
+    assert 300_000 < sum(sent) < 1_500_000
+
+

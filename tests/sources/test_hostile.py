@@ -1,0 +1,143 @@
+"""Hostile files: each is refused with a sentence or read as it should be, nothing in it is run or written, and it takes little."""
+
+import json
+import math
+import re
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from quantviz.errors import QuantVizError
+from quantviz.sources.files import READERS, open_tensors
+from quantviz.sources.image import read_image
+from quantviz.text import languages
+from tests.sources import hostile
+from tests.sources.hostile import BOMBS, CANARY, CASES, PICTURES, Case
+
+#: Words of libraries: torch's recommend the switch that runs a file's code.
+LIBRARY_WORDS = ("weights_only", "pickle", "Traceback", "zipfile", "allow_pickle", "add_safe_globals", "numpy.load", "Error", "/tmp", "torch.load")
+#: What would turn the text around it or end a line in a log.
+UNSEEN = re.compile("[\x00-\x1f\x7f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def fate(data, filename, limits=None):
+    """The error that the file gives, or its tensors by name."""
+    try:
+        with open_tensors(data, filename, limits=limits) as catalog:
+            return {name: catalog.load(name) for name in catalog.names}
+    except QuantVizError as error:
+        return error
+
+
+def innermost(error):
+    problem = error.params.get("problem")
+    return problem if isinstance(problem, QuantVizError) else error
+
+
+def check(found, case, filename):
+    if isinstance(case.expected, str):
+        assert isinstance(found, QuantVizError), found
+        assert innermost(found).key == case.expected, str(found)
+        assert found.__cause__ is None
+        check_words(found, filename)
+        return
+    assert not isinstance(found, QuantVizError), str(found)
+    for name, expected in case.expected.items():
+        if isinstance(expected, tuple):
+            assert tuple(found[name].shape) == expected
+        else:
+            assert torch.equal(found[name].nan_to_num(nan=7.5), torch.tensor(expected, dtype=torch.float32).nan_to_num(nan=7.5))
+
+
+def check_words(error, filename):
+    """One to three short sentences in each language that name the file, with nothing in them that acts or hides."""
+    for language in languages():
+        said = error.message(language)
+        assert repr(filename) in said, said
+        assert len(said) < 420, said
+        assert len(re.findall(r"[.!?](?= |$)|[。！？]", said)) >= 1
+        assert not UNSEEN.search(said), said
+        assert not [word for word in LIBRARY_WORDS if word in said.replace(filename, "")], said
+
+
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")
+@pytest.mark.parametrize("filename", CASES)
+def test_hostile_files(filename, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    case = CASES[filename]
+    check(fate(case.content, filename, case.limits), case, filename)
+    (tmp_path / filename).write_bytes(case.content)
+    check(fate(tmp_path / filename, None, case.limits), case, filename)
+    # Nothing in the file was run, nothing written and nothing said.
+    assert not CANARY.exists()
+    assert [path.name for path in tmp_path.iterdir()] == [filename]
+    assert capfd.readouterr().out == ""
+
+
+def test_the_corpus_is_large_and_covers_every_reader():
+    assert len(CASES) + len(BOMBS) + len(PICTURES) >= 350
+    counts = {suffix: sum(name.endswith(suffix) for name in (*CASES, *BOMBS)) for suffix in READERS}
+    assert all(counts[suffix] >= 30 for suffix in (".npy", ".npz", ".pt", ".json", ".gguf", ".safetensors", ".csv")), counts
+
+
+@pytest.mark.parametrize("filename", PICTURES)
+def test_hostile_pictures(filename):
+    data, expected = PICTURES[filename]
+    try:
+        found = tuple(read_image(data, filename=filename)[0].shape)
+    except QuantVizError as error:
+        check_words(error, filename)
+        found = error.key
+    assert found == expected
+
+
+#: Megabytes that a process may have beyond what it has when everything is imported.
+BEYOND = 400
+IN_LITTLE_MEMORY = f"""
+import json, os, resource, signal, sys, warnings
+import torch
+from tests.sources import hostile, test_hostile
+from quantviz.sources.files import open_tensors
+torch.set_num_threads(1)
+before = {{name: case.content for name, case in hostile.CASES.items() if name in ("x.npy", "good.pt", "fortran.npz", "bom.json", "locale.csv", "twice.gguf")}}
+for name, data in before.items():
+    test_hostile.fate(data, name)
+size = lambda: int(open("/proc/self/statm").read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+done = {{}}
+written = []
+def watch(event, args):
+    if event == "open" and isinstance(args[2], int) and args[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT) or event in (
+        "os.system", "subprocess.Popen", "os.exec", "os.posix_spawn", "os.fork", "os.mkdir", "os.remove", "socket.connect", "tempfile.mkdtemp"):
+        written.append([event, str(args[0])])
+sys.addaudithook(watch)
+for name in sys.argv[1:]:
+    case = hostile.BOMBS[name]
+    data = case.content
+    tensor = 4 * max((torch.Size(shape).numel() for shape in case.expected.values() if isinstance(shape, tuple)), default=0) if isinstance(case.expected, dict) else 0
+    most = size() + tensor + {BEYOND} * 10**6
+    resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
+    signal.alarm(60)
+    written.clear()
+    found = test_hostile.fate(data, name)
+    signal.alarm(0)
+    resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    try:
+        test_hostile.check(found, case, name)
+        assert not written, written
+        done[name] = ""
+    except Exception as error:
+        done[name] = repr(error)[:300]
+    del found, data
+print(json.dumps(done))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux bounds a process's memory")
+def test_bombs_in_little_memory():
+    """Each is read in a process that may have 400 MB more than before, and is killed if that takes long."""
+    ran = subprocess.run([sys.executable, "-c", IN_LITTLE_MEMORY, *BOMBS], capture_output=True, text=True, timeout=300, cwd=hostile.ROOT)
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    assert json.loads(ran.stdout) == dict.fromkeys(BOMBS, "")

@@ -1,0 +1,217 @@
+""".onnx: every dtype in every field that may hold it reads as the onnx package reads it, and bad models get a sentence."""
+
+import contextlib
+import math
+
+import numpy
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quantviz.errors import QuantVizError
+from quantviz.sources.files import Limits, cut_out_snippet, open_tensors
+from quantviz.sources.files.onnx import DTYPES
+from quantviz.stored import InMemory
+
+onnx = pytest.importorskip("onnx")
+helper, proto = onnx.helper, onnx.TensorProto
+
+NUMBERS = [number for number, dtype in DTYPES.items() if dtype.name not in ("string", "bool", "complex64", "complex128")]
+#: A shape whose rows begin within a byte where elements are shorter than one, and whose end fills no unit.
+SHAPE = (5, 3, 3)
+
+
+def model(*tensors, **more):
+    return helper.make_model(helper.make_graph([], "graph", [], [], list(tensors), **more)).SerializeToString()
+
+
+def tensor_of(number, raw):
+    """A tensor of that dtype: any bits where it is short, but for NaN and infinity, and whole numbers and quarters where it is long."""
+    dtype, count = DTYPES[number], math.prod(SHAPE)
+    kind = helper.tensor_dtype_to_np_dtype(number)
+    codes = numpy.random.default_rng(number).integers(0, min(2**dtype.bits, 120), size=count, dtype=numpy.uint8)
+    small_float = "float" in dtype.name and dtype.bits <= 8
+    array = codes.view(kind) if small_float else codes.astype(kind) / kind.type(4) if "float" in dtype.name else codes.astype(kind)
+    made = helper.make_tensor("x", number, SHAPE, array.reshape(SHAPE), raw=True)
+    return made if raw else unraw(made, array)
+
+
+def unraw(made, array):
+    """The same elements in the field of their dtype, which bits of floats go to as whole numbers."""
+    dtype = DTYPES[made.data_type]
+    elements = getattr(made, made.DESCRIPTOR.fields_by_number[dtype.field].name)
+    if dtype.bits == 6:
+        elements.extend(array.view(numpy.uint8).tolist())
+    elif dtype.field == 5 and ("float" in dtype.name or dtype.bits < 8):
+        elements.extend(numpy.frombuffer(made.raw_data, dtype=f"u{max(1, dtype.bits // 8)}").tolist())
+    else:
+        elements.extend(array.tolist())
+    made.ClearField("raw_data")
+    return made
+
+
+@pytest.mark.parametrize("raw", [True, False], ids=["raw", "field"])
+@pytest.mark.parametrize("number", NUMBERS, ids=lambda number: DTYPES[number].name)
+def test_every_dtype_is_read_as_onnx_reads_it(number, raw, tmp_path):
+    made = tensor_of(number, raw)
+    expected = torch.from_numpy(onnx.numpy_helper.to_array(made).astype(numpy.float32))
+    (tmp_path / "m.onnx").write_bytes(model(made))
+    with open_tensors(tmp_path / "m.onnx") as catalog:
+        info = catalog.info("x")
+        assert (info.dtype, info.shape, info.problem) == (DTYPES[number].name, SHAPE, None)
+        assert torch.equal(catalog.load("x"), expected)
+        assert torch.equal(catalog.load("x", (slice(1, 5, 2), 2)), expected[1:5:2, 2])
+        stored = catalog.stored("x")
+    # It outlives the file's being open, and any part of it is the part.
+    assert torch.equal(torch.from_numpy(stored.run(4, 41).copy()), expected.flatten()[4:41])
+    assert torch.equal(stored.read((slice(1, 4), 2, slice(1, 3))), expected[1:4, 2, 1:3])
+
+
+def test_floats_stay_where_they_lie_and_integers_of_varying_length_do_not():
+    x = torch.randn(64, 64)
+    with open_tensors(model(onnx.numpy_helper.from_array(x.numpy(), "raw"), helper.make_tensor("field", proto.FLOAT, (64, 64), x.flatten()))) as catalog:
+        for name in ("raw", "field"):
+            stored = catalog.stored(name)
+            assert not isinstance(stored, InMemory)
+            assert torch.equal(torch.from_numpy(stored.run(0, 4096).copy()), x.flatten())
+    with open_tensors(model(helper.make_tensor("x", proto.INT8, (3,), [-128, 0, 127]))) as catalog:
+        assert isinstance(catalog.stored("x"), InMemory)
+        assert catalog.stored("x").run(0, 3).tolist() == [-128, 0, 127]
+
+
+def field(number, wire, body):
+    return varint(number << 3 | wire) + body
+
+
+def varint(value):
+    out = bytearray()
+    while value >= 128:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def message(number, body):
+    return field(number, 2, varint(len(body)) + body)
+
+
+def by_hand(*tensor_fields):
+    """A model with one initializer of these fields."""
+    return field(1, 0, varint(8)) + message(7, message(5, b"".join(tensor_fields) + message(8, b"x")))
+
+
+def dims(*lengths):
+    return b"".join(field(1, 0, varint(length)) for length in lengths)
+
+
+def of_type(number):
+    return field(2, 0, varint(number))
+
+
+def test_elements_may_come_one_by_one_and_in_pieces():
+    floats = numpy.array([1.5, -2.5, 3.5], dtype="<f4").tobytes()
+    one_by_one = by_hand(dims(3), of_type(1), *(field(4, 5, floats[at : at + 4]) for at in (0, 4, 8)))
+    in_pieces = by_hand(dims(3), of_type(1), message(4, floats[:4]), message(4, floats[4:]))
+    packed_dims = by_hand(message(1, varint(3)), of_type(1), message(9, floats))
+    for data in (one_by_one, in_pieces, packed_dims):
+        with open_tensors(data, "m.onnx") as catalog:
+            assert catalog.load("x").tolist() == [1.5, -2.5, 3.5]
+    negative = varint(2**64 - 5)
+    integers = by_hand(dims(3), of_type(6), field(5, 0, varint(7)), message(5, negative + varint(9)))
+    with open_tensors(integers, "m.onnx") as catalog:
+        assert catalog.load("x").tolist() == [7, -5, 9]
+
+
+def test_the_graphs_other_parts_are_stepped_over():
+    node = helper.make_node("Constant", [], ["c"], value=onnx.numpy_helper.from_array(numpy.ones(3, "f4"), "constant"))
+    graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("i", 1, [3])], [], [onnx.numpy_helper.from_array(numpy.zeros(2, "f4"), "w")])
+    whole = helper.make_model(graph, producer_name="test", functions=[])
+    whole.metadata_props.add(key="a", value="b")
+    with open_tensors(whole.SerializeToString()) as catalog:
+        assert (catalog.kind, catalog.names) == ("ONNX", ("w",))
+
+
+def test_what_cannot_be_read_is_listed_with_its_reason():
+    external = proto(name="far", data_type=1, dims=[2], data_location=1)
+    external.external_data.add(key="location", value="../../etc/passwd")
+    ones = onnx.numpy_helper.from_array(numpy.ones(1, "f4"), "few")
+    sparse = helper.make_sparse_tensor(ones, onnx.numpy_helper.from_array(numpy.zeros(1, "i8"), "at"), [4])
+    text = helper.make_tensor("text", proto.STRING, (1,), ["a"])
+    whole = model(external, text, helper.make_tensor("truth", proto.BOOL, (1,), [True]), ones.__class__(name="odd", data_type=99), sparse_initializer=[sparse])
+    with open_tensors(whole, "m.onnx") as catalog:
+        keys = {name: catalog.info(name).problem.key for name in catalog.names}
+        assert catalog.info("few").shape == (4,)
+    assert keys == {"far": "file.onnx_external", "few": "file.not_numbers", "text": "file.not_numbers", "truth": "file.not_numbers", "odd": "file.not_numbers"}
+
+
+DAMAGED, TENSOR = "file.damaged", "file.tensor_damaged"
+FLOATS = bytes(8)
+BAD = {
+    "no graph": (field(1, 0, varint(8)), DAMAGED),
+    "two graphs": (message(7, b"") * 2, DAMAGED),
+    "unknown field": (message(7, b"") + message(77, b""), DAMAGED),
+    "no tensors": (message(7, b""), "file.empty"),
+    "field 0": (b"\x00\x00" + message(7, b""), DAMAGED),
+    "a group": (message(7, field(5, 3, b"")), DAMAGED),
+    "cut off": (by_hand(dims(2), of_type(1), message(9, FLOATS))[:-6], DAMAGED),
+    "a tensor that is a number": (message(7, field(5, 0, varint(3))), DAMAGED),
+    "longer than its message": (message(7, field(5, 2, varint(100) + b"\x08\x02")), DAMAGED),
+    "a length of 2^64 - 1": (message(7, field(5, 2, varint(2**64 - 1))), DAMAGED),
+    "a number of eleven bytes": (message(7, message(5, field(1, 0, b"\xff" * 10 + b"\x01"))), DAMAGED),
+    "a number of 2^64": (message(7, message(5, field(1, 0, b"\x80" * 9 + b"\x02"))), DAMAGED),
+    "a negative length": (by_hand(field(1, 0, varint(2**64 - 2)), of_type(1), message(9, FLOATS)), DAMAGED),
+    "a hundred axes": (by_hand(dims(*[1] * 100), of_type(1), message(9, bytes(4))), DAMAGED),
+    "too few bytes": (by_hand(dims(3), of_type(1), message(9, FLOATS)), TENSOR),
+    "too many bytes": (by_hand(dims(1), of_type(1), message(9, FLOATS)), TENSOR),
+    "no elements": (by_hand(dims(1), of_type(1)), TENSOR),
+    "a huge shape": (by_hand(dims(2**40, 2**40), of_type(1), message(9, FLOATS)), TENSOR),
+    "two fields of elements": (by_hand(dims(2), of_type(1), message(9, FLOATS), message(4, FLOATS)), TENSOR),
+    "another dtype's field": (by_hand(dims(1), of_type(1), message(10, FLOATS)), TENSOR),
+    "too few integers": (by_hand(dims(2), of_type(6), message(5, b"\x81\x01")), TENSOR),
+    "too many integers": (by_hand(dims(1), of_type(6), message(5, b"\x01\x01")), TENSOR),
+    "an integer beyond its dtype": (by_hand(dims(1), of_type(3), message(5, varint(200))), TENSOR),
+    "a code beyond its dtype": (by_hand(dims(1), of_type(27), message(5, varint(64))), TENSOR),
+    "an unfinished integer": (by_hand(dims(1), of_type(6), message(5, b"\x81")), DAMAGED),
+    "an integer that never ends": (by_hand(dims(1), of_type(6), message(5, b"\x81" * 20 + b"\x01")), DAMAGED),
+    "elements as a number": (by_hand(dims(1), of_type(1), field(9, 0, varint(3))), DAMAGED),
+    "a segment": (by_hand(dims(2), of_type(1), message(3, b""), message(9, FLOATS)), TENSOR),
+    "a name that is no text": (message(7, message(5, message(8, b"\xff"))), DAMAGED),
+    "two of one name": (message(7, message(5, message(8, b"x")) * 2), "file.duplicate_name"),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_bad_models(what):
+    data, key = BAD[what]
+    with pytest.raises(QuantVizError) as caught, open_tensors(data, "m.onnx") as catalog:
+        catalog.load(catalog.names[0])
+    assert caught.value.key == key
+
+
+def test_limits():
+    many = model(*(onnx.numpy_helper.from_array(numpy.ones(1, "f4"), str(i)) for i in range(5)))
+    for limits, key in ((Limits(tensors=4), "file.too_many_tensors"), (Limits(header_bytes=100), "file.header_too_large")):
+        with pytest.raises(QuantVizError) as caught, open_tensors(many, "m.onnx", limits=limits):
+            pass
+        assert caught.value.key == key
+
+
+def test_the_snippet_cuts_out_what_it_says(tmp_path, monkeypatch):
+    (tmp_path / "m.onnx").write_bytes(model(tensor_of(1, raw=True)))
+    monkeypatch.chdir(tmp_path)
+    exec(cut_out_snippet("m.onnx", "x"), {})
+    with open_tensors("cut_out.npy") as catalog, open_tensors("m.onnx") as whole:
+        assert torch.equal(catalog.load("cut_out"), whole.load("x"))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_any_change_to_a_model_gives_a_sentence_or_a_tensor(data):
+    whole = bytearray(model(tensor_of(data.draw(st.sampled_from(NUMBERS)), data.draw(st.booleans()))))
+    for _ in range(data.draw(st.integers(1, 3))):
+        whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    with contextlib.suppress(QuantVizError), open_tensors(bytes(whole), "m.onnx", limits=Limits(elements=10_000)) as catalog:
+        for name in catalog.names:
+            with contextlib.suppress(QuantVizError):
+                assert catalog.load(name).dtype == torch.float32
