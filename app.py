@@ -12,7 +12,7 @@ from quantviz.ui import cold_start
 from quantviz.ui.boundary import error_boundary
 from quantviz.ui.session import arrive
 from quantviz.ui.signs import show_room
-from quantviz.ui.start import turns
+from quantviz.ui.start import forget_ended_sessions, turns
 from quantviz.ui.style import show_style
 from quantviz.ui.words import say
 
@@ -32,6 +32,7 @@ page = st.navigation(
     ]
 )
 cold_start.close_wrong_message(cold)
+forget_ended_sessions()
 with turns().take(), error_boundary():
     Limits.of_environment()  # a setting that is none is said at once
     arrive(page.url_path)

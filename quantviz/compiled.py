@@ -248,7 +248,10 @@ def _storer(of: types.Type, name: str) -> Any:
     def one(typing, address, index, value):  # type: ignore[no-untyped-def]  # noqa: ARG001
         def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]  # noqa: ARG001
             data = builder.inttoptr(args[0], context.get_data_type(of).as_pointer())
-            made = builder.store(context.get_data_as_argument(builder, of, args[2]) if False else context.data_model_manager[of].as_data(builder, args[2]), builder.gep(data, [args[1]]))
+            made = builder.store(
+                context.get_data_as_argument(builder, of, args[2]) if False else context.data_model_manager[of].as_data(builder, args[2]),
+                builder.gep(data, [args[1]]),
+            )
             if name != "values":
                 made.set_metadata("alias.scope", _scopes(builder.module, (name,)))
                 made.set_metadata("noalias", _scopes(builder.module, tuple(each for each in _WRITTEN if each != name)))
@@ -695,7 +698,34 @@ _NAMES = {
 
 
 @_jit
-def drive(cells, x, flat, length, width, row, bases, params, blocks, floats, integers, tables, q, x_hat, error, clipped, steps, keep, leaves_out, shape, signal, noise, code_min, sums, counts, seen):  # type: ignore[no-untyped-def]
+def drive(
+    cells,
+    x,
+    flat,
+    length,
+    width,
+    row,
+    bases,
+    params,
+    blocks,
+    floats,
+    integers,
+    tables,
+    q,
+    x_hat,
+    error,
+    clipped,
+    steps,
+    keep,
+    leaves_out,
+    shape,
+    signal,
+    noise,
+    code_min,
+    sums,
+    counts,
+    seen,
+):  # type: ignore[no-untyped-def]
     """Has `cells`, the address of compiled arithmetic, make one chunk after the other, which are kept or added up."""
     total = x.size
     done = 0
@@ -705,7 +735,7 @@ def drive(cells, x, flat, length, width, row, bases, params, blocks, floats, int
         call_cells(
             cells, x.ctypes.data + 4 * done, n, flat + done, length, width, row, bases.ctypes.data, params.ctypes.data, blocks, floats.ctypes.data,
             integers.ctypes.data, tables.ctypes.data, q.ctypes.data + 4 * out, x_hat.ctypes.data + 4 * out, error.ctypes.data + 4 * out,
-            clipped.ctypes.data + out, steps.ctypes.data,
+            clipped.ctypes.data + out, steps.ctypes.data + 8 * out,
         )  # fmt: skip
         if not keep:
             if shape.size:
@@ -749,7 +779,9 @@ class Compiler:
         made = codes, singles, singles, flags, numbers
         sums = i8, numbers, wholes, flags
         if not drive.signatures:
-            drive.compile((i8, run, i8, i8, i8, i8, wholes, numbers, i8, numbers, wholes, numbers, *made, types.boolean, types.boolean, wholes, numbers, numbers, *sums))
+            drive.compile(
+                (i8, run, i8, i8, i8, i8, wholes, numbers, i8, numbers, wholes, numbers, *made, types.boolean, types.boolean, wholes, numbers, numbers, *sums)
+            )
 
 
 @cache

@@ -24,7 +24,7 @@ from quantviz.blocks import Blocks, block_sizes, viewed
 from quantviz.calibration import External, Given, Range
 from quantviz.errors import Note, QuantVizError
 from quantviz.granularity import BlockLayout, Shape, Window
-from quantviz.measures import bits_per_element, metrics
+from quantviz.measures import bits_per_element, metrics, steps_of_error
 from quantviz.quantizer import (
     QParams,
     QuantResult,
@@ -313,9 +313,11 @@ def _facts_of_runs(x: Stored) -> Facts:
 class StreamedBlocks:
     """What `Blocks` answers, of a tensor that is read a part at a time. Needs the compiled kernels."""
 
-    def __init__(self, x: Stored, layout: BlockLayout, dtype: torch.dtype, *, finite_only: bool, absolute: bool = False, alone: bool = False) -> None:
+    def __init__(
+        self, x: Stored, layout: BlockLayout, dtype: torch.dtype, *, finite_only: bool, absolute: bool = False, alone: bool = False, piece: int = PIECE
+    ) -> None:
         self._x, self._layout, self._dtype = x, layout, dtype
-        self._finite_only, self._absolute, self._alone = finite_only, absolute, alone
+        self._finite_only, self._absolute, self._alone, self._piece = finite_only, absolute, alone, piece
         self._ends: tuple[torch.Tensor, torch.Tensor] | None = None
 
     def min_max(self) -> tuple[torch.Tensor, torch.Tensor]:
@@ -332,7 +334,7 @@ class StreamedBlocks:
             flat, wanted = extreme.flatten().numpy().copy(), ties.flatten().numpy().copy()
             sizes = extreme.abs().flatten().numpy()
             machinery, (length, width) = _kernels(), self._along
-            for start, stop in _runs(self._x.count, PIECE):
+            for start, stop in _runs(self._x.count, self._piece):
                 at = start // length, _bases(self._layout, start, stop)
                 machinery.find_firsts(_run_of(self._x, start, stop), start, length, width, *at, sizes, wanted, flat)
                 if not wanted.any():
@@ -342,11 +344,11 @@ class StreamedBlocks:
 
     def magnitudes(self) -> StreamedBlocks:
         """The same blocks of |x|."""
-        return StreamedBlocks(self._x, self._layout, self._dtype, finite_only=self._finite_only, absolute=True, alone=self._alone)
+        return StreamedBlocks(self._x, self._layout, self._dtype, finite_only=self._finite_only, absolute=True, alone=self._alone, piece=self._piece)
 
     def percentiles(self, *percents: float) -> tuple[torch.Tensor, ...]:
         """The `percents` (0 to 100) of each block, interpolated linearly between two values."""
-        if self._layout.block_count == 1 and self._layout.tail != "pad" and self._x.count > SMALL:
+        if self._layout.block_count == 1 and self._layout.tail != "pad" and self._x.count > self._piece:
             return self._percentiles_of_one(percents)
         return self._by_window(lambda blocks: (blocks.magnitudes() if self._absolute else blocks).percentiles(*percents), len(percents))
 
@@ -354,7 +356,7 @@ class StreamedBlocks:
         """The mean of |x| of each block: the exact sum rounded once."""
         if self._layout.block_count == 1 and self._layout.tail != "pad":
             machinery, partials, count = _kernels(), np.zeros(128), 0
-            for start, stop in _runs(self._x.count, PIECE):
+            for start, stop in _runs(self._x.count, self._piece):
                 run = _run_of(self._x, start, stop)
                 machinery.add_exactly(run, self._finite_only, partials)
                 count += int(np.isfinite(run).sum()) if self._finite_only else run.size
@@ -384,7 +386,7 @@ class StreamedBlocks:
                     at = start // length, _bases(layout, start, stop)
                     machinery.find_ends(_run_of(self._x, start, stop), start, length, width, *at, self._finite_only, lo, hi)
 
-            runs = list(_runs(self._x.count, PIECE))
+            runs = list(_runs(self._x.count, self._piece))
             if self._alone:
                 work(iter(runs))
             else:
@@ -414,7 +416,7 @@ class StreamedBlocks:
                 for answer, part in zip(answers, asked(Blocks(values, layout, self._dtype, counted)), strict=True):
                     answer[place] = part
 
-        windows = _windows(self._layout, SMALL)
+        windows = _windows(self._layout, self._piece)
         if self._alone:
             work(windows)
         else:
@@ -432,7 +434,7 @@ class StreamedBlocks:
             for start, stop in runs:
                 machinery.count_tops(_run_of(self._x, start, stop), self._absolute, self._finite_only, own)
 
-        _shared_out(count, _runs(self._x.count, PIECE))
+        _shared_out(count, _runs(self._x.count, self._piece))
         ends = np.cumsum(sum(counts))
         last = torch.tensor(float(ends[-1] - 1), dtype=torch.float64).clamp(min=0)
         if not ends[-1]:
@@ -451,7 +453,7 @@ class StreamedBlocks:
                 found = np.empty(run.size, np.float32)
                 picked.append(found[: machinery.pick_tops(run, self._absolute, self._finite_only, marked, found)].copy())
 
-        _shared_out(pick, _runs(self._x.count, PIECE))
+        _shared_out(pick, _runs(self._x.count, self._piece))
         values = np.sort(np.concatenate(picked)).astype(np.float64)
         # Where the values of each upper half begin among those picked.
         sizes = np.diff(ends, prepend=0) * marked
@@ -461,22 +463,24 @@ class StreamedBlocks:
         return tuple(answer.expand(self._layout.grid_shape).to(self._dtype).clone() for answer in answers)
 
 
-def ranges(x: Stored, scheme: Scheme) -> Range | None:
+def ranges(x: Stored, scheme: Scheme, *, piece: int = PIECE) -> Range | None:
     """The clipping range of each block, as the calibration has it; none where scale and zero point are given instead.
+
+    About `piece` elements are read at a time.
 
     >>> from quantviz.stored import InMemory
     >>> ranges(InMemory(torch.tensor([[1.0, -3.0]])), Scheme()).lo.tolist()
     [[-3.0]]
     """
-    return _ranges(x, scheme, scheme.layout(x.shape))
+    return _ranges(x, scheme, scheme.layout(x.shape), piece)
 
 
-def _ranges(x: Stored, scheme: Scheme, layout: BlockLayout, *, alone: bool = False) -> Range | None:
+def _ranges(x: Stored, scheme: Scheme, layout: BlockLayout, piece: int, *, alone: bool = False) -> Range | None:
     dtype = torch_dtype(scheme.arithmetic.scale_math)
     if _compiled() is None:
         values = _whole(x)
         return scheme.calibration.range(Blocks(values, layout, dtype, counted_cells(values, scheme)), scheme.mode)
-    return scheme.calibration.range(StreamedBlocks(x, layout, dtype, finite_only=scheme.nonfinite == "ignore", alone=alone), scheme.mode)
+    return scheme.calibration.range(StreamedBlocks(x, layout, dtype, finite_only=scheme.nonfinite == "ignore", alone=alone, piece=piece), scheme.mode)
 
 
 def _kernels() -> Any:
@@ -530,10 +534,16 @@ class _Program:
 
 
 class Buffers:
-    """Where what is made of some cells is put."""
+    """Where what is made of some cells is put: codes, values, errors, whether saturation changed the code, and errors in steps."""
 
-    def __init__(self, size: int, steps: int) -> None:
-        self.arrays = (np.empty(size, np.int32), np.empty(size, np.float32), np.empty(size, np.float32), np.empty(size, np.bool_), np.empty(steps))
+    def __init__(self, size: int) -> None:
+        self.arrays = (np.empty(size, np.int32), np.empty(size, np.float32), np.empty(size, np.float32), np.empty(size, np.bool_), np.empty(size))
+
+    def part(self, start: int, stop: int) -> Buffers:
+        """Some of the same places."""
+        part = Buffers(0)
+        part.arrays = tuple(array[start:stop] for array in self.arrays)  # type: ignore[assignment]
+        return part
 
 
 @lru_cache(maxsize=256)
@@ -553,7 +563,11 @@ def _program(scheme: Scheme, params: tuple[tuple[str, torch.dtype], ...], by_ele
 
 def _program_of(scheme: Scheme, params: QParams, layout: BlockLayout) -> _Program | None:
     """The compiled arithmetic for these parameters."""
-    return _program(scheme, tuple((name, grid.dtype) for name, grid in block_values(params).items()), layout.block_shape[-1] == 1)
+    return _program(scheme, _types_of(params), layout.block_shape[-1] == 1)
+
+
+def _types_of(params: QParams) -> tuple[tuple[str, torch.dtype], ...]:
+    return tuple((name, grid.dtype) for name, grid in block_values(params).items())
 
 
 def _run_of(x: Stored, start: int, stop: int) -> Array:
@@ -576,6 +590,21 @@ def _bases(layout: BlockLayout, start: int, stop: int) -> Array:
     return bases
 
 
+def warm(scheme: Scheme, shape: Shape) -> None:
+    """Compiles what `measure` and `codes` need for a scheme on a tensor of `shape`, so that a later call does not wait for it."""
+    one = BlockLayout((1,), (1,), (1,))
+    ends = torch.ones(1, dtype=torch.float64)
+    found = scheme.calibration.range(Blocks(ends.to(torch.float32), one, torch_dtype(scheme.arithmetic.scale_math)), scheme.mode)
+    params = qparams_of_range(found, torch.tensor(1.0), scheme, one)
+    _program(scheme, _types_of(params), scheme.layout(shape).block_shape[-1] == 1)
+
+
+def compiling() -> bool:
+    """Whether something is being compiled now, in whichever thread."""
+    machinery = _compiled()
+    return machinery is not None and bool(machinery.compiler().busy)
+
+
 def codes(x: Stored, scheme: Scheme, qparams: QParams, start: int, stop: int, *, path: str | None = None) -> tuple[Array, Array, Array, Array]:
     """`q`, `x_hat`, `error` and `clipped` of the elements from `start` to before `stop` in row-major order; one axis each.
 
@@ -591,7 +620,7 @@ def codes(x: Stored, scheme: Scheme, qparams: QParams, start: int, stop: int, *,
     if program is None:
         r = _result(x, scheme, qparams, start, stop)
         return r.q.numpy(), r.x_hat.numpy(), r.error.numpy(), r.clipped.numpy()
-    made = Buffers(stop - start, _kernels().CHUNK)
+    made = Buffers(stop - start)
     program.run(x, start, stop, layout, 0, program.of_blocks(qparams), made, None)
     q, x_hat, error, clipped, _ = made.arrays
     return q.astype(scheme.number_format.code_dtype), x_hat, error, clipped
@@ -600,6 +629,54 @@ def codes(x: Stored, scheme: Scheme, qparams: QParams, start: int, stop: int, *,
 def _result(x: Stored, scheme: Scheme, qparams: QParams, start: int, stop: int) -> QuantResult:
     """The reference on a run."""
     return quantize_cells(torch.from_numpy(np.array(x.run(start, stop))), scheme, qparams, x.shape, torch.arange(start, stop))
+
+
+class Coder:
+    """What becomes of runs of a large tensor under a scheme, prepared once: `qparams` are those of the whole tensor.
+
+    >>> x, scheme = torch.tensor([1.0, 0.3, -7.0]), Scheme("int4")
+    >>> coder, made = Coder(scheme, QParams(torch.tensor([1.0]), torch.tensor([0])), (3,)), Buffers(2)
+    >>> coder.put(x.numpy()[1:], 1, made)
+    >>> made.arrays[0].tolist(), made.arrays[4].round(3).tolist()
+    ([0, -7], [-0.3, 0.0])
+    """
+
+    def __init__(self, scheme: Scheme, qparams: QParams, shape: Shape, path: str | None = None) -> None:
+        self._scheme, self._qparams, self._shape, self._layout = scheme, qparams, shape, scheme.layout(shape)
+        fused = path == "fused" or (path is None and math.prod(shape) > SMALL)
+        self._program = _program_of(scheme, qparams, self._layout) if fused else None
+        self._of_blocks = self._program.of_blocks(qparams) if self._program else None
+
+    def put(self, values: Array, start: int, made: Buffers) -> None:
+        """What the elements of the tensor from `start` on, `values`, become: as many of `made`."""
+        stop = start + len(values)
+        if self._program is not None and self._of_blocks is not None:
+            self._program.run(_Held(values, start, self._shape), start, stop, self._layout, 0, self._of_blocks, made, None)
+            return
+        self.put_at(values, torch.arange(start, stop), made)
+
+    def put_at(self, values: Array, places: torch.Tensor, made: Buffers) -> None:
+        """The same of elements anywhere: `places` are theirs in row-major order. By the reference's operations."""
+        r = quantize_cells(torch.from_numpy(np.array(values)), self._scheme, self._qparams, self._shape, places)
+        for array, part in zip(made.arrays, (r.q, r.x_hat, r.error, r.clipped, steps_of_error(r)), strict=True):
+            array[:] = part.numpy()
+
+
+class _Held(Stored):
+    """A run of a tensor that was read already."""
+
+    def __init__(self, values: Array, start: int, shape: Shape) -> None:
+        self._values, self._start, self._shape = values, start, shape
+
+    @property
+    def shape(self) -> Shape:
+        return self._shape
+
+    def run(self, start: int, stop: int) -> Array:
+        return self._values[start - self._start : stop - self._start]
+
+    def read(self, index: Window) -> torch.Tensor:
+        raise NotImplementedError
 
 
 # ---- metrics ------------------------------------------------------------------------------------
@@ -690,7 +767,7 @@ def _streamed(x: Stored, scheme: Scheme, given: QParams | None, by_axis: bool, p
 
     def params_of(first: int, last: int) -> tuple[QParams, BlockLayout]:
         part = _banded(layout, first, last)
-        found = _ranges(_Band(x, first * of_row, part.view_shape), scheme, part, alone=True)
+        found = _ranges(_Band(x, first * of_row, part.view_shape), scheme, part, piece, alone=True)
         return qparams_of_range(found, absmax, scheme, part), part
 
     params, part = params_of(*bands[0]) if banded else (_params_of_whole(x, scheme, given), layout)
@@ -704,13 +781,13 @@ def _streamed(x: Stored, scheme: Scheme, given: QParams | None, by_axis: bool, p
         return own, "chunked"
 
     def of_bands(items: Iterator[tuple[int, int]]) -> None:
-        own, made = tally(), Buffers(_kernels().CHUNK, _kernels().CHUNK)
+        own, made = tally(), Buffers(_kernels().CHUNK)
         for first, last in items:
             params, part = params_of(first, last)
             program.run(x, first * of_row, last * of_row, part, first * of_row, program.of_blocks(params), made, own)
 
     def of_runs(items: Iterator[tuple[int, int]]) -> None:
-        own, made, flat = tally(), Buffers(_kernels().CHUNK, _kernels().CHUNK), program.of_blocks(params)
+        own, made, flat = tally(), Buffers(_kernels().CHUNK), program.of_blocks(params)
         for start, stop in items:
             program.run(x, start, stop, layout, 0, flat, made, own)
 

@@ -18,7 +18,8 @@ import torch
 from quantviz.binning import ERROR_BINS, PARTS, HistogramData, ValueBins, histograms
 from quantviz.granularity import BlockLayout, Shape, Window, flat_index
 from quantviz.grids import GRIDS
-from quantviz.kernels import CHUNK, Facts, _shared_out, facts, place_of
+from quantviz.kernels import CHUNK, Buffers, Coder, Facts, facts, place_of
+from quantviz.kernels import _shared_out as shared_out
 from quantviz.link import View
 from quantviz.measures import steps_of_error
 from quantviz.quantizer import QParams, quantize_cells
@@ -38,6 +39,13 @@ def _pooling() -> Any:
     from quantviz import pooling
 
     return pooling
+
+
+def _still(values: Array) -> Array:
+    """The same as kernels take it, read-only: compiled once for what lies in memory and in files."""
+    view = values[:]
+    view.flags.writeable = False
+    return view
 
 
 @dataclass(frozen=True)
@@ -94,18 +102,23 @@ def overview(
     ([[-8.0, 7.0]], [[-7, 6]], [[1, 3]])
     """
     frame = _Frame.of(x.shape, patch, pixels, view)
-    grid = GRIDS[scheme.number_format.kind]
-    kinds = ("x", "error") if how == "largest" else ("x", "q", "x_hat", "error")
-    pools = {name: _pool(frame, how) for name in kinds}
+    fmt, coder = scheme.number_format, Coder(scheme, qparams, x.shape)
+    pools = {name: _pool(frame, how) for name in (("x", "error") if how == "largest" else ("x", "q", "x_hat", "error"))}
 
     def add(parts: Iterator[list[_Part]]) -> None:
+        buffers = Buffers(CHUNK)
         for part in itertools.chain.from_iterable(parts):
             values = frame.read(x, part)
-            r = quantize_cells(torch.tensor(values), scheme, qparams, x.shape, frame.places(part))
+            made = buffers.part(0, len(values))
+            frame.put(values, part, coder, made)
+            q, x_hat, error, _, _ = made.arrays
+            shown = {"x": values, "x_hat": x_hat, "error": error}
+            if "q" in pools:
+                shown["q"] = GRIDS[fmt.kind].decode(torch.from_numpy(q), fmt).numpy()
             for name, pool in pools.items():
-                pool.add((grid.decode(r.q, scheme.number_format) if name == "q" else getattr(r, name)).numpy(), part)
+                pool.add(shown[name], part)
 
-    _shared_out(add, frame.parts(CHUNK))
+    shared_out(add, frame.parts(CHUNK))
     (x_values, x_at), (errors, error_at) = pools["x"].result(), pools["error"].result()
     if how == "largest":
         chosen = quantize_cells(torch.tensor(x_values), scheme, qparams, x.shape, frame.places_in(x_at))
@@ -124,7 +137,7 @@ def pooled(x: Stored, patch: Patch, pixels: tuple[int, int], how: str = "largest
         for part in itertools.chain.from_iterable(parts):
             pool.add(frame.read(x, part), part)
 
-    _shared_out(add, frame.parts(_LONG_CHUNK))
+    shared_out(add, frame.parts(_LONG_CHUNK))
     return pool.result()
 
 
@@ -221,11 +234,22 @@ class _Frame:
         read = x.read(window)
         return np.ascontiguousarray((read if self.line_axis < self.cell_axis else read.T).numpy()).ravel()
 
-    def places(self, part: _Part) -> torch.Tensor:
-        """The place of each cell of a part in the flat tensor, int64."""
+    def put(self, values: Values, part: _Part, coder: Coder, made: Buffers) -> None:
+        """What the cells of a part, `values`, become."""
         base, line_stride, cell_stride = self.strides
-        lines, cells = torch.arange(*part.lines) * line_stride, torch.arange(*part.cells) * cell_stride
-        return (base + lines[:, None] + cells[None, :]).flatten()
+        (top, bottom), (left, right) = part.lines, part.cells
+        width = right - left
+        if cell_stride != 1:
+            lines, cells = torch.arange(top, bottom) * line_stride, torch.arange(left, right) * cell_stride
+            coder.put_at(values, base + (lines[:, None] + cells).flatten(), made)
+            return
+        start = base + left
+        if line_stride == width:
+            coder.put(values, start + top * line_stride, made)
+            return
+        for i, line in enumerate(range(top, bottom)):
+            here = i * width, (i + 1) * width
+            coder.put(values[slice(*here)], start + line * line_stride, made.part(*here))
 
     def places_in(self, at: Array) -> torch.Tensor:
         """The place in the flat tensor of the cell `at` of each pixel, int64 (h, w)."""
@@ -265,7 +289,7 @@ class _Largest:
 
     def add(self, values: Array, part: _Part) -> None:
         frame = self._frame
-        _pooling().add_largest(values.view(np.int32), part.lines, part.cells, frame.line_edges, frame.cell_edges, frame.turned, self._values.view(np.int32), self._at)
+        _pooling().add_largest(_still(values.view(np.int32)), part.lines, part.cells, frame.line_edges, frame.cell_edges, frame.turned, self._values.view(np.int32), self._at)
 
     def result(self) -> tuple[Array, Array]:
         at = np.maximum(self._at, 0).astype(np.uint32)
@@ -282,7 +306,7 @@ class _Sums:
 
     def add(self, values: Array, part: _Part) -> None:
         frame = self._frame
-        _pooling().add_sums(values, part.lines, part.cells, frame.line_edges, frame.cell_edges, self._squared, self._sums, self._counts)
+        _pooling().add_sums(_still(values), part.lines, part.cells, frame.line_edges, frame.cell_edges, self._squared, self._sums, self._counts)
 
     def result(self) -> tuple[Array, Array]:
         means = np.divide(self._sums, self._counts, out=np.full_like(self._sums, math.nan), where=self._counts > 0)
@@ -389,10 +413,17 @@ def survey(x: Stored, scheme: Scheme, qparams: QParams, n: int = 20, *, known: F
     ([2, 4], 8)
     """
     known = known or facts(x)
-    tally = _Tally(x.shape, scheme, qparams, n, ValueBins.of(scheme, qparams, x.count - known.nonfinite, known.lo, known.hi))
-    for start, stop in _long_runs(x.count, scheme.layout(x.shape)):
-        tally.add(x, start, stop)
-    return tally.survey(x)
+    bins = ValueBins.of(scheme, qparams, x.count - known.nonfinite, known.lo, known.hi)
+    coder, tallies = Coder(scheme, qparams, x.shape), [_Tally(x.shape, scheme, qparams, n, bins)]
+
+    def add(runs: Iterator[tuple[int, int]]) -> None:
+        own = _Tally(x.shape, scheme, qparams, n, bins)
+        for start, stop in runs:
+            own.add(x, coder, start, stop)
+        tallies.append(own)
+
+    shared_out(add, _long_runs(x.count, scheme.layout(x.shape)))
+    return tallies[0].join(tallies[1:]).survey(x)
 
 
 def worst_cells(found: Survey) -> dict[str, list[Any]]:
@@ -447,29 +478,43 @@ class _Tally:
         self._worst_blocks: list[tuple[Array, Sums]] = []
         self._noise = 0.0
 
-    def add(self, x: Stored, start: int, stop: int) -> None:
+    def add(self, x: Stored, coder: Coder, start: int, stop: int) -> None:
         """Adds a run of cells; where not all blocks are kept, of whole blocks."""
         blocks = self._blocks or _Adder(self._layout, start, stop)
-        worst = _WorstOfRun(self._n)
+        worst, buffers = _WorstOfRun(self._n), Buffers(CHUNK)
         for begin in range(start, stop, CHUNK):
-            run = x.run(begin, min(begin + CHUNK, stop))
-            r = quantize_cells(torch.tensor(run), self._scheme, self._qparams, self._shape, torch.arange(begin, begin + len(run)))
-            values, error = r.x.numpy(), r.error.numpy()
-            counted = values, r.x_hat.numpy(), r.clipped.numpy(), steps_of_error(r).numpy()
+            values = x.run(begin, min(begin + CHUNK, stop))
+            made = buffers.part(0, len(values))
+            coder.put(values, begin, made)
+            _, x_hat, error, clipped, steps = made.arrays
+            counted = values, x_hat, clipped, steps
             finite = np.isfinite(values)
             if not finite.all():
                 counted = tuple(each[finite] for each in counted)
                 values, error = np.where(finite, values, np.float32(0)), np.where(finite, error, np.float32(0))
-            _pooling().add_to_bins(*counted, self._bins.edges, self._bins.cuts, self._value_counts, self._error_counts)
+            _pooling().add_to_bins(_still(counted[0]), *counted[1:], self._bins.edges, self._bins.cuts, self._value_counts, self._error_counts)
             for adder in filter(None, (*self._axes, blocks)):
                 adder.add(values, error, None if finite.all() else ~finite, begin)
             worst.add(error, begin)
         self._worst += worst.found()
         if self._blocks is None:
             sums = blocks.sums
-            places = sums.worst(self._n)
+            places = np.sort(sums.worst(self._n))
             self._worst_blocks.append((blocks.first + places, sums.at(places)))
             self._noise += float(sums.noise.sum())
+
+    def join(self, others: list[_Tally]) -> _Tally:
+        """This one with what the others counted."""
+        for other in others:
+            self._value_counts += other._value_counts
+            self._error_counts += other._error_counts
+            self._worst += other._worst
+            self._worst_blocks += other._worst_blocks
+            self._noise += other._noise
+            for own, more in zip((*self._axes, self._blocks), (*other._axes, other._blocks), strict=True):
+                if own and more:
+                    own.join(more)
+        return self
 
     def survey(self, x: Stored) -> Survey:
         """What was found."""
@@ -477,8 +522,9 @@ class _Tally:
             blocks, numbers = self._blocks.sums, np.arange(self._layout.block_count)
             noise = float(blocks.noise.sum())
         else:
-            numbers = np.concatenate([numbers for numbers, _ in self._worst_blocks])
-            blocks = Sums(*(np.concatenate([getattr(sums, each.name) for _, sums in self._worst_blocks]) for each in fields(Sums)))
+            found = sorted(self._worst_blocks, key=lambda each: int(each[0][0]))
+            numbers = np.concatenate([numbers for numbers, _ in found])
+            blocks = Sums(*(np.concatenate([getattr(sums, each.name) for _, sums in found]) for each in fields(Sums)))
             places = np.sort(blocks.worst(self._n))
             blocks, numbers, noise = blocks.at(places), numbers[places], self._noise
         return Survey(
@@ -530,13 +576,21 @@ class _Adder:
 
     def add(self, x: Array, error: Array, left_out: Array | None, start: int) -> None:
         """Adds a run from `start`; x and error are 0 where a cell is left out."""
-        _pooling().add_by_block(x, error, start, *self._sizes, self.first, self._signal, self._noise, self._largest)
+        _pooling().add_by_block(_still(x), error, start, *self._sizes, self.first, self._signal, self._noise, self._largest)
         if left_out is not None:
             ones = left_out.astype(np.float32)
-            _pooling().add_by_block(ones, ones, start, *self._sizes, self.first, self._left_out, np.zeros_like(self._noise), np.zeros_like(self._largest))
+            _pooling().add_by_block(_still(ones), ones, start, *self._sizes, self.first, self._left_out, np.zeros_like(self._noise), np.zeros_like(self._largest))
+
+    def join(self, other: _Adder) -> None:
+        """Adds what another added up by the same blocks."""
+        self._signal += other._signal
+        self._noise += other._noise
+        self._left_out += other._left_out
+        np.maximum(self._largest, other._largest, out=self._largest)
 
     @property
     def sums(self) -> Sums:
+        """What was added up."""
         layout = self._layout
         places = np.unravel_index(np.arange(self.first, self.first + len(self._noise)), layout.grid_shape)
         cells = np.ones(len(self._noise), dtype=np.int64)

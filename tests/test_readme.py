@@ -1,9 +1,14 @@
 """The README's Python prints what the README says, and its commands are the two it promises."""
 
 import contextlib
+import dataclasses
 import io
 import re
+import tomllib
 from pathlib import Path
+
+from quantviz.sources.limits import LIMIT_VARIABLE, Limits
+from quantviz.sources.local import FOLDER
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -35,6 +40,15 @@ def test_what_it_names_is_there():
     for name in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", README) + re.findall(r"tests\.bench\.\w+", README):
         path = ROOT / name if "/" in name else ROOT / (name.replace(".", "/") + ".py")
         assert path.is_file(), name
+
+
+def test_its_table_of_limits_is_what_the_code_has():
+    table = re.findall(r"^\| `(QUANTVIZ_MAX_\w+)` \| ([\d,]+) \|", README, re.M)
+    limits = {f"{LIMIT_VARIABLE}{each.name.upper()}": f"{each.default:,}" for each in dataclasses.fields(Limits)}
+    assert dict(table) == limits
+    upload = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text(encoding="utf-8"))["server"]["maxUploadSize"]
+    assert f"in megabytes: {upload}." in README
+    assert FOLDER in README
 
 
 def test_everything_installed_is_pinned():

@@ -213,9 +213,9 @@ class LocalTensor:
         except QuantVizError as problem:
             yield problem
 
-    def stored(self) -> Stored:
-        """The tensor, mapped from its file where that allows it."""
-        return self._catalog().stored(self.name)
+    def stored(self, catalog: Catalog | None = None) -> Stored:
+        """The tensor, mapped from its file where that allows it; from the open file where that is at hand."""
+        return self._catalog(catalog).stored(self.name)
 
     def tensor(self) -> torch.Tensor:
         """All of it in memory, float32; `QuantVizError` where there are too many elements for that."""
@@ -226,8 +226,8 @@ class LocalTensor:
         """Another text as soon as the file is another one; `QuantVizError` where it is gone."""
         return local_version(self.file)
 
-    def _catalog(self) -> Catalog:
-        catalog = open_local(self.file)
+    def _catalog(self, opened: Catalog | None = None) -> Catalog:
+        catalog = opened or open_local(self.file)
         info = catalog.info(self.name)
         if info.problem:
             raise info.problem.again()

@@ -251,7 +251,8 @@ class Bridge {
     if (this.gd && gd !== this.gd) this.lose();
     // Drawn anew from scratch, the same chart has lost what was laid over it and who listened to it.
     const bare = gd && (gd !== this.gd || !this.overlay.isConnected);
-    if (bare && drawn(gd._fullLayout) && gd.querySelector(".main-svg")) this.adopt(gd);
+    // To look elsewhere before plotly is done with the mouse leaves the chart deaf to it.
+    if (bare && drawn(gd._fullLayout) && gd.querySelector(".main-svg .nsewdrag")) this.adopt(gd);
   }
 
   enter(container) {

@@ -18,6 +18,7 @@ from quantviz.export import UploadedFile
 from quantviz.link import LabState, Upload
 from quantviz.scheme import Scheme
 from quantviz.sources import SOURCES, LocalTensor, Source, write_source
+from quantviz.sources.local import local_version, open_local
 from quantviz.sources.typed import Typed
 from quantviz.ui.shared import shared_fact, shared_tensor
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     import torch
 
     from quantviz.kernels import Facts
+    from quantviz.sources.files import Catalog
     from quantviz.stored import Stored
     from quantviz.study import Study
 
@@ -56,7 +58,18 @@ def stored_of(source: Source | Upload) -> Stored:
         return _uploads()[source][0]
     if not _is_shared(source):
         return InMemory(source.tensor())
-    return shared_tensor(source_key(source), lambda: source.stored() if isinstance(source, LocalTensor) else InMemory(source.tensor()))
+    return shared_tensor(source_key(source), lambda: source.stored(catalog_of(source.file)) if isinstance(source, LocalTensor) else InMemory(source.tensor()))
+
+
+def catalog_of(file: str) -> Catalog:
+    """The tensors of a file in the server's folder, open once for all sessions."""
+    return _catalog(file, local_version(file))
+
+
+@st.cache_resource(max_entries=8, show_spinner=False)
+def _catalog(file: str, version: str) -> Catalog:
+    # Another version of the file is another file.
+    return open_local(file)
 
 
 def tensor_of(source: Source | Upload) -> torch.Tensor:

@@ -10,8 +10,9 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.link import LabState
 from quantviz.sources import LocalTensor
-from quantviz.sources.local import Listing, list_files, local_version, open_local
+from quantviz.sources.local import Listing, list_files
 from quantviz.ui import session
+from quantviz.ui.data import catalog_of
 from quantviz.ui.nonfinite import show_choice, take
 from quantviz.ui.room import locked
 from quantviz.ui.words import say, say_error, shape_text
@@ -35,7 +36,7 @@ def show_folder(state: LabState) -> None:
         _choose_file(_listing())
         file = st.session_state.get("folder_file")
         if file:
-            catalog = _catalog(file, local_version(file))
+            catalog = catalog_of(file)
             choose_tensor("folder_tensor", catalog.names, lambda name: tensor_label(name or file, catalog, name), _load)
     except QuantVizError as error:
         # What a callback complained about is said below.
@@ -107,7 +108,7 @@ def _open_file() -> None:
     st.session_state["folder_tensor_filter"] = ""
     if file is not None:
         with session.complaining("folder"):
-            st.session_state["folder_tensor"] = first_readable(_catalog(file, local_version(file)))
+            st.session_state["folder_tensor"] = first_readable(catalog_of(file))
             _take(file)
 
 
@@ -119,15 +120,9 @@ def _load() -> None:
 def _take(file: str) -> None:
     """Look at the chosen tensor; where it cannot be, the tensor that was open stays open."""
     name = st.session_state["folder_tensor"]
-    take(session.state().with_source(LocalTensor.of(file, name, _catalog(file, local_version(file)))))
+    take(session.state().with_source(LocalTensor.of(file, name, catalog_of(file))))
 
 
 @st.cache_data(ttl=_LISTING_SECONDS, show_spinner=False)
 def _listing() -> Listing:
     return list_files()
-
-
-@st.cache_resource(max_entries=8, show_spinner=False)
-def _catalog(file: str, version: str) -> Catalog:
-    """The open file, one for all sessions; another version of it is another file."""
-    return open_local(file)

@@ -6,7 +6,9 @@ change is waited for; then the rest.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+from collections.abc import Iterator
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -133,10 +135,11 @@ def _baseline_button(state: LabState) -> None:
 def show_result(state: LabState, areas: Areas) -> Study:
     """Tiles, panels and cell of the state's tensor under its scheme."""
     try:
-        study = study_of(state)
-        why = study.explain(state.cell)
-        # An engine's own infinities are found where all of the tensor is looked at.
-        tiled = tiles(study, state)
+        with _working(state):
+            study = study_of(state)
+            why = study.explain(state.cell)
+            # An engine's own infinities are found where all of the tensor is looked at.
+            tiled = tiles(study, state)
     except QuantVizError as error:
         session.refuse(error)
         st.rerun()
@@ -155,6 +158,16 @@ def show_result(state: LabState, areas: Areas) -> Study:
     for note in (*study.notes, *upload_notes(state.source)):
         st.info(say_note(note))
     return study
+
+
+@contextlib.contextmanager
+def _working(state: LabState) -> Iterator[None]:
+    """Says what is waited for, where that takes longer than half a second."""
+    if not state.large:
+        yield
+        return
+    with st.container(key="working"), st.spinner(say("lab.reading"), show_time=True):
+        yield
 
 
 def _remember_facts(study: Study, why: Any) -> None:

@@ -9,8 +9,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
+from typing import Any
 
 import streamlit as st
+from streamlit import runtime
 
 #: Seconds the browser gets to fetch and paint the frame before the imports begin.
 _HEAD_START = 0.6
@@ -20,6 +22,8 @@ _SHORT_TURN = 0.0002
 _AT_ONCE = 2
 #: Seconds after which a run goes ahead although others are not done: some work may take long.
 _PATIENCE = 3.0
+#: Seconds between two looks for sessions that have ended, at most.
+_BETWEEN_LOOKS = 30.0
 
 
 class Turns:
@@ -84,6 +88,30 @@ class Turns:
 def turns() -> Turns:
     """The turns of this process's runs."""
     return Turns()
+
+
+@st.cache_resource(show_spinner=False)
+def forget_ended_sessions() -> bool:
+    """Let go of sessions that nobody has come back to within `server.disconnectedSessionTTL`, and of what was uploaded in them.
+
+    Streamlit does so when the next session is left, which after the last one may be never.
+    """
+    if runtime.exists():
+        threading.Thread(target=_forget_now_and_then, name="quantviz-forget", daemon=True).start()
+    return True
+
+
+def _forget_now_and_then() -> None:
+    pause = min(_BETWEEN_LOOKS, max(1.0, float(st.get_option("server.disconnectedSessionTTL"))))
+    while runtime.exists():
+        time.sleep(pause)
+        # No public way: Streamlit is pinned, and tests/app/test_isolation.py holds this to a server.
+        manager: Any = runtime.get_instance()._session_mgr
+        with manager._storage_lock:
+            gone = manager._session_storage._cache.expire()
+        if gone:
+            del gone
+            gc.collect()  # a session and its parts hold each other
 
 
 def warm_up() -> None:

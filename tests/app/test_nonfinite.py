@@ -148,7 +148,7 @@ def test_a_link_whose_scheme_refuses_its_tensor_offers_the_choice():
     assert np.array_equal(panels(healthy(again))[0], [[1, 0], [-2, 1]])
 
 
-def test_recipes_and_baseline_keep_the_choice():
+def test_a_recipe_and_a_baseline_keep_the_choice():
     x = np.random.default_rng(0).normal(size=(4, 32)).astype(np.float32)
     x[0, 0] = np.nan
     at = opened()
@@ -156,10 +156,8 @@ def test_recipes_and_baseline_keep_the_choice():
     at.selectbox(key="kind").set_value("file").run()
     upload(at, x).radio(key=OFFERED).set_value("ignore").run()
     assert len(healthy(at).metric) == 5
-    at.selectbox(key="bits").set_value(8).run() if "bits" in {box.key for box in at.selectbox} else None
-    assert address(healthy(at))["s"].endswith(",ignore")
-    table = next(element.value for element in at.dataframe if "sqnr_db" in element.value.columns)
-    assert table["sqnr_db"].notna().all()
+    at.selectbox(key="recipe").set_value("int8_per_row").run()
+    assert address(healthy(at))["s"] == f"{qv.RECIPES['int8_per_row']},ignore"
 
 
 def test_a_locked_range_keeps_its_choice():

@@ -110,6 +110,8 @@ class Session:
         self.random = random.Random(seed)
         self.socket: ClientConnection | None = None
         self.opened = False
+        #: What the server calls it, and the query that the page has put into the address bar.
+        self.id = self.shown_query = ""
         self.errors: list[str] = []
         self._script = ""
         #: Elements of the last run: by id what can be chosen, by place what is seen.
@@ -201,8 +203,11 @@ class Session:
                     if kind == "new_session":
                         started, run = started + 1, message.metadata.run.script_run_id
                         self._script = message.new_session.page_script_hash
+                        self.id = message.new_session.initialize.session_id or self.id
                         self._runs += 1
                         self._widgets, self._seen = {}, {}
+                    elif kind == "page_info_changed":
+                        self.shown_query = message.page_info_changed.query_string
                     elif kind in ("delta", "ref_hash"):
                         self._take(message)
                     elif kind == "script_finished" and started >= asked and message.script_finished == ForwardMsg.FINISHED_SUCCESSFULLY:

@@ -1,26 +1,19 @@
 """Files: each format reads back what its own library wrote, windows are the slices, and bad files get a sentence."""
 
-import contextlib
-import io
 import json
-import pickle
 import struct
 import subprocess
 import sys
-import zipfile
 
 import numpy
 import pytest
 import safetensors.torch
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import quantviz as qv
 from quantviz.errors import QuantVizError
 from quantviz.sources.files import FORMATS, READERS, Limits, cut_out_snippet, open_tensors
-from quantviz.text import languages
-from tests.sources.hostile import FILES, TENSOR, DAMAGED, X, npy, npz, raw_safetensors, saved, with_storage_of
+from tests.sources.hostile import DAMAGED, FILES, TENSOR, X, npy, npz, raw_safetensors, saved, with_storage_of
 
 WINDOWS = [None, (), (2,), (slice(1, 4),), (slice(None), 3), (slice(1, 6, 2), slice(0, 5, 3)), (-1, -1), (slice(-2, None), slice(None, -1)), (slice(0, 99),)]
 

@@ -1,7 +1,6 @@
 """Hostile files: each is refused with a sentence or read as it should be, nothing in it is run or written, and it takes little."""
 
 import json
-import math
 import re
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from quantviz.sources.files import READERS, open_tensors
 from quantviz.sources.image import read_image
 from quantviz.text import languages
 from tests.sources import hostile
-from tests.sources.hostile import BOMBS, CANARY, CASES, PICTURES, Case
+from tests.sources.hostile import BOMBS, CANARY, CASES, PICTURES
 
 #: Words of libraries: torch's recommend the switch that runs a file's code.
 LIBRARY_WORDS = ("weights_only", "pickle", "Traceback", "zipfile", "allow_pickle", "add_safe_globals", "numpy.load", "Error", "/tmp", "torch.load")
@@ -26,7 +25,7 @@ def fate(data, filename, limits=None):
     """The error that the file gives, or its tensors by name."""
     try:
         with open_tensors(data, filename, limits=limits) as catalog:
-            return {name: catalog.load(name) for name in catalog.names}
+            return {name: catalog.load(name) for name in catalog.names[:100]}
     except QuantVizError as error:
         return error
 
@@ -62,7 +61,7 @@ def check_words(error, filename):
         assert not [word for word in LIBRARY_WORDS if word in said.replace(filename, "")], said
 
 
-@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor", "ignore:TypedStorage is deprecated")
 @pytest.mark.parametrize("filename", CASES)
 def test_hostile_files(filename, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, NamedTuple, cast
 
 from quantviz.errors import Note, QuantVizError
 from quantviz.granularity import Shape, Window
-from quantviz.text import visible
 from quantviz.sources.limits import Limits as Limits
+from quantviz.text import visible
 
 if TYPE_CHECKING:
     import torch

@@ -95,7 +95,8 @@ def _signed(codes: torch.Tensor, offset: int) -> torch.Tensor:
 
 
 def _looked_up(table: tuple[int, ...], codes: torch.Tensor) -> torch.Tensor:
-    return torch.tensor(table, dtype=torch.float32)[codes.to(torch.int32)]
+    # Much faster than an index.
+    return torch.tensor(table, dtype=torch.float32).index_select(0, codes.flatten().to(torch.int32)).reshape(codes.shape)
 
 
 def _times(scales: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:

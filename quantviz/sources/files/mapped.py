@@ -9,6 +9,7 @@ numpy cuts, because it takes any strides at any address without copying; torch d
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable
@@ -61,10 +62,26 @@ def plain(dtype: torch.dtype, *, swapped: bool = False) -> Packing:
     [[1], [256]]
     """
 
+    if dtype.is_floating_point and dtype.itemsize == 1:
+        return by_table(torch.arange(256, dtype=torch.uint8).view(dtype).to(torch.float32))
+
     def decode(raw: torch.Tensor) -> torch.Tensor:
         return (raw.flip(1) if swapped else raw.contiguous()).view(dtype)
 
     return Packing(1, dtype.itemsize, decode, is_float32=dtype == torch.float32 and not swapped)
+
+
+def by_table(table: torch.Tensor) -> Packing:
+    """Codes of a byte each, which are looked up: many times as fast as converting them.
+
+    >>> by_table(torch.tensor([0.0, 0.5, 1.0])).decode(torch.tensor([[2], [1]], dtype=torch.uint8)).tolist()
+    [[1.0], [0.5]]
+    """
+    return Packing(1, 1, functools.partial(_looked_up, table))
+
+
+def _looked_up(table: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
+    return table.index_select(0, codes.flatten().to(torch.int32)).reshape(codes.shape)
 
 
 def packed(format_id: str) -> Packing:
@@ -82,7 +99,7 @@ def packed(format_id: str) -> Packing:
         for place in range(size):
             whole |= raw[:, place : place + 1].to(torch.int32) << 8 * place
         codes = (whole >> torch.arange(0, 8 * size, fmt.bits, dtype=torch.int32)) & ((1 << fmt.bits) - 1)
-        return table[codes]
+        return _looked_up(table, codes)
 
     return Packing(8 * size // fmt.bits, size, decode)
 

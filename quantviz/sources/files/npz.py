@@ -76,6 +76,8 @@ class NpzCatalog(Catalog):
     def _parts(self, name: str, window: Window) -> Iterator[torch.Tensor]:
         import torch
 
+        from quantviz.sources.files.mapped import pieces
+
         member, header = self._members[name]
         with opened_zip(self._data, self._limits) as archive, archive.open(member) as packed:
             _skip(packed, header.offset)
@@ -87,7 +89,9 @@ class NpzCatalog(Catalog):
             turned = torch.cat(list(self._unpacked(name, packed, header, header.shape[::-1], window[::-1])))
             _to_the_end(packed)
         lengths = window_shape(window)
-        yield turned.reshape(lengths[::-1]).permute(*reversed(range(len(lengths))))
+        straight = turned.reshape(lengths[::-1]).permute(*reversed(range(len(lengths))))
+        for piece in pieces(tuple(slice(0, length, 1) for length in lengths), _AT_ONCE // header.item_bytes):
+            yield straight[piece].flatten()
 
     def _unpacked(self, name: str, packed: IO[bytes], header: NpyHeader, shape: Shape, window: Window) -> Iterator[torch.Tensor]:
         """The window of an array of that shape that lies row by row in a stream, some of its elements at a time."""

@@ -309,7 +309,7 @@ class OnnxCatalog(Catalog):
         return Lies(chunks[0][0], packing) if whole and field in (_RAW, _FLOATS, _DOUBLES) else None
 
     def _cutter(self, name: str) -> Callable[[Window], torch.Tensor]:
-        from quantviz.sources.files.mapped import cut
+        from quantviz.sources.files.mapped import by_table, cut, values_of
 
         if self._lies(name):
             return super()._cutter(name)
@@ -321,8 +321,8 @@ class OnnxCatalog(Catalog):
             raw = memoryview(joined.ljust(packing.byte_count(count), b"\0"))
         else:
             raw = memoryview(self._integers(name).view("uint8"))  # type: ignore[arg-type]
-            if 4 < dtype.bits < 8:
-                packing = _looked_up(dtype)
+            if 4 < dtype.bits < 8:  # a byte each
+                packing = by_table(values_of(dtype.name))
         return lambda window: cut(raw, packing, shape, window)
 
     def _elements(self, name: str) -> tuple[int, list[tuple[int, int]], _Dtype, int]:
@@ -374,14 +374,6 @@ def _packing(dtype: _Dtype) -> Packing:
     from quantviz.sources.files.mapped import packed, plain
 
     return packed(dtype.name) if dtype.bits < 8 else plain(getattr(torch, dtype.name))
-
-
-def _looked_up(dtype: _Dtype) -> Packing:
-    """Codes of fewer than 8 bits, each in a byte of its own."""
-    from quantviz.sources.files.mapped import Packing, values_of
-
-    table = values_of(dtype.name)
-    return Packing(1, 1, lambda raw: table[raw.int()])
 
 
 def _varints(view: memoryview) -> Iterator[npt.NDArray[np.uint64]]:

@@ -82,8 +82,9 @@ class SafetensorsCatalog(Catalog):
     def _entry_info(self, name: str, entry: dict[str, Any]) -> TensorInfo:
         shape: Shape = tuple(entry["shape"])
         start, stop = entry["data_offsets"]
-        if not all(type(number) is int and 0 <= number < 2**63 for number in (*shape, start, stop)):
-            raise self._data.error("damaged", kind=self.kind)
+        for number in (*shape, start, stop):
+            if type(number) is not int or not 0 <= number < 2**63:
+                raise self._data.error("damaged", kind=self.kind)
         dtype = DTYPES.get(entry["dtype"])
         if dtype is None:
             return self._info(name, str(entry["dtype"]), shape)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 _BLOCK = 2**20
 
 _BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
-#: Characters of a table that the slower parser reads in all: it takes about a second for a million.
-_SLOW = 2**22
+#: Characters of a table that the slower parser reads in all: it takes some seconds for a million.
+_SLOW = 3 * 2**19
 _INFINITY = re.compile("inf", re.IGNORECASE)
 _LOOSE_COMMA = re.compile(r",(?!\d)|(?<!\d),")
 _BETWEEN_CELLS = re.compile(r"[\s,;]+")

@@ -1,0 +1,127 @@
+"""The Lab on tensors larger than the screen."""
+
+import base64
+import json
+
+import numpy as np
+import pytest
+import torch
+
+import quantviz as qv
+from quantviz.sources import OneOutlier
+from quantviz.text import text
+from quantviz.ui import shared
+from tests.app.session import address, healthy, opened
+
+SIDES = {"rows": 300, "cols": 260}
+LARGE = "one_outlier(rows=300,cols=260,value=40,row=271,col=13)"
+SCHEME = "int4,symmetric,per_channel(axis=0),min_max,course"
+
+
+@pytest.fixture
+def x():
+    return OneOutlier(**SIDES, value=40.0, row=271, col=13).tensor()
+
+
+def figure(at):
+    return json.loads(at.get("plotly_chart")[0].proto.spec)
+
+
+def state(at):
+    return at.session_state["lab_state"]
+
+
+def jump(at, name):
+    return healthy(at.button(key=f"go_{name}").click().run())
+
+
+def test_the_whole_is_a_picture_and_a_part_is_cells(x):
+    at = healthy(opened(t=LARGE, s=SCHEME))
+    assert {trace["type"] for trace in figure(at)["data"]} == {"image", "heatmap"}
+    jump(at, "largest_value")
+    assert state(at).cell == (271, 13)
+    assert state(at).view.size((300, 260)) == (32, 32)
+    heat = [trace for trace in figure(at)["data"] if trace["type"] == "heatmap"]
+    z = heat[0]["z"]
+    cells = np.frombuffer(base64.b64decode(z["bdata"]), dtype=z["dtype"]).reshape([int(n) for n in z["shape"].split(",")])
+    view = state(at).view
+    assert np.array_equal(cells, x[view.top : view.top + 32, view.left : view.left + 32].numpy())
+
+
+def test_jumps_find_the_worst(x):
+    at = healthy(opened(t=LARGE, s=SCHEME))
+    error = qv.quantize(x, qv.Scheme.parse(SCHEME)).error
+    assert state(jump(at, "largest_error")).cell == tuple(int(i) for i in torch.nonzero(error.abs() == error.abs().max())[0])
+    assert state(jump(at, "worst_row")).cell[0] == int(error.double().square().sum(1).argmax()) == 271
+    assert state(jump(at, "worst_column")).cell[1] == int(error.double().square().sum(0).argmax())
+    assert state(jump(at, "worst_block")).cell[0] == 271
+
+
+def test_looking_around_is_no_step_to_undo():
+    at = healthy(opened(t=LARGE, s=SCHEME))
+    at.segmented_control(key="bits").set_value(8).run()
+    jump(at, "largest_value")
+    at.button(key="undo").click().run()
+    assert state(at).scheme.format == "int4"
+
+
+def test_the_window_by_numbers_and_in_the_link():
+    at = healthy(opened(t=LARGE, s=SCHEME))
+    at.number_input(key="view_height").set_value(20).run()
+    at.number_input(key="view_width").set_value(30).run()
+    at.number_input(key="view_top").set_value(299).run()
+    view = state(healthy(at)).view
+    assert (view.top, view.left, view.height, view.width) == (280, 0, 20, 30)
+    link = address(at)
+    again = healthy(opened(**link))
+    assert state(again).view == view
+    # A cell out of sight moves the window to it.
+    again.number_input(key="cell_row").set_value(3).run()
+    moved = state(healthy(again)).view
+    assert moved.top <= 3 < moved.top + 20
+    assert (moved.height, moved.width) == (20, 30)
+
+
+def test_what_a_pixel_shows_is_chosen_and_kept():
+    at = healthy(opened(t=LARGE, s=SCHEME))
+    before = figure(at)["data"][0]["source"]
+    at.radio(key="pool").set_value("rms").run()
+    assert figure(healthy(at))["data"][0]["source"] != before
+    assert address(at)["p"] == "rms"
+    jump(at, "largest_value")
+    assert not [radio for radio in at.radio if radio.key == "pool"]
+
+
+def test_errors_of_one_cell_are_told_apart_only_there():
+    at = healthy(opened(t=LARGE, s=SCHEME, e="steps"))
+    assert any(text("error.of_one_cell") == caption.value for caption in at.caption)
+    jump(at, "largest_value")
+    assert not any(text("error.of_one_cell") == caption.value for caption in at.caption)
+
+
+@pytest.mark.parametrize(("what", "first"), [("cells", "error"), ("rows", "noise_share"), ("columns", "rmse"), ("blocks", "scale")])
+def test_the_ranked_table(what, first):
+    at = opened(t=LARGE, s=SCHEME)
+    at.session_state["worst"] = True
+    healthy(at.run())
+    at.segmented_control(key="worst_of").set_value(what).run()
+    table = next(element.value for element in healthy(at).dataframe if first in element.value.columns)
+    assert len(table) == 20
+    assert list(table.index) == list(range(1, 21))
+
+
+def test_a_tensor_too_large_to_be_made_as_a_whole(monkeypatch):
+    """The same page from streaming passes: what it says stays the same."""
+    at = healthy(opened(t=LARGE, s=SCHEME, a="0.1_0.0_264.0.30.30", c="271.13"))
+    said = [(metric.label, metric.value, metric.delta) for metric in at.metric]
+    monkeypatch.setattr("quantviz.study.MOST_WHOLE", 1000)
+    monkeypatch.setattr("quantviz.link.MOST_WHOLE", 1000)
+    shared._cache.clear()
+    at = healthy(opened(t=LARGE, s=SCHEME, a="0.1_0.0_264.0.30.30", c="271.13"))
+    assert [(metric.label, metric.value, metric.delta) for metric in at.metric] == said
+    assert at.button(key="compare_open").disabled
+    at.radio(key="scope").set_value("slice").run()
+    healthy(at)
+    at.session_state["scales"] = True
+    healthy(at.run())
+    shared._cache.clear()

@@ -1,0 +1,297 @@
+"""Streaming passes against the reference: every scheme that is offered, and whatever a tensor can hold."""
+
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import quantviz as qv
+from quantviz import kernels
+from quantviz.blocks import Blocks
+from quantviz.calibration import External
+from quantviz.conventions import CHOICES
+from quantviz.granularity import Flat, PerBlock
+from quantviz.quantizer import counted_cells
+from quantviz.stored import InMemory
+from quantviz.tensors import torch_dtype
+from tests.offered import offered_schemes, variant
+
+ROOT = Path(__file__).parent.parent
+#: Elements read at a time: far fewer than there are, so that borders lie inside rows and blocks.
+PIECE = 1000
+
+
+def tensor(*shape, seed=3):
+    """Normal values, and in the first rows what is exceptional: ties, zeros, constants, subnormals, huge and tiny values."""
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+    rows = x.view(-1, shape[-1])
+    for i, change in enumerate(
+        (
+            lambda row: torch.round(row * 2) / 2,
+            lambda row: row * 0,
+            lambda row: row * 0 + 1.25,
+            lambda row: row * 1e-40,
+            lambda row: row * 1e6,
+            lambda row: row * 1e-20,
+            lambda row: row.abs(),
+            lambda row: -row.abs() * 0,
+        )
+    ):
+        if i < len(rows) - 1:
+            rows[i + 1] = change(rows[i + 1])
+    return x
+
+
+def same_bits(a, b):
+    return a.dtype == b.dtype and a.tobytes() == np.ascontiguousarray(b).tobytes()
+
+
+def check_measured(found, wanted, close=1e-9):
+    assert found.metrics.keys() == wanted.metrics.keys() == qv.METRICS.keys()
+    for name, value in wanted.metrics.items():
+        assert found.metrics[name] == pytest.approx(value, rel=close, abs=0, nan_ok=True), name
+    assert found.largest_error == wanted.largest_error
+    assert (found.scheme, found.shape, found.layout, found.counted) == (wanted.scheme, wanted.shape, wanted.layout, wanted.counted)
+    assert found.notes == wanted.notes
+    assert len(found.axes) == len(wanted.axes)
+    for a, b in zip(found.axes, wanted.axes, strict=True):
+        torch.testing.assert_close(a.signal, b.signal, rtol=close, atol=0)
+        torch.testing.assert_close(a.noise, b.noise, rtol=close, atol=0)
+
+
+def check(x, scheme, qparams=None, paths=("fused", "chunked")):
+    """All paths on one tensor; whether the reference did not refuse it."""
+    try:
+        r = qv.quantize(x, scheme, qparams=qparams)
+    except qv.QuantVizError as refused:
+        for path in paths:
+            with pytest.raises(qv.QuantVizError) as caught:
+                kernels.measure(x, scheme, qparams=qparams, path=path, piece=PIECE)
+            assert str(caught.value) == str(refused)
+        return False
+    wanted = kernels.measured(r, by_axis=True)
+    for path in paths:
+        for part, own in zip(kernels.codes(InMemory(r.x), r.scheme, r.qparams, 3, x.numel() - 2, path=path), (r.q, r.x_hat, r.error, r.clipped), strict=True):
+            assert same_bits(part, own.flatten()[3:-2].numpy()), (str(scheme) if qparams is None else scheme.format, path)
+        found = kernels.measure(x, scheme, qparams=qparams, path=path, piece=PIECE, by_axis=True)
+        assert found.path == path
+        check_measured(found, wanted)
+    return True
+
+
+@pytest.mark.parametrize("convention", qv.CONVENTIONS)
+def test_every_scheme_is_compiled_to_what_the_reference_gives(convention):
+    x, done = tensor(12, 256), 0
+    for scheme in offered_schemes(qv.CONVENTIONS[convention]):
+        shaped = x if not scheme.problems((12, 256)) else tensor(2, 4096)
+        done += check(shaped, scheme, paths=("fused",))
+    assert done
+
+
+@pytest.mark.parametrize("convention", qv.CONVENTIONS)
+def test_the_chunked_path_is_the_reference(convention):
+    schemes = list(offered_schemes(qv.CONVENTIONS[convention]))
+    for scheme in (schemes[0], schemes[-1]):
+        check(tensor(12, 256) if not scheme.problems((12, 256)) else tensor(2, 4096), scheme, paths=("chunked",))
+
+
+FIELDS = [name for name in CHOICES if not name.startswith("scale.") and name not in ("tail", "unsigned_zero")]
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_every_field_of_the_arithmetic_is_compiled(field):
+    done = 0
+    for base, formats in (("course", ("uint4", "float8_e4m3fn")), ("torchao", ("int8",))):
+        for value in CHOICES[field]:
+            convention = variant(qv.CONVENTIONS[base], field, value)
+            for scheme in offered_schemes(convention, formats) if convention else ():
+                if scheme.granularity.id in ("per_tensor", "per_channel"):
+                    done += check(tensor(12, 256), scheme, paths=("fused",))
+    assert done
+
+
+SHAPES = [(5003,), (1,), (7, 1), (1, 9), (37, 61), (5, 7, 13), (3, 4, 5, 6)]
+
+
+def granularities(shape):
+    yield qv.PerTensor()
+    for axis in range(len(shape)):
+        yield qv.PerChannel(axis)
+        yield qv.PerGroup(4, axis)
+    yield Flat(5)
+    if len(shape) > 1:
+        yield PerBlock(2, 3)
+    if math.prod(shape) % 12 == 0:
+        yield Flat(12, strided=True)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("tail", ["short", "pad"])
+def test_every_layout(shape, tail):
+    convention, x = qv.CONVENTIONS["course"].replace(tail=tail), tensor(*shape)
+    for granularity in granularities(shape):
+        for calibration in (qv.MinMax(), qv.Percentile(90.0), qv.AbsMean()):
+            mode = "symmetric" if calibration == qv.AbsMean() else "asymmetric"
+            scheme = qv.Scheme("int4", mode, granularity, calibration, convention)
+            whole = Blocks(x, scheme.layout(shape), torch.float64)
+            found, wanted = kernels.ranges(InMemory(x), scheme, piece=7 if len(x.flatten()) < 100 else PIECE), calibration.range(whole, mode)
+            for name in ("lo", "hi", "extreme"):
+                torch.testing.assert_close(getattr(found, name), getattr(wanted, name), rtol=0, atol=0, msg=f"{granularity} {calibration} {name}")
+        check(x, qv.Scheme("int4", "asymmetric", granularity, qv.MinMax(), convention)) if x.numel() > 6 else None
+
+
+@pytest.mark.parametrize("p", [50.5, 99.0, 99.99, 100.0])
+@pytest.mark.parametrize("mode", qv.MODES)
+def test_a_percentile_is_found_without_sorting(p, mode):
+    x = torch.cat([tensor(40, 64).flatten(), torch.zeros(500), torch.full((300,), -0.5)])
+    scheme = qv.Scheme("int8", mode, calibration=qv.Percentile(p))
+    found, wanted = kernels.ranges(InMemory(x), scheme, piece=PIECE), qv.quantize(x, scheme).range
+    assert (found.lo.item(), found.hi.item(), found.extreme.item()) == (wanted.lo.item(), wanted.hi.item(), wanted.extreme.item())
+
+
+def test_the_first_of_two_extremes_keeps_its_sign():
+    x = torch.tensor([[1.0, -3.0, 3.0, 0.0], [2.0, 3.0, -3.0, -0.0], [-0.0, 0.0, 0.0, 0.0]])
+    for granularity in (qv.PerTensor(), qv.PerChannel(0), qv.PerChannel(1), qv.PerGroup(2)):
+        scheme = qv.Scheme("int4", granularity=granularity)
+        found, wanted = kernels.ranges(InMemory(x), scheme, piece=5).extreme, Blocks(x, scheme.layout((3, 4)), torch.float64).extreme()
+        assert found.tolist() == wanted.tolist()
+        assert torch.equal(torch.signbit(found), torch.signbit(wanted))
+
+
+@pytest.mark.parametrize("bad", [(math.nan,), (math.inf,), (-math.inf, math.nan, math.inf), ()])
+@pytest.mark.parametrize("nonfinite", ["refuse", "clip", "ignore"])
+def test_what_is_not_finite(nonfinite, bad):
+    x = tensor(20, 256)
+    for i, value in enumerate(bad):
+        x.view(-1)[[700 * i + 41, 5119 - i]] = value
+    if bad and nonfinite == "ignore":
+        x[4] = math.nan
+    for scheme in (
+        qv.Scheme("int8", "asymmetric", nonfinite=nonfinite),
+        qv.Scheme("int4", granularity=qv.PerGroup(32), nonfinite=nonfinite),
+        qv.Scheme("int4", granularity=qv.PerChannel(1), nonfinite=nonfinite),
+        qv.Scheme("float8_e4m3fn", granularity=qv.PerChannel(0), calibration=qv.Percentile(99), nonfinite=nonfinite),
+        qv.Scheme("int8", calibration=qv.AbsMean(), nonfinite=nonfinite),
+        qv.Scheme("uint8", calibration=qv.Given(0.01), nonfinite=nonfinite),
+    ):
+        if nonfinite == "clip" and bad:
+            ok = kernels.measure(x, scheme, path="fused", piece=PIECE, by_axis=True)
+            check_measured(ok, kernels.measured(qv.quantize(x, scheme), by_axis=True))
+            continue
+        assert check(x, scheme) == (nonfinite != "refuse" or not bad)
+        if nonfinite != "refuse":
+            dtype = torch_dtype(scheme.arithmetic.scale_math)
+            wanted = scheme.calibration.range(Blocks(x, scheme.layout(x.shape), dtype, counted_cells(x, scheme)), scheme.mode)
+            found = kernels.ranges(InMemory(x), scheme, piece=PIECE)
+            assert found is wanted is None or all(torch.equal(getattr(found, name), getattr(wanted, name)) for name in ("lo", "hi", "extreme"))
+
+
+def test_nothing_finite():
+    x = torch.full((3, 700), math.nan)
+    found = kernels.facts(InMemory(x))
+    assert (found.lo, found.hi, found.nonfinite, found.nan, found.first_nonfinite, found.negative) == (0.0, 0.0, 2100, 2100, (0, 0), 0)
+    assert not check(x, qv.Scheme(nonfinite="clip"))
+    assert check(x, qv.Scheme(nonfinite="ignore"))
+
+
+def test_what_is_refused_is_told_as_the_reference_tells_it():
+    x = tensor(20, 256)
+    x[17, 3], x[18, 4] = 3e38, -3e38
+    assert not check(x, qv.Scheme("int8", "asymmetric"))
+    assert not check(x, qv.Scheme("int8", granularity=qv.PerChannel(0)))
+    zero_scale = qv.Scheme("int8", granularity=qv.PerChannel(0), convention=qv.CONVENTIONS["course"].replace(zero_width="as_any"))
+    assert check(tensor(20, 256), zero_scale)
+    overflowing = qv.Scheme("float8_e5m2", calibration=qv.Given(1e-6), convention=qv.CONVENTIONS["course"].replace(overflow="inf"))
+    assert not check(tensor(20, 256), overflowing)
+    with pytest.raises(qv.QuantVizError, match="does not divide"):
+        kernels.measure(x, qv.Scheme(granularity=qv.PerGroup(48)), path="fused")
+
+
+def test_parameters_of_other_data():
+    x, other = tensor(20, 256), tensor(20, 256, seed=9)
+    for scheme in (
+        qv.Scheme("int8", "asymmetric"),
+        qv.Scheme("int4", granularity=qv.PerGroup(32), convention="gguf_signed"),
+        qv.Scheme("float4_e2m1fn", granularity=qv.PerGroup(16), convention="torchao_nvfp4"),
+    ):
+        assert check(x, scheme, qparams=qv.choose_qparams(other, scheme))
+    assert check(x, qv.Scheme("int8", granularity=qv.PerChannel(0)), qparams=qv.QParams(0.02))
+    assert isinstance(kernels.measure(x, qv.Scheme(), qparams=qv.QParams(0.02), path="fused").scheme.calibration, External)
+
+
+@pytest.mark.parametrize("shape", [(5003,), (37, 61), (3, 4, 5, 6)])
+def test_facts(shape, monkeypatch):
+    x = tensor(*shape)
+    x.view(-1)[[11, 57]] = torch.tensor([math.inf, math.nan])
+    x.view(-1)[[13, 33]] = torch.tensor([-9e8, 9e8])
+    finite = x[x.isfinite()]
+    wanted = ((-9e8, 9e8), kernels.place_of(13, shape), (2, 1), kernels.place_of(11, shape), int((finite < 0).sum()), math.inf)
+    for small in (0, 2**20):
+        monkeypatch.setattr(kernels, "SMALL", small)
+        monkeypatch.setattr(kernels, "PIECE", PIECE)
+        found = kernels.facts(InMemory(x))
+        assert ((found.lo, found.hi), found.largest, (found.nonfinite, found.nan), found.first_nonfinite, found.negative, found.found.value) == wanted
+
+
+def test_large_tensors_take_the_fused_path_and_small_ones_the_reference():
+    x = torch.randn(1100, 1000)
+    scheme = qv.Scheme("int8", "asymmetric", qv.PerChannel(0))
+    found = qv.measure(x, scheme, by_axis=True)
+    assert found.path == "fused"
+    check_measured(found, kernels.measured(qv.quantize(x, scheme), by_axis=True))
+    assert qv.measure(x[:100], scheme).path == "reference"
+    assert qv.measure(x, scheme).compiled_seconds == 0
+
+
+def test_what_cannot_be_written_down_runs_in_chunks(monkeypatch):
+    monkeypatch.setattr(kernels, "_program", lambda *given: None)
+    assert check(tensor(20, 256), qv.Scheme("int8"), paths=("chunked",))
+    assert kernels.measure(tensor(20, 256), qv.Scheme("int8"), path="fused", piece=PIECE).path == "chunked"
+
+
+def test_without_numba_the_chunked_path_runs():
+    code = """
+import sys
+sys.modules["numba"] = None
+import torch, quantviz as qv
+from quantviz import kernels
+x = torch.randn(1100, 1000)
+for granularity in (qv.PerTensor(), qv.PerGroup(50)):
+    found = qv.measure(x, qv.Scheme("int4", granularity=granularity))
+    assert found.path == "chunked" and kernels.cache_folder() is None and not kernels.compiling()
+    assert abs(found.metrics["mse"] / qv.metrics(qv.quantize(x, qv.Scheme("int4", granularity=granularity)))["mse"] - 1) < 1e-9
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+_ONE = "import torch, quantviz as qv; from quantviz import kernels; qv.measure(torch.ones(2048, 1024), qv.Scheme('int8')).path == 'fused' or 1 / 0\n"
+
+
+def run_as(code, *, user=None, **environment):
+    env = {"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(ROOT), **environment}
+    return subprocess.run([sys.executable, "-c", _ONE + code], capture_output=True, text=True, timeout=300, env=env, user=user, group=user, extra_groups=None)
+
+
+def test_compiled_code_is_kept_in_a_folder_of_the_users_own(tmp_path):
+    done = run_as("print(kernels.cache_folder())", XDG_CACHE_HOME=str(tmp_path), HOME="/nowhere")
+    assert done.returncode == 0, done.stderr
+    folder = Path(done.stdout.strip())
+    assert folder.parent == tmp_path / "quantviz"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert list(folder.glob("cells_*.py"))
+    assert list(folder.rglob("*.nbi"))
+
+
+def test_a_folder_that_others_can_write_to_is_not_trusted(tmp_path):
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    done = run_as("assert kernels.cache_folder() is None", QUANTVIZ_CACHE_DIR=str(shared))
+    assert done.returncode == 0, done.stderr
+    assert not list(shared.rglob("*.nb?"))
