@@ -211,7 +211,7 @@ def _cuts(place: Callable[[Array], Array], bins: int, low: float, high: float) -
 
 def _order(value: float) -> int:
     """The place of a float32 among all of them; those of -0 and 0 are one."""
-    bits = struct.unpack("<i", struct.pack("<f", value))[0]
+    bits: int = struct.unpack("<i", struct.pack("<f", value))[0]
     return bits if bits >= 0 else -(bits + 2**31)
 
 

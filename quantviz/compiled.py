@@ -216,7 +216,7 @@ def call_cells(typing, address, *given):  # type: ignore[no-untyped-def]  # noqa
 
 
 #: Arrays that a cell's arithmetic writes to: no two overlap, nor do they any that is read.
-_WRITTEN = ("q", "values", "clipped", "steps")
+_WRITTEN = ("q", "x_hat", "error", "clipped", "steps")
 
 
 def _scopes(module: Any, names: tuple[str, ...]) -> Any:
@@ -252,9 +252,8 @@ def _storer(of: types.Type, name: str) -> Any:
                 context.get_data_as_argument(builder, of, args[2]) if False else context.data_model_manager[of].as_data(builder, args[2]),
                 builder.gep(data, [args[1]]),
             )
-            if name != "values":
-                made.set_metadata("alias.scope", _scopes(builder.module, (name,)))
-                made.set_metadata("noalias", _scopes(builder.module, tuple(each for each in _WRITTEN if each != name)))
+            made.set_metadata("alias.scope", _scopes(builder.module, (name,)))
+            made.set_metadata("noalias", _scopes(builder.module, tuple(each for each in _WRITTEN if each != name)))
             return context.get_dummy_value()
 
         return types.void(types.int64, types.int64, of), generate
@@ -654,9 +653,9 @@ def add_exactly(x, finite_only, partials):  # type: ignore[no-untyped-def]
 
 #: What a cell's lines are put into: a chunk of cells, block after block. Arguments are numbers and addresses of arrays.
 _TEMPLATE = """
-def cells(x, n, flat, length, width, row, bases, params, blocks, floats, integers, tables, q, x_hat, error, clipped, steps):
-    column = flat % length
-    line = flat // length - row
+def cells(x, n, flat, offset, length, width, row, bases, params, blocks, floats, integers, tables, q, x_hat, error, clipped, steps):
+    column = (flat - offset) % length
+    line = (flat - offset) // length - row
     block = load_i8(bases, line) + column // width
 {fixed}
     made = 0
@@ -672,8 +671,8 @@ def cells(x, n, flat, length, width, row, bases, params, blocks, floats, integer
             x_ = load_f4(x, at)
 {of_cell}
             store_i4(q, at, {q})
-            store_f4(x_hat, at, {x_hat})
-            store_f4(error, at, {error})
+            store_x_hat(x_hat, at, {x_hat})
+            store_error(error, at, {error})
             store_b1(clipped, at, {clipped})
             wide = f8({error})
             store_f8(steps, at, select(wide == 0.0, f8(0.0), {in_steps}))
@@ -686,23 +685,89 @@ def cells(x, n, flat, length, width, row, bases, params, blocks, floats, integer
             line += 1
             block = load_i8(bases, line)
 """
-_ARGUMENTS = 17
+_ARGUMENTS = 18
+
+#: The same without putting the cells anywhere: their sums alone, at `steps`, in the order of `_QUICK_SUMS`.
+_QUICK = """
+def cells(x, n, flat, offset, length, width, row, bases, params, blocks, floats, integers, tables, q, x_hat, error, clipped, steps):
+    column = (flat - offset) % length
+    line = (flat - offset) // length - row
+    block = load_i8(bases, line) + column // width
+{fixed}
+    signal = values = product = bias = noise = in_steps = f8(0.0)
+    clips = zeros = zero_values = both = largest = i4(0)
+    first, last = i4(0x7FFFFFFF), i4(-0x7FFFFFFF)
+    made = 0
+    while made < n:
+        size = {reach}
+        if size > length - column:
+            size = length - column
+        if size > n - made:
+            size = n - made
+{of_block}
+        own = own_steps = f8(0.0)
+        for j in range(size):
+            at = made + j
+            x_ = load_f4(x, at)
+{of_cell}
+            v, h, e = f8(x_), f8({x_hat}), f8({error})
+            signal = plus_product(signal, v, v)
+            values = plus_product(values, h, h)
+            product = plus_product(product, v, h)
+            bias = plus(bias, e)
+            own = plus_product(own, e, e)
+{steps_of_cell}
+            zero, zero_value = x_ == 0, {x_hat} == 0
+            zeros = i4(zeros + i4(zero))
+            zero_values = i4(zero_values + i4(zero_value))
+            both = i4(both + i4(zero & zero_value))
+            clips = i4(clips + i4({clipped}))
+            raw = i4(bits({error}) & 0x7FFFFFFF)
+            largest = select(raw > largest, raw, largest)
+            code = i4({q})
+            first = select(code < first, code, first)
+            last = select(code > last, code, last)
+        noise += own
+        in_steps += {steps_of_block}
+        made += size
+        column += size
+        if column < length:
+            block += {blocks_on}
+        elif made < n:
+            column = 0
+            line += 1
+            block = load_i8(bases, line)
+    store_f8(steps, 0, signal)
+    store_f8(steps, 1, values)
+    store_f8(steps, 2, product)
+    store_f8(steps, 3, bias)
+    store_f8(steps, 4, noise)
+    store_f8(steps, 5, in_steps)
+    store_f8(steps, 6, f8(clips))
+    store_f8(steps, 7, f8(zeros))
+    store_f8(steps, 8, f8(zero_values))
+    store_f8(steps, 9, f8(both))
+    store_f8(steps, 10, f8(largest))
+    store_f8(steps, 11, f8(first))
+    store_f8(steps, 12, f8(last))
+"""
 
 #: What the lines can name.
 _NAMES = {
     "rint": rint, "floor": floor, "ceil": ceil, "trunc": trunc, "fabs": fabs, "copysign": copysign, "fma": fma, "select": select,
     "load_i8": _loader(i8, 0), "load_f4": _loader(f4, 0), "load_f8": _loader(f8, 0), "bits": bits, "half": half, "brain": brain, "least": least,
-    "store_i4": _storer(i4, "q"), "store_f4": _storer(f4, "values"), "store_b1": _storer(types.boolean, "clipped"), "store_f8": _storer(f8, "steps"),
-    "two_to": two_to, "exponent": exponent, "f4": f4, "f8": f8, "i4": i4, "i8": i8,
+    "store_i4": _storer(i4, "q"), "store_x_hat": _storer(f4, "x_hat"), "store_error": _storer(f4, "error"), "store_b1": _storer(types.boolean, "clipped"), "store_f8": _storer(f8, "steps"),
+    "plus": plus, "plus_product": plus_product, "two_to": two_to, "exponent": exponent, "f4": f4, "f8": f8, "i4": i4, "i8": i8,
 }  # fmt: skip
 
 
 @_jit
 def drive(
     cells,
+    quick,
     x,
     flat,
-    length,
+    offset, length,
     width,
     row,
     bases,
@@ -726,14 +791,42 @@ def drive(
     counts,
     seen,
 ):  # type: ignore[no-untyped-def]
-    """Has `cells`, the address of compiled arithmetic, make one chunk after the other, which are kept or added up."""
+    """Has `cells`, the address of compiled arithmetic, make one chunk after the other, which are kept or added up.
+
+    `quick` is the address of the same that gives sums alone, or 0.
+    """
     total = x.size
     done = 0
     while done < total:
         n = min(total - done, CHUNK)
         out = done if keep else 0
+        if quick != 0:
+            call_cells(
+                quick, x.ctypes.data + 4 * done, n, flat + done, offset, length, width, row, bases.ctypes.data, params.ctypes.data, blocks,
+                floats.ctypes.data, integers.ctypes.data, tables.ctypes.data, 0, 0, 0, 0, steps.ctypes.data,
+            )  # fmt: skip
+            # Where there is more to be told of a chunk than sums, it is made again.
+            if (
+                steps[6] == 0.0
+                and steps[10] <= counts[LARGEST]
+                and counts[LARGEST] < INFINITE
+                and steps[11] - code_min >= counts[FIRST_SEEN]
+                and steps[12] - code_min <= counts[LAST_SEEN]
+            ):
+                sums[SIGNAL] += steps[0]
+                sums[VALUES] += steps[1]
+                sums[PRODUCT] += steps[2]
+                sums[BIAS] += steps[3]
+                sums[NOISE] += steps[4]
+                sums[STEPS] += steps[5]
+                counts[CELLS] += n
+                counts[ZEROS] += i8(steps[7])
+                counts[ZERO_VALUES] += i8(steps[8])
+                counts[BOTH_ZERO] += i8(steps[9])
+                done += n
+                continue
         call_cells(
-            cells, x.ctypes.data + 4 * done, n, flat + done, length, width, row, bases.ctypes.data, params.ctypes.data, blocks, floats.ctypes.data,
+            cells, x.ctypes.data + 4 * done, n, flat + done, offset, length, width, row, bases.ctypes.data, params.ctypes.data, blocks, floats.ctypes.data,
             integers.ctypes.data, tables.ctypes.data, q.ctypes.data + 4 * out, x_hat.ctypes.data + 4 * out, error.ctypes.data + 4 * out,
             clipped.ctypes.data + out, steps.ctypes.data + 8 * out,
         )  # fmt: skip
@@ -758,9 +851,9 @@ class Compiler:
         #: Whether something is being compiled now.
         self.busy = False
 
-    def cells(self, code: CellCode, by_element: bool) -> int:
-        """The address of a cell's arithmetic, for blocks of one element along the last axis or of several."""
-        source = _source(code, by_element)
+    def cells(self, code: CellCode, by_element: bool, *, quick: bool = False) -> int:
+        """The address of a cell's arithmetic, for blocks of one element along the last axis or of several; `quick` gives sums alone."""
+        source = _source(code, by_element, _QUICK if quick else _TEMPLATE)
         with self._lock:
             if source not in self._made:
                 start, self.busy = time.perf_counter(), True
@@ -780,7 +873,7 @@ class Compiler:
         sums = i8, numbers, wholes, flags
         if not drive.signatures:
             drive.compile(
-                (i8, run, i8, i8, i8, i8, wholes, numbers, i8, numbers, wholes, numbers, *made, types.boolean, types.boolean, wholes, numbers, numbers, *sums)
+                (i8, i8, run, i8, i8, i8, i8, i8, wholes, numbers, i8, numbers, wholes, numbers, *made, types.boolean, types.boolean, wholes, numbers, numbers, *sums)
             )
 
 
@@ -795,7 +888,7 @@ def params_of(code: CellCode) -> tuple[str, ...]:
     return tuple(sorted({*code.params, "scale"}))
 
 
-def _source(code: CellCode, by_element: bool) -> str:
+def _source(code: CellCode, by_element: bool, template: str) -> str:
     step, known = code.results["step"], params_of(code)
     loads = [f"{name} = {code.types[name]}(load_f8(params, {i} * blocks + block{' + j' if by_element else ''}))" for i, name in enumerate(known)]
     index = ["index = flat + at"] if any("index" in _words(line) for line in code.of_cell) else []
@@ -803,12 +896,17 @@ def _source(code: CellCode, by_element: bool) -> str:
     of_block = [*loads, *(line for line in code.of_block if _reads_block(line, code))]
     of_block += [f"inverse_step = 1.0 / f8({step})"] if code.step_of_block else []
     of_cell = [*index, *map(_renamed, code.of_cell)]
-    return _TEMPLATE.format(
+    apart = by_element or not code.step_of_block
+    in_steps = "wide * inverse_step" if code.step_of_block else f"wide / f8({step})"
+    of_steps = [f"step = select(e == 0.0, f8(0.0), {in_steps.replace('wide', 'e')})", "own_steps = plus_product(own_steps, step, step)"]
+    return template.format(
         fixed=_indented(fixed, 1),
         reach="n" if by_element else "width - column % width",
         of_block=_indented(() if by_element else of_block, 2),
         of_cell=_indented([*of_block, *of_cell] if by_element else of_cell, 3),
-        in_steps="wide * inverse_step" if code.step_of_block else f"wide / f8({step})",
+        in_steps=in_steps,
+        steps_of_cell=_indented(of_steps if apart else (), 3),
+        steps_of_block="own_steps" if apart else "own * inverse_step * inverse_step if own != 0.0 else 0.0",
         blocks_on="size" if by_element else "1 if column % width == 0 else 0",
         **{name: _renamed(code.results[name]) for name in ("q", "x_hat", "error", "clipped")},
     )

@@ -48,6 +48,8 @@ Array = npt.NDArray[Any]
 SMALL = 2**20
 #: Elements of a piece that is read at a time.
 PIECE = 2**20
+#: Elements of a block next to each other from which on sums are made together with its cells.
+LONG = 512
 #: Elements of a piece that the reference's own operations run on: what they make of it stays in a core's cache.
 CHUNK = 2**16
 
@@ -509,8 +511,9 @@ def qparams(x: Stored, scheme: Scheme, found: Range | None = None, absmax: float
 class _Program:
     """A scheme's compiled arithmetic, for blocks laid out in one way."""
 
-    #: Where it is in memory.
+    #: Where it is in memory, and the same that gives sums alone.
     address: int
+    sums_address: Callable[[], int]
     #: What it reads of each block.
     params: tuple[str, ...]
     #: Numbers and lists of values that it reads.
@@ -527,10 +530,12 @@ class _Program:
     def run(self, x: Stored, start: int, stop: int, layout: BlockLayout, offset: int, of_blocks: Array, made: Buffers, tally: Tally | None) -> None:
         """From `start` to before `stop` of a tensor, whose blocks begin at `offset`: into `made`, or, chunk by chunk, added to a tally."""
         length, width, to = layout.view_shape[-1], layout.block_shape[-1], tally or Tally(self.code_min, 0, ())
-        place = start, length, width, start // length, _bases(layout, start - offset, stop - offset)
+        place = start, offset, length, width, (start - offset) // length, _bases(layout, start - offset, stop - offset)
         sums = to.shape, to.signal, to.noise, to.code_min, to.sums, to.counts, to.seen
         of_cells = of_blocks, layout.block_count, *self.constants, *made.arrays
-        _kernels().drive(self.address, _run_of(x, start, stop), *place, *of_cells, tally is None, self.leaves_out, *sums)
+        # In small blocks sums have to be begun anew all the time.
+        quick = tally is not None and not self.leaves_out and not to.shape.size and (width == 1 or width >= LONG)
+        _kernels().drive(self.address, self.sums_address() if quick else 0, _run_of(x, start, stop), *place, *of_cells, tally is None, self.leaves_out, *sums)
 
 
 class Buffers:
@@ -558,7 +563,8 @@ def _program(scheme: Scheme, params: tuple[tuple[str, torch.dtype], ...], by_ele
         return None
     constants = np.array(code.floats, np.float64), np.array(code.integers, np.int64), code.tables.numpy()
     address = machinery.compiler().cells(code, by_element)
-    return _Program(address, machinery.params_of(code), constants, scheme.number_format.code_min, scheme.nonfinite == "ignore")
+    sums_address = cache(lambda: machinery.compiler().cells(code, by_element, quick=True))
+    return _Program(address, sums_address, machinery.params_of(code), constants, scheme.number_format.code_min, scheme.nonfinite == "ignore")
 
 
 def _program_of(scheme: Scheme, params: QParams, layout: BlockLayout) -> _Program | None:

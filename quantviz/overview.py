@@ -86,9 +86,7 @@ class Overview:
     how: str
 
 
-def overview(
-    x: Stored, scheme: Scheme, qparams: QParams, patch: Patch, pixels: tuple[int, int], how: str = "largest", view: View | None = None
-) -> Overview:
+def overview(x: Stored, scheme: Scheme, qparams: QParams, patch: Patch, pixels: tuple[int, int], how: str = "largest", view: View | None = None) -> Overview:
     """The four panels of a patch of x in at most `pixels` (height, width): one pixel a cell where there are no more cells than that.
 
     `qparams` are those of the whole tensor, as `choose_qparams` gives them; `view` names the two axes that are rows and
@@ -201,7 +199,8 @@ class _Frame:
         """All cells in parts of about `most`: whole pixels, or the pieces of a larger one, which belong together."""
         tallest, widest = int(np.diff(self.line_edges).max()), int(np.diff(self.cell_edges).max())
         width = int(self.cell_edges[-1] - self.cell_edges[0])
-        across = len(self.cell_edges) - 1 if tallest * width <= most else max(1, most // (tallest * widest))
+        # Whole lines where they are not too long: their neighbours follow in memory.
+        across = len(self.cell_edges) - 1 if width <= most else max(1, most // (tallest * widest))
         down = max(1, most // (tallest * width))
         for top, bottom in _stretches(self.line_edges, down):
             for left, right in _stretches(self.cell_edges, across):
@@ -289,7 +288,9 @@ class _Largest:
 
     def add(self, values: Array, part: _Part) -> None:
         frame = self._frame
-        _pooling().add_largest(_still(values.view(np.int32)), part.lines, part.cells, frame.line_edges, frame.cell_edges, frame.turned, self._values.view(np.int32), self._at)
+        _pooling().add_largest(
+            _still(values.view(np.int32)), part.lines, part.cells, frame.line_edges, frame.cell_edges, frame.turned, self._values.view(np.int32), self._at
+        )
 
     def result(self) -> tuple[Array, Array]:
         at = np.maximum(self._at, 0).astype(np.uint32)
@@ -474,7 +475,9 @@ class _Tally:
         self._error_counts = np.zeros((len(PARTS), ERROR_BINS + 2), dtype=np.int64)
         self._worst: list[tuple[float, int]] = []
         self._axes = [_Adder(_of_axis(shape, axis)) if shape[axis] <= MOST_KEPT else None for axis in range(len(shape))]
-        self._blocks = _Adder(self._layout) if _all_kept(self._layout) else None
+        # Channels are blocks and lines at once.
+        twins = (adder for axis, adder in enumerate(self._axes) if adder and _same_blocks(_of_axis(shape, axis), self._layout))
+        self._blocks = next(twins, None) or (_Adder(self._layout) if _all_kept(self._layout) else None)
         self._worst_blocks: list[tuple[Array, Sums]] = []
         self._noise = 0.0
 
@@ -487,13 +490,13 @@ class _Tally:
             made = buffers.part(0, len(values))
             coder.put(values, begin, made)
             _, x_hat, error, clipped, steps = made.arrays
-            counted = values, x_hat, clipped, steps
+            counted: tuple[Array, ...] = values, x_hat, clipped, steps
             finite = np.isfinite(values)
             if not finite.all():
                 counted = tuple(each[finite] for each in counted)
                 values, error = np.where(finite, values, np.float32(0)), np.where(finite, error, np.float32(0))
             _pooling().add_to_bins(_still(counted[0]), *counted[1:], self._bins.edges, self._bins.cuts, self._value_counts, self._error_counts)
-            for adder in filter(None, (*self._axes, blocks)):
+            for adder in {id(adder): adder for adder in (*self._axes, blocks) if adder}.values():
                 adder.add(values, error, None if finite.all() else ~finite, begin)
             worst.add(error, begin)
         self._worst += worst.found()
@@ -511,9 +514,9 @@ class _Tally:
             self._worst += other._worst
             self._worst_blocks += other._worst_blocks
             self._noise += other._noise
-            for own, more in zip((*self._axes, self._blocks), (*other._axes, other._blocks), strict=True):
-                if own and more:
-                    own.join(more)
+            pairs = zip((*self._axes, self._blocks), (*other._axes, other._blocks), strict=True)
+            for own, more in {id(own): (own, more) for own, more in pairs if own and more}.values():
+                own.join(more)
         return self
 
     def survey(self, x: Stored) -> Survey:
@@ -533,7 +536,7 @@ class _Tally:
             self._qparams,
             histograms(self._scheme, self._qparams, self._bins, self._value_counts, self._error_counts),
             self._cells(x),
-            tuple(adder and adder.sums for adder in self._axes),
+            tuple(adder.sums if adder else None for adder in self._axes),
             blocks,
             numbers,
             noise,
@@ -579,7 +582,9 @@ class _Adder:
         _pooling().add_by_block(_still(x), error, start, *self._sizes, self.first, self._signal, self._noise, self._largest)
         if left_out is not None:
             ones = left_out.astype(np.float32)
-            _pooling().add_by_block(_still(ones), ones, start, *self._sizes, self.first, self._left_out, np.zeros_like(self._noise), np.zeros_like(self._largest))
+            _pooling().add_by_block(
+                _still(ones), ones, start, *self._sizes, self.first, self._left_out, np.zeros_like(self._noise), np.zeros_like(self._largest)
+            )
 
     def join(self, other: _Adder) -> None:
         """Adds what another added up by the same blocks."""
@@ -604,6 +609,10 @@ def _of_axis(shape: Shape, axis: int) -> BlockLayout:
     return BlockLayout(shape, tuple(1 if i == axis else n for i, n in enumerate(shape)), tuple(n if i == axis else 1 for i, n in enumerate(shape)))
 
 
+def _same_blocks(one: BlockLayout, other: BlockLayout) -> bool:
+    return (one.view_shape, one.block_shape, one.grid_shape) == (other.view_shape, other.block_shape, other.grid_shape)
+
+
 def _row_of_blocks(layout: BlockLayout) -> int:
     """How many cells of the flat tensor the blocks at one place along the grid's first axis are: neighbours."""
     return layout.block_shape[0] * math.prod(layout.view_shape[1:])
@@ -618,4 +627,3 @@ def _long_runs(count: int, layout: BlockLayout) -> Iterator[tuple[int, int]]:
     row = 1 if _all_kept(layout) else _row_of_blocks(layout)
     size = max(1, _LONG_CHUNK // row) * row
     return ((start, min(start + size, count)) for start in range(0, count, size))
-

@@ -6,8 +6,6 @@ of cells (from … to before), one after the other in memory.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from quantviz.binning import ERROR_BINS
@@ -230,6 +228,7 @@ def add_sums(values, lines, cells, line_edges, cell_edges, squared, sums, counts
 
 @jit
 def add_by_block(x, error, start, view, block, grid, first, signal, noise, largest):  # type: ignore[no-untyped-def]
+    """Adds a run from place `start` of a tensor of shape `view` to its blocks' Σx², Σerror² and largest |error|; four axes, block `first` at 0."""
     length = view[3]
     done = 0
     while done < len(x):
@@ -238,11 +237,14 @@ def add_by_block(x, error, start, view, block, grid, first, signal, noise, large
         base = ((i // block[0] * grid[1] + j // block[1]) * grid[2] + k // block[2]) * grid[3] - first
         stop = min(len(x), done + length - left)
         if block[3] == 1:
-            for at in range(stop - done):
-                a, b = np.float64(x[done + at]), error[done + at]
-                signal[base + left + at] += a * a
-                noise[base + left + at] += np.float64(b) * np.float64(b)
-                largest[base + left + at] = max(largest[base + left + at], abs(b))
+            n, to = stop - done, base + left
+            here, errors = x[done : done + n], error[done : done + n]
+            of_signals, of_noises, most_of = signal[to : to + n], noise[to : to + n], largest[to : to + n]
+            for k in range(n):
+                a, b = np.float64(here[k]), errors[k]
+                of_signals[k] += a * a
+                of_noises[k] += np.float64(b) * np.float64(b)
+                most_of[k] = abs(b) if abs(b) > most_of[k] else most_of[k]
             done = stop
         while done < stop:
             number = left // block[3]
@@ -252,7 +254,7 @@ def add_by_block(x, error, start, view, block, grid, first, signal, noise, large
                 a, b = np.float64(x[at]), error[at]
                 of_signal += a * a
                 of_noise += np.float64(b) * np.float64(b)
-                most = max(most, abs(b))
+                most = abs(b) if abs(b) > most else most
             signal[base + number] += of_signal
             noise[base + number] += of_noise
             largest[base + number] = max(largest[base + number], most)
@@ -262,37 +264,70 @@ def add_by_block(x, error, start, view, block, grid, first, signal, noise, large
 
 @jit
 def add_to_bins(x, x_hat, clipped, steps, edges, cuts, value_counts, error_counts):  # type: ignore[no-untyped-def]
+    """Counts cells by the bins of their value and of their error, each by its part (a row of the counts)."""
+    bins, size = len(edges) - 1, 2048
+    below, above = np.full(bins, -np.inf, dtype=np.float32), np.full(bins, np.inf, dtype=np.float32)
+    below[1:], above[:-1] = cuts, cuts
+    of_value, of_error = np.empty(size, dtype=np.int32), np.empty(size, dtype=np.int32)
+    values, errors = np.zeros(bins * 3, dtype=np.int64), np.zeros((ERROR_BINS + 2) * 3, dtype=np.int64)
+    for start in range(0, len(x), size):
+        end = min(start + size, len(x))
+        n = end - start
+        _place_cells(x[start:end], x_hat[start:end], clipped[start:end], steps[start:end], edges, below, above, of_value[:n], of_error[:n])
+        for k in range(n):
+            values[_place(of_value[k])] += 1
+            errors[_place(of_error[k])] += 1
+    for part in range(3):
+        value_counts[part] += values[part * bins : (part + 1) * bins]
+        error_counts[part] += errors[part * (ERROR_BINS + 2) : (part + 1) * (ERROR_BINS + 2)]
+
+
+@jit
+def _place_cells(x, x_hat, clipped, steps, edges, below, above, of_value, of_error):  # type: ignore[no-untyped-def]
+    """The place of each cell among the bins of all parts. The cuts decide: equal steps are only where to look first."""
+    last = np.int32(len(below) - 1)
     low = edges[0]
-    per_bin = len(cuts) / (edges[-1] - edges[0]) if len(cuts) else 0.0
-    for at in range(len(x)):
-        value = x[at]
-        part = 2 if clipped[at] else 1 if value != 0 and x_hat[at] == 0 else 0
-        place = min(max(int((value - low) * per_bin), 0), len(cuts))
-        # The cuts decide, by the arithmetic itself.
-        while place < len(cuts) and value >= cuts[place]:
-            place += 1
-        while place > 0 and value < cuts[place - 1]:
-            place -= 1
-        value_counts[part, place] += 1
-        step = steps[at]
-        if part == 2:
-            error_counts[part, 0 if step < 0 else ERROR_BINS + 1] += 1
-        elif step != step:
-            error_counts[part, 1 + ERROR_BINS // 2] += 1
-        else:
-            error_counts[part, 1 + int(min(max(math.floor((step + 0.5) * ERROR_BINS), 0), ERROR_BINS - 1))] += 1
+    per_unit = len(below) / (edges[-1] - edges[0])
+    missed = False
+    for k in range(len(x)):
+        value = x[k]
+        at = np.int32(min(max((np.float64(value) - low) * per_unit, 0.0), np.float64(last)))
+        at = at + np.int32(value >= above[_place(at)]) - np.int32(value < below[_place(at)])
+        missed |= (value >= above[_place(at)]) | (value < below[_place(at)])
+        of_value[k] = at
+    if missed:
+        for k in range(len(x)):
+            while x[k] >= above[of_value[k]]:
+                of_value[k] += 1
+            while x[k] < below[of_value[k]]:
+                of_value[k] -= 1
+    for k in range(len(x)):
+        step = steps[k] if steps[k] == steps[k] else 0.0
+        part = np.int32(2) if clipped[k] else np.int32(1) if (x[k] != 0) & (x_hat[k] == 0) else np.int32(0)
+        inside = np.int32(1) + np.int32(min(max((step + 0.5) * ERROR_BINS, 0.0), ERROR_BINS - 1.0))
+        outside = np.int32(0) if step < 0 else np.int32(ERROR_BINS + 1)
+        of_value[k] += part * (last + np.int32(1))
+        of_error[k] = part * np.int32(ERROR_BINS + 2) + (outside if clipped[k] else inside)
 
 
 @jit
 def keep_largest(error, start, sizes, places, count):  # type: ignore[no-untyped-def]
-    for at in range(len(error)):
-        size = abs(error[at])
-        if size > 0 and (count < len(sizes) or (count and size > sizes[count - 1])):
-            place = count if count < len(sizes) else count - 1
-            while place > 0 and size > sizes[place - 1]:
-                if place < len(sizes):
+    """Adds a run to the cells of largest |error|, largest first, of equal ones the first; how many there are is told and given back."""
+    for begin in range(0, len(error), 2048):
+        end = min(begin + 2048, len(error))
+        most = np.float32(0.0)
+        for at in range(begin, end):
+            size = abs(error[at])
+            most = size if size > most else most
+        if most == 0 or (count == len(sizes) and (count == 0 or most <= sizes[count - 1])):
+            continue
+        for at in range(begin, end):
+            size = abs(error[at])
+            if size > 0 and (count < len(sizes) or size > sizes[count - 1]):
+                place = count if count < len(sizes) else count - 1
+                while place > 0 and size > sizes[place - 1]:
                     sizes[place], places[place] = sizes[place - 1], places[place - 1]
-                place -= 1
-            sizes[place], places[place] = size, start + at
-            count = min(count + 1, len(sizes))
+                    place -= 1
+                sizes[place], places[place] = size, start + at
+                count = min(count + 1, len(sizes))
     return count

@@ -1,6 +1,5 @@
 """What pixels show of a tensor, and what a survey of it finds, against the plainest way to say the same."""
 
-import dataclasses
 import itertools
 
 import numpy as np
@@ -14,6 +13,7 @@ from quantviz import blocks, kernels
 from quantviz import overview as module
 from quantviz.binning import PARTS
 from quantviz.figures.histograms import histogram_data
+from quantviz.grids import GRIDS
 from quantviz.link import View
 from quantviz.measures import sqnr_db_by_axis, steps_of_error
 from quantviz.overview import POOLS, Patch, overview, pooled, survey, worst_blocks, worst_cells, worst_lines
@@ -44,7 +44,7 @@ def pixel_blocks(matrix, patch, pixels):
 
 def reference(matrix, patch, pixels, how):
     """Values and places by a loop over pixels; a NaN is left out."""
-    rows, cols, cells = pixel_blocks(matrix, patch, pixels)
+    cells = pixel_blocks(matrix, patch, pixels)[2]
     values, at = np.full((len(cells), len(cells[0])), np.nan, np.float32), np.zeros((len(cells), len(cells[0])), np.uint32)
     for i, j in itertools.product(range(values.shape[0]), range(values.shape[1])):
         block = cells[i][j]
@@ -102,7 +102,7 @@ def test_every_pixel_shows_its_cells(shape, how, monkeypatch):
         seen = matrices(r, view)
         for patch, pixels in itertools.product(patches(seen["x"]), ((2, 3), (1, 1), (5, 4), (99, 99))):
             found = overview(InMemory(x), scheme, r.qparams, patch, pixels, how, view)
-            rows, cols, cells = pixel_blocks(seen["x"], patch, pixels)
+            rows, cols, _ = pixel_blocks(seen["x"], patch, pixels)
             assert found.row_edges.tolist() == rows
             assert found.col_edges.tolist() == cols
             for name, at in (("x", found.x_at), ("error", found.error_at)):
@@ -111,7 +111,8 @@ def test_every_pixel_shows_its_cells(shape, how, monkeypatch):
                 assert np.array_equal(at, place)
             for name in ("q", "x_hat"):
                 if how == "largest":
-                    chosen = [[block.ravel()[found.x_at[i, j]] for j, block in enumerate(row)] for i, row in enumerate(pixel_blocks(seen[name], patch, pixels)[2])]
+                    cells = pixel_blocks(seen[name], patch, pixels)[2]
+                    chosen = [[block.ravel()[at] for block, at in zip(*row, strict=True)] for row in zip(cells, found.x_at, strict=True)]
                 else:
                     chosen = reference(seen[name], patch, pixels, how)[0]
                 assert np.array_equal(getattr(found, name), chosen)
@@ -140,29 +141,20 @@ def test_what_is_no_number_is_left_out_and_inf_is_seen(how, chunk, monkeypatch):
     assert np.isnan(pooled(InMemory(x), Patch(0, 0, 8, 8), (1, 1), how)[0]).all()
 
 
-@pytest.mark.parametrize("form", ["float8_e4m3fn,symmetric,per_channel(axis=0),min_max,course", "nf4,symmetric,flat(size=64),min_max,bitsandbytes"])
+NO_NUMBERS = ("float8_e4m3fn,symmetric,per_channel(axis=0),min_max,course", "nf4,symmetric,flat(size=64),min_max,bitsandbytes")
+
+
+@pytest.mark.parametrize("form", NO_NUMBERS)
 def test_codes_that_are_no_numbers_are_averaged_as_what_they_stand_for(form):
     scheme, x = qv.Scheme.parse(form), normal(16, 64)
     r = qv.quantize(x, scheme)
-    values = qv.dequantize(r.q, scheme, dataclasses.replace(r.qparams, scale=torch.ones_like(r.qparams.scale), others={}))
-    found = overview(InMemory(x), scheme, r.qparams, Patch(0, 0, 16, 64), (4, 4), "mean")
-    expected = values.numpy() if "absmax" not in r.qparams.others else None
-    if expected is not None:
-        assert np.array_equal(found.q, reference(expected, Patch(0, 0, 16, 64), (4, 4), "mean")[0])
-    assert overview(InMemory(x), scheme, r.qparams, Patch(0, 0, 16, 64), (4, 4)).q.dtype == r.q.numpy().dtype
+    values = GRIDS[scheme.number_format.kind].decode(r.q, scheme.number_format).numpy()
+    patch = Patch(0, 0, 16, 64)
+    assert np.array_equal(overview(InMemory(x), scheme, r.qparams, patch, (4, 4), "mean").q, reference(values, patch, (4, 4), "mean")[0])
+    assert overview(InMemory(x), scheme, r.qparams, patch, (4, 4)).q.dtype == r.q.numpy().dtype
 
 
 BIG = normal(512, 1376, ties=False)
-
-
-def found_where(x, place, pixels):
-    """The place that a picture of the whole matrix gives for its pixel of largest magnitude."""
-    patch = Patch(0, 0, *x.shape)
-    found = overview(InMemory(x), qv.Scheme("int8", granularity=qv.PerChannel(0)), qv.choose_qparams(x, qv.Scheme("int8", granularity=qv.PerChannel(0))), patch, pixels)
-    i, j = np.unravel_index(np.abs(found.x).argmax(), found.x.shape)
-    at, width = int(found.x_at[i, j]), int(found.col_edges[j + 1] - found.col_edges[j])
-    assert found.x[i, j] == x[place]
-    return int(found.row_edges[i]) + at // width, int(found.col_edges[j]) + at % width
 
 
 @settings(max_examples=25, deadline=None)
@@ -180,9 +172,14 @@ def test_an_outlier_anywhere_is_found_where_it_is(row, col, pixels, sign):
 
 
 def test_an_outlier_in_a_matrix_of_a_large_model_is_found_where_it_is():
-    x = torch.zeros(4096, 11008).normal_(generator=torch.Generator().manual_seed(0))
-    x[3001, 10999] = -77.0
-    assert found_where(x, (3001, 10999), (384, 512)) == (3001, 10999)
+    tensor = torch.zeros(4096, 11008).normal_(generator=torch.Generator().manual_seed(0))
+    tensor[3001, 10999] = -77.0
+    x, scheme = InMemory(tensor), qv.Scheme("int8", granularity=qv.PerChannel(0))
+    found = overview(x, scheme, kernels.qparams(x, scheme), Patch(0, 0, 4096, 11008), PIXELS)
+    i, j = np.unravel_index(np.abs(found.x).argmax(), found.x.shape)
+    at, width = int(found.x_at[i, j]), int(found.col_edges[j + 1] - found.col_edges[j])
+    assert (int(found.row_edges[i]) + at // width, int(found.col_edges[j]) + at % width) == (3001, 10999)
+    assert (found.x[i, j], found.q[i, j]) == (-77.0, -127)
 
 
 # ---- surveys ------------------------------------------------------------------------------------
@@ -208,7 +205,7 @@ def results():
                 x.flatten()[::7] = torch.nan
                 x[(0,) * len(shape)] = torch.inf
             yield qv.quantize(x, scheme)
-    for form in ("float8_e4m3fn,symmetric,per_channel(axis=0),min_max,course", "nf4,symmetric,flat(size=64),min_max,bitsandbytes", "int4,symmetric,per_tensor,min_max,course"):
+    for form in (*NO_NUMBERS, "int4,symmetric,per_tensor,min_max,course"):
         yield qv.quantize(normal(24, 64, ties=False), qv.Scheme.parse(form))
 
 
@@ -262,6 +259,23 @@ def test_a_survey_finds_what_the_whole_result_has(r, kept, monkeypatch):
     assert found.noise == pytest.approx(noise.sum(), rel=1e-12)
 
 
+@pytest.mark.parametrize(
+    "form", [*NO_NUMBERS, "int8,asymmetric,per_group(size=32),percentile(p=99.0),course", "int4,symmetric,per_channel(axis=1),min_max,course"]
+)
+def test_what_is_compiled_shows_the_same(form, monkeypatch):
+    x, scheme = InMemory(normal(96, 640, ties=False)), qv.Scheme.parse(form)
+    qparams, patch = kernels.qparams(x, scheme), Patch(3, 7, 90, 600)
+    plain = [overview(x, scheme, qparams, patch, (7, 64), how) for how in POOLS], survey(x, scheme, qparams)
+    monkeypatch.setattr(kernels, "SMALL", 0)
+    fused = [overview(x, scheme, qparams, patch, (7, 64), how) for how in POOLS], survey(x, scheme, qparams)
+    for one, other in zip(plain[0], fused[0], strict=True):
+        assert all(np.array_equal(getattr(one, name), getattr(other, name)) for name in ("x", "q", "x_hat", "error", "x_at", "error_at"))
+    assert plain[1].cells == fused[1].cells
+    for mine, theirs in ((plain[1].histograms.values, fused[1].histograms.values), (plain[1].histograms.errors, fused[1].histograms.errors)):
+        assert all(np.array_equal(mine.counts[part], theirs.counts[part]) for part in PARTS)
+    assert plain[1].noise == pytest.approx(fused[1].noise, rel=1e-12)
+
+
 def test_the_worst_lines_and_blocks_come_first():
     x = normal(8, 64, ties=False)
     x[5] *= 100
@@ -305,7 +319,7 @@ def test_a_tensor_that_lies_elsewhere_is_read_in_parts():
             overview(x, scheme, qparams, Patch(0, 0, rows, cols), pixels, view=view)
             pooled(x, Patch(0, 0, rows, cols), pixels, view=view)
     survey(x, scheme, qparams)
-    assert 0 < x.most <= x.count // 2
+    assert 0 < x.most <= module._LONG_CHUNK < x.count
     line = Counted(normal(2**21, ties=False))
     overview(line, qv.Scheme(), qv.choose_qparams(torch.ones(3), qv.Scheme()), Patch(0, 0, 1, line.count), (4, 500))
-    assert 0 < line.most <= line.count // 2
+    assert 0 < line.most <= module._LONG_CHUNK < line.count

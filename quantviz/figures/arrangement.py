@@ -27,7 +27,7 @@ USUAL_WIDTH = 1060
 #: Cells a side up to which a panel shows true cells; above it a pixel may stand for many.
 MOST_CELLS = 128
 #: Pixels of a panel at most: four of them with what is told of each stay below 1.5 MB.
-MOST_PIXELS = 52_900
+MOST_PIXELS = 50_000
 #: A cell is at most so much wider than high, or higher than wide.
 MOST_STRETCH = 1.35
 
@@ -126,7 +126,7 @@ def pixels_for(
     as that goes. It is `seen` itself where each cell has a pixel, and where the window is small enough to be shown cell by cell.
 
     >>> pixels_for(1060, (4096, 11008)), pixels_for(1060, (4096, 11008), (128, 128))
-    ((196, 230), (128, 128))
+    ((114, 230), (128, 128))
     """
     rows, cols = seen or matrix
     if max(rows, cols) <= MOST_CELLS:

@@ -119,7 +119,8 @@ def show_histograms(study: Study, state: LabState) -> None:
     """x over the grid, and the error in steps."""
     from quantviz.figures.histograms import HISTOGRAM_CONFIG, histogram_figure
 
-    data = _histograms(study, state)
+    seen = "" if scope_of(state) == "tensor" else slice_index(state.view, study.shape)
+    data = kept(state.source, f"histograms {state.scheme} {seen}", lambda: _histograms(study, state))
     for which, column in zip(("values", "errors"), st.columns(2, gap="medium"), strict=True):
         with column:
             figure = histogram_figure(data, which, language=language(), theme=theme(), log_counts=bool(st.session_state.get("log_counts")))

@@ -262,7 +262,8 @@ class Bridge {
     this.sizes.observe(container);
     const options = { signal: this.stop.signal };
     container.addEventListener("pointermove", (event) => this.moved(event), options);
-    container.addEventListener("pointerleave", () => this.leave(), options);
+    // A finger leaves as soon as it is lifted: what it asked for stays.
+    container.addEventListener("pointerleave", (event) => event.pointerType !== "touch" && this.leave(), options);
     container.addEventListener("pointerdown", (event) => this.pressed(event), { ...options, capture: true });
     container.addEventListener("keydown", (event) => this.typed(event), options);
     container.addEventListener("click", (event) => this.clickedButton(event), { ...options, capture: true });
@@ -307,7 +308,8 @@ class Bridge {
       plotly_afterplot: () => gd === this.gd && this.plotted(),
       plotly_relayout: () => gd === this.gd && this.zoomed(),
       plotly_relayouting: () => gd === this.gd && this.draw(),
-      plotly_doubleclick: () => gd === this.gd && this.showWhole(),
+      // Plotly takes one tap of a finger for two clicks: those are counted by `released`.
+      plotly_doubleclick: () => gd === this.gd && !this.touching && this.showWhole(),
     };
     for (const [name, act] of Object.entries(heard)) {
       if (this.heard) gd.removeListener?.(name, this.heard[name]);
@@ -342,10 +344,13 @@ class Bridge {
 
   zoomed() {
     if (this.restoring) return;
-    const { x, y } = this.sight;
-    this.memory.zoom = { tensor: this.meta.tensor, x, y, window: windowOf({ x, y }, this.meta) };
+    this.intend(this.sight);
     this.draw();
     for (const bridge of this.companions) bridge.follow();
+  }
+
+  intend({ x, y }) {
+    this.memory.zoom = { tensor: this.meta.tensor, x, y, window: windowOf({ x, y }, this.meta) };
     if (!this.data.windows || this.meta.whole) return;
     this.turning = true;
     this.later("window", QUIET, () => this.ask());
@@ -387,7 +392,10 @@ class Bridge {
       requestAnimationFrame(() => {
         const { x, y } = this.aimed;
         this.aimed = null;
-        if (this.gd && typeof window.Plotly?.relayout === "function") window.Plotly.relayout(this.gd, { "xaxis.range": x, "yaxis.range": y });
+        if (!this.meta || typeof window.Plotly?.relayout !== "function") return;
+        // Told before it is done: a chart just drawn would be turned back.
+        this.intend({ x, y });
+        window.Plotly.relayout(this.gd, { "xaxis.range": x, "yaxis.range": y });
       });
     }
     this.aimed = sight;
@@ -650,6 +658,7 @@ class Bridge {
   pressed(event) {
     // From the first touch on, the window in sight is the person's.
     this.adopted = -Infinity;
+    this.touching = event.pointerType === "touch";
     if (event.button || !event.isPrimary || event.target.closest?.(".modebar")) return;
     this.press = { x: event.clientX, y: event.clientY, at: performance.now(), touch: event.pointerType === "touch" };
     if (!this.press.touch) this.leave();
@@ -666,6 +675,9 @@ class Bridge {
     if (!found) return;
     this.select(found.cell, 0);
     if (press.touch) {
+      const again = performance.now() - (this.tapped ?? -Infinity) < 350;
+      this.tapped = performance.now();
+      if (again) return this.showWhole();
       this.hover = found.pixel;
       this.drawBands(this.panels());
       this.tell(found.pixel, found.panel, press.x, press.y - 24);

@@ -63,7 +63,12 @@ def chart_bridge(
     _component(_CELLS)(key=f"{key}_cells", data=pack_cells(data, chart_key, theme))
     _component(_STATE)(
         key=key,
-        data={**_state(chart_key, len(data.panels), selected, width, language, theme, enlarge), "group": group or chart_key, "first": first, "windows": on_window is not None},
+        data={
+            **_state(chart_key, len(data.panels), selected, width, language, theme, enlarge),
+            "group": group or chart_key,
+            "first": first,
+            "windows": on_window is not None,
+        },
         on_cell_change=on_cell or _nothing,
         on_window_change=on_window or _nothing,
         on_width_change=_nothing,

@@ -63,13 +63,13 @@ def stored_of(source: Source | Upload) -> Stored:
 
 def catalog_of(file: str) -> Catalog:
     """The tensors of a file in the server's folder, open once for all sessions."""
-    return _catalog(file, local_version(file))
+    # Another version of the file is another file; and not every file's name is text that Streamlit can make a key of.
+    return _catalog(f"{file!a} {local_version(file)}", file)
 
 
 @st.cache_resource(max_entries=8, show_spinner=False)
-def _catalog(file: str, version: str) -> Catalog:
-    # Another version of the file is another file.
-    return open_local(file)
+def _catalog(key: str, _file: str) -> Catalog:
+    return open_local(_file)
 
 
 def tensor_of(source: Source | Upload) -> torch.Tensor:

@@ -10,7 +10,8 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.link import LabState
 from quantviz.sources import LocalTensor
-from quantviz.sources.local import Listing, list_files
+from quantviz.sources.local import Listing, data_folder, list_files
+from quantviz.text import visible
 from quantviz.ui import session
 from quantviz.ui.data import catalog_of
 from quantviz.ui.nonfinite import show_choice, take
@@ -33,7 +34,7 @@ def show_folder(state: LabState) -> None:
         session.show("folder_file", source.file, "folder")
         session.show("folder_tensor", source.name, "folder")
     try:
-        _choose_file(_listing())
+        _choose_file(_listing(str(data_folder())))
         file = st.session_state.get("folder_file")
         if file:
             catalog = catalog_of(file)
@@ -69,12 +70,12 @@ def tensor_label(shown: str, catalog: Catalog, name: str) -> str:
     try:
         return label_of(shown, catalog.info(name))
     except QuantVizError:
-        return shown
+        return visible(shown)
 
 
 def label_of(shown: str, info: TensorInfo) -> str:
     """A tensor's name, shape and dtype."""
-    return f"{shown}  [{shape_text(info.shape)}]  {info.dtype}"
+    return f"{visible(shown)}  [{shape_text(info.shape)}]  {visible(info.dtype)}"
 
 
 def first_readable(catalog: Catalog) -> str:
@@ -96,6 +97,7 @@ def _choose_file(listing: Listing) -> None:
         key="folder_file",
         placeholder=say("folder.choose"),
         on_change=session.safely(_open_file),
+        format_func=visible,
         help=say("folder.help"),
         disabled=locked("tensor"),
     )
@@ -124,5 +126,5 @@ def _take(file: str) -> None:
 
 
 @st.cache_data(ttl=_LISTING_SECONDS, show_spinner=False)
-def _listing() -> Listing:
+def _listing(folder: str) -> Listing:
     return list_files()

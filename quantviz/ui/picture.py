@@ -33,8 +33,9 @@ def show_panels(
     """Draw the panels into `area`, a container or a place whose keyed container is called `key`.
 
     The bridge goes into `bridge_area`, before the panels: on a phone it shows the switch between them,
-    which begins at the panel called `first`, else at the last whose values are told. `on_window` is run where a person
-    zooms in a matrix of which the browser has not every cell; see `chart_bridge`. Charts of one `group` are switched and zoomed together. `height`, `titles` and `alt` are the figure's where it has its own.
+    which begins at the panel called `first`, else at the last whose values are told. `on_window` is run when
+    a person zooms in a matrix of which the browser has not every cell; see `chart_bridge`. Charts of one `group`
+    are switched and zoomed together. `height`, `titles` and `alt` are the figure's where it has its own.
     """
     from quantviz.figures.panels import PANELS_CONFIG, panels_alt, panels_figure
 

@@ -19,6 +19,7 @@ from quantviz.sources.builtin import BUILTINS
 from quantviz.sources.local import folder_offered
 from quantviz.sources.typed import Typed
 from quantviz.text import languages
+from quantviz.text import visible as spelled_out
 from quantviz.ui import session
 from quantviz.ui.arithmetic import show_arithmetic
 from quantviz.ui.data import upload_place
@@ -92,7 +93,7 @@ def _tensor(state: LabState) -> None:
         "folder": show_folder,
     }[kind](state)
     # As HTML: a file's name is a stranger's text, and Markdown would make links of what looks like one.
-    name = html.escape(source_name(state.source)[:_LONGEST_NAME])
+    name = html.escape(spelled_out(source_name(state.source))[:_LONGEST_NAME])
     place = upload_place(state.source)
     decoded = f" · {html.escape(place.source_type)} → float32" if place and place.source_type else ""
     st.html(f'<p class="qv-name"><b>{shape_text(state.source.shape)}</b> · <bdi>{name}</bdi>{decoded}</p>')

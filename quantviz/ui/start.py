@@ -103,15 +103,20 @@ def forget_ended_sessions() -> bool:
 
 def _forget_now_and_then() -> None:
     pause = min(_BETWEEN_LOOKS, max(1.0, float(st.get_option("server.disconnectedSessionTTL"))))
+    before: set[str] = set()
     while runtime.exists():
         time.sleep(pause)
         # No public way: Streamlit is pinned, and tests/app/test_isolation.py holds this to a server.
         manager: Any = runtime.get_instance()._session_mgr
         with manager._storage_lock:
-            gone = manager._session_storage._cache.expire()
-        if gone:
-            del gone
-            gc.collect()  # a session and its parts hold each other
+            manager._session_storage._cache.expire()
+        now = {info.session.id for info in manager.list_sessions()}
+        if before - now:
+            # A session and its parts hold each other, and those of the first sessions were frozen with all the rest.
+            gc.unfreeze()
+            gc.collect()
+            gc.freeze()
+        before = now
 
 
 def warm_up() -> None:
@@ -132,8 +137,7 @@ def _imported() -> threading.Event:
 def _import_all() -> bool:
     """Import torch, plotly, pandas and what draws, then freeze them; later calls return at once.
 
-    Streamlit collects garbage after every run, and walking torch's objects each time would take
-    longer than the run itself.
+    Walking torch's objects with each collection of garbage would take longer than a run.
     """
     with _others_first():
         # Streamlit imports it when a page first needs it; plotly, in another session's thread, would meet it half imported.
@@ -146,7 +150,8 @@ def _import_all() -> bool:
         import quantviz.figures.number_line
         import quantviz.figures.panels
         import quantviz.figures.recipe_plot
-        import quantviz.measures  # noqa: F401
+        import quantviz.measures
+        import quantviz.study  # noqa: F401
 
     gc.collect()
     gc.freeze()

@@ -10,6 +10,7 @@ import streamlit as st
 from quantviz.export import UploadedFile
 from quantviz.link import LabState, Upload
 from quantviz.sources.image import CHANNELS
+from quantviz.text import visible
 from quantviz.ui import session
 from quantviz.ui.data import keep_upload
 from quantviz.ui.folder import choose_tensor, first_readable, label_of
@@ -96,7 +97,7 @@ def _load(uploaded: Any, name: str) -> None:
 
 def _take(data: bytes, place: UploadedFile, name: str, tensor: Stored) -> None:
     """Look at a tensor; where it cannot be quantized, the tensor that was open stays open, and one with NaN or Inf waits for a choice."""
-    upload = Upload(hashlib.sha256(data).hexdigest()[:16], name, tensor.shape)
+    upload = Upload(hashlib.sha256(data).hexdigest()[:16], visible(name), tensor.shape)
     keep_upload(upload, place, tensor, tensor.notes, session.state().source)
     take(session.state().with_source(upload))
 

@@ -7,6 +7,7 @@ import urllib.request
 import uuid
 
 import numpy as np
+import pytest
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.Common_pb2 import FileUploaderState
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
@@ -75,6 +76,7 @@ def weights():
     return file.getvalue()
 
 
+@pytest.mark.slow
 def test_an_upload_is_its_sessions_own_and_goes_with_it(monkeypatch):
     # Seconds that Streamlit waits for somebody whose connection broke.
     monkeypatch.setenv("STREAMLIT_SERVER_DISCONNECTED_SESSION_TTL", "1")

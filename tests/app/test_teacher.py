@@ -72,9 +72,15 @@ CONTROL_KEYS = {
 }
 
 
+def with_recipes(at):
+    """The recipes are made once their button was clicked."""
+    at.session_state["recipes"] = True
+    return healthy(at.run())
+
+
 @pytest.mark.parametrize("part", HIDEABLE)
 def test_what_is_hidden_is_not_in_the_page(part):
-    whole, at = opened(), opened(Classroom(hidden=frozenset({part})))
+    whole, at = (with_recipes(opened(room)) for room in (None, Classroom(hidden=frozenset({part}))))
     for group, names in CONTROL_KEYS.items():
         assert all(has(whole, name) for name in names), group
         assert [has(at, name) for name in names] == [group != part] * len(names)
@@ -125,7 +131,7 @@ def locked_widgets(at, group):
 
 @pytest.mark.parametrize("group", LOCKABLE)
 def test_what_is_locked_is_in_sight_and_says_why(group):
-    at = opened(Classroom(locked=frozenset({group})))
+    at = with_recipes(opened(Classroom(locked=frozenset({group}))))
     for each in LOCKABLE:
         assert set(locked_widgets(at, each)) == {each == group}
     assert sum(catalogue("en")["room.locked"] in caption.value for caption in at.caption) == (3 if group == "scheme" else 1)

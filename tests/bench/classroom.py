@@ -36,6 +36,7 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.proto.WidgetStates_pb2 import WidgetState
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
+from websockets.typing import Origin, Subprotocol
 
 from tests.bench.servers import ROOT, server_process
 
@@ -71,18 +72,17 @@ class Variant:
 
 def variants(folder: Path) -> dict[str, Callable[[], Variant]]:
     """The variants by name; `folder` holds what is made for them."""
+    pages = [
+        ("lab", ""),
+        ("lessons", ""),
+        ("lab", "t=normal(rows=32,cols=32)"),
+        ("formats", "a=float8_e4m3fn"),
+        ("lab", "t=normal(rows=128,cols=128)"),
+        ("bugs", ""),
+    ]
     return {
         "first": lambda: Variant([("lab", "")]),
-        "mix": lambda: Variant(
-            [
-                ("lab", ""),
-                ("lessons", "lesson=l1"),
-                ("lab", "t=normal(rows=32,cols=32)"),
-                ("formats", "a=float8_e4m3fn"),
-                ("lab", "t=normal(rows=128,cols=128)"),
-                ("bugs", ""),
-            ]
-        ),
+        "mix": lambda: Variant(pages),
         "random": lambda: Variant([("lab", "t=normal(rows=512,cols=512)")], 4 * 512 * 512),
         "file": lambda: _file(folder),
     }
@@ -92,10 +92,14 @@ def _file(folder: Path) -> Variant:
     """A matrix of a large layer in the folder of the server's own files."""
     import numpy as np
 
+    from quantviz.sources import LocalTensor, write_source
+    from quantviz.sources.local import FOLDER, open_local
+
     values = np.random.default_rng(0).standard_normal((4096, 11008), dtype=np.float32)
     np.save(folder / "layer.npy", values)
-    os.environ["QUANTVIZ_DATA_DIR"] = str(folder)
-    return Variant([("lab", "t=file(layer.npy)")], values.nbytes)
+    os.environ[FOLDER] = str(folder)
+    form = write_source(LocalTensor.of("layer.npy", open_local("layer.npy").names[0]))
+    return Variant([("lab", f"t={form}")], values.nbytes)
 
 
 class Dropped(Exception):
@@ -127,8 +131,8 @@ class Session:
         port = self.address.rpartition(":")[2]
         self.socket = await connect(
             f"ws://127.0.0.1:{port}/_stcore/stream",
-            subprotocols=["streamlit"],  # type: ignore[list-item]
-            origin=self.address,  # type: ignore[arg-type]
+            subprotocols=[Subprotocol("streamlit")],
+            origin=Origin(self.address),
             max_size=None,
             max_queue=None,
             compression=None,
@@ -154,34 +158,34 @@ class Session:
 
     def _some_change(self) -> WidgetState:
         """Another value of one of the page's choices, a button of the scheme, or a click on a cell."""
-        ids = [name for name, (kind, _) in self._widgets.items() if kind in _CHOICES or kind in ("button", "bidi_component")]
-        while True:
-            name = self.random.choice(ids)
-            kind, element = self._widgets[name]
-            key = name.rpartition("-")[2]
-            state = WidgetState(id=name)
-            if kind == "bidi_component" and key == "panels_bridge":
-                told = json.loads(element.json)["selected"] if element.json else None
-                cell = [self.random.randrange(8), self.random.randrange(8)]
-                if cell == told:
-                    continue
-                state.id = f"$$STREAMLIT_INTERNAL_KEY_{name}__events"
-                state.json_trigger_value = json.dumps([{"event": "cell", "value": {"row": cell[0], "col": cell[1]}}])
-            elif kind == "button" and key.startswith("per_") and not element.disabled and element.type != "primary":
-                state.trigger_value = True
-            elif kind in _CHOICES and not element.disabled and (key in _LAB if self.page == "lab" else key != _LANGUAGE):
-                options = [option.content for option in element.options] if kind == "button_group" else list(element.options)
-                others = [option for option in options if option not in _values(self._states.get(name))]
-                if not others:
-                    continue
-                other = self.random.choice(others)
-                if kind == "button_group":
-                    state.string_array_value.data.append(other)
-                else:
-                    state.string_value = other
+        changes = [change for change in (self._change_of(name, *each) for name, each in self._widgets.items()) if change]
+        if not changes:
+            raise Dropped(f"{self.page}: there is nothing to change")
+        return self.random.choice(changes)
+
+    def _change_of(self, name: str, kind: str, element: Any) -> WidgetState | None:
+        key, state = name.rpartition("-")[2], WidgetState(id=name)
+        if kind == "bidi_component" and key == "panels_bridge" and self.page == "lab":
+            cell = {"row": self.random.randrange(8), "col": self.random.randrange(8)}
+            if [cell["row"], cell["col"]] == json.loads(element.json)["selected"]:
+                return None
+            state.id = f"$$STREAMLIT_INTERNAL_KEY_{name}__events"
+            state.json_trigger_value = json.dumps([{"event": "cell", "value": cell}])
+        elif kind == "button" and key.startswith("per_" if self.page == "lab" else "go_") and not element.disabled and element.type != "primary":
+            state.trigger_value = True
+        elif kind in _CHOICES and not element.disabled and (key in _LAB if self.page == "lab" else key != _LANGUAGE):
+            options = [option.content for option in element.options] if kind == "button_group" else list(element.options)
+            # One bit goes with one of the modes only, and is refused in the other.
+            others = [option for option in options if option not in (*_values(self._states.get(name)), "1")]
+            if not others:
+                return None
+            if kind == "button_group":
+                state.string_array_value.data.append(self.random.choice(others))
             else:
-                continue
-            return state
+                state.string_value = self.random.choice(others)
+        else:
+            return None
+        return state
 
     def _picture(self) -> frozenset[tuple[tuple[int, ...], str]]:
         return frozenset((place, mark) for place, (kind, mark) in self._seen.items() if kind in _SHOWN)
@@ -198,7 +202,7 @@ class Session:
                 asked += 1
                 async for data in self.socket:
                     message = ForwardMsg()
-                    message.ParseFromString(data)  # type: ignore[arg-type]
+                    message.ParseFromString(data)
                     kind = message.WhichOneof("type")
                     if kind == "new_session":
                         started, run = started + 1, message.metadata.run.script_run_id
@@ -320,10 +324,10 @@ class Answers:
 
 
 async def cold(sessions: Sequence[Session]) -> Answers:
-    """All open within `COLD_WITHIN`: two thirds at once, as when a teacher says so, the rest evenly."""
+    """All open within `COLD_WITHIN`: a quarter in the first second, while the server still imports, the rest evenly."""
     answers, start = Answers(), time.monotonic()
-    at_once = 2 * len(sessions) // 3
-    due = [start + 0.05 * n for n in range(at_once)] + [start + COLD_WITHIN * (n + 1) / (len(sessions) - at_once) for n in range(len(sessions) - at_once)]
+    at_once = len(sessions) // 4
+    due = [start + n / at_once for n in range(at_once)] + [start + COLD_WITHIN * (n + 1) / (len(sessions) - at_once) for n in range(len(sessions) - at_once)]
     await asyncio.gather(*(answers.time(when, session.open) for when, session in zip(due, sessions, strict=True)))
     return answers.of(sessions)
 

@@ -20,6 +20,7 @@ from quantviz.figures.panels import (
     edge_scales,
     encoded,
     error_caption,
+    overview_panels,
     panels_alt,
     panels_data,
     panels_figure,
@@ -29,6 +30,9 @@ from quantviz.figures.panels import (
 )
 from quantviz.figures.theme import THEMES
 from quantviz.link import ERROR_VIEWS, View
+from quantviz.overview import POOLS, Patch, overview
+from quantviz.quantizer import quantize_part
+from quantviz.stored import InMemory
 from quantviz.text import languages, text
 
 #: The notebooks' tensor, and what it becomes with s = 3.5, z = -70.
@@ -215,7 +219,7 @@ def test_a_view_shows_the_cells_it_names(view):
     scale = r.scale_of_cells().expand(r.shape)
     for row in range(data.shape[0]):
         for col in range(data.shape[1]):
-            index = view.index(row, col)
+            index = view.index(view.top + row, view.left + col)
             assert data.x[row, col] == r.x[index]
             assert data.q[row, col] == r.q[index]
             assert data.blocks.scale[row, col] == pytest.approx(float(scale[index]))
@@ -232,6 +236,94 @@ def test_the_stamp_tells_results_apart():
     x = normal(8, 8)
     stamps = {result_panels(result(x, f"int{bits},symmetric,per_tensor,min_max,course")).stamp for bits in (2, 3, 4, 8)}
     assert len(stamps) == 4
+
+
+# ---- windows of larger matrices ----
+
+
+def window_of(x, scheme, view):
+    shape = tuple(x.shape)
+    rows, cols = view.size(shape)
+    index = list(view.at)
+    index[view.rows], index[view.cols] = slice(view.top, view.top + rows), slice(view.left, view.left + cols)
+    return quantize_part(x[tuple(index)], scheme, qv.choose_qparams(x, scheme), shape, tuple(index))
+
+
+@pytest.mark.parametrize("granularity", [qv.PerTensor(), qv.PerChannel(0), qv.PerChannel(1), qv.PerGroup(4, 1), qv.PerBlock(5, 4)])
+@pytest.mark.parametrize("axes", [(0, 1), (1, 0)])
+def test_a_window_shows_what_the_whole_shows_there(granularity, axes):
+    x, scheme = normal(20, 12), qv.Scheme("int4", "asymmetric", granularity)
+    all_of_it = View(*axes, (0, 0))
+    view = all_of_it.window(3, 2, 8, 7, (20, 12))
+    whole = result_panels(qv.quantize(x, scheme), view=all_of_it)
+    ends = (float(x.min()), float(x.max()))
+    part = result_panels(window_of(x, scheme, view), view=view, whole=(20, 12), value_range=ends)
+    assert (part.top, part.left, part.seen, part.matrix, part.whole) == (3, 2, (8, 7), whole.matrix, False)
+    there = np.s_[3:11, 2:9]
+    for name in ("x", "q", "x_hat", "error", "cause"):
+        np.testing.assert_array_equal(getattr(part, name), getattr(whole, name)[there])
+    np.testing.assert_array_equal(part.blocks.ids, whole.blocks.ids[there])
+    np.testing.assert_array_equal(part.blocks.scale.astype(np.float32), whole.blocks.scale[there].astype(np.float32))
+    assert part.blocks.grid_shape == whole.blocks.grid_shape
+    assert part.value_range == whole.value_range
+    figure = go.Figure(json.loads(panels_figure(part, selected=(4, 5)).to_json()))
+    assert (figure.layout.xaxis.range, figure.layout.yaxis.range) == ((1.5, 8.5), (10.5, 2.5))
+    assert (figure.layout.xaxis.minallowed, figure.layout.xaxis.maxallowed) == (-0.5, whole.matrix[1] - 0.5)
+    assert {(trace.x0, trace.y0) for trace in figure.data} == {(2, 3)}
+    assert {(shape.x0, shape.y0) for shape in figure.layout.shapes if shape.type == "rect"} == {(4.5, 3.5)}
+    # Borders lie where the whole has them.
+    down = [row for row in whole.blocks.row_borders().tolist() if 3 < row < 11]
+    assert (part.blocks.row_borders() + 3).tolist() == down
+    assert all(f",{row - 0.5}H" in shape.path for shape in figure.layout.shapes if shape.path for row in down)
+
+
+def pooled_panels(x, scheme, pixels, how="largest", **options):
+    seen = overview(InMemory(x), scheme, qv.choose_qparams(x, scheme), Patch(6, 10, 24, 40), pixels, how)
+    return overview_panels(seen, scheme=scheme, matrix=tuple(x.shape), value_range=(float(x.min()), float(x.max())), **options)
+
+
+@pytest.mark.parametrize("language", languages())
+@pytest.mark.parametrize("how", POOLS)
+@pytest.mark.parametrize("form", ["int4", "float4_e2m1fn"])
+def test_an_overview_is_a_picture_in_the_matrix_places(form, how, language):
+    x = normal(60, 80)
+    data = pooled_panels(x, qv.Scheme(form), (6, 8), how, error_view="absolute")
+    assert (data.shape, data.seen, data.pixels.size(), data.whole) == ((6, 8), (24, 40), (4, 5), False)
+    assert data.value_range[1] == pytest.approx(float(x.abs().max()))
+    assert (data.pixels.x_at is not None) == (how == "largest")
+    figure = go.Figure(json.loads(panels_figure(data, language=language).to_json()))
+    images = [trace for trace in figure.data if trace.type == "image"]
+    # The first pixel's middle, and from one to the next.
+    assert {(image.x0, image.dx, image.y0, image.dy) for image in images} == {(12, 5, 7.5, 4)}
+    assert figure.layout.meta["window"] == {"top": 6, "left": 10, "rows": 24, "cols": 40}
+    assert len({annotation.text for annotation in figure.layout.annotations}) == 4
+    assert "4 × 5" in figure.layout.annotations[0].text
+    assert "4 × 5" in panels_alt(data, language)
+
+
+def test_what_a_pixel_stands_for_is_sent_with_it():
+    from quantviz.ui.bridge import pack_cells
+
+    x = normal(60, 80)
+    data = pooled_panels(x, qv.Scheme("int4"), (6, 8))
+    block = x[14:18, 25:30]
+    assert data.pixels.x_at[2, 3] == int(block.abs().argmax())
+    sent = pack_cells(data, "panels", "light")
+    for array in (data.x, data.x_hat, data.error, data.pixels.x_at.astype("<u2"), data.pixels.error_at.astype("<u2"), data.pixels.row_edges.astype("<i4")):
+        assert array.tobytes() in sent
+
+
+def test_an_error_in_steps_needs_cells():
+    with pytest.raises(qv.QuantVizError) as refused:
+        pooled_panels(normal(60, 80), qv.Scheme("int4"), (6, 8), error_view="steps")
+    assert refused.value.key == "panels.pooled_error_view"
+    assert all("steps" in refused.value.message(language) for language in languages())
+
+
+def test_pictures_of_two_places_are_told_apart():
+    x, scheme = torch.zeros(300, 300), qv.Scheme("int4", calibration=qv.ManualRange(-1, 1))
+    views = [View.of((300, 300)).window(top, left, 5, 5, (300, 300)) for top in (0, 7) for left in (0, 7)]
+    assert len({result_panels(window_of(x, scheme, view), view=view, whole=(300, 300)).stamp for view in views}) == 4
 
 
 # ---- mistakes ----

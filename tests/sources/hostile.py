@@ -4,6 +4,7 @@ import io
 import json
 import os
 import pickle
+import re
 import struct
 import subprocess
 import tarfile
@@ -82,6 +83,8 @@ def zipped(members, packing=zipfile.ZIP_STORED):
     return stream.getvalue()
 
 
+#: What would turn the text around it or end a line in a log.
+UNSEEN = re.compile("[\x00-\x1f\x7f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 ROOT = Path(__file__).parents[2]
 #: What a file that ran code would have made.
 CANARY = Path(tempfile.gettempdir()) / "quantviz_a_file_ran_code"
@@ -720,6 +723,106 @@ add("rtldtype.safetensors", raw_safetensors(entry("\u202eF32<b>")), NUMBERS)
 add("surrogate.safetensors", raw_safetensors(b'{"\\ud800":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}', bytes(4)), {"\ud800": [0.0]})
 add("digits.safetensors", raw_safetensors(b'{"x":{"dtype":"F32","shape":[' + b"9" * 5000 + b'],"data_offsets":[0,8]}}', bytes(8)), DAMAGED)
 
+# onnx
+
+
+def varint(value):
+    """A protocol buffer's number."""
+    raw = b""
+    while value > 127:
+        raw += bytes([value & 127 | 128])
+        value >>= 7
+    return raw + bytes([value])
+
+
+def field(place, content):
+    """A field of a message: a number, or bytes."""
+    if isinstance(content, int):
+        return varint(place << 3) + varint(content)
+    return varint(place << 3 | 2) + varint(len(content)) + content
+
+
+def initializer(name="x", dims=(2,), kind=1, raw=struct.pack("<2f", 1.5, -2.0), more=b""):
+    named = name.encode("utf-8", "surrogatepass") if isinstance(name, str) else name
+    return b"".join(field(1, length) for length in dims) + field(2, kind) + field(8, named) + field(9, raw) + more
+
+
+def onnx_model(*initializers, more=b""):
+    return field(1, 8) + field(7, b"".join(field(5, each) for each in initializers) + more)
+
+
+ONNX = onnx_model(initializer())
+HALVES = {"x": [1.5, -2.0]}
+add("good.onnx", ONNX, HALVES)
+for place, cut in cut_at(ONNX, (1, 2, 3, 5, 10, 20, len(ONNX) - 1)):
+    add(f"cut{place}.onnx", cut, DAMAGED)
+add("more.onnx", ONNX + b"\xff\xff", DAMAGED)
+add("twographs.onnx", ONNX + ONNX, DAMAGED)
+add("nograph.onnx", field(1, 8), DAMAGED)
+add("nothing.onnx", field(7, b""), "file.empty")
+add("graphlength.onnx", field(1, 8) + b"\x3a" + varint(2**63) + bytes(8), DAMAGED)
+add("endless.onnx", field(1, 8) + b"\x3a" + b"\xff" * 40, DAMAGED)
+add("wire.onnx", field(1, 8) + b"\x3b\x00", DAMAGED)
+add("zerofield.onnx", field(1, 8) + b"\x02\x00" + ONNX, DAMAGED)
+add("initializernumber.onnx", field(1, 8) + field(7, field(5, 3)), DAMAGED)
+for label, dims, expected in (
+    ("more", (3,), TENSOR),
+    ("fewer", (1,), TENSOR),
+    ("negative", (2**64 - 1,), DAMAGED),
+    ("huge", (2**62, 2**62), TENSOR),
+    ("wraps", (2**32, 2**32), TENSOR),
+    ("many", (1,) * 65, DAMAGED),
+    ("none", (0,), TENSOR),
+):
+    add(f"dims_{label}.onnx", onnx_model(initializer(dims=dims)), expected)
+add("noneofmany.onnx", onnx_model(initializer(dims=(0, 2**62), raw=b"")), {"x": (0, 2**62)})
+for label, kind in (("none", 0), ("text", 8), ("complex", 14), ("unknown", 99), ("most", 2**31)):
+    add(f"kind_{label}.onnx", onnx_model(initializer(kind=kind)), NUMBERS)
+add(
+    "external.onnx",
+    onnx_model(initializer(raw=b"", more=field(13, field(1, b"location") + field(2, b"../../etc/passwd")) + field(14, 1))),
+    "file.onnx_external",
+)
+add("segment.onnx", onnx_model(initializer(more=field(3, field(1, 0) + field(2, 1)))), TENSOR)
+add("twice.onnx", onnx_model(initializer(), initializer()), "file.duplicate_name")
+add("twodata.onnx", onnx_model(initializer(more=field(4, struct.pack("<2f", 1, 2)))), TENSOR)
+add("noname.onnx", onnx_model(initializer("")), {"": [1.5, -2.0]})
+add("surrogate.onnx", onnx_model(initializer("\ud800")), DAMAGED)
+add("longname.onnx", onnx_model(initializer("n" * 2**17)), DAMAGED)
+add("sparse.onnx", field(1, 8) + field(7, field(15, field(1, initializer()) + field(3, 4))), NUMBERS)
+add("ints.onnx", onnx_model(field(1, 2) + field(2, 7) + field(8, b"x") + field(7, varint(3) + varint(2**64 - 5))), {"x": [3.0, -5.0]})
+add("badints.onnx", onnx_model(field(1, 2) + field(2, 7) + field(8, b"x") + field(7, b"\xff" * 20)), DAMAGED)
+add("deep.onnx", field(1, 8) + field(7, b"\x2a\x7f" * 500), DAMAGED)
+
+# the list of shards: what it names must lie beside it
+INDEX = ".safetensors.index.json"
+
+
+def index_of(**shards):
+    return json.dumps({"metadata": {"total_size": 8}, "weight_map": shards}).encode()
+
+
+for label, shard in (
+    ("parent", "../other.safetensors"),
+    ("absolute", "/etc/passwd.safetensors"),
+    ("windows", "..\\other.safetensors"),
+    ("folder", "a/b.safetensors"),
+    ("hidden", ".safetensors"),
+    ("suffix", "passwd"),
+    ("itself", "x" + INDEX),
+    ("address", "http://localhost/x.safetensors"),
+):
+    add(f"{label}{INDEX}", index_of(x=shard), "file.shard_name")
+add(f"number{INDEX}", b'{"weight_map": {"x": 3}}', DAMAGED)
+add(f"list{INDEX}", b'{"weight_map": ["x"]}', DAMAGED)
+add(f"null{INDEX}", b'{"weight_map": null}', DAMAGED)
+add(f"empty{INDEX}", b'{"weight_map": {}}', "file.empty")
+add(f"nomap{INDEX}", b'{"x": [1]}', DAMAGED)
+add(f"cut{INDEX}", index_of(x="a.safetensors")[:-3], DAMAGED)
+add(f"twice{INDEX}", b'{"weight_map": {"x": "a.safetensors", "x": "b.safetensors"}}', "file.duplicate_name")
+add(f"deep{INDEX}", b'{"weight_map": ' + b"[" * 100_000, DAMAGED)
+add(f"rtl{INDEX}", index_of(x="\u202e<b>/x.safetensors"), "file.shard_name")
+
 # names, in every format that has them
 for label, name in NAMES.items():
     add(f"name_{label}.npz", raw_zip([stored_member((name + ".npy").encode(), NPY_BYTES, flags=0x800)]), {name: X.tolist()})
@@ -728,6 +831,7 @@ for label, name in NAMES.items():
     add(f"name_{label}.safetensors", safetensors.torch.save({name: X.clone()}), {name: X.tolist()})
     if len(name) < 1000:
         add(f"name_{label}.gguf", gguf_file([ONE._replace(name=name)]), {name: [1.5, -2.0]})
+    add(f"name_{label}.onnx", onnx_model(initializer(name)), {name: [1.5, -2.0]})
 
 #: Files that ask for time or memory. Each is opened and read in a process of its own that may not have much.
 BOMBS = {
@@ -755,6 +859,8 @@ BOMBS = {
     "long.txt": Case(lambda: b"9" * 2**24, "file.too_large"),
     "arrays.gguf": Case(lambda: gguf_file([ONE], [pair("a", ARRAY, array(STRING, 2**21, bytes(8 * 2**21)))]), {"x": [1.5, -2.0]}),
     "names.gguf": Case(lambda: gguf_file([ONE._replace(name=f"{i}{'n' * 900}") for i in range(4000)]), {"0" + "n" * 900: [1.5, -2.0]}),
+    "fields.onnx": Case(lambda: field(1, 8) + field(7, field(5, field(1, 1) * 2**21)), DAMAGED),
+    "initializers.onnx": Case(lambda: onnx_model(*(initializer(str(i)) for i in range(100_001))), TOO_MANY),
     "header.safetensors": Case(lambda: raw_safetensors(b'{"x":' + b"[" * 2**24 + b"}"), "file.too_many_lists"),
     "lists.safetensors": Case(lambda: raw_safetensors(b'{"x":[' + b"[]," * 2**23 + b"[]]}"), "file.too_many_lists"),
 }

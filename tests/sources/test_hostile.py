@@ -13,12 +13,10 @@ from quantviz.sources.files import READERS, open_tensors
 from quantviz.sources.image import read_image
 from quantviz.text import languages
 from tests.sources import hostile
-from tests.sources.hostile import BOMBS, CANARY, CASES, PICTURES
+from tests.sources.hostile import BOMBS, CANARY, CASES, PICTURES, UNSEEN
 
 #: Words of libraries: torch's recommend the switch that runs a file's code.
 LIBRARY_WORDS = ("weights_only", "pickle", "Traceback", "zipfile", "allow_pickle", "add_safe_globals", "numpy.load", "Error", "/tmp", "torch.load")
-#: What would turn the text around it or end a line in a log.
-UNSEEN = re.compile("[\x00-\x1f\x7f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def fate(data, filename, limits=None):

@@ -175,6 +175,8 @@ BAD = {
     "an unfinished integer": (by_hand(dims(1), of_type(6), message(5, b"\x81")), DAMAGED),
     "an integer that never ends": (by_hand(dims(1), of_type(6), message(5, b"\x81" * 20 + b"\x01")), DAMAGED),
     "elements as a number": (by_hand(dims(1), of_type(1), field(9, 0, varint(3))), DAMAGED),
+    "a thousand pieces and more": (by_hand(dims(5000), of_type(1), field(4, 5, bytes(4)) * 5000), DAMAGED),
+    "too many integers to decode": (by_hand(dims(2**25 + 1), of_type(6), message(5, bytes(2**25 + 1))), "file.tensor_too_large"),
     "a segment": (by_hand(dims(2), of_type(1), message(3, b""), message(9, FLOATS)), TENSOR),
     "a name that is no text": (message(7, message(5, message(8, b"\xff"))), DAMAGED),
     "two of one name": (message(7, message(5, message(8, b"x")) * 2), "file.duplicate_name"),
@@ -191,7 +193,7 @@ def test_bad_models(what):
 
 def test_limits():
     many = model(*(onnx.numpy_helper.from_array(numpy.ones(1, "f4"), str(i)) for i in range(5)))
-    for limits, key in ((Limits(tensors=4), "file.too_many_tensors"), (Limits(header_bytes=100), "file.header_too_large")):
+    for limits, key in ((Limits(tensors=4), "file.too_many_tensors"), (Limits(header_bytes=500), "file.header_too_large")):
         with pytest.raises(QuantVizError) as caught, open_tensors(many, "m.onnx", limits=limits):
             pass
         assert caught.value.key == key

@@ -16,7 +16,7 @@ from quantviz.sources.files import READERS, Limits, open_tensors
 from tests.gguf_file import Entry, gguf_file
 from tests.sources.hostile import FILES, csv, npy, npz, saved
 
-FEW = settings(max_examples=40, deadline=None)
+FEW = settings(max_examples=25, deadline=None)
 SHAPES = st.lists(st.integers(0, 5), min_size=1, max_size=4).map(tuple)
 FULL_SHAPES = st.lists(st.integers(1, 5), min_size=1, max_size=4).map(tuple)
 SEEDS = st.integers(0, 2**32 - 1)
@@ -87,14 +87,15 @@ def test_safetensors_and_torch(data, shape, dtype, seed, name):
     expected = written.to(torch.float32)
     comes_back(safetensors.torch.save({name: written}), "x.safetensors", name, expected, window)
     comes_back(saved({name: written}), "x.pt", name, expected, window)
-    comes_back(saved({name: written}, _use_new_zipfile_serialization=False), "x.pt", name, expected, window)
+    if dtype not in ("uint16", "uint32", "uint64"):  # torch itself cannot read these in its older form
+        comes_back(saved({name: written}, _use_new_zipfile_serialization=False), "x.pt", name, expected, window)
     # Other strides than those of rows.
     turned = written.permute(*reversed(range(len(shape))))
     comes_back(saved([turned]), "x.pt", "0", turned.to(torch.float32), ())
 
 
 @FEW
-@given(st.data(), SHAPES, SMALL_FLOATS, SEEDS)
+@given(st.data(), FULL_SHAPES, SMALL_FLOATS, SEEDS)
 def test_small_floats(data, shape, dtype, seed):
     raw = torch.from_numpy(filled((*shape, dtype.itemsize), seed, "uint8"))
     written, window = raw.view(dtype).reshape(shape), data.draw(windows(shape))
@@ -137,7 +138,7 @@ def read_all(data, filename):
 
 
 @pytest.mark.parametrize("filename", FILES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(flips=st.lists(st.tuples(st.integers(0, 399), st.integers(0, 7)), max_size=3), end=st.none() | st.integers(0, 2000))
 def test_flipped_and_cut_files_give_a_sentence_or_tensors(filename, flips, end):
     damaged = bytearray(FILES[filename][:end])

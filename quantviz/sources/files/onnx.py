@@ -47,11 +47,15 @@ _LONGEST_NAME = 2**16
 #: Most axes of a tensor, as many as numpy has.
 _MOST_AXES = 64
 #: What a field counts at least against the limit of the header: each takes time, however short it is.
-_FIELD_COST = 8
+_FIELD_COST = 32
 #: Fields that are looked at to tell whether a file is a model; a model has a handful besides its functions and metadata.
 _FIELDS_COMPARED = 10_000
 #: Bytes of integers of varying length that are decoded at a time.
 _AT_ONCE = 2**20
+#: Most integers of varying length in a tensor: all of them are decoded, whatever part is wanted.
+_MOST_VARINTS = 2**25
+#: Most pieces of a tensor's elements. Nothing that writes models writes more than one.
+_MOST_PIECES = 2**12
 #: Most bytes of such an integer.
 _LONGEST_VARINT = 10
 
@@ -238,6 +242,9 @@ class OnnxCatalog(Catalog):
         if tensor.segment or not self._holds(tensor, dtype, math.prod(shape)):
             return name, TensorInfo(dtype.name, shape, problem=self._data.error("tensor_damaged", name=clipped(name)))
         self._tensors[name] = tensor, dtype
+        if info.count > _MOST_VARINTS and self._elements(name)[0] not in (_RAW, _FLOATS, _DOUBLES):
+            too_large = self._data.error("tensor_too_large", name=clipped(name), got=info.count, most=_MOST_VARINTS)
+            return name, TensorInfo(dtype.name, shape, problem=too_large)
         return name, TensorInfo(dtype.name, shape)
 
     def _tensor(self, start: int, stop: int) -> _Tensor:
@@ -270,6 +277,8 @@ class OnnxCatalog(Catalog):
             chunks.clear()  # of what should come once the last one counts
         if field.start < field.stop:
             chunks.append((field.start, field.stop))
+        if len(chunks) > _MOST_PIECES:
+            raise _Damaged
 
     def _numbers(self, field: _Field) -> list[int]:
         """The integers of a repeated field, which may come one by one or packed."""

@@ -6,7 +6,7 @@ import pickle
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from quantviz.granularity import Window
 from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, clipped
@@ -99,7 +99,7 @@ class TorchCatalog(Catalog):
             if mapped and self._data.path:
                 return torch.load(self._data.path, weights_only=True, map_location="cpu", mmap=True)
             with self._data.stream() as stream:
-                return torch.load(_Unnamed(stream), weights_only=True, map_location="cpu")
+                return torch.load(cast(BinaryIO, _Unnamed(stream)), weights_only=True, map_location="cpu")
         except (pickle.UnpicklingError, UserWarning):
             # torch's own sentence recommends the switch that runs a file's code.
             raise self._data.error("python_objects") from None

@@ -41,7 +41,7 @@ def opened_zip(data: FileData, limits: Limits) -> Iterator[zipfile.ZipFile]:
     """The zip, open for reading; `QuantVizError` for too many members, `zipfile`'s own errors for damage."""
     with data.stream() as stream:
         directory = _Directory(stream, data, limits)
-        with zipfile.ZipFile(directory) as archive:  # type: ignore[arg-type]
+        with zipfile.ZipFile(directory) as archive:
             directory.listed = True
             yield archive
 

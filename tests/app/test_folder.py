@@ -1,0 +1,102 @@
+"""The server's folder on the page: choosing a file and a tensor, links to it, and what cannot be had."""
+
+import json
+import os
+import struct
+
+import numpy
+import pytest
+import safetensors.torch
+import torch
+
+from quantviz.sources.local import FOLDER
+from quantviz.ui.folder import MOST_OFFERED
+from tests.app.session import address, healthy, opened
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    numpy.save(tmp_path / "a.npy", numpy.arange(6, dtype="float32").reshape(2, 3))
+    safetensors.torch.save_file({f"layer.{i:04}": torch.full((2, 2), float(i)) for i in range(MOST_OFFERED + 50)}, tmp_path / "many.safetensors")
+    (tmp_path / "bad.npy").write_bytes(b"no array")
+    monkeypatch.setenv(FOLDER, str(tmp_path))
+    return tmp_path
+
+
+def choose(at, key, value):
+    return at.selectbox(key=key).set_value(value).run()
+
+
+def shown(at):
+    return at.session_state["lab_state"].source
+
+
+def test_choosing_a_file_and_one_of_its_tensors(folder):
+    at = healthy(choose(opened(), "kind", "folder"))
+    assert at.selectbox(key="folder_file").options == ["a.npy", "bad.npy", "many.safetensors"]
+    at = healthy(choose(at, "folder_file", "a.npy"))
+    assert (shown(at).file, shown(at).name, shown(at).shape) == ("a.npy", "a", (2, 3))
+    at = healthy(choose(at, "folder_file", "many.safetensors"))
+    assert shown(at).name == "layer.0000"
+    # Of many names a part is offered, beside a box that finds the others; the chosen one stays among them.
+    assert len(at.selectbox(key="folder_tensor").options) == MOST_OFFERED
+    at = healthy(at.text_input(key="folder_tensor_filter").set_value("LAY R.024").run())
+    assert [each.split()[0] for each in at.selectbox(key="folder_tensor").options] == ["layer.0000", *(f"layer.{i:04}" for i in range(240, 250))]
+    at = healthy(choose(at, "folder_tensor", "layer.0245"))
+    assert shown(at).name == "layer.0245"
+    link = address(at)
+    assert shown(healthy(opened(**link))) == shown(at)
+
+
+def test_what_cannot_be_read_is_said_and_the_tensor_stays(folder):
+    at = choose(healthy(choose(opened(), "kind", "folder")), "folder_file", "a.npy")
+    before = shown(at)
+    at = choose(at, "folder_file", "bad.npy")
+    assert not at.exception
+    assert [error.value.replace("\\", "") for error in at.sidebar.error] == ["The file 'bad.npy' is damaged or is no .npy file. Save it again and try that."]
+    assert shown(at) == before
+    at = healthy(choose(at, "folder_file", "many.safetensors"))
+    assert shown(at).name == "layer.0000"
+
+
+def test_names_that_no_screen_can_show_are_spelled_out(folder):
+    x = json.dumps({"\ud800<b>\u202e**": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
+    (folder / os.fsdecode(b"\xff.safetensors")).write_bytes(struct.pack("<Q", len(x)) + x + struct.pack("<f", 2.5))
+    at = healthy(choose(opened(), "kind", "folder"))
+    assert at.selectbox(key="folder_file").options[-1] == "\\udcff.safetensors"
+    at = healthy(at.selectbox(key="folder_file").select_index(3).run())
+    assert at.selectbox(key="folder_tensor").options == ["\\ud800<b>\\u202e**  [1]  float32"]
+    assert any("\\ud800&lt;b&gt;\\u202e**" in element.proto.body for element in at.get("html"))
+    assert shown(healthy(opened(**address(at)))) == shown(at)
+
+
+def test_a_link_to_what_is_gone_says_so(folder):
+    at = choose(healthy(choose(opened(), "kind", "folder")), "folder_file", "a.npy")
+    link = address(at)
+    (folder / "a.npy").unlink()
+    at = opened_with_complaint(**link)
+    assert "There is no file 'a.npy' in the folder that this server offers" in at
+
+
+def opened_with_complaint(**link):
+    """All that a new session is told in place of an error or warning."""
+    from streamlit.testing.v1 import AppTest
+
+    from tests.app.session import APP
+
+    at = AppTest.from_file(str(APP), default_timeout=60)
+    for name, value in link.items():
+        at.query_params[name] = value
+    at.run()
+    assert not at.exception
+    return " ".join(element.value.replace("\\", "") for kind in ("error", "warning", "info") for element in at.get(kind))
+
+
+def test_without_a_folder_there_is_no_such_choice(monkeypatch):
+    monkeypatch.delenv(FOLDER, raising=False)
+    assert "The server's folder" not in opened().selectbox(key="kind").options
+
+
+def test_settings_that_cannot_be_are_said(monkeypatch, tmp_path):
+    monkeypatch.setenv("QUANTVIZ_MAX_ELEMENTS", "many")
+    assert "QUANTVIZ_MAX_ELEMENTS must be a whole number" in opened_with_complaint()

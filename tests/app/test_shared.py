@@ -1,0 +1,135 @@
+"""What sessions share: made once, held once, within a bound; and runs that take turns."""
+
+import gc
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import torch
+
+from quantviz.errors import QuantVizError
+from quantviz.stored import InMemory
+from quantviz.ui import shared
+from quantviz.ui.shared import Shared, held_bytes, shared_tensor
+from quantviz.ui.start import Turns
+
+
+def tensor(kilobytes):
+    return InMemory(torch.zeros(256 * kilobytes))
+
+
+def test_forty_who_ask_at_once_cost_one_load():
+    kept, loads, begun = Shared(2**20), [], threading.Barrier(40)
+
+    def make():
+        loads.append(1)
+        return tensor(1)
+
+    def ask(_):
+        begun.wait(10)
+        return kept.get("x", make)
+
+    with ThreadPoolExecutor(40) as threads:
+        found = list(threads.map(ask, range(40)))
+    assert len(loads) == 1
+    assert len(set(map(id, found))) == 1
+
+
+def test_the_one_asked_for_least_lately_goes_first():
+    kept = Shared(250 * 1024)
+    for name in ("a", "b", "a", "c"):
+        kept.get(name, lambda: tensor(100))
+    gc.collect()
+    remade = []
+    for name in ("a", "c", "b"):
+        kept.get(name, lambda name=name: remade.append(name) or tensor(100))
+    assert remade == ["b"]
+    assert kept.held <= kept.most_bytes
+
+
+def test_what_somebody_still_looks_at_is_never_there_twice():
+    kept = Shared(150 * 1024)
+    first = kept.get("a", lambda: tensor(100))
+    kept.get("b", lambda: tensor(100))
+    assert kept.get("a", lambda: tensor(100)) is first
+    larger = kept.get("larger than all the room", lambda: tensor(1000))
+    assert kept.held == 0
+    assert kept.get("larger than all the room", lambda: tensor(1000)) is larger
+
+
+def test_after_a_failure_the_next_one_tries():
+    kept = Shared(2**20)
+    with pytest.raises(QuantVizError):
+        kept.get("x", lambda: (_ for _ in ()).throw(QuantVizError("callback_failed")))
+    assert kept.get("x", lambda: "made") == "made"
+
+
+def test_bytes_are_counted_wherever_they_are():
+    values = np.zeros(1000, np.float32)
+    assert held_bytes(InMemory(torch.zeros(1000))) - held_bytes("") == 4000
+    assert held_bytes({"a": [values, (torch.zeros(1000),)]}) >= 8000
+
+
+@pytest.mark.parametrize("written", ["0", "-5", "1e9", "many", ""])
+def test_a_setting_that_is_no_number_of_bytes_is_named(monkeypatch, written):
+    monkeypatch.setenv(shared.TENSOR_BYTES, written)
+    shared._cache.clear()
+    with pytest.raises(QuantVizError, match="QUANTVIZ_SHARED_BYTES"):
+        shared_tensor("x", lambda: tensor(1))
+    monkeypatch.delenv(shared.TENSOR_BYTES)
+    shared._cache.clear()
+    assert shared_tensor("x", lambda: tensor(1)).count == 256
+
+
+def test_turns_come_in_the_order_in_which_they_were_asked_for():
+    turns, order = Turns(at_once=1, patience=30), []
+    asked = [threading.Event() for _ in range(5)]
+
+    def work(n):
+        asked[n].set()
+        with turns.take():
+            order.append(n)
+
+    threads = []
+    with turns.take():
+        for n in range(5):
+            threads.append(threading.Thread(target=work, args=(n,)))
+            threads[-1].start()
+            asked[n].wait(10)
+            while len(turns._waiting) <= n:
+                pass
+    for thread in threads:
+        thread.join(10)
+    assert order == list(range(5))
+
+
+def test_a_turn_that_is_left_goes_to_another():
+    turns, had = Turns(at_once=1, patience=30), threading.Event()
+
+    def work():
+        with turns.take():
+            had.set()
+
+    with turns.take():
+        thread = threading.Thread(target=work)
+        thread.start()
+        assert not had.is_set()
+        with turns.leave():
+            assert had.wait(10)
+    thread.join(10)
+    with turns.leave():  # of one who has none nothing is taken
+        pass
+    assert turns._working == 0
+
+
+def test_nobody_waits_for_ever_for_one_that_hangs():
+    turns = Turns(at_once=1, patience=0.01)
+    with turns.take(), ThreadPoolExecutor(1) as other:
+
+        def work():
+            with turns.take():
+                return turns._working
+
+        assert other.submit(work).result(10) == 2
+    assert turns._working == 0

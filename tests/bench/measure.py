@@ -1,0 +1,214 @@
+"""Metrics of a scheme on a large tensor, against a plain read of it, side by side with what else does it.
+
+    python -m tests.bench.measure [--shape 4096x11008] [--rounds 5] [--only quantviz]
+
+A read is `x.sum()` on as many threads. Every entry and the read are run in turn, and the medians of the rounds compared. What is
+compared with has to quantize, dequantize and give the mean squared error alone; QuantViz gives all metrics. Memory is what a process
+of its own holds at its most beyond the tensor, as a share of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import torch
+
+import quantviz as qv
+from quantviz import kernels
+from quantviz.stored import InMemory
+
+ROOT = Path(__file__).parents[2]
+SHAPES = ((4096, 11008), (16384, 8192))
+GRANULARITIES = {
+    "per tensor": qv.PerTensor(),
+    "per channel, axis 0": qv.PerChannel(0),
+    "per channel, axis 1": qv.PerChannel(1),
+    "groups of 32": qv.PerGroup(32),
+    "groups of 128": qv.PerGroup(128),
+}
+#: Reads that cannot be done without, and how many times their duration it may take.
+READS = {"per tensor": 2, "per channel, axis 0": 1, "per channel, axis 1": 2, "groups of 32": 1, "groups of 128": 1}
+BARS = {"per tensor": 1.6, "per channel, axis 0": 1.6, "per channel, axis 1": 1.6, "groups of 32": 2.2, "groups of 128": 2.2}
+#: The most memory, as a share of the tensor.
+MEMORY_BAR = 0.05
+
+
+def _mse(x: torch.Tensor, x_hat: torch.Tensor) -> float:
+    return float((x_hat - x).square().mean())
+
+
+def _course(x: torch.Tensor, name: str) -> Callable[[], float] | None:
+    from quantviz import course
+
+    if name == "per tensor":
+        return lambda: _mse(x, course.linear_dequantization(*course.linear_q_symmetric(x), 0))
+    if name.startswith("per channel"):
+        dim = int(name[-1])
+
+        def by_channel() -> float:
+            q, scale = course.linear_q_symmetric_per_channel(x, dim=dim)
+            return _mse(x, course.linear_dequantization(q, scale, 0))
+
+        return by_channel
+    size = int(name.split()[-1])
+
+    def by_group() -> float:
+        q, scale = course.linear_q_symmetric_per_group(x, size)
+        return _mse(x, course.linear_dequantization_per_group(q, scale, size))
+
+    return by_group
+
+
+def _fake_quantize(x: torch.Tensor, name: str) -> Callable[[], float] | None:
+    if name == "per tensor":
+        return lambda: _mse(x, torch.fake_quantize_per_tensor_affine(x, float(x.abs().max()) / 127, 0, -128, 127))
+    if name.startswith("per channel"):
+        axis = int(name[-1])
+
+        def by_channel() -> float:
+            scale = x.abs().amax(1 - axis) / 127
+            return _mse(x, torch.fake_quantize_per_channel_affine(x, scale, torch.zeros(len(scale), dtype=torch.int32), axis, -128, 127))
+
+        return by_channel
+    rows = x.reshape(-1, int(name.split()[-1]))
+
+    def by_group() -> float:
+        scale = rows.abs().amax(1) / 127
+        return _mse(rows, torch.fake_quantize_per_channel_affine(rows, scale, torch.zeros(len(scale), dtype=torch.int32), 0, -128, 127))
+
+    return by_group
+
+
+def _torchao(x: torch.Tensor, name: str) -> Callable[[], float] | None:
+    from torchao.quantization.quant_primitives import MappingType, choose_qparams_affine, dequantize_affine, quantize_affine
+
+    block = GRANULARITIES[name].block_shape(tuple(x.shape))
+
+    def run() -> float:
+        scale, zero = choose_qparams_affine(x, MappingType.SYMMETRIC, block, torch.int8)
+        return _mse(x, dequantize_affine(quantize_affine(x, block, scale, zero, torch.int8), block, scale, zero, torch.int8))
+
+    return run
+
+
+def _onnxruntime(x: torch.Tensor, name: str) -> Callable[[], float] | None:
+    import numpy as np
+    import onnxruntime
+    from onnx import TensorProto, helper
+
+    block, grid = GRANULARITIES[name].block_shape(tuple(x.shape)), GRANULARITIES[name].layout(tuple(x.shape)).grid_shape
+    axis = 1 if grid[0] == 1 or name.startswith("groups") else 0
+    known = {"axis": axis, **({"block_size": block[1]} if name.startswith("groups") else {})} if name != "per tensor" else {}
+    shape = () if name == "per tensor" else grid if name.startswith("groups") else (max(grid),)
+    nodes = [helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], **known), helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"], **known)]
+    floats, codes = TensorProto.FLOAT, TensorProto.INT8
+    inputs = [("x", floats, x.shape), ("s", floats, shape), ("z", codes, shape)]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info(*each) for each in inputs], [helper.make_tensor_value_info("y", floats, x.shape)])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+    def run() -> float:
+        sizes = x.abs().max() if name == "per tensor" else x.abs().amax(1 - axis) if name.startswith("per") else x.abs().reshape(*grid, -1).amax(-1)
+        scale = (sizes / 127).numpy()
+        return _mse(x, torch.from_numpy(session.run(None, {"x": x.numpy(), "s": scale, "z": np.zeros(shape, np.int8)})[0]))
+
+    return run
+
+
+OTHERS = {"the notebooks' code": _course, "torch.fake_quantize": _fake_quantize, "torchao": _torchao, "onnxruntime": _onnxruntime}
+
+
+def entries(x: torch.Tensor, only: str) -> Iterator[tuple[str, str, Callable[[], object]]]:
+    """Everything that is timed: whose it is, of which granularity, and the call."""
+    stored = InMemory(x)
+    for name, granularity in GRANULARITIES.items():
+        for bits in (8, 4):
+            scheme = qv.Scheme(f"int{bits}", granularity=granularity)
+            yield f"QuantViz int{bits}", name, lambda scheme=scheme: kernels.measure(stored, scheme)
+        for title, make in OTHERS.items():
+            run = None if only and only.lower() not in title.lower() else make(x, name)
+            if run is not None:
+                yield title, name, run
+
+
+_MEMORY = """
+import resource, sys, torch, quantviz as qv
+from quantviz import kernels
+from quantviz.stored import InMemory
+x = torch.empty({shape}).normal_()
+small = InMemory(x[:64])
+scheme = qv.Scheme.parse({scheme!r})
+kernels.measure(small, scheme, path="fused"); x.sum()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+kernels.measure(InMemory(x), scheme)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 / (4 * x.numel()))
+"""
+
+
+def memory(shape: tuple[int, ...], scheme: qv.Scheme) -> float:
+    """What a process holds at its most beyond the tensor and what it held before, as a share of the tensor."""
+    code = _MEMORY.format(shape=shape, scheme=str(scheme))
+    return float(subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout)
+
+
+def seconds(run: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def limits() -> str:
+    """The machine, in a line."""
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if Path("/proc/cpuinfo").exists() else []
+    found = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
+    memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    cache = found.get("cache size", "?")
+    return f"{found.get('model name', platform.processor())}, {os.cpu_count()} cores, cache {cache}, {memory_gb:.0f} GB, torch on {torch.get_num_threads()} threads"
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--shape", help="one shape in place of both, as 4096x11008")
+    options.add_argument("--rounds", type=int, default=5)
+    options.add_argument("--only", default="", help="of the others those whose name has this in it; 'quantviz' for none")
+    chosen = options.parse_args()
+    torch.set_num_threads(os.cpu_count() or 1)
+    print(limits())
+    print(f"compiled code is kept in {kernels.cache_folder() or 'memory'}\n")
+    start = time.perf_counter()
+    for name, granularity in GRANULARITIES.items():
+        kernels.measure(torch.ones(64, 128), qv.Scheme(granularity=granularity), path="fused")
+    print(f"first use of five granularities, compiled or read from that folder: {time.perf_counter() - start:.1f} s\n")
+    for shape in [tuple(map(int, chosen.shape.split("x")))] if chosen.shape else SHAPES:
+        x = torch.empty(shape).normal_(generator=torch.Generator().manual_seed(0))
+        timed = [(title, name, run, [], []) for title, name, run in entries(x, chosen.only)]
+        for _, _, run, _, _ in timed:
+            run()
+        for _ in range(chosen.rounds):
+            for _, _, run, own, reads in timed:
+                own.append(seconds(run))
+                reads.append(seconds(x.sum))
+        read = statistics.median([each for *_, reads in timed for each in reads])
+        print(f"float32 {shape[0]} × {shape[1]}, a read takes {read * 1e3:.1f} ms. Times as multiples of a read; memory as a share of the tensor.\n")
+        print("| what | " + " | ".join(f"{name} ({READS[name]})" for name in GRANULARITIES) + " |")
+        print("|---|" + "---|" * len(GRANULARITIES))
+        print("| bar: reads × | " + " | ".join(f"{READS[name] * BARS[name]:.1f}" for name in GRANULARITIES) + " |")
+        for title in dict.fromkeys(each[0] for each in timed):
+            cells = {name: statistics.median(own) / statistics.median(reads) for other, name, _, own, reads in timed if other == title}
+            print(f"| {title} | " + " | ".join(f"{cells[name]:.1f}" if name in cells else "–" for name in GRANULARITIES) + " |")
+        shares = [memory(shape, qv.Scheme(granularity=granularity)) for granularity in GRANULARITIES.values()]
+        print(f"| QuantViz int8, memory (bar {MEMORY_BAR}) | " + " | ".join(f"{share:.3f}" for share in shares) + " |\n")
+
+
+if __name__ == "__main__":
+    main()
