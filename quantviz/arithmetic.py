@@ -622,7 +622,7 @@ def fma(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
     True
     """
     if has_torch_function((x, y, z)):
-        return handle_torch_function(fma, (x, y, z), x, y, z)  # type: ignore[no-any-return]
+        return handle_torch_function(fma, (x, y, z), x, y, z)
     product, addend = x.to(torch.float64) * y.to(torch.float64), z.to(torch.float64)
     total = product + addend
     # What the float64 sum lost. Rounded to odd, the sum can be rounded to float32 as if it had been exact.

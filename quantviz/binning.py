@@ -114,7 +114,8 @@ def error_places(steps: Array, parts: Array) -> Array:
 
 def counted(places: Array, parts: Array, bins: int) -> Array:
     """How many cells of each part lie in each bin: int64 (3, bins)."""
-    return np.stack([np.bincount(places[parts == part], minlength=bins) for part in range(len(PARTS))])
+    table = np.bincount(places + bins * parts, minlength=bins * len(PARTS))
+    return np.stack([table[part * bins : (part + 1) * bins] for part in range(len(PARTS))])
 
 
 def histograms(scheme: Scheme, qparams: QParams, values: ValueBins, value_counts: Array, error_counts: Array) -> HistogramData:

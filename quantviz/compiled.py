@@ -22,10 +22,9 @@ from typing import Any
 import numba
 import numpy as np
 import numpy.typing as npt
-import torch
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
+from numba.extending import intrinsic as _intrinsic
 
 from quantviz.tally import (
     BIAS,
@@ -52,6 +51,9 @@ from quantviz.tracing import CellCode
 
 Array = npt.NDArray[Any]
 
+#: What numba makes of a function is its own affair: nothing here has Python's types.
+intrinsic: Any = _intrinsic
+_config: Any = numba.config
 #: Elements that are worked on at a time: what is made of them stays in a core's first cache.
 CHUNK = 2048
 
@@ -103,18 +105,18 @@ def _jit(function: Callable[..., Any]) -> Any:
 @contextmanager
 def _caching_in(folder: Path | None) -> Iterator[None]:
     """numba's folder is this one for what is made now; other code in the process keeps its own."""
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = before if folder is None else str(folder)
+    before = _config.CACHE_DIR
+    _config.CACHE_DIR = before if folder is None else str(folder)
     try:
         yield
     finally:
-        numba.config.CACHE_DIR = before
+        _config.CACHE_DIR = before
 
 
 # ---- single instructions ------------------------------------------------------------------------
 
 
-def _llvm(name: str, *, integer: bool = False) -> Any:
+def _llvm(name: str) -> Any:
     """An instruction of one kind of number; numba's own forms of some do not vectorise."""
 
     @intrinsic
@@ -202,8 +204,11 @@ def store(typing, array, index, value):  # type: ignore[no-untyped-def]
     return types.void(array, types.int64, array.dtype), generate
 
 
+star: Any = types.StarArgTuple
+
+
 @intrinsic
-def call_cells(typing, address, *given):  # type: ignore[no-untyped-def]  # noqa: ARG001
+def call_cells(typing, address, *given):  # type: ignore[no-untyped-def]
     """Calls the compiled arithmetic at an address."""
 
     def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
@@ -212,7 +217,7 @@ def call_cells(typing, address, *given):  # type: ignore[no-untyped-def]  # noqa
         builder.call(callee, [values(args[1], i) for i in range(len(signature.args[1]))])
         return context.get_dummy_value()
 
-    return types.void(address, types.StarArgTuple(given)), generate
+    return types.void(address, star(given)), generate
 
 
 #: Arrays that a cell's arithmetic writes to: no two overlap, nor do they any that is read.
@@ -225,16 +230,16 @@ def _scopes(module: Any, names: tuple[str, ...]) -> Any:
     return module.add_metadata([module.add_metadata([name, domain]) for name in names])
 
 
-def _loader(of: types.Type, _: int) -> Any:
+def _loader(of: types.Type) -> Any:
     """Reads a number of a kind from an array at an address."""
 
     @intrinsic
-    def one(typing, address, index):  # type: ignore[no-untyped-def]  # noqa: ARG001
-        def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    def one(typing, address, index):  # type: ignore[no-untyped-def]
+        def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
             data = builder.inttoptr(args[0], context.get_data_type(of).as_pointer())
             value = builder.load(builder.gep(data, [args[1]]))
             value.set_metadata("noalias", _scopes(builder.module, _WRITTEN))
-            return context.unpack_value(builder, of, builder.gep(data, [args[1]])) if of == types.boolean else value
+            return value
 
         return of(types.int64, types.int64), generate
 
@@ -245,8 +250,8 @@ def _storer(of: types.Type, name: str) -> Any:
     """Writes a number of a kind into an array at an address."""
 
     @intrinsic
-    def one(typing, address, index, value):  # type: ignore[no-untyped-def]  # noqa: ARG001
-        def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    def one(typing, address, index, value):  # type: ignore[no-untyped-def]
+        def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
             data = builder.inttoptr(args[0], context.get_data_type(of).as_pointer())
             made = builder.store(
                 context.get_data_as_argument(builder, of, args[2]) if False else context.data_model_manager[of].as_data(builder, args[2]),
@@ -264,7 +269,7 @@ def _storer(of: types.Type, name: str) -> Any:
 @intrinsic
 def bits(typing, x):  # type: ignore[no-untyped-def]
     """The bits of a float as a whole number."""
-    whole = {types.float32: types.int32, types.float64: types.int64}[x]
+    whole: Any = {types.float32: types.int32, types.float64: types.int64}[x]
 
     def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
         return builder.bitcast(args[0], context.get_value_type(signature.return_type))
@@ -275,7 +280,7 @@ def bits(typing, x):  # type: ignore[no-untyped-def]
 @intrinsic
 def of_bits(typing, x):  # type: ignore[no-untyped-def]
     """The float of some bits."""
-    number = {types.int32: types.float32, types.int64: types.float64}[x]
+    number: Any = {types.int32: types.float32, types.int64: types.float64}[x]
 
     def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
         return builder.bitcast(args[0], context.get_value_type(signature.return_type))
@@ -295,7 +300,10 @@ def half(typing, x):  # type: ignore[no-untyped-def]
 
 # ---- small functions of the traced lines --------------------------------------------------------
 
-f4, f8, i4, i8 = types.float32, types.float64, types.int32, types.int64
+f4: Any = types.float32
+f8: Any = types.float64
+i4: Any = types.int32
+i8: Any = types.int64
 
 
 def _inline(function: Callable[..., Any]) -> Any:
@@ -755,19 +763,21 @@ def cells(x, n, flat, offset, length, width, row, bases, params, blocks, floats,
 #: What the lines can name.
 _NAMES = {
     "rint": rint, "floor": floor, "ceil": ceil, "trunc": trunc, "fabs": fabs, "copysign": copysign, "fma": fma, "select": select,
-    "load_i8": _loader(i8, 0), "load_f4": _loader(f4, 0), "load_f8": _loader(f8, 0), "bits": bits, "half": half, "brain": brain, "least": least,
-    "store_i4": _storer(i4, "q"), "store_x_hat": _storer(f4, "x_hat"), "store_error": _storer(f4, "error"), "store_b1": _storer(types.boolean, "clipped"), "store_f8": _storer(f8, "steps"),
+    "load_i8": _loader(i8), "load_f4": _loader(f4), "load_f8": _loader(f8), "bits": bits, "half": half, "brain": brain, "least": least,
+    "store_i4": _storer(i4, "q"), "store_x_hat": _storer(f4, "x_hat"), "store_error": _storer(f4, "error"),
+    "store_b1": _storer(types.boolean, "clipped"), "store_f8": _storer(f8, "steps"),
     "plus": plus, "plus_product": plus_product, "two_to": two_to, "exponent": exponent, "f4": f4, "f8": f8, "i4": i4, "i8": i8,
 }  # fmt: skip
 
 
 @_jit
-def drive(
+def drive(  # type: ignore[no-untyped-def]
     cells,
     quick,
     x,
     flat,
-    offset, length,
+    offset,
+    length,
     width,
     row,
     bases,
@@ -790,7 +800,7 @@ def drive(
     sums,
     counts,
     seen,
-):  # type: ignore[no-untyped-def]
+):
     """Has `cells`, the address of compiled arithmetic, make one chunk after the other, which are kept or added up.
 
     `quick` is the address of the same that gives sums alone, or 0.
@@ -873,7 +883,29 @@ class Compiler:
         sums = i8, numbers, wholes, flags
         if not drive.signatures:
             drive.compile(
-                (i8, i8, run, i8, i8, i8, i8, i8, wholes, numbers, i8, numbers, wholes, numbers, *made, types.boolean, types.boolean, wholes, numbers, numbers, *sums)
+                (
+                    i8,
+                    i8,
+                    run,
+                    i8,
+                    i8,
+                    i8,
+                    i8,
+                    i8,
+                    wholes,
+                    numbers,
+                    i8,
+                    numbers,
+                    wholes,
+                    numbers,
+                    *made,
+                    types.boolean,
+                    types.boolean,
+                    wholes,
+                    numbers,
+                    numbers,
+                    *sums,
+                )
             )
 
 

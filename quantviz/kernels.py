@@ -5,6 +5,7 @@ Each pass gives what the reference (`quantize`, `metrics`) gives: codes and valu
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import threading
@@ -542,7 +543,13 @@ class Buffers:
     """Where what is made of some cells is put: codes, values, errors, whether saturation changed the code, and errors in steps."""
 
     def __init__(self, size: int) -> None:
-        self.arrays = (np.empty(size, np.int32), np.empty(size, np.float32), np.empty(size, np.float32), np.empty(size, np.bool_), np.empty(size))
+        self.arrays: tuple[Array, ...] = (
+            np.empty(size, np.int32),
+            np.empty(size, np.float32),
+            np.empty(size, np.float32),
+            np.empty(size, np.bool_),
+            np.empty(size),
+        )
 
     def part(self, start: int, stop: int) -> Buffers:
         """Some of the same places."""
@@ -728,7 +735,7 @@ def measure(x: Any, scheme: Scheme, *, qparams: QParams | None = None, by_axis: 
         negative = facts(asked).negative
         notes = (*notes, Note.of("negatives_clip", count=negative)) if negative else notes
     ends, axes = np.cumsum((0, *stored.shape)), []
-    for low, high in zip(ends, ends[1:], strict=False) if by_axis else ():
+    for low, high in itertools.pairwise(ends) if by_axis else ():
         axes.append(AxisSums(torch.from_numpy(tally.signal[low:high]), torch.from_numpy(tally.noise[low:high])))
     return Measured(
         scheme,

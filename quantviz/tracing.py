@@ -88,6 +88,81 @@ class Trace:
         return begin
 
 
+def _promoted(*values: Any) -> torch.dtype:
+    """The dtype that torch computes in: numbers count only where they are of a higher kind."""
+    dtypes = [value.dtype for value in values if isinstance(value, Cell)]
+    floats = [dtype for dtype in dtypes if dtype.is_floating_point]
+    if floats:
+        widest = floats[0]
+        for dtype in floats[1:]:
+            widest = torch.promote_types(widest, dtype)
+        return widest
+    numbers = [value for value in values if not isinstance(value, Cell)]
+    if any(isinstance(value, float) for value in numbers):
+        return torch.float32
+    whole = max(dtypes, key=_INTEGERS.index) if dtypes else torch.int64
+    if {torch.uint8, torch.int8} <= set(dtypes):
+        return torch.int16
+    return torch.int64 if whole == torch.bool and any(not isinstance(value, bool) for value in numbers) else whole
+
+
+def _as(trace: Trace, value: Any, dtype: torch.dtype) -> Cell:
+    if isinstance(value, torch.Tensor):
+        if value.numel() != 1:
+            raise Untraceable("a tensor")
+        value = value.item()
+    own: Cell = value.to(dtype) if isinstance(value, Cell) else trace.number(value, dtype)
+    return own
+
+
+def _joined(*values: Any) -> tuple[Trace, torch.dtype, list[Cell]]:
+    trace = next(value.trace for value in values if isinstance(value, Cell))
+    dtype = _promoted(*(value.item() if isinstance(value, torch.Tensor) and value.numel() == 1 else value for value in values))
+    return trace, dtype, [_as(trace, value, dtype) for value in values]
+
+
+def _binary(sign: str, swapped: bool = False) -> Callable[[Any, Any], Cell]:
+    def run(a: Any, b: Any) -> Cell:
+        trace, dtype, (left, right) = _joined(*((b, a) if swapped else (a, b)))
+        if sign == "/" and not dtype.is_floating_point:
+            dtype = torch.float32
+            left, right = left.to(dtype), right.to(dtype)
+        made = trace.line(f"{_TYPES[dtype]}({left.name} {sign} {right.name})", dtype, (left, right))
+        # Half precision is computed in float32 and rounded.
+        return Cell(trace, made.name, torch.float32, made.of_cell).to(dtype) if dtype in _HALVES else made
+
+    return run
+
+
+def _comparison(sign: str) -> Callable[[Any, Any], Cell]:
+    def run(a: Any, b: Any) -> Cell:
+        trace, _, (left, right) = _joined(a, b)
+        return trace.line(f"{left.name} {sign} {right.name}", torch.bool, (left, right))
+
+    return run
+
+
+def _logic(sign: str) -> Callable[[Any, Any], Cell]:
+    """Of truth values, or of the bits of whole numbers."""
+
+    def run(a: Any, b: Any) -> Cell:
+        trace, dtype, (left, right) = _joined(a, b)
+        if dtype == torch.bool:
+            for one, other in ((left, right), (right, left)):
+                if one.name in ("True", "False"):
+                    absorbing = "False" if sign == "&" else "True"
+                    return one if one.name == absorbing and sign != "^" else other if sign != "^" else _binary_logic(sign, left, right)
+        return (
+            _binary_logic(sign, left, right) if dtype == torch.bool else trace.line(f"{_TYPES[dtype]}({left.name} {sign} {right.name})", dtype, (left, right))
+        )
+
+    return run
+
+
+def _binary_logic(sign: str, left: Cell, right: Cell) -> Cell:
+    return left.trace.line(f"{left.name} {sign} {right.name}", torch.bool, (left, right))
+
+
 class Cell:
     """A name that answers as a tensor does, and writes down what it was asked."""
 
@@ -153,6 +228,15 @@ class Cell:
     def __neg__(self) -> Cell:
         return self.trace.line(f"{_TYPES[self.dtype]}(-{self.name})", self.dtype, (self,))
 
+    __add__, __radd__ = _binary("+"), _binary("+", True)
+    __sub__, __rsub__ = _binary("-"), _binary("-", True)
+    __mul__, __rmul__ = _binary("*"), _binary("*", True)
+    __truediv__, __rtruediv__ = _binary("/"), _binary("/", True)
+    __lt__, __le__, __gt__, __ge__ = _comparison("<"), _comparison("<="), _comparison(">"), _comparison(">=")
+    __eq__, __ne__ = _comparison("=="), _comparison("!=")  # type: ignore[assignment]
+    __and__, __or__, __xor__ = _logic("&"), _logic("|"), _logic("^")
+    __lshift__, __rshift__ = _logic("<<"), _logic(">>")
+
     def __invert__(self) -> Cell:
         if self.name in ("True", "False"):
             return self.trace.number(self.name == "False", torch.bool)
@@ -169,81 +253,7 @@ class _Parts:
     exponent: Cell
 
 
-def _promoted(*values: Any) -> torch.dtype:
-    """The dtype that torch computes in: numbers count only where they are of a higher kind."""
-    dtypes = [value.dtype for value in values if isinstance(value, Cell)]
-    floats = [dtype for dtype in dtypes if dtype.is_floating_point]
-    if floats:
-        widest = floats[0]
-        for dtype in floats[1:]:
-            widest = torch.promote_types(widest, dtype)
-        return widest
-    numbers = [value for value in values if not isinstance(value, Cell)]
-    if any(isinstance(value, float) for value in numbers):
-        return torch.float32
-    whole = max(dtypes, key=_INTEGERS.index) if dtypes else torch.int64
-    if {torch.uint8, torch.int8} <= set(dtypes):
-        return torch.int16
-    return torch.int64 if whole == torch.bool and any(not isinstance(value, bool) for value in numbers) else whole
-
-
-def _as(trace: Trace, value: Any, dtype: torch.dtype) -> Cell:
-    if isinstance(value, torch.Tensor):
-        if value.numel() != 1:
-            raise Untraceable("a tensor")
-        value = value.item()
-    return value.to(dtype) if isinstance(value, Cell) else trace.number(value, dtype)
-
-
-def _joined(*values: Any) -> tuple[Trace, torch.dtype, list[Cell]]:
-    trace = next(value.trace for value in values if isinstance(value, Cell))
-    dtype = _promoted(*(value.item() if isinstance(value, torch.Tensor) and value.numel() == 1 else value for value in values))
-    return trace, dtype, [_as(trace, value, dtype) for value in values]
-
-
-def _binary(sign: str, swapped: bool = False) -> Callable[[Any, Any], Cell]:
-    def run(a: Any, b: Any) -> Cell:
-        trace, dtype, (left, right) = _joined(*((b, a) if swapped else (a, b)))
-        if sign == "/" and not dtype.is_floating_point:
-            dtype = torch.float32
-            left, right = left.to(dtype), right.to(dtype)
-        made = trace.line(f"{_TYPES[dtype]}({left.name} {sign} {right.name})", dtype, (left, right))
-        # Half precision is computed in float32 and rounded.
-        return Cell(trace, made.name, torch.float32, made.of_cell).to(dtype) if dtype in _HALVES else made
-
-    return run
-
-
-def _comparison(sign: str) -> Callable[[Any, Any], Cell]:
-    def run(a: Any, b: Any) -> Cell:
-        trace, _, (left, right) = _joined(a, b)
-        return trace.line(f"{left.name} {sign} {right.name}", torch.bool, (left, right))
-
-    return run
-
-
-def _logic(sign: str) -> Callable[[Any, Any], Cell]:
-    """Of truth values, or of the bits of whole numbers."""
-
-    def run(a: Any, b: Any) -> Cell:
-        trace, dtype, (left, right) = _joined(a, b)
-        if dtype == torch.bool:
-            for one, other in ((left, right), (right, left)):
-                if one.name in ("True", "False"):
-                    absorbing = "False" if sign == "&" else "True"
-                    return one if one.name == absorbing and sign != "^" else other if sign != "^" else _binary_logic(sign, left, right)
-        return (
-            _binary_logic(sign, left, right) if dtype == torch.bool else trace.line(f"{_TYPES[dtype]}({left.name} {sign} {right.name})", dtype, (left, right))
-        )
-
-    return run
-
-
-def _binary_logic(sign: str, left: Cell, right: Cell) -> Cell:
-    return left.trace.line(f"{left.name} {sign} {right.name}", torch.bool, (left, right))
-
-
-def _unary(name: str) -> Callable[[Cell], Cell]:
+def _unary(name: str) -> Callable[[Any], Cell]:
     def run(x: Cell) -> Cell:
         return x.trace.line(f"{name}({x.name})", x.dtype, (x,))
 
@@ -331,15 +341,8 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "fma": _fma,
         # What is asked of a tensor, with a name on its right.
         **{name: _binary(sign) for name, sign in (("add", "+"), ("sub", "-"), ("mul", "*"), ("true_divide", "/"))},
-        **{f"__{name}__": _binary(sign) for name, sign in (("add", "+"), ("sub", "-"), ("mul", "*"), ("truediv", "/"))},
-        **{f"__{name}__": _binary(sign, True) for name, sign in (("radd", "+"), ("rsub", "-"), ("rmul", "*"), ("rtruediv", "/"))},
-        **{f"__{name}__": _comparison(sign) for name, sign in (("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">="), ("eq", "=="), ("ne", "!="))},
-        **{f"__{name}__": _logic(sign) for name, sign in (("and", "&"), ("or", "|"), ("xor", "^"), ("lshift", "<<"), ("rshift", ">>"))},
     }
 )
-for _name, _function in _FUNCTIONS.items():
-    if _name.startswith("__") and _name != "__getitem__":
-        setattr(Cell, _name, _function)
 
 
 @dataclass(frozen=True, eq=False)
@@ -368,8 +371,8 @@ def trace_cell(scheme: Scheme, params: Mapping[str, torch.dtype]) -> CellCode:
     Raises `Untraceable`.
 
     >>> code = trace_cell(Scheme("int4"), {"scale": torch.float32, "zero_point": torch.int32})
-    >>> code.of_block, code.of_cell[:2]
-    (('t2 = f4(load_f8(floats, 0))', 't5 = f4(load_f8(floats, 1))', 't9 = f4(load_f8(floats, 2))', 't16 = fabs(scale)'), ('t0 = f4(x / scale)', 't1 = rint(t0)'))
+    >>> code.of_cell[:2], code.results["x_hat"]
+    (('t0 = f4(x / scale)', 't1 = rint(t0)'), 't12')
     """
     trace = Trace()
     fmt = scheme.number_format
@@ -382,7 +385,7 @@ def trace_cell(scheme: Scheme, params: Mapping[str, torch.dtype]) -> CellCode:
     made: dict[str, Any] = run_operations(error_operations(scheme), {"x": x, "x_hat": values["x_hat"]})  # type: ignore[dict-item]
     clipped = coded["y"] != coded["q"]
     if scheme.nonfinite == "ignore":
-        clipped = clipped & torch.isfinite(x)  # type: ignore[call-overload]
+        clipped = clipped & torch.isfinite(x)  # type: ignore[arg-type]
     step: Any = local_step(x, known["scale"].to(torch.float32), fmt)  # type: ignore[arg-type]
     results = {"q": q, "x_hat": values["x_hat"], "error": made["error"], "clipped": clipped, "step": step}
     return CellCode(

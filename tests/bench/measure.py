@@ -172,8 +172,8 @@ def limits() -> str:
     lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if Path("/proc/cpuinfo").exists() else []
     found = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
     memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    cache = found.get("cache size", "?")
-    return f"{found.get('model name', platform.processor())}, {os.cpu_count()} cores, cache {cache}, {memory_gb:.0f} GB, torch on {torch.get_num_threads()} threads"
+    cpu, cache = found.get("model name", platform.processor()), found.get("cache size", "?")
+    return f"{cpu}, {os.cpu_count()} cores, cache {cache}, {memory_gb:.0f} GB, torch on {torch.get_num_threads()} threads"
 
 
 def main() -> None:
@@ -186,7 +186,7 @@ def main() -> None:
     print(limits())
     print(f"compiled code is kept in {kernels.cache_folder() or 'memory'}\n")
     start = time.perf_counter()
-    for name, granularity in GRANULARITIES.items():
+    for _name, granularity in GRANULARITIES.items():
         kernels.measure(torch.ones(64, 128), qv.Scheme(granularity=granularity), path="fused")
     print(f"first use of five granularities, compiled or read from that folder: {time.perf_counter() - start:.1f} s\n")
     for shape in [tuple(map(int, chosen.shape.split("x")))] if chosen.shape else SHAPES:

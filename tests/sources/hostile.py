@@ -742,7 +742,10 @@ def field(place, content):
     return varint(place << 3 | 2) + varint(len(content)) + content
 
 
-def initializer(name="x", dims=(2,), kind=1, raw=struct.pack("<2f", 1.5, -2.0), more=b""):
+TWO = struct.pack("<2f", 1.5, -2.0)
+
+
+def initializer(name="x", dims=(2,), kind=1, raw=TWO, more=b""):
     named = name.encode("utf-8", "surrogatepass") if isinstance(name, str) else name
     return b"".join(field(1, length) for length in dims) + field(2, kind) + field(8, named) + field(9, raw) + more
 

@@ -258,7 +258,8 @@ def test_long_tables_are_read_in_blocks_and_errors_keep_their_lines():
         lines[place], good = bad, lines[place]
         with pytest.raises(QuantVizError) as caught, open_tensors("\n".join(lines).encode(), "long.csv"):
             pass
-        assert (caught.value.key, caught.value.params["line"]) == (key, place + 1)
+        problem = caught.value.params["problem"]
+        assert (problem.key, problem.params["line"]) == (key, place + 1)
         lines[place] = good
 
 

@@ -112,10 +112,11 @@ sys.addaudithook(watch)
 for name in sys.argv[1:]:
     case = hostile.BOMBS[name]
     data = case.content
-    tensor = 4 * max((torch.Size(shape).numel() for shape in case.expected.values() if isinstance(shape, tuple)), default=0) if isinstance(case.expected, dict) else 0
+    shapes = case.expected.values() if isinstance(case.expected, dict) else ()
+    tensor = 4 * max((torch.Size(shape).numel() for shape in shapes if isinstance(shape, tuple)), default=0)
     most = size() + tensor + {BEYOND} * 10**6
     resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
-    signal.alarm(60)
+    signal.alarm(120)
     written.clear()
     found = test_hostile.fate(data, name)
     signal.alarm(0)

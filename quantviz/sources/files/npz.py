@@ -115,7 +115,7 @@ class NpzCatalog(Catalog):
 def _runs(shape: Shape, window: Window, most: int) -> Iterator[tuple[int, int, Shape, Shape]]:
     """Runs of elements that together hold the window, in order: start, stop, and the lengths and strides of what is wanted of each.
 
-    >>> list(_runs((4, 5), (slice(0, 4, 1), slice(1, 3, 1)), 8))
+    >>> list(_runs((4, 5), (slice(0, 4, 1), slice(1, 3, 1)), 10))
     [(1, 8, (2, 2), (5, 1)), (11, 18, (2, 2), (5, 1))]
     """
     wanted = [range(part, part + 1) if isinstance(part, int) else range(part.start, part.stop, part.step) for part in window]
