@@ -22,7 +22,7 @@ from typing import Any
 import numba
 import numpy as np
 import numpy.typing as npt
-from llvmlite import ir
+from llvmlite import ir as _ir
 from numba import types
 from numba.extending import intrinsic as _intrinsic
 
@@ -54,6 +54,7 @@ Array = npt.NDArray[Any]
 #: What numba makes of a function is its own affair: nothing here has Python's types.
 intrinsic: Any = _intrinsic
 _config: Any = numba.config
+ir: Any = _ir
 #: Elements that are worked on at a time: what is made of them stays in a core's first cache.
 CHUNK = 2048
 

@@ -554,7 +554,7 @@ class Buffers:
     def part(self, start: int, stop: int) -> Buffers:
         """Some of the same places."""
         part = Buffers(0)
-        part.arrays = tuple(array[start:stop] for array in self.arrays)  # type: ignore[assignment]
+        part.arrays = tuple(array[start:stop] for array in self.arrays)
         return part
 
 
@@ -609,7 +609,9 @@ def warm(scheme: Scheme, shape: Shape) -> None:
     ends = torch.ones(1, dtype=torch.float64)
     found = scheme.calibration.range(Blocks(ends.to(torch.float32), one, torch_dtype(scheme.arithmetic.scale_math)), scheme.mode)
     params = qparams_of_range(found, torch.tensor(1.0), scheme, one)
-    _program(scheme, _types_of(params), scheme.layout(shape).block_shape[-1] == 1)
+    program = _program(scheme, _types_of(params), scheme.layout(shape).block_shape[-1] == 1)
+    if program is not None:
+        program.sums_address()
 
 
 def compiling() -> bool:

@@ -6,16 +6,16 @@ large as the tensor: ranges and metrics come from streaming passes, and only the
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
 from quantviz import blocks, kernels, overview
-from quantviz.calibration import MinMax, Range
-from quantviz.errors import Note, QuantVizError
+from quantviz.calibration import Given, MinMax, Range
+from quantviz.errors import Note
 from quantviz.explanation import CellInput, Explanation, explain, explain_cell
 from quantviz.export import block_columns, scales_table
 from quantviz.granularity import BlockLayout, Shape, Window
@@ -28,6 +28,7 @@ from quantviz.stored import InMemory, Replaced, Stored
 if TYPE_CHECKING:
     from quantviz.kernels import Facts, Measured
     from quantviz.overview import Overview, Patch, Survey
+    from quantviz.tensors import NonFinite
 
 #: Gives what is known by a name, or what the function makes.
 Keep = Callable[[str, Callable[[], Any]], Any]
@@ -49,38 +50,48 @@ class Study:
     #: The tensor as it is quantized.
     x: Stored
     scheme: Scheme
+    #: What is known of it as it is quantized.
     facts: Facts
+    #: What of it was not finite before that.
+    nonfinite: NonFinite | None
     #: Each block's clipping range; none where scale and zero point were given.
     range: Range | None
     qparams: QParams
     #: Of a small tensor, the result for all of it.
     result: QuantResult | None
     notes: tuple[Note, ...]
+    #: Keeps what takes a pass over the tensor, for this scheme and for others.
+    keep: Keep
 
     @classmethod
     def of(cls, x: Stored, scheme: Scheme, *, facts: Facts | None = None, keep: Keep | None = None) -> Study:
-        """The study of a tensor whose `facts` may be known already; `keep` keeps what other schemes too can be told by.
+        """The study of a tensor whose `facts` may be known already; `keep` keeps what takes a pass over it, by names that tell schemes apart.
 
         Raises `QuantVizError` as `quantize` does.
         """
         shape = x.shape
         for problem in scheme.problems(shape):
             raise problem
-        facts = facts or kernels.facts(x)
+        facts, keep = facts or kernels.facts(x), keep or _Kept()
+        nonfinite = facts.found
         if x.count <= MOST_WHOLE:
             r = quantize(x.read((slice(None),) * len(shape)), scheme)
-            return cls(x, scheme, facts, r.range, r.qparams, r, r.notes)
-        x, notes = _as_asked(x, scheme, facts)
-        found = None if scheme.calibration.id == "given" else (keep or _make)(_range_key(scheme), lambda: kernels.ranges(x, scheme))
+            return cls(x, scheme, facts, nonfinite, r.range, r.qparams, r, r.notes, keep)
+        x, notes = kernels._as_asked(x, x, scheme, facts)
+        if isinstance(x, Replaced):
+            replaced = x
+            facts = keep("facts clipped", lambda: kernels.facts(replaced))
+        found = None if isinstance(scheme.calibration, Given) else keep(_range_key(scheme), lambda: kernels.ranges(x, scheme))
         if not scheme.shifted and not scheme.number_format.signed and facts.negative:
             notes = (*notes, Note.of("negatives_clip", count=facts.negative))
-        return cls(x, scheme, facts, found, kernels.qparams(x, scheme, found, absmax=_absmax(facts)), None, notes)
+        return cls(x, scheme, facts, nonfinite, found, kernels.qparams(x, scheme, found, absmax=facts.absmax), None, notes, keep)
 
     @classmethod
     def of_result(cls, r: QuantResult) -> Study:
         """The study of a result that is there already."""
         x = InMemory(r.x)
-        return cls(x, r.scheme, kernels.facts(x), r.range, r.qparams, r, r.notes)
+        facts = kernels.facts(x)
+        return cls(x, r.scheme, facts, facts.found, r.range, r.qparams, r, r.notes, _Kept())
 
     @property
     def shape(self) -> Shape:
@@ -95,11 +106,14 @@ class Study:
     @property
     def absmax(self) -> float:
         """The largest finite magnitude of the tensor."""
-        return _absmax(self.facts)
+        return self.facts.absmax
 
-    @cached_property
+    @property
     def measured(self) -> Measured:
         """All metrics of the whole tensor, and the sums along each axis."""
+        return cast("Measured", self.keep(f"measured {self.scheme}", self._measured))
+
+    def _measured(self) -> Measured:
         if self.result is not None:
             return kernels.measured(self.result, by_axis=True)
         return kernels.measure(self.x, self.scheme, qparams=self.qparams, by_axis=True)
@@ -121,10 +135,11 @@ class Study:
         """The same of the part at `index`; it is made as a whole, so it should not be larger than `MOST_PART`."""
         return kernels.measured(self.part(index), by_axis=True)
 
-    @cached_property
+    @property
     def survey(self) -> Survey:
         """Histograms and the worst cells, from one more pass."""
-        return overview.survey(self.x, self.scheme, self.qparams, known=self.facts)
+        found = self.keep(f"survey {self.scheme}", lambda: overview.survey(self.x, self.scheme, self.qparams, known=self.facts))
+        return cast("Survey", found)
 
     def part(self, index: Window) -> QuantResult:
         """The part at `index`, one number or slice for each axis, every cell with the scale it has in the whole tensor."""
@@ -134,7 +149,8 @@ class Study:
 
     def overview(self, patch: Patch, pixels: tuple[int, int], how: str, view: View) -> Overview:
         """What a picture of some pixels shows of a patch; see `overview.overview`."""
-        return overview.overview(self.x, self.scheme, self.qparams, patch, pixels, how, view)
+        name = f"overview {self.scheme} {patch} {pixels} {how} {dataclasses.replace(view, top=0, left=0, height=None, width=None)}"
+        return cast("Overview", self.keep(name, lambda: overview.overview(self.x, self.scheme, self.qparams, patch, pixels, how, view)))
 
     def explain(self, index: Shape) -> Explanation:
         """The derivation of the cell at `index`."""
@@ -189,12 +205,11 @@ class Study:
         """Scale and zero point of the first `most` blocks, as columns; see `export.scales_table`, whose last two only a small tensor has."""
         return block_columns(self.qparams, self.layout, self.range, most) if self.result is None else scales_table(self.result)
 
-    @cached_property
+    @property
     def _min_max(self) -> Range:
         """The blocks' own ends, where scale and zero point were given."""
-        found = kernels.ranges(self.x, self.scheme.replace(calibration=MinMax()))
-        assert found
-        return found
+        scheme = self.scheme.replace(calibration=MinMax())
+        return cast("Range", self.keep(_range_key(scheme), lambda: kernels.ranges(self.x, scheme)))
 
     def _left_out(self, block: Shape) -> int:
         """How many cells of a block are NaN or Inf."""
@@ -212,7 +227,7 @@ class Study:
         places = blocks.flat_indices_of(layout.view_shape, window).flatten()
         return torch.cat([torch.tensor(self.x.run(int(place), int(place) + 1)) for place in places])
 
-    @cached_property
+    @property
     def largest_step(self) -> float | None:
         """The largest step of any cell; none where no block has one, as with scales of 0."""
         if self.result is not None:
@@ -225,8 +240,16 @@ class Study:
         return float(usable.max()) if usable.numel() else None
 
 
-def _make(name: str, make: Callable[[], Any]) -> Any:
-    return make()
+class _Kept:
+    """Keeps for one study alone."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Any] = {}
+
+    def __call__(self, name: str, make: Callable[[], Any]) -> Any:
+        if name not in self._known:
+            self._known[name] = make()
+        return self._known[name]
 
 
 def _range_key(scheme: Scheme) -> str:
@@ -234,21 +257,3 @@ def _range_key(scheme: Scheme) -> str:
     arithmetic = scheme.arithmetic
     parts = (scheme.mode, scheme.granularity, arithmetic.tail, scheme.calibration, arithmetic.scale_math, scheme.nonfinite)
     return f"range {' '.join(map(str, parts))}"
-
-
-def _absmax(facts: Facts) -> float:
-    return max(abs(facts.lo), abs(facts.hi))
-
-
-def _as_asked(x: Stored, scheme: Scheme, facts: Facts) -> tuple[Stored, tuple[Note, ...]]:
-    """The tensor as the scheme wants NaN and Inf to be, and what is to be said of it."""
-    found = facts.found
-    if found is None:
-        return x, ()
-    if scheme.nonfinite == "refuse":
-        raise found.refusal()
-    if scheme.nonfinite == "ignore":
-        return x, (found.left_out(),)
-    if found.count == x.count:
-        raise QuantVizError("input_nothing_finite", count=found.count)
-    return Replaced(x, facts.lo, facts.hi), (found.clipped(facts.lo, facts.hi),)

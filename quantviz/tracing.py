@@ -203,7 +203,8 @@ class Cell:
         return _unary("fabs")(self)
 
     def sub(self, other: Any) -> Cell:
-        return self - other
+        difference: Cell = self - other
+        return difference
 
     def square(self) -> Cell:
         return self * self

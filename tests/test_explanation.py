@@ -93,6 +93,8 @@ def replay(r, index):
         for name, value in step.inputs.items():
             # A zero point is stored as an integer, which has no -0.
             assert same(values[name].item(), value) or (name == "zero_point" and values[name].item() == value), (step, name)
+            if name == "zero_point":
+                values[name] = values[name] + 0
         # torch makes a reciprocal and a product of a number over a tensor; the line means one division.
         line = re.sub(r"^(\d+) / (\w+)$", r"full_like(\2, \1) / \2", step.code_line.partition(" = ")[2])
         given = torch.as_tensor(eval(line, {**words_of(step, r.scheme), **values})).to(dtype)

@@ -250,7 +250,28 @@ def test_large_tensors_take_the_fused_path_and_small_ones_the_reference():
     assert found.path == "fused"
     check_measured(found, kernels.measured(qv.quantize(x, scheme), by_axis=True))
     assert qv.measure(x[:100], scheme).path == "reference"
+    qv.measure(x, scheme)
     assert qv.measure(x, scheme).compiled_seconds == 0
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "int8,symmetric,per_tensor,min_max,course",
+        "uint4,asymmetric,per_channel(axis=0),percentile(p=90.0),torchao",
+        "int8,asymmetric,per_channel(axis=1),min_max,course(ties=stochastic)",
+        "float8_e4m3fn,symmetric,per_group(size=32),min_max,course",
+        "nf4,symmetric,flat(size=64),min_max,bitsandbytes",
+    ],
+)
+def test_sums_made_without_putting_cells_anywhere(form, monkeypatch):
+    monkeypatch.setattr(kernels, "LONG", 1)
+    scheme = qv.Scheme.parse(form)
+    # Alike rows, so that most chunks have no new largest error, and one row that has clipped cells and codes of its own.
+    x = torch.cat([tensor(12, 256), torch.randn(24, 256).clamp(-2, 2).repeat(4, 1)])
+    r = qv.quantize(x, scheme)
+    check_measured(kernels.measure(x, scheme, path="fused", piece=9000), kernels.measured(r))
+    check_measured(kernels.measure(x, scheme, qparams=r.qparams, path="fused", piece=9000), kernels.measured(qv.quantize(x, scheme, qparams=r.qparams)))
 
 
 def test_what_cannot_be_written_down_runs_in_chunks(monkeypatch):

@@ -7,7 +7,6 @@ all who name it: it is shared by all sessions and never changed. What a person t
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -20,7 +19,7 @@ from quantviz.scheme import Scheme
 from quantviz.sources import SOURCES, LocalTensor, Source, write_source
 from quantviz.sources.local import local_version, open_local
 from quantviz.sources.typed import Typed
-from quantviz.ui.shared import shared_fact, shared_tensor
+from quantviz.ui.shared import Shared, shared_fact, shared_tensor
 
 if TYPE_CHECKING:
     import torch
@@ -35,8 +34,8 @@ T = TypeVar("T")
 #: Values drawn for the Gaussian reference of a small shape, as far as 16 draws reach: two digits of it are told. Of a large one they are all that is drawn.
 _GAUSSIAN_VALUES = 2**14
 _LARGE_GAUSSIAN = 2**18
-#: What was found out about a session's own tensors that is kept at most: the present scheme's and a few before.
-_MOST_KEPT = 8
+#: Bytes of what was found out about a session's own tensors that are kept at most.
+_SESSION_BYTES = 32 * 2**20
 
 
 # ---- tensors ------------------------------------------------------------------------------------
@@ -118,13 +117,8 @@ def kept(source: Source | Upload, what: str, make: Callable[[], T]) -> T:
     key = f"{source_key(source)} {what}"
     if _is_shared(source):
         return shared_fact(key, make)
-    own = cast("OrderedDict[str, T]", st.session_state.setdefault("lab_found", OrderedDict()))
-    if key not in own:
-        own[key] = make()
-        while len(own) > _MOST_KEPT:
-            own.popitem(last=False)
-    own.move_to_end(key)
-    return own[key]
+    own = cast(Shared, st.session_state.setdefault("lab_found", Shared(_SESSION_BYTES)))
+    return own.get(key, make)
 
 
 def facts_of(source: Source | Upload) -> Facts:

@@ -43,7 +43,7 @@ def show_places(study: Study, state: LabState) -> None:
         show_minimap(_map(study, state), matrix=matrix, window=(view.top, view.left, *view.size(shape)), key=_MINIMAP)
     with st.popover(say("places.go"), key="go_to", width="stretch"):
         for name in _JUMPS:
-            if (name in ("worst_row", "worst_column") and view.rows is None) or (name == "first_nonfinite" and study.facts.found is None):
+            if (name in ("worst_row", "worst_column") and view.rows is None) or (name == "first_nonfinite" and study.nonfinite is None):
                 continue
             st.button(say(f"places.{name}"), key=f"go_{name}", on_click=session.safely(_go), args=(name,), width="stretch")
 
@@ -66,7 +66,7 @@ def _go(name: str) -> None:
     found: Mapping[str, Callable[[], Shape]] = {
         "largest_error": lambda: study.measured.largest_error,
         "largest_value": lambda: study.facts.largest,
-        "first_nonfinite": lambda: study.facts.found.first if study.facts.found else study.facts.largest,
+        "first_nonfinite": lambda: study.nonfinite.first if study.nonfinite else study.facts.largest,
         "worst_row": lambda: _cell_of(study, "rows", ranked(study, "rows", view, 1), 0, view),
         "worst_column": lambda: _cell_of(study, "columns", ranked(study, "columns", view, 1), 0, view),
         "worst_block": lambda: _cell_of(study, "blocks", ranked(study, "blocks", view, 1), 0, view),
