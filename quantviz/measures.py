@@ -47,10 +47,11 @@ def rmse_steps(r: QuantResult) -> float:
     return math.sqrt(_mean(_cells(r, steps_of_error(r)).square()))
 
 
-def rounding_rmse_steps(r: QuantResult) -> float:
-    """The same over the elements that were not clipped; nan where all were."""
-    steps = _cells(r, steps_of_error(r))[~_cells(r, r.clipped)]
-    return math.sqrt(_mean(steps.square())) if steps.numel() else math.nan
+def unclipped_rmse_steps(r: QuantResult) -> float:
+    """The same over the elements that were not clipped; 0 where all were."""
+    steps = _cells(r, steps_of_error(r))
+    kept = steps[~_cells(r, r.clipped)]
+    return math.sqrt(_mean(kept.square())) if kept.numel() or not steps.numel() else 0.0
 
 
 def max_abs_error(r: QuantResult) -> float:
@@ -123,7 +124,7 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
             mse,
             rmse,
             rmse_steps,
-            rounding_rmse_steps,
+            unclipped_rmse_steps,
             max_abs_error,
             mean_error,
             l2_norm_error,

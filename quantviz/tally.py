@@ -102,7 +102,7 @@ class Tally:
             "mse": rounding + clipping,
             "rmse": math.sqrt(rounding + clipping),
             "rmse_steps": math.sqrt(_over(steps + clipped_steps, cells)),
-            "rounding_rmse_steps": math.sqrt(_over(steps, cells - clipped)),
+            "unclipped_rmse_steps": math.sqrt(_over(steps, cells - clipped)) if cells > clipped or not cells else 0.0,
             "max_abs_error": float(torch.tensor(largest, dtype=torch.int32).view(torch.float32)) if cells else math.nan,
             "mean_error": _over(bias, cells),
             "l2_norm_error": math.sqrt(noise),

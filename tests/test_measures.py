@@ -9,7 +9,7 @@ import quantviz as qv
 from quantviz import measures
 
 NAMES = [
-    "mse", "rmse", "rmse_steps", "rounding_rmse_steps", "max_abs_error", "mean_error", "l2_norm_error", "sqnr_db", "cosine", "clipped_share",
+    "mse", "rmse", "rmse_steps", "unclipped_rmse_steps", "max_abs_error", "mean_error", "l2_norm_error", "sqnr_db", "cosine", "clipped_share",
     "zeroed_share", "nonzero_share", "levels_used", "rounding_mse", "clipping_mse", "effective_bits",
 ]  # fmt: skip
 
@@ -37,8 +37,8 @@ def test_against_plain_formulas():
     assert m["rmse"] == pytest.approx(m["mse"] ** 0.5)
     assert m["rmse_steps"] == pytest.approx(m["rmse"] / r.qparams.scale.item(), rel=1e-5)
     inside = ~r.clipped.flatten()
-    assert m["rounding_rmse_steps"] == pytest.approx((e[inside] / r.qparams.scale).square().mean().sqrt().item(), rel=1e-5)
-    assert m["rounding_rmse_steps"] < m["rmse_steps"]
+    assert m["unclipped_rmse_steps"] == pytest.approx((e[inside] / r.qparams.scale).square().mean().sqrt().item(), rel=1e-5)
+    assert m["unclipped_rmse_steps"] < m["rmse_steps"]
     assert m["nonzero_share"] == pytest.approx((x != 0).float().mean().item())
     assert m["l2_norm_error"] == pytest.approx(e.norm().item(), rel=1e-5)
     assert m["mean_error"] == pytest.approx(e.mean().item(), rel=1e-3)

@@ -64,7 +64,7 @@ def tiles(study: Study, state: LabState) -> tuple[Tile, ...]:
     integers = study.scheme.number_format.kind == "integer"
     line = say("tiles.mse.line", steps=number(m["rmse_steps"], 3)) if integers else say("tiles.mse.line_uneven", rmse=number(m["rmse"], 3))
     line = say("tiles.left_out", line=line, count=cells - count) if cells > count else line
-    in_steps = say("tiles.mse.in_steps", rounding=number(m["rounding_rmse_steps"], 3)) if integers else say("tiles.mse.uneven")
+    in_steps = say("tiles.mse.in_steps", rounding=number(m["unclipped_rmse_steps"], 3)) if integers else say("tiles.mse.uneven")
     return (
         Tile("mse", number(mse), line, {"steps": in_steps, "rmse": number(m["rmse"])}, mse),
         _sqnr(own, state),
