@@ -324,6 +324,8 @@ def show_below(study: Study, state: LabState, areas: Areas) -> None:
         below.show_scales(study, state)
         below.show_exports(study, state)
         st.caption(say("lab.purpose"))
+        if state.large:
+            st.caption(say(f"lab.paths.{study.measured.path}", count=study.x.count))
 
 
 def show_link() -> None:

@@ -96,7 +96,8 @@ def forget_ended_sessions() -> bool:
 
     Streamlit does so when the next session is left, which after the last one may be never.
     """
-    if runtime.exists():
+    # Streamlit's own tests of a page have a runtime without sessions.
+    if runtime.exists() and hasattr(runtime.get_instance(), "_session_mgr"):
         threading.Thread(target=_forget_now_and_then, name="quantviz-forget", daemon=True).start()
     return True
 
@@ -104,8 +105,10 @@ def forget_ended_sessions() -> bool:
 def _forget_now_and_then() -> None:
     pause = min(_BETWEEN_LOOKS, max(1.0, float(st.get_option("server.disconnectedSessionTTL"))))
     before: set[str] = set()
-    while runtime.exists():
+    while True:
         time.sleep(pause)
+        if not runtime.exists():
+            return
         # No public way: Streamlit is pinned, and tests/app/test_isolation.py holds this to a server.
         manager: Any = runtime.get_instance()._session_mgr
         with manager._storage_lock:

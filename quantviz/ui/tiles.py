@@ -68,7 +68,7 @@ def tiles(study: Study, state: LabState) -> tuple[Tile, ...]:
     return (
         Tile("mse", number(mse), line, {"steps": in_steps, "rmse": number(m["rmse"])}, mse),
         _sqnr(own, state),
-        Tile("zeroed", share(zeroed), say("tiles.zeroed.line", count=round(zeroed * nonzero), all=nonzero), {}, zeroed),
+        Tile("zeroed", share(zeroed), say("tiles.zeroed.line", count=f"{round(zeroed * nonzero):,}", all=f"{nonzero:,}"), {}, zeroed),
         Tile(
             "clipped",
             share(clipped),
