@@ -1,10 +1,11 @@
 """A 4096×11008 matrix on the screen, against a 32×32 one: the same server, the same Chromium, clicked in turn.
 
-    python -m tests.bench.large [--rounds 15]
+    python -m tests.bench.large
 
 The large one lies in a .safetensors in a folder of the server. Counted is, from the click on another bit width, the time
-until three of the four pictures have changed and were shown (x stays), and the bytes that the server sent; then the
-memory of a Chromium of its own with either page open, all its processes. Prints medians and their ratios.
+until two of the four pictures have changed and were shown (x stays), and the bytes that the server sent; then the
+memory of a Chromium of its own with either page open, all its processes. Prints medians and their ratios. Each width is
+asked for once, so that nothing was found out about it before.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from playwright.sync_api import Page, Playwright, sync_playwright
 from safetensors.torch import save_file
 
 from quantviz.sources import LocalTensor, write_source
+from tests.bench.repaint import DRAWN, change_ms
 from tests.bench.servers import ROOT, serving
 from tests.browser.conftest import _FLAGS as FLAGS
 from tests.browser.conftest import IDLE, chromium_path
@@ -27,28 +29,9 @@ from tests.browser.conftest import IDLE, chromium_path
 SHAPE = (4096, 11008)
 #: The most that the large page may take: of the small one's time and memory, and bytes.
 TIME_BAR, MEMORY_BAR, BYTES_BAR = 1.5, 1.3, 1_500_000
+#: Bit widths in the order they are asked for; the pages open with another.
+BITS = (3, 5, 6, 2, 7, 8, 16)
 SCHEMES = ("per_tensor", "per_channel(axis=0)", "per_group(size=128)")
-
-#: Clicks a button and resolves with the milliseconds until three pictures have changed and were shown.
-_CHANGE = """
-async (selector) => {
-  const pictures = () => [...document.querySelectorAll(".js-plotly-plot .heatmaplayer image, .js-plotly-plot .imagelayer image")]
-    .filter((image) => image.getBoundingClientRect().width > 20)
-    .map((image) => image.getAttribute("href") ?? image.getAttribute("xlink:href"));
-  const before = new Set(pictures());
-  const start = performance.now();
-  document.querySelector(selector).click();
-  for (;;) {
-    await new Promise(requestAnimationFrame);
-    const now = pictures();
-    if (now.length >= 4 && now.filter((picture) => !before.has(picture)).length >= 3) break;
-    if (performance.now() - start > 20000) throw new Error("not repainted in 20 s");
-  }
-  await new Promise(requestAnimationFrame);
-  return performance.now() - start;
-}
-"""
-_DRAWN = """document.querySelectorAll('.js-plotly-plot .heatmaplayer image, .js-plotly-plot .imagelayer image').length >= 4"""
 
 
 class Sent:
@@ -65,22 +48,10 @@ class Sent:
         self.bytes += len(base64.b64decode(frame["payloadData"])) if frame["opcode"] == 2 else len(frame["payloadData"])
 
 
-def change_ms(page: Page, bits: int) -> float:
-    """Milliseconds from the click on `bits` to the changed pictures."""
-    page.bring_to_front()
-    page.wait_for_selector(IDLE)
-    page.wait_for_timeout(400)
-    button = page.locator(f".st-key-bits button:has-text('{bits}')").first
-    button.evaluate("node => node.setAttribute('data-bench', '1')")
-    elapsed = page.evaluate(_CHANGE, "[data-bench='1']")
-    page.evaluate("document.querySelectorAll('[data-bench]').forEach(node => node.removeAttribute('data-bench'))")
-    return float(elapsed)
-
-
 def opened(page: Page, address: str) -> Page:
     """The page once it is drawn and rests."""
     page.goto(address)
-    page.wait_for_function(_DRAWN, timeout=120_000)
+    page.wait_for_function(DRAWN, timeout=120_000)
     page.wait_for_selector(IDLE)
     page.wait_for_timeout(3000)
     return page
@@ -120,9 +91,7 @@ def matrix() -> torch.Tensor:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=15)
-    rounds = parser.parse_args().rounds
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         save_file({"weight": matrix()}, folder / "large.safetensors")
@@ -140,13 +109,14 @@ def main() -> None:
             sent = {name: Sent(page) for name, page in pages.items()}
             times: dict[str, list[float]] = {name: [] for name in pages}
             weights: dict[str, list[int]] = {name: [] for name in pages}
-            for turn in range(rounds + 2):
+            for turn, bits in enumerate(BITS):
                 for name, page in pages.items():
                     before = sent[name].bytes
-                    elapsed = change_ms(page, 3 + turn % 3)
+                    page.bring_to_front()
+                    elapsed = change_ms(page, bits)
                     page.wait_for_selector(IDLE)
                     page.wait_for_timeout(300)
-                    if turn >= 2:  # the first two are warm-up
+                    if turn:  # the first is warm-up
                         times[name].append(elapsed)
                         weights[name].append(sent[name].bytes - before)
             small, large = (statistics.median(times[name]) for name in ("small", "large"))

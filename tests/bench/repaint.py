@@ -3,8 +3,8 @@
     python -m tests.bench.repaint [--rounds 15]
 
 Both servers run at once and are clicked in turn, in the same Chromium. A change counts from the click
-on another bit width until the pixels of the second and fourth heatmap have changed and the browser has
-shown them. Prints the medians and their ratio for 8×8, 32×32 and 128×128.
+on another bit width until the pixels of two of the four heatmaps have changed and the browser has
+shown them: x stays, and x̂ may. Prints the medians and their ratio for 8×8, 32×32 and 128×128.
 """
 
 import argparse
@@ -23,24 +23,29 @@ from tests.browser.conftest import IDLE, chromium_path
 BAR = 1.5
 SIDES = (8, 32, 128)
 
-#: Clicks a button and resolves with the milliseconds until the picture has changed and was shown.
-_CHANGE = """
-async (selector) => {
-  const images = () => [...document.querySelectorAll(".js-plotly-plot .heatmaplayer image")];
-  const pictures = () => images().map((image) => image.getAttribute("href") ?? image.getAttribute("xlink:href"));
-  const before = pictures();
+#: The pictures of heatmaps and of image traces; the cell out of sight that brings an image its colour bar is none.
+_PICTURES = ".js-plotly-plot .heatmaplayer image, .js-plotly-plot .imagelayer image"
+#: Clicks a button and resolves with the milliseconds until two of the four pictures have changed and were shown: x stays, and x̂ may.
+_CHANGE = f"""
+async (selector) => {{
+  const pictures = () => [...document.querySelectorAll("{_PICTURES}")]
+    .filter((image) => image.getBoundingClientRect().width > 20)
+    .map((image) => image.getAttribute("href") ?? image.getAttribute("xlink:href"));
+  const before = new Set(pictures());
   const start = performance.now();
   document.querySelector(selector).click();
-  for (;;) {
+  for (;;) {{
     await new Promise(requestAnimationFrame);
     const now = pictures();
-    if (now.length === 4 && now[1] !== before[1] && now[3] !== before[3]) break;
+    if (now.length === 4 && now.filter((picture) => !before.has(picture)).length >= 2) break;
     if (performance.now() - start > 20000) throw new Error("not repainted in 20 s");
-  }
+  }}
   await new Promise(requestAnimationFrame);
   return performance.now() - start;
-}
+}}
 """
+#: Whether all four are there.
+DRAWN = f"document.querySelectorAll('{_PICTURES}').length >= 4"
 
 
 def change_ms(page: Page, bits: int) -> float:
@@ -70,7 +75,7 @@ def main() -> None:
             for name, address in {"bare": f"{bare}/?side={side}", "lab": f"{lab}/lab?t=normal(rows={side},cols={side})&lang=en"}.items():
                 pages[name] = browser.new_page(viewport={"width": 1366, "height": 625})
                 pages[name].goto(address)
-                pages[name].wait_for_function("document.querySelectorAll('.js-plotly-plot .heatmaplayer image').length >= 4", timeout=60000)
+                pages[name].wait_for_function(DRAWN, timeout=60000)
             times: dict[str, list[float]] = {"bare": [], "lab": []}
             for turn in range(rounds + 2):
                 for name, page in pages.items():
