@@ -16,6 +16,7 @@ from quantviz.link import LabState, Upload, View
 from quantviz.scheme import Scheme
 from quantviz.sources import Source
 from quantviz.sources.builtin import Builtin
+from quantviz.sources.local import LocalTensor
 from quantviz.sources.typed import Typed
 from quantviz.text import DEFAULT_LANGUAGE, text
 
@@ -319,10 +320,12 @@ def file_name(source: Source | Upload, scheme: Scheme, ending: str) -> str:
     'loud_column_int4-symmetric-per_tensor-min_max-course.csv'
     """
     name = f"{_source_name(source)}_{_scheme_text(scheme)}"
-    return re.sub(r"[^A-Za-z0-9._+]+", "-", name).strip("-._")[:LONGEST_NAME].rstrip("-._") + f".{ending}"
+    return re.sub(r"[^A-Za-z0-9._+]+|\.{2,}", "-", name).strip("-._")[:LONGEST_NAME].rstrip("-._") + f".{ending}"
 
 
 def _source_name(source: Source | Upload) -> str:
     if isinstance(source, Builtin):
         return source.name
+    if isinstance(source, LocalTensor):
+        return f"{PurePath(source.file).stem}-{source.name}"
     return PurePath(source.name).stem if isinstance(source, Upload) else source.id

@@ -20,7 +20,7 @@ from quantviz.export import MOST_WRITTEN_OUT, UploadedFile, as_csv, as_npz, file
 from quantviz.link import LabState, Upload, View, opening
 from quantviz.quantizer import part
 from quantviz.scenarios import SCENARIOS
-from quantviz.sources import Builtin, Normal
+from quantviz.sources import Builtin, LocalTensor, Normal
 from quantviz.sources.typed import Typed
 from quantviz.text import catalogue, languages
 
@@ -304,6 +304,7 @@ def test_every_column_has_its_words(language):
         Upload("00", "名字.pt · 权重", (2,)),
         Upload("00", "a" * 500 + ".pt", (2,)),
         Upload("00", "..", (2,)),
+        LocalTensor("models/../a..b.gguf", "layers.0/../名字..", (2,)),
     ],
     ids=lambda source: source.id,
 )
@@ -312,6 +313,10 @@ def test_file_names_are_safe(source):
         name = file_name(source, scheme, "npz")
         assert re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,130}\.npz", name)
         assert ".." not in name
+
+
+def test_a_file_name_tells_the_file_and_the_tensor():
+    assert file_name(LocalTensor("models/a.safetensors", "layers.0.weight", (2, 2)), qv.Scheme("int4"), "npz").startswith("a-layers.0.weight_int4-")
 
 
 def test_file_names_tell_schemes_apart():

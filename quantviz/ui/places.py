@@ -31,8 +31,8 @@ _HIDDEN: Mapping[str, tuple[str, ...]] = MappingProxyType({"cells": (), "rows": 
 
 
 def has_places(state: LabState) -> bool:
-    """Whether the matrix is larger than what can be read at once."""
-    return max(state.view.matrix(state.source.shape)) > MOST_CELLS
+    """Whether the tensor is larger than what can be read at once: a large matrix, or one of many."""
+    return len(state.source.shape) > 2 or max(state.view.matrix(state.source.shape)) > MOST_CELLS
 
 
 def show_places(study: Study, state: LabState) -> None:
@@ -41,11 +41,20 @@ def show_places(study: Study, state: LabState) -> None:
     matrix = view.matrix(shape)
     if view.size(shape) != matrix:
         show_minimap(_map(study, state), matrix=matrix, window=(view.top, view.left, *view.size(shape)), key=_MINIMAP)
-    with st.popover(say("places.go"), key="go_to", width="stretch"):
-        for name in _JUMPS:
-            if (name in ("worst_row", "worst_column") and view.rows is None) or (name == "first_nonfinite" and study.nonfinite is None):
-                continue
-            st.button(say(f"places.{name}"), key=f"go_{name}", on_click=session.safely(_go), args=(name,), width="stretch")
+    # A menu closes when something is chosen: left open, a list would cover the panel that was gone to.
+    st.menu_button(
+        say("places.go"),
+        [name for name in _JUMPS if not _nowhere(name, study, view)],
+        key="go_to",
+        on_click=session.safely(lambda: _go(st.session_state["go_to"])),
+        format_func=lambda name: say(f"places.{name}"),
+        width="stretch",
+    )
+
+
+def _nowhere(name: str, study: Study, view: View) -> bool:
+    """Whether this tensor has no such place."""
+    return (name in ("worst_row", "worst_column") and view.rows is None) or (name == "first_nonfinite" and study.nonfinite is None)
 
 
 def _map(study: Study, state: LabState) -> Any:

@@ -56,10 +56,12 @@ def show_file(state: LabState) -> None:
         choose_tensor("file_tensor", tuple(listed), listed.__getitem__, _load_tensor)
     _complaint("file")
     with st.expander(say("upload.too_large"), expanded="file" in session.complaints()):
-        from quantviz.sources.files import cut_out_snippet
+        from quantviz.sources.files import cut_out_snippet, reader_of
 
         uploaded = st.session_state.get("tensor_file")
-        named = (uploaded.name, st.session_state.get("file_tensor") or "layer.weight") if uploaded else ("model.safetensors", "layer.weight")
+        # A file that is no tensor file has been refused above: nothing can be cut out of it.
+        known = uploaded is not None and reader_of(uploaded.name)
+        named = (uploaded.name, st.session_state.get("file_tensor") or "layer.weight") if uploaded and known else ("model.safetensors", "layer.weight")
         st.code(cut_out_snippet(*named), language="python")
 
 

@@ -40,6 +40,10 @@ def test_a_bad_upload_leaves_the_open_tensor_open():
         assert filename in error.value.replace("\\", "")
         assert not [word for word in ("weights_only", "Traceback", "allow_pickle", "zipfile") if word in error.value]
         assert (address(at), [tile.value for tile in at.metric]) == (before, tiles), filename
+    # No reader is named like this one, so there is no Python either that would cut a part out of it.
+    give(at, "letter.docx", b"PK")
+    assert [".npy" in error.value for error in at.error] == [True]
+    assert (address(at), [tile.value for tile in at.metric]) == (before, tiles)
 
 
 def test_names_are_shown_as_plain_text():

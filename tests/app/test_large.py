@@ -32,7 +32,7 @@ def state(at):
 
 
 def jump(at, name):
-    return healthy(at.button(key=f"go_{name}").click().run())
+    return healthy(at.menu_button(key="go_to").click(name).run())
 
 
 def test_the_whole_is_a_picture_and_a_part_is_cells(x):
