@@ -10,7 +10,7 @@ import streamlit as st
 from quantviz.sources.limits import Limits
 from quantviz.ui import cold_start
 from quantviz.ui.boundary import error_boundary
-from quantviz.ui.session import arrive
+from quantviz.ui.session import arrive, leave
 from quantviz.ui.signs import show_room
 from quantviz.ui.start import forget_ended_sessions, turns
 from quantviz.ui.style import show_style
@@ -38,3 +38,4 @@ with turns().take(), error_boundary():
     arrive(page.url_path)
     show_room()
     page.run()
+    leave()

@@ -115,8 +115,10 @@ def _open_file() -> None:
 
 
 def _load() -> None:
-    with session.complaining("folder"):
-        _take(st.session_state["folder_file"])
+    file = st.session_state["folder_file"]
+    if file is not None:
+        with session.complaining("folder"):
+            _take(file)
 
 
 def _take(file: str) -> None:

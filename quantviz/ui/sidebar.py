@@ -240,12 +240,14 @@ def _window(state: LabState) -> None:
     matrix, size = view.matrix(shape), view.size(shape)
     if max(matrix) <= MOST_CELLS and size == matrix:
         return
-    with st.expander(say("sidebar.window", rows=size[0], cols=size[1]), key="window_expander"):
+    # A form: all four are taken together, when they are all as they should be.
+    with st.expander(say("sidebar.window", rows=size[0], cols=size[1]), key="window_expander"), st.form("window_form", border=False):
         for first, count, now, seen, all_of_it in (("top", "height", view.top, size[0], matrix[0]), ("left", "width", view.left, size[1], matrix[1])):
             if all_of_it > 1:
                 one, other = st.columns(2, gap="small", wrap=False)
-                one.number_input(say(f"sidebar.{first}"), 0, all_of_it - 1, key=session.show(f"view_{first}", now), on_change=session.safely(_set_window))
-                other.number_input(say(f"sidebar.{count}"), 1, all_of_it, key=session.show(f"view_{count}", seen), on_change=session.safely(_set_window))
+                one.number_input(say(f"sidebar.{first}"), 0, all_of_it - 1, key=session.show(f"view_{first}", now))
+                other.number_input(say(f"sidebar.{count}"), 1, all_of_it, key=session.show(f"view_{count}", seen))
+        st.form_submit_button(say("sidebar.show_window"), key="show_window", on_click=session.safely(_set_window), width="stretch")
 
 
 def _set_axes(changed: str) -> None:

@@ -67,9 +67,9 @@ def test_looking_around_is_no_step_to_undo():
 
 def test_the_window_by_numbers_and_in_the_link():
     at = healthy(opened(t=LARGE, s=SCHEME))
-    at.number_input(key="view_height").set_value(20).run()
-    at.number_input(key="view_width").set_value(30).run()
-    at.number_input(key="view_top").set_value(299).run()
+    for name, value in (("height", 20), ("width", 30), ("top", 299)):
+        at.number_input(key=f"view_{name}").set_value(value)
+    at.button(key="show_window").click().run()
     view = state(healthy(at)).view
     assert (view.top, view.left, view.height, view.width) == (280, 0, 20, 30)
     link = address(at)
