@@ -26,9 +26,10 @@ from llvmlite import ir as _ir
 from numba import types
 from numba.extending import intrinsic as _intrinsic
 
+from quantviz.calibration import FLOAT32_EXACT_INTEGER, FLOAT32_MAX
+from quantviz.lanes import AT, GIVEN, column_ends, described, ends, finite_column_ends, finite_ends, summing
 from quantviz.tally import (
     BIAS,
-    BOTH_ZERO,
     CELLS,
     CLIPPED,
     CLIPPED_NOISE,
@@ -44,10 +45,10 @@ from quantviz.tally import (
     SIGNAL,
     STEPS,
     VALUES,
-    ZERO_VALUES,
+    ZEROED,
     ZEROS,
 )
-from quantviz.tracing import CellCode
+from quantviz.tracing import BlockCode, CellCode
 
 Array = npt.NDArray[Any]
 
@@ -57,6 +58,8 @@ _config: Any = numba.config
 ir: Any = _ir
 #: Elements that are worked on at a time: what is made of them stays in a core's first cache.
 CHUNK = 2048
+#: Lines that are gone through side by side where blocks have one element of each.
+ROWS = 8
 
 
 # ---- where compiled code is kept ----------------------------------------------------------------
@@ -74,7 +77,7 @@ def cache_folder() -> Path | None:
     except RuntimeError:  # there is no home
         return None
     # Code that calls other code is kept with it: a version of either has a folder of its own.
-    digest = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]
+    digest = hashlib.sha256(b"".join(Path(__file__).with_name(name).read_bytes() for name in ("compiled.py", "lanes.py"))).hexdigest()[:12]
     folder = base / f"numba-{numba.__version__}-{digest}"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -93,7 +96,7 @@ def _own(folder: Path) -> bool:
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
 
 
-def _jit(function: Callable[..., Any]) -> Any:
+def jit(function: Callable[..., Any]) -> Any:
     """Compiled when first called, each type of arguments once."""
     compiled = numba.njit(nogil=True, error_model="numpy")(function)
     folder = cache_folder()
@@ -346,11 +349,11 @@ def brain(x):  # type: ignore[no-untyped-def]
 # ---- fixed kernels ------------------------------------------------------------------------------
 
 
-@_jit
+@jit
 def add_up(x, at, q, x_hat, error, clipped, steps, n, flat, code_min, sums, counts, seen):  # type: ignore[no-untyped-def]
     """Adds up the first `n` cells of the buffers, whose x begin at `at` and are the tensor's from `flat` on."""
     signal = values = product = bias = noise = in_steps = f8(0.0)
-    zeros = zero_values = both = clips = i4(0)
+    zeros = zeroed = clips = i4(0)
     largest = i4(0)
     first = last = load(q, 0)
     for j in range(n):
@@ -363,10 +366,8 @@ def add_up(x, at, q, x_hat, error, clipped, steps, n, flat, code_min, sums, coun
         bias = plus(bias, wide_error)
         s = load(steps, j)
         in_steps = plus_product(in_steps, s, s)
-        zero, zero_value = v == 0, h == 0
-        zeros = i4(zeros + i4(zero))
-        zero_values = i4(zero_values + i4(zero_value))
-        both = i4(both + i4(zero & zero_value))
+        zeros = i4(zeros + i4(v == 0))
+        zeroed = i4(zeroed + i4((h == 0) & (v != 0)))
         clips = i4(clips + i4(load(clipped, j)))
         size = i4(bits(e) & 0x7FFFFFFF)
         largest = select(size > largest, size, largest)
@@ -379,8 +380,7 @@ def add_up(x, at, q, x_hat, error, clipped, steps, n, flat, code_min, sums, coun
     sums[BIAS] += bias
     counts[CELLS] += n
     counts[ZEROS] += zeros
-    counts[ZERO_VALUES] += zero_values
-    counts[BOTH_ZERO] += both
+    counts[ZEROED] += zeroed
     if clips > 0:
         counts[CLIPPED] += clips
         # Apart from each other: the one can be as small as the last digits of the other.
@@ -407,20 +407,33 @@ def add_up(x, at, q, x_hat, error, clipped, steps, n, flat, code_min, sums, coun
         mark_seen(q, n, code_min, counts, seen)
 
 
-@_jit
+@jit
 def mark_seen(q, n, code_min, counts, seen):  # type: ignore[no-untyped-def]
     """Notes which codes occur. A chunk within the codes from FIRST_SEEN to LAST_SEEN, which all did, can be left out."""
     for j in range(n):
         store(seen, i8(load(q, j)) - code_min, True)
-    if counts[LAST_SEEN] < counts[FIRST_SEEN]:
-        counts[FIRST_SEEN] = counts[LAST_SEEN] = i8(load(q, 0)) - code_min
+    middle = i8(load(q, n // 2)) - code_min
+    # Outside of them most likely they were rare ones, far from the others.
+    widen_seen(counts, seen, middle < counts[FIRST_SEEN] or middle > counts[LAST_SEEN])
+
+
+@jit
+def widen_seen(counts, seen, anew):  # type: ignore[no-untyped-def]
+    """FIRST_SEEN and LAST_SEEN as far apart as all codes between them are known to occur; `anew` for the longest such run."""
+    if anew:
+        begin = 0
+        for k in range(seen.size + 1):
+            if k == seen.size or not seen[k]:
+                if k - begin > counts[LAST_SEEN] + 1 - counts[FIRST_SEEN]:
+                    counts[FIRST_SEEN], counts[LAST_SEEN] = begin, k - 1
+                begin = k + 1
     while counts[FIRST_SEEN] > 0 and seen[counts[FIRST_SEEN] - 1]:
         counts[FIRST_SEEN] -= 1
     while counts[LAST_SEEN] + 1 < seen.size and seen[counts[LAST_SEEN] + 1]:
         counts[LAST_SEEN] += 1
 
 
-@_jit
+@jit
 def add_finite(x, at, q, x_hat, error, clipped, steps, n, flat, code_min, sums, counts, seen):  # type: ignore[no-untyped-def]
     """The same, cell by cell, without those whose x is no finite number."""
     for j in range(n):
@@ -435,7 +448,7 @@ def add_finite(x, at, q, x_hat, error, clipped, steps, n, flat, code_min, sums, 
             counts[LEFT_OUT] += 1
 
 
-@_jit
+@jit
 def all_finite(x, at, n):  # type: ignore[no-untyped-def]
     """Whether all are finite numbers."""
     largest = i4(0)
@@ -445,7 +458,7 @@ def all_finite(x, at, n):  # type: ignore[no-untyped-def]
     return largest < INFINITE
 
 
-@_jit
+@jit
 def add_by_axis(x, at, error, n, flat, shape, signal, noise):  # type: ignore[no-untyped-def]
     """Adds x² and error² to the sums of each index of each axis, which lie one axis after the other."""
     axes = shape.size
@@ -473,57 +486,46 @@ def add_by_axis(x, at, error, n, flat, shape, signal, noise):  # type: ignore[no
         done += m
 
 
-@_jit
+@jit
 def find_ends(x, flat, length, width, row, bases, finite_only, lo, hi):  # type: ignore[no-untyped-def]
     """Lowers `lo` and raises `hi` of each block to the values met, as `keys`, which order as the numbers do; NaN is beyond them."""
     total = x.size
     column = flat % length
     line = flat // length - row
+    block, within = load(bases, line) + column // width, column % width
     done = 0
     while done < total:
-        block = load(bases, line) + column // width
+        at = x.ctypes.data + 4 * done
+        rows = 1
         if width == 1:
             size = min(total - done, length - column)
+            # Lines below each other whose cells are in the same blocks.
+            while size == length and rows < ROWS and done + (rows + 1) * length <= total and bases[line + rows] == bases[line]:
+                rows += 1
             if finite_only:
-                for j in range(size):
-                    raw = bits(load(x, done + j))
-                    key = i4(raw ^ ((raw >> 31) & 0x7FFFFFFF))
-                    if (raw & 0x7FFFFFFF) < INFINITE:
-                        store(lo, block + j, min(key, load(lo, block + j)))
-                        store(hi, block + j, max(key, load(hi, block + j)))
+                finite_column_ends(at, size, rows, length, lo.ctypes.data + 4 * block, hi.ctypes.data + 4 * block)
             else:
-                for j in range(size):
-                    raw = bits(load(x, done + j))
-                    key = i4(raw ^ ((raw >> 31) & 0x7FFFFFFF))
-                    low, high = load(lo, block + j), load(hi, block + j)
-                    store(lo, block + j, select(key < low, key, low))
-                    store(hi, block + j, select(key > high, key, high))
+                column_ends(at, size, rows, length, lo.ctypes.data + 4 * block, hi.ctypes.data + 4 * block)
         else:
-            size = min(total - done, length - column, width - column % width)
-            low, high = load(lo, block), load(hi, block)
+            size = min(total - done, length - column, width - within)
             if finite_only:
-                for j in range(size):
-                    raw = bits(load(x, done + j))
-                    key = i4(raw ^ ((raw >> 31) & 0x7FFFFFFF))
-                    counts = (raw & 0x7FFFFFFF) < INFINITE
-                    low = select(counts & (key < low), key, low)
-                    high = select(counts & (key > high), key, high)
+                low, high = finite_ends(at, size, load(lo, block), load(hi, block))
             else:
-                for j in range(size):
-                    raw = bits(load(x, done + j))
-                    key = i4(raw ^ ((raw >> 31) & 0x7FFFFFFF))
-                    low = select(key < low, key, low)
-                    high = select(key > high, key, high)
+                low, high = ends(at, size, load(lo, block), load(hi, block))
             store(lo, block, low)
             store(hi, block, high)
-        done += size
+        done += rows * size
         column += size
+        block += 1
+        within = 0
         if column == length:
             column = 0
-            line += 1
+            line += rows
+            if done < total:
+                block = load(bases, line)
 
 
-@_jit
+@jit
 def find_firsts(x, flat, length, width, row, bases, sizes, wanted, extreme):  # type: ignore[no-untyped-def]
     """The first value of the size `sizes` of each block that is `wanted`, which then is no more."""
     total = x.size
@@ -560,7 +562,7 @@ def new_look() -> Array:
     return np.array([0x7FFFFFFF, -0x80000000, -1, 0, 0, 0, 0, 0, -1], np.int64)
 
 
-@_jit
+@jit
 def look(x, flat, state):  # type: ignore[no-untyped-def]
     """Ends, places and counts of a run."""
     done = 0
@@ -608,7 +610,7 @@ def numbers_of(keys: Array) -> Array:
     return np.where(raw < 0, raw ^ 0x7FFFFFFF, raw).astype(np.int32).view(np.float32)
 
 
-@_jit
+@jit
 def count_tops(x, absolute, finite_only, counts):  # type: ignore[no-untyped-def]
     """Adds to the count of each value of the upper 16 bits of the keys of a run."""
     for j in range(x.size):
@@ -621,7 +623,7 @@ def count_tops(x, absolute, finite_only, counts):  # type: ignore[no-untyped-def
         store(counts, at, load(counts, at) + 1)
 
 
-@_jit
+@jit
 def pick_tops(x, absolute, finite_only, wanted, found):  # type: ignore[no-untyped-def]
     """Copies the values of a run whose upper 16 bits are `wanted` into `found`; how many."""
     n = 0
@@ -637,7 +639,7 @@ def pick_tops(x, absolute, finite_only, wanted, found):  # type: ignore[no-untyp
     return n
 
 
-@_jit
+@jit
 def add_exactly(x, finite_only, partials):  # type: ignore[no-untyped-def]
     """Adds |x| to a sum that is kept exactly, as a few float64 that do not overlap (Shewchuk 1997); `partials[0]` counts them."""
     for j in range(x.size):
@@ -694,87 +696,50 @@ def cells(x, n, flat, offset, length, width, row, bases, params, blocks, floats,
             line += 1
             block = load_i8(bases, line)
 """
-_ARGUMENTS = 18
 
-#: The same without putting the cells anywhere: their sums alone, at `steps`, in the order of `_QUICK_SUMS`.
-_QUICK = """
-def cells(x, n, flat, offset, length, width, row, bases, params, blocks, floats, integers, tables, q, x_hat, error, clipped, steps):
-    column = (flat - offset) % length
-    line = (flat - offset) // length - row
-    block = load_i8(bases, line) + column // width
+#: What a block's lines are put into. It ends with the number of the first block that must be looked at more closely, else their number:
+#: one whose range or zero point may be refused, or of which one end is as large as the other, which of them is first in the block.
+_OF_BLOCKS = """
+def cells(low, high, count, absmax, floats, integers, tables, out, found):
+    tensor_absmax = f4(load_f8(absmax, 0))
 {fixed}
-    signal = values = product = bias = noise = in_steps = f8(0.0)
-    clips = zeros = zero_values = both = largest = i4(0)
-    first, last = i4(0x7FFFFFFF), i4(-0x7FFFFFFF)
-    made = 0
-    while made < n:
-        size = {reach}
-        if size > length - column:
-            size = length - column
-        if size > n - made:
-            size = n - made
-{of_block}
-        own = own_steps = f8(0.0)
-        for j in range(size):
-            at = made + j
-            x_ = load_f4(x, at)
-{of_cell}
-            v, h, e = f8(x_), f8({x_hat}), f8({error})
-            signal = plus_product(signal, v, v)
-            values = plus_product(values, h, h)
-            product = plus_product(product, v, h)
-            bias = plus(bias, e)
-            own = plus_product(own, e, e)
-{steps_of_cell}
-            zero, zero_value = x_ == 0, {x_hat} == 0
-            zeros = i4(zeros + i4(zero))
-            zero_values = i4(zero_values + i4(zero_value))
-            both = i4(both + i4(zero & zero_value))
-            clips = i4(clips + i4({clipped}))
-            raw = i4(bits({error}) & 0x7FFFFFFF)
-            largest = select(raw > largest, raw, largest)
-            code = i4({q})
-            first = select(code < first, code, first)
-            last = select(code > last, code, last)
-        noise += own
-        in_steps += {steps_of_block}
-        made += size
-        column += size
-        if column < length:
-            block += {blocks_on}
-        elif made < n:
-            column = 0
-            line += 1
-            block = load_i8(bases, line)
-    store_f8(steps, 0, signal)
-    store_f8(steps, 1, values)
-    store_f8(steps, 2, product)
-    store_f8(steps, 3, bias)
-    store_f8(steps, 4, noise)
-    store_f8(steps, 5, in_steps)
-    store_f8(steps, 6, f8(clips))
-    store_f8(steps, 7, f8(zeros))
-    store_f8(steps, 8, f8(zero_values))
-    store_f8(steps, 9, f8(both))
-    store_f8(steps, 10, f8(largest))
-    store_f8(steps, 11, f8(first))
-    store_f8(steps, 12, f8(last))
+    close = False
+    for b in range(count):
+        least_key, most_key = load_i4(low, b), load_i4(high, b)
+        empty = least_key > most_key
+        lo = {of}(select(empty, f4(0.0), of_bits(i4(least_key ^ ((least_key >> 31) & 0x7FFFFFFF)))))
+        hi = {of}(select(empty, f4(0.0), of_bits(i4(most_key ^ ((most_key >> 31) & 0x7FFFFFFF)))))
+        extreme = select(hi > -lo, hi, lo)
+        close = close | ((fabs(lo) <= {widest}) & (fabs(hi) <= {widest}) ^ True){ties}
+{lines}
+        close = close | ((fabs({zero_point}) <= {largest}) ^ True)
+{stores}
+    store_f8(found, 0, f8(1.0) if close else f8(0.0))
 """
 
 #: What the lines can name.
 _NAMES = {
     "rint": rint, "floor": floor, "ceil": ceil, "trunc": trunc, "fabs": fabs, "copysign": copysign, "fma": fma, "select": select,
+    "load_i4": _loader(i4), "of_bits": of_bits,
     "load_i8": _loader(i8), "load_f4": _loader(f4), "load_f8": _loader(f8), "bits": bits, "half": half, "brain": brain, "least": least,
     "store_i4": _storer(i4, "q"), "store_x_hat": _storer(f4, "x_hat"), "store_error": _storer(f4, "error"),
     "store_b1": _storer(types.boolean, "clipped"), "store_f8": _storer(f8, "steps"),
-    "plus": plus, "plus_product": plus_product, "two_to": two_to, "exponent": exponent, "f4": f4, "f8": f8, "i4": i4, "i8": i8,
+    "two_to": two_to, "exponent": exponent, "f4": f4, "f8": f8, "i4": i4, "i8": i8,
 }  # fmt: skip
 
 
-@_jit
+#: Cells of which sums are asked for at a time.
+UNIT = 8192
+OF_SIGNAL, OF_CROSS, OF_BIAS, OF_NOISE, OF_STEPS = AT["signal"], AT["cross"], AT["bias"], AT["noise"], AT["steps"]
+OF_CLIPPED_NOISE, OF_CLIPPED_STEPS, OF_CLIPPED, OF_ZEROS = AT["clipped_noise"], AT["clipped_steps"], AT["clipped"], AT["zeros"]
+OF_ZEROED, OF_LARGEST, OF_FIRST, OF_LAST = AT["zeroed"], AT["largest"], AT["first"], AT["last"]
+
+
+@jit
 def drive(  # type: ignore[no-untyped-def]
     cells,
     quick,
+    ahead,
     x,
     flat,
     offset,
@@ -797,6 +762,7 @@ def drive(  # type: ignore[no-untyped-def]
     shape,
     signal,
     noise,
+    made,
     code_min,
     sums,
     counts,
@@ -804,51 +770,95 @@ def drive(  # type: ignore[no-untyped-def]
 ):
     """Has `cells`, the address of compiled arithmetic, make one chunk after the other, which are kept or added up.
 
-    `quick` is the address of the same that gives sums alone, or 0.
+    `quick` is the address of the same that gives sums alone, or 0; what is `ahead` by so many cells will be read next.
     """
     total = x.size
     done = 0
     while done < total:
-        n = min(total - done, CHUNK)
-        out = done if keep else 0
+        rest = min(total - done, UNIT)
+        sums_made = False
         if quick != 0:
+            rows, n = 1, rest
+            if width == 1:
+                # Lines below each other whose cells are in the same blocks.
+                column, line = (flat + done - offset) % length, (flat + done - offset) // length - row
+                n = min(total - done, length - column)
+                if n < length:
+                    n = min(n, UNIT)
+                while n == length and rows < ROWS and done + (rows + 1) * length <= total and bases[line + rows] == bases[line]:
+                    rows += 1
+            rest = rows * n
             call_cells(
-                quick, x.ctypes.data + 4 * done, n, flat + done, offset, length, width, row, bases.ctypes.data, params.ctypes.data, blocks,
-                floats.ctypes.data, integers.ctypes.data, tables.ctypes.data, 0, 0, 0, 0, steps.ctypes.data,
+                quick, x.ctypes.data + 4 * done, n, flat + done, offset, length, width, rows, (flat + done - offset) // length - row, bases.ctypes.data,
+                params.ctypes.data, blocks, floats.ctypes.data, integers.ctypes.data, tables.ctypes.data, ahead, made.ctypes.data,
             )  # fmt: skip
-            # Where there is more to be told of a chunk than sums, it is made again.
-            if (
-                steps[6] == 0.0
-                and steps[10] <= counts[LARGEST]
-                and counts[LARGEST] < INFINITE
-                and steps[11] - code_min >= counts[FIRST_SEEN]
-                and steps[12] - code_min <= counts[LAST_SEEN]
-            ):
-                sums[SIGNAL] += steps[0]
-                sums[VALUES] += steps[1]
-                sums[PRODUCT] += steps[2]
-                sums[BIAS] += steps[3]
-                sums[NOISE] += steps[4]
-                sums[STEPS] += steps[5]
-                counts[CELLS] += n
-                counts[ZEROS] += i8(steps[7])
-                counts[ZERO_VALUES] += i8(steps[8])
-                counts[BOTH_ZERO] += i8(steps[9])
-                done += n
-                continue
+            # Where there is more to be told of some cells than sums, they are made again.
+            if made[OF_LARGEST] <= counts[LARGEST] and counts[LARGEST] < INFINITE:
+                # The value is x + error: of its sums the others tell, unless all values are 0, of which nothing may be left.
+                if made[OF_ZEROS] + made[OF_ZEROED] < rest:
+                    sums[VALUES] += made[OF_SIGNAL] + 2 * made[OF_CROSS] + (made[OF_NOISE] + made[OF_CLIPPED_NOISE])
+                    sums[PRODUCT] += made[OF_SIGNAL] + made[OF_CROSS]
+                sums[SIGNAL] += made[OF_SIGNAL]
+                sums[BIAS] += made[OF_BIAS]
+                sums[NOISE] += made[OF_NOISE]
+                sums[STEPS] += made[OF_STEPS]
+                sums[CLIPPED_NOISE] += made[OF_CLIPPED_NOISE]
+                sums[CLIPPED_STEPS] += made[OF_CLIPPED_STEPS]
+                counts[CELLS] += rest
+                counts[CLIPPED] += i8(made[OF_CLIPPED])
+                counts[ZEROS] += i8(made[OF_ZEROS])
+                counts[ZEROED] += i8(made[OF_ZEROED])
+                if made[OF_FIRST] - code_min >= counts[FIRST_SEEN] and made[OF_LAST] - code_min <= counts[LAST_SEEN]:
+                    done += rest
+                    continue
+                # Of some codes it is not known yet whether they occur.
+                sums_made = True
+        end = done + rest
+        while done < end:
+            n = min(end - done, CHUNK)
+            out = done if keep else 0
+            call_cells(
+                cells, x.ctypes.data + 4 * done, n, flat + done, offset, length, width, row, bases.ctypes.data, params.ctypes.data, blocks,
+                floats.ctypes.data, integers.ctypes.data, tables.ctypes.data, q.ctypes.data + 4 * out, x_hat.ctypes.data + 4 * out,
+                error.ctypes.data + 4 * out, clipped.ctypes.data + out, steps.ctypes.data + 8 * out,
+            )  # fmt: skip
+            if sums_made:
+                mark_seen(q, n, code_min, counts, seen)
+            elif not keep:
+                if shape.size:
+                    add_by_axis(x, done, error, n, flat + done, shape, signal, noise)
+                if leaves_out and not all_finite(x, done, n):
+                    add_finite(x, done, q, x_hat, error, clipped, steps, n, flat + done, code_min, sums, counts, seen)
+                else:
+                    add_up(x, done, q, x_hat, error, clipped, steps, n, flat + done, code_min, sums, counts, seen)
+            done += n
+
+
+@jit
+def drive_bands(  # type: ignore[no-untyped-def]
+    of_blocks, band, of_block, finite_only, absmax, block_floats, block_integers, block_tables, low, high,
+    cells, quick, x, flat, length, width, bases, params, floats, integers, tables, q, x_hat, error, clipped, steps, leaves_out, shape, signal, noise,
+    made, code_min, sums, counts, seen,
+):  # fmt: skip
+    """Range, parameters and sums of one band of `band` cells after the other, each while it is at hand. How many cells are done:
+    all, or those before the first band that must be looked at more closely.
+    """
+    for start in range(0, x.size, band):
+        run = x[start : start + band]
+        count = run.size // of_block
+        low[:], high[:] = 0x7FFFFFFF, -0x80000000
+        find_ends(run, 0, length, width, 0, bases, finite_only, low, high)
         call_cells(
-            cells, x.ctypes.data + 4 * done, n, flat + done, offset, length, width, row, bases.ctypes.data, params.ctypes.data, blocks, floats.ctypes.data,
-            integers.ctypes.data, tables.ctypes.data, q.ctypes.data + 4 * out, x_hat.ctypes.data + 4 * out, error.ctypes.data + 4 * out,
-            clipped.ctypes.data + out, steps.ctypes.data + 8 * out,
+            of_blocks, low.ctypes.data, high.ctypes.data, count, absmax.ctypes.data, block_floats.ctypes.data, block_integers.ctypes.data,
+            block_tables.ctypes.data, params.ctypes.data, made.ctypes.data,
         )  # fmt: skip
-        if not keep:
-            if shape.size:
-                add_by_axis(x, done, error, n, flat + done, shape, signal, noise)
-            if leaves_out and not all_finite(x, done, n):
-                add_finite(x, done, q, x_hat, error, clipped, steps, n, flat + done, code_min, sums, counts, seen)
-            else:
-                add_up(x, done, q, x_hat, error, clipped, steps, n, flat + done, code_min, sums, counts, seen)
-        done += n
+        if made[0] != 0.0:
+            return start
+        drive(
+            cells, quick, band, run, flat + start, flat + start, length, width, 0, bases, params, count, floats, integers, tables,
+            q, x_hat, error, clipped, steps, False, leaves_out, shape, signal, noise, made, code_min, sums, counts, seen,
+        )  # fmt: skip
+    return x.size
 
 
 class Compiler:
@@ -862,9 +872,24 @@ class Compiler:
         #: Whether something is being compiled now.
         self.busy = False
 
-    def cells(self, code: CellCode, by_element: bool, *, quick: bool = False) -> int:
-        """The address of a cell's arithmetic, for blocks of one element along the last axis or of several; `quick` gives sums alone."""
-        source = _source(code, by_element, _QUICK if quick else _TEMPLATE)
+    def cells(self, code: CellCode, by_element: bool) -> int:
+        """The address of a cell's arithmetic, for blocks of one element along the last axis or of several."""
+        return self._address(_source(code, by_element))
+
+    def sums(self, code: CellCode, by_element: bool) -> int:
+        """The address of the same that gives sums alone."""
+        return self._address(_source_of_sums(code, by_element))
+
+    def blocks(self, code: BlockCode, names: tuple[str, ...]) -> int:
+        """The address of a block's arithmetic."""
+        return self._address(_source_of_blocks(code, names))
+
+    def knows(self, code: CellCode, by_element: bool, blocks: BlockCode | None) -> bool:
+        """Whether nothing need be compiled for the arithmetic of these cells and blocks: it is in memory, or kept."""
+        of_blocks = (_source_of_blocks(blocks, params_of(code)),) if blocks else ()
+        return all(source in self._made or _kept(source) for source in (_source(code, by_element), _source_of_sums(code, by_element), *of_blocks))
+
+    def _address(self, source: str) -> int:
         with self._lock:
             if source not in self._made:
                 start, self.busy = time.perf_counter(), True
@@ -881,33 +906,14 @@ class Compiler:
         numbers, wholes, flags, codes = (types.Array(of, 1, "C") for of in (f8, i8, types.boolean, i4))
         singles, run = types.Array(f4, 1, "C"), types.Array(f4, 1, "C", readonly=True)
         made = codes, singles, singles, flags, numbers
-        sums = i8, numbers, wholes, flags
+        sums = numbers, i8, numbers, wholes, flags
         if not drive.signatures:
-            drive.compile(
-                (
-                    i8,
-                    i8,
-                    run,
-                    i8,
-                    i8,
-                    i8,
-                    i8,
-                    i8,
-                    wholes,
-                    numbers,
-                    i8,
-                    numbers,
-                    wholes,
-                    numbers,
-                    *made,
-                    types.boolean,
-                    types.boolean,
-                    wholes,
-                    numbers,
-                    numbers,
-                    *sums,
-                )
-            )
+            whole = i8
+            known = numbers, wholes, numbers, *made
+            drive.compile((whole, whole, whole, run, whole, whole, whole, whole, whole, wholes, numbers, whole, *known, types.boolean,
+                types.boolean, wholes, numbers, numbers, *sums))  # fmt: skip
+            drive_bands.compile((whole, whole, whole, types.boolean, numbers, numbers, wholes, numbers, codes, codes, whole, whole, run, whole, whole, whole,
+                wholes, numbers, *known, types.boolean, wholes, numbers, numbers, *sums))  # fmt: skip
 
 
 @cache
@@ -921,28 +927,53 @@ def params_of(code: CellCode) -> tuple[str, ...]:
     return tuple(sorted({*code.params, "scale"}))
 
 
-def _source(code: CellCode, by_element: bool, template: str) -> str:
-    step, known = code.results["step"], params_of(code)
+def _source(code: CellCode, by_element: bool) -> str:
+    known = params_of(code)
     loads = [f"{name} = {code.types[name]}(load_f8(params, {i} * blocks + block{' + j' if by_element else ''}))" for i, name in enumerate(known)]
     index = ["index = flat + at"] if any("index" in _words(line) for line in code.of_cell) else []
-    fixed = [line for line in code.of_block if not _reads_block(line, code)]
-    of_block = [*loads, *(line for line in code.of_block if _reads_block(line, code))]
-    of_block += [f"inverse_step = 1.0 / f8({step})"] if code.step_of_block else []
+    fixed, of_block = _parted(code)
+    of_block = [*loads, *of_block]
     of_cell = [*index, *map(_renamed, code.of_cell)]
-    apart = by_element or not code.step_of_block
-    in_steps = "wide * inverse_step" if code.step_of_block else f"wide / f8({step})"
-    of_steps = [f"step = select(e == 0.0, f8(0.0), {in_steps.replace('wide', 'e')})", "own_steps = plus_product(own_steps, step, step)"]
-    return template.format(
+    return _TEMPLATE.format(
         fixed=_indented(fixed, 1),
         reach="n" if by_element else "width - column % width",
         of_block=_indented(() if by_element else of_block, 2),
         of_cell=_indented([*of_block, *of_cell] if by_element else of_cell, 3),
-        in_steps=in_steps,
-        steps_of_cell=_indented(of_steps if apart else (), 3),
-        steps_of_block="own_steps" if apart else "own * inverse_step * inverse_step if own != 0.0 else 0.0",
+        in_steps="wide * inverse_step" if code.step_of_block else f"wide / f8({code.results['step']})",
         blocks_on="size" if by_element else "1 if column % width == 0 else 0",
         **{name: _renamed(code.results[name]) for name in ("q", "x_hat", "error", "clipped")},
     )
+
+
+def _source_of_sums(code: CellCode, by_element: bool) -> str:
+    """What is compiled follows from the description alone, which is written out in the source."""
+    given = ", ".join(GIVEN)
+    plain = described(code, params_of(code), by_element, *_parted(code), map(_renamed, code.of_cell))
+    plain |= {name: _renamed(code.results[name]) for name in ("q", "x_hat", "error", "clipped")}
+    return f"loops = summing({plain!r}, small)\n\n\ndef cells({given}):\n    loops({given})\n"
+
+
+def _source_of_blocks(code: BlockCode, names: tuple[str, ...]) -> str:
+    # Which of two ends of one size comes first is asked only where it matters.
+    ties = " | (hi == -lo)" if "extreme" in code.reads else ""
+    zero_point = code.results["zero_point"]
+    return _OF_BLOCKS.format(
+        fixed=_indented(code.fixed, 1),
+        lines=_indented(code.lines, 2),
+        of=code.of,
+        widest=f"{code.of}({FLOAT32_MAX / 2!r})",
+        largest=FLOAT32_EXACT_INTEGER,
+        ties=ties,
+        zero_point=f"f8({zero_point})",
+        stores=_indented([f"store_f8(out, {i} * count + b, f8({code.results[name]}))" for i, name in enumerate(names)], 2),
+    )
+
+
+def _parted(code: CellCode) -> tuple[list[str], list[str]]:
+    """The lines that follow from numbers alone, and those that follow from the block."""
+    fixed = [line for line in code.of_block if not _reads_block(line, code)]
+    of_block = [line for line in code.of_block if _reads_block(line, code)]
+    return fixed, [*of_block, *([f"inverse_step = 1.0 / f8({code.results['step']})"] if code.step_of_block else [])]
 
 
 def _reads_block(line: str, code: CellCode) -> bool:
@@ -979,17 +1010,28 @@ def _indented(lines: Iterable[str], depth: int) -> str:
     return "\n".join("    " * depth + line for line in lines) or "    " * depth + "pass"
 
 
-def _made(source: str) -> Any:
-    """The compiled function of some source. numba keeps compiled code by the file of its source."""
+def _path(source: str) -> str:
+    """The file that some source is said to be of. numba keeps compiled code by it."""
     folder, name = cache_folder(), f"cells_{hashlib.sha256(source.encode()).hexdigest()[:16]}.py"
-    path = f"<{name}>" if folder is None else str(folder / name)
-    if folder is not None and not (folder / name).exists():
+    return f"<{name}>" if folder is None else str(folder / name)
+
+
+def _kept(source: str) -> bool:
+    """Whether it was compiled before and kept."""
+    path = Path(_path(source))
+    return cache_folder() is not None and path.exists() and any(path.parent.rglob(f"{path.stem}.*.nbi"))
+
+
+def _made(source: str) -> Any:
+    """The compiled function of some source."""
+    folder, path = cache_folder(), _path(source)
+    if folder is not None and not Path(path).exists():
         with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8") as file:
             file.write(source)
         os.replace(file.name, path)
-    names = dict(_NAMES)
+    names = {**_NAMES, "summing": summing, "small": [function.py_func for function in (least, two_to, exponent, brain)]}
     exec(compile(source, path, "exec"), names)
     function: Any = names["cells"]
     function.__module__ = __name__
     with _caching_in(folder):
-        return numba.cfunc(types.void(*(i8,) * _ARGUMENTS), cache=folder is not None, error_model="numpy")(function)
+        return numba.cfunc(types.void(*(i8,) * function.__code__.co_argcount), cache=folder is not None, error_model="numpy")(function)

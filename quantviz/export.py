@@ -183,15 +183,16 @@ def slice_index(view: View, shape: Shape) -> tuple[slice | int, ...]:
 # ---- arrays and tables --------------------------------------------------------------------------
 
 
-def as_npz(result: QuantResult) -> bytes:
+def as_npz(result: QuantResult, *, first: Shape | None = None) -> bytes:
     """The result as a .npz file: `x`, `codes`, `x_hat`, `error`, `scale`, `zero_point`, `scheme`.
 
     The first four have the tensor's shape, scale and zero point one value a block. Where the scale has a
     format of its own in units of a second-level scale, `scale_codes` are its values a block and
     `global_scale` is that scale. What else an engine makes codes with or gets values back by has its own
     name: `inverse`, `absmax`, `code_scale` (the scale before it was stored), `code_zero_point`, `short` (1
-    where a block does not fill up). `scheme` is its text form, empty where it has none. Nothing in it is
-    pickled: `numpy.load` reads it with `allow_pickle=False`. The same result gives the same bytes.
+    where a block does not fill up). Of a part of a tensor `first` is where it begins, one number an axis.
+    `scheme` is its text form, empty where it has none. Nothing in it is pickled: `numpy.load` reads it
+    with `allow_pickle=False`. The same result gives the same bytes.
     """
     import numpy as np
 
@@ -206,6 +207,7 @@ def as_npz(result: QuantResult) -> bytes:
         zero_point=result.qparams.zero_point.numpy(),
         **{name: values.numpy() for name, values in _levels(result.qparams).items()},
         **{name: values.numpy() for name, values in result.qparams.others.items()},
+        **({} if first is None else {"first": np.array(first)}),
         scheme=np.array(_scheme_text(result.scheme)),
     )
     return buffer.getvalue()

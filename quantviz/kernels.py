@@ -41,7 +41,7 @@ from quantviz.scheme import Scheme
 from quantviz.stored import Replaced, Stored, as_stored
 from quantviz.tally import CELLS, Tally
 from quantviz.tensors import NonFinite, as_input, torch_dtype
-from quantviz.tracing import Untraceable, trace_cell
+from quantviz.tracing import BlockCode, Untraceable, trace_block, trace_cell
 
 Array = npt.NDArray[Any]
 
@@ -49,8 +49,12 @@ Array = npt.NDArray[Any]
 SMALL = 2**20
 #: Elements of a piece that is read at a time.
 PIECE = 2**20
-#: Elements of a block next to each other from which on sums are made together with its cells.
-LONG = 512
+#: Elements of a block next to each other from which on sums are made side by side.
+LANES = 16
+#: Elements of a band whose ranges are found and then used while it is in a core's second cache.
+BAND = 2**16
+#: How many elements before they are needed they are asked of memory.
+AHEAD = 1024
 #: Elements of a piece that the reference's own operations run on: what they make of it stays in a core's cache.
 CHUNK = 2**16
 
@@ -159,7 +163,7 @@ def _workers() -> int:
     return os.cpu_count() or 1
 
 
-def _shared_out(work: Callable[[Iterator[_T]], None], items: Iterable[_T]) -> None:
+def shared_out(work: Callable[[Iterator[_T]], None], items: Iterable[_T]) -> None:
     """`work` on as many threads as there are cores, each taking the next item when it is done with one."""
     listed = list(items)
     lock, rest = threading.Lock(), iter(listed)
@@ -214,6 +218,11 @@ def _banded(layout: BlockLayout, first: int, last: int) -> BlockLayout:
     )
 
 
+def _fills(layout: BlockLayout) -> bool:
+    """Whether every block is full."""
+    return all(n % of == 0 for n, of in zip(layout.view_shape, layout.block_shape, strict=True))
+
+
 def _windows(layout: BlockLayout, piece: int) -> Iterator[tuple[tuple[slice, ...], BlockLayout, tuple[slice, ...]]]:
     """The view in windows of whole blocks of about `piece` elements: the window, its layout, and where its blocks are in the grid."""
     axis = max(range(len(layout.grid_shape)), key=lambda a: layout.grid_shape[a])
@@ -266,7 +275,7 @@ def facts(x: Stored) -> Facts:
         for start, stop in runs:
             machinery.look(_run_of(x, start, stop), start, state)
 
-    _shared_out(work, _runs(x.count, PIECE))
+    shared_out(work, _runs(x.count, PIECE))
     best = max(states, key=lambda state: (state[machinery.SIZE], -state[machinery.SIZE_AT]))
     lo, hi = (
         (0.0, 0.0)
@@ -393,7 +402,7 @@ class StreamedBlocks:
             if self._alone:
                 work(iter(runs))
             else:
-                _shared_out(work, runs)
+                shared_out(work, runs)
             low, high = grids[0]
             for more_low, more_high in grids[1:]:
                 np.minimum(low, more_low, out=low)
@@ -423,7 +432,7 @@ class StreamedBlocks:
         if self._alone:
             work(windows)
         else:
-            _shared_out(work, windows)
+            shared_out(work, windows)
         return answers
 
     def _percentiles_of_one(self, percents: tuple[float, ...]) -> tuple[torch.Tensor, ...]:
@@ -437,7 +446,7 @@ class StreamedBlocks:
             for start, stop in runs:
                 machinery.count_tops(_run_of(self._x, start, stop), self._absolute, self._finite_only, own)
 
-        _shared_out(count, _runs(self._x.count, self._piece))
+        shared_out(count, _runs(self._x.count, self._piece))
         ends = np.cumsum(sum(counts))
         last = torch.tensor(float(ends[-1] - 1), dtype=torch.float64).clamp(min=0)
         if not ends[-1]:
@@ -456,7 +465,7 @@ class StreamedBlocks:
                 found = np.empty(run.size, np.float32)
                 picked.append(found[: machinery.pick_tops(run, self._absolute, self._finite_only, marked, found)].copy())
 
-        _shared_out(pick, _runs(self._x.count, self._piece))
+        shared_out(pick, _runs(self._x.count, self._piece))
         values = np.sort(np.concatenate(picked)).astype(np.float64)
         # Where the values of each upper half begin among those picked.
         sizes = np.diff(ends, prepend=0) * marked
@@ -515,6 +524,8 @@ class _Program:
     #: Where it is in memory, and the same that gives sums alone.
     address: int
     sums_address: Callable[[], int]
+    #: That of the blocks' arithmetic, and the numbers it reads; none where it is torch's.
+    of_ranges: Callable[[], tuple[int, Array, Array, Array] | None]
     #: What it reads of each block.
     params: tuple[str, ...]
     #: Numbers and lists of values that it reads.
@@ -532,11 +543,40 @@ class _Program:
         """From `start` to before `stop` of a tensor, whose blocks begin at `offset`: into `made`, or, chunk by chunk, added to a tally."""
         length, width, to = layout.view_shape[-1], layout.block_shape[-1], tally or Tally(self.code_min, 0, ())
         place = start, offset, length, width, (start - offset) // length, _bases(layout, start - offset, stop - offset)
-        sums = to.shape, to.signal, to.noise, to.code_min, to.sums, to.counts, to.seen
+        sums = to.shape, to.signal, to.noise, np.empty(16), to.code_min, to.sums, to.counts, to.seen
         of_cells = of_blocks, layout.block_count, *self.constants, *made.arrays
-        # In small blocks sums have to be begun anew all the time.
-        quick = tally is not None and not self.leaves_out and not to.shape.size and (width == 1 or width >= LONG)
-        _kernels().drive(self.address, self.sums_address() if quick else 0, _run_of(x, start, stop), *place, *of_cells, tally is None, self.leaves_out, *sums)
+        quick = tally is not None and not self.leaves_out and not to.shape.size and (width == 1 or width >= LANES)
+        _kernels().drive(
+            self.address, self.sums_address() if quick else 0, AHEAD, _run_of(x, start, stop), *place, *of_cells, tally is None, self.leaves_out, *sums
+        )
+
+    def run_bands(self, x: Stored, start: int, stop: int, layout: BlockLayout, absmax: float, made: Buffers, tally: Tally) -> int:
+        """The ranges of the blocks from `start` to before `stop`, whole rows of the view, and the sums of their cells. Up to where it came."""
+        of_ranges = self.of_ranges()
+        if of_ranges is None or not _fills(layout):
+            return start
+        band = _banded(layout, *_bands(layout, BAND)[0])
+        size, (length, width) = math.prod(band.view_shape), (layout.view_shape[-1], layout.block_shape[-1])
+        ends = np.empty(band.block_count, np.int32), np.empty(band.block_count, np.int32)
+        address, *constants = of_ranges
+        quick = self.sums_address() if not self.leaves_out and not tally.shape.size and (width == 1 or width >= LANES) else 0
+        sums = tally.shape, tally.signal, tally.noise, np.empty(16), tally.code_min, tally.sums, tally.counts, tally.seen
+        cells = self.address, quick, _run_of(x, start, stop), start, length, width, _bases(band, 0, size), np.empty(len(self.params) * band.block_count)
+        done = _kernels().drive_bands(
+            address,
+            size,
+            layout.block_size,
+            self.leaves_out,
+            np.array([absmax]),
+            *constants,
+            *ends,
+            *cells,
+            *self.constants,
+            *made.arrays,
+            self.leaves_out,
+            *sums,
+        )
+        return start + int(done)
 
 
 class Buffers:
@@ -570,8 +610,28 @@ def _program(scheme: Scheme, params: tuple[tuple[str, torch.dtype], ...], by_ele
         return None
     constants = np.array(code.floats, np.float64), np.array(code.integers, np.int64), code.tables.numpy()
     address = machinery.compiler().cells(code, by_element)
-    sums_address = cache(lambda: machinery.compiler().cells(code, by_element, quick=True))
-    return _Program(address, sums_address, machinery.params_of(code), constants, scheme.number_format.code_min, scheme.nonfinite == "ignore")
+    sums_address = cache(lambda: machinery.compiler().sums(code, by_element))
+    names = machinery.params_of(code)
+    return _Program(
+        address, sums_address, cache(lambda: _block_program(scheme, names)), names, constants, scheme.number_format.code_min, scheme.nonfinite == "ignore"
+    )
+
+
+def _block_program(scheme: Scheme, names: tuple[str, ...]) -> tuple[int, Array, Array, Array] | None:
+    """The compiled arithmetic of blocks and the numbers that it reads; none where it cannot be written down."""
+    code = _block_code(scheme, names)
+    if code is None:
+        return None
+    return _kernels().compiler().blocks(code, names), np.array(code.floats, np.float64), np.array(code.integers, np.int64), code.tables.numpy()
+
+
+def _block_code(scheme: Scheme, names: tuple[str, ...]) -> BlockCode | None:
+    try:
+        code = trace_block(scheme, names)
+    except Untraceable:
+        return None
+    # Which blocks do not fill up is not in their ends.
+    return None if "short" in code.reads else code
 
 
 def _program_of(scheme: Scheme, params: QParams, layout: BlockLayout) -> _Program | None:
@@ -605,13 +665,40 @@ def _bases(layout: BlockLayout, start: int, stop: int) -> Array:
 
 def warm(scheme: Scheme, shape: Shape) -> None:
     """Compiles what `measure` and `codes` need for a scheme on a tensor of `shape`, so that a later call does not wait for it."""
-    one = BlockLayout((1,), (1,), (1,))
-    ends = torch.ones(1, dtype=torch.float64)
-    found = scheme.calibration.range(Blocks(ends.to(torch.float32), one, torch_dtype(scheme.arithmetic.scale_math)), scheme.mode)
-    params = qparams_of_range(found, torch.tensor(1.0), scheme, one)
-    program = _program(scheme, _types_of(params), scheme.layout(shape).block_shape[-1] == 1)
+    layout = scheme.layout(shape)
+    program = _program(scheme, _types(scheme), layout.block_shape[-1] == 1)
     if program is not None:
         program.sums_address()
+        if _fills(layout):
+            program.of_ranges()
+
+
+def compiles(scheme: Scheme, shape: Shape) -> bool:
+    """Whether `measure` would have to compile something for a scheme on a tensor of `shape`: it is neither in memory nor kept in `cache_folder()`.
+
+    >>> compiles(Scheme(), (3, 3))
+    False
+    """
+    machinery = _compiled()
+    if machinery is None or math.prod(shape) <= SMALL:
+        return False
+    try:
+        code = trace_cell(scheme, dict(_types(scheme)))
+    except Untraceable:
+        return False
+    layout = scheme.layout(shape)
+    banded = len(_bands(layout, PIECE)) > 1 and _fills(layout)
+    blocks = _block_code(scheme, machinery.params_of(code)) if banded else None
+    known: bool = machinery.compiler().knows(code, layout.block_shape[-1] == 1, blocks)
+    return not known
+
+
+@lru_cache(maxsize=256)
+def _types(scheme: Scheme) -> tuple[tuple[str, torch.dtype], ...]:
+    """What is known of a scheme's blocks by name, whatever the tensor."""
+    one = BlockLayout((1,), (1,), (1,))
+    found = scheme.calibration.range(Blocks(torch.ones(1), one, torch_dtype(scheme.arithmetic.scale_math)), scheme.mode)
+    return _types_of(qparams_of_range(found, torch.tensor(1.0), scheme, one))
 
 
 def compiling() -> bool:
@@ -697,10 +784,20 @@ class _Held(Stored):
 # ---- metrics ------------------------------------------------------------------------------------
 
 
-def measure(x: Any, scheme: Scheme, *, qparams: QParams | None = None, by_axis: bool = False, path: str | None = None, piece: int = PIECE) -> Measured:
+def measure(
+    x: Any,
+    scheme: Scheme,
+    *,
+    qparams: QParams | None = None,
+    by_axis: bool = False,
+    path: str | None = None,
+    piece: int = PIECE,
+    known: Facts | None = None,
+) -> Measured:
     """The metrics of a scheme on a tensor, without making anything as large as it.
 
     `x` is what `quantize` takes, or a `Stored`. `qparams` as in `quantize`. `by_axis` adds the sums along each axis.
+    `known` are the `facts` of `x` where they are known.
     `path` forces one of "reference", "fused" and "chunked"; about `piece` elements are read at a time. Raises `QuantVizError` as `quantize` does.
 
     >>> round(measure([[191.6, -13.5, 728.6], [92.14, 295.5, -184], [0, 684.6, 245.5]], Scheme("int8", "asymmetric")).metrics["mse"], 3)
@@ -716,25 +813,27 @@ def measure(x: Any, scheme: Scheme, *, qparams: QParams | None = None, by_axis: 
     spent = _compiling_seconds()
     asked, tally = stored, None
     try:
-        tally, ran = _streamed(stored, scheme, qparams, by_axis, path, piece)
+        tally, ran = _streamed(stored, scheme, qparams, by_axis, path, piece, known)
     except QuantVizError:
-        if scheme.nonfinite == "ignore" or facts(stored).found is None:
+        if scheme.nonfinite == "ignore" or (known or facts(stored)).found is None:
             # Said of the whole tensor, not of a part of it.
-            _params_of_whole(stored, scheme, qparams)
+            _params_of_whole(stored, scheme, qparams, known)
             raise
     if tally is None or not tally.finite or tally.left_out:
         # What is not finite is looked for only where the sums show that there is something.
-        asked, more = _as_asked(x, stored, scheme, facts(stored))
+        known = known or facts(stored)
+        asked, more = as_asked(x, stored, scheme, known)
         notes = (*notes, *more)
         if asked is not stored:
-            tally, ran = _streamed(asked, scheme, qparams, by_axis, path, piece)
+            known = facts(asked)
+            tally, ran = _streamed(asked, scheme, qparams, by_axis, path, piece, known)
         assert tally
         if not tally.finite:
-            params, at = _params_of_whole(asked, scheme, qparams), tally.largest_at
+            params, at = _params_of_whole(asked, scheme, qparams, known), tally.largest_at
             value = float(codes(asked, scheme, params, at, at + 1)[1][0])
             raise infinite_value(value, place_of(at, stored.shape), stored.shape, params, scheme, scheme.layout(stored.shape))
     if not scheme.shifted and not scheme.number_format.signed:
-        negative = facts(asked).negative
+        negative = (known or facts(asked)).negative
         notes = (*notes, Note.of("negatives_clip", count=negative)) if negative else notes
     ends, axes = np.cumsum((0, *stored.shape)), []
     for low, high in itertools.pairwise(ends) if by_axis else ():
@@ -758,14 +857,14 @@ def _compiling_seconds() -> float:
     return float(machinery.compiler().seconds) if machinery else 0.0
 
 
-def _params_of_whole(x: Stored, scheme: Scheme, given: QParams | None) -> QParams:
+def _params_of_whole(x: Stored, scheme: Scheme, given: QParams | None, known: Facts | None) -> QParams:
     if given is None:
-        return qparams(x, scheme)
-    absmax = facts(x).absmax if scheme.arithmetic.scale.global_rule else 0.0
+        return qparams(x, scheme, absmax=known.absmax if known else None)
+    absmax = (known or facts(x)).absmax if scheme.arithmetic.scale.global_rule else 0.0
     return stored_qparams(given, torch.tensor(absmax), scheme, scheme.layout(x.shape))
 
 
-def _streamed(x: Stored, scheme: Scheme, given: QParams | None, by_axis: bool, path: str | None, piece: int) -> tuple[Tally, str]:
+def _streamed(x: Stored, scheme: Scheme, given: QParams | None, by_axis: bool, path: str | None, piece: int, known: Facts | None) -> tuple[Tally, str]:
     """The sums of all cells, and which path ran."""
     layout, fmt = scheme.layout(x.shape), scheme.number_format
     bands = _bands(layout, piece)
@@ -777,7 +876,7 @@ def _streamed(x: Stored, scheme: Scheme, given: QParams | None, by_axis: bool, p
 
     compiled = path != "chunked" and _compiled() is not None
     banded = compiled and given is None and len(bands) > 1 and not isinstance(scheme.calibration, Given)
-    absmax = torch.tensor(facts(x).absmax if banded and scheme.arithmetic.scale.global_rule else 0.0)
+    absmax = torch.tensor((known or facts(x)).absmax if banded and scheme.arithmetic.scale.global_rule else 0.0)
     of_row = math.prod(layout.view_shape[1:])
 
     def params_of(first: int, last: int) -> tuple[QParams, BlockLayout]:
@@ -785,11 +884,11 @@ def _streamed(x: Stored, scheme: Scheme, given: QParams | None, by_axis: bool, p
         found = _ranges(_Band(x, first * of_row, part.view_shape), scheme, part, piece, alone=True)
         return qparams_of_range(found, absmax, scheme, part), part
 
-    params, part = params_of(*bands[0]) if banded else (_params_of_whole(x, scheme, given), layout)
+    params, part = params_of(*bands[0]) if banded else (_params_of_whole(x, scheme, given, known), layout)
     program = _program_of(scheme, params, part) if compiled else None
     if program is None:
         if banded:
-            params = _params_of_whole(x, scheme, given)
+            params = _params_of_whole(x, scheme, given, known)
         own = tally()
         for start, stop in _runs(x.count, min(CHUNK, piece)):
             own.add(_result(x, scheme, params, start, stop), start)
@@ -798,8 +897,10 @@ def _streamed(x: Stored, scheme: Scheme, given: QParams | None, by_axis: bool, p
     def of_bands(items: Iterator[tuple[int, int]]) -> None:
         own, made = tally(), Buffers(_kernels().CHUNK)
         for first, last in items:
-            params, part = params_of(first, last)
-            program.run(x, first * of_row, last * of_row, part, first * of_row, program.of_blocks(params), made, own)
+            first = program.run_bands(x, first * of_row, last * of_row, layout, float(absmax), made, own) // of_row
+            if first < last:
+                params, part = params_of(first, last)
+                program.run(x, first * of_row, last * of_row, part, first * of_row, program.of_blocks(params), made, own)
 
     def of_runs(items: Iterator[tuple[int, int]]) -> None:
         own, made, flat = tally(), Buffers(_kernels().CHUNK), program.of_blocks(params)
@@ -807,9 +908,9 @@ def _streamed(x: Stored, scheme: Scheme, given: QParams | None, by_axis: bool, p
             program.run(x, start, stop, layout, 0, flat, made, own)
 
     if banded:
-        _shared_out(of_bands, bands)
+        shared_out(of_bands, bands)
     else:
-        _shared_out(of_runs, _runs(x.count, piece))
+        shared_out(of_runs, _runs(x.count, piece))
     return tallies[0].join(tallies[1:]), "fused"
 
 
@@ -828,7 +929,7 @@ def measured(r: QuantResult, *, by_axis: bool = False) -> Measured:
     return Measured(r.scheme, r.shape, r.layout, MappingProxyType(metrics(r)), "reference", 0.0, r.notes, largest, tuple(axes), counted)
 
 
-def _as_asked(x: Any, stored: Stored, scheme: Scheme, known: Facts) -> tuple[Stored, tuple[Note, ...]]:
+def as_asked(x: Any, stored: Stored, scheme: Scheme, known: Facts) -> tuple[Stored, tuple[Note, ...]]:
     """The tensor as the scheme wants NaN and Inf to be, and what is to be said of it."""
     found = known.found
     if found is None:

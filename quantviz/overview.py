@@ -18,8 +18,7 @@ import torch
 from quantviz.binning import ERROR_BINS, PARTS, HistogramData, ValueBins, histograms
 from quantviz.granularity import BlockLayout, Shape, Window, flat_index
 from quantviz.grids import GRIDS
-from quantviz.kernels import CHUNK, Buffers, Coder, Facts, facts, place_of
-from quantviz.kernels import _shared_out as shared_out
+from quantviz.kernels import CHUNK, Buffers, Coder, Facts, facts, place_of, shared_out
 from quantviz.link import View
 from quantviz.measures import steps_of_error
 from quantviz.quantizer import QParams, quantize_cells

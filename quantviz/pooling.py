@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from quantviz.binning import ERROR_BINS
-from quantviz.compiled import _jit as jit
+from quantviz.compiled import jit
 
 #: Of the bits of a float32 those of its magnitude, which as whole numbers are in the same order; beyond Inf lies NaN.
 _MAGNITUDE = np.int32(0x7FFFFFFF)

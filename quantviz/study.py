@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Keep = Callable[[str, Callable[[], Any]], Any]
 
 #: Elements up to which a part of a larger tensor is made.
-MOST_PART = 2**22
+MOST_PART = 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +77,7 @@ class Study:
         if x.count <= MOST_WHOLE:
             r = quantize(x.read((slice(None),) * len(shape)), scheme)
             return cls(x, scheme, facts, nonfinite, r.range, r.qparams, r, r.notes, keep)
-        x, notes = kernels._as_asked(x, x, scheme, facts)
+        x, notes = kernels.as_asked(x, x, scheme, facts)
         if isinstance(x, Replaced):
             replaced = x
             facts = keep("facts clipped", lambda: kernels.facts(replaced))
@@ -116,7 +116,7 @@ class Study:
     def _measured(self) -> Measured:
         if self.result is not None:
             return kernels.measured(self.result, by_axis=True)
-        return kernels.measure(self.x, self.scheme, qparams=self.qparams, by_axis=True)
+        return kernels.measure(self.x, self.scheme, qparams=self.qparams, by_axis=True, known=self.facts)
 
     @property
     def nbytes(self) -> int:

@@ -18,9 +18,9 @@ Array = npt.NDArray[Any]
 
 #: Places in `sums`, float64: of x², x_hat², x · x_hat, error, and of error² and the same in steps, of cells that were not clipped and of those that were.
 SIGNAL, VALUES, PRODUCT, BIAS, NOISE, CLIPPED_NOISE, STEPS, CLIPPED_STEPS = range(8)
-#: Places in `counts`, int64: cells, those clipped, x that are 0, values that are 0, both; bits of the largest error and where it is;
+#: Places in `counts`, int64: cells, those clipped, x that are 0, other x of which the value is 0; bits of the largest error and where it is;
 #: the first and last of the codes that are known to have occurred one next to the other; and cells that were left out.
-CELLS, CLIPPED, ZEROS, ZERO_VALUES, BOTH_ZERO, LARGEST, LARGEST_AT, FIRST_SEEN, LAST_SEEN, LEFT_OUT = range(10)
+CELLS, CLIPPED, ZEROS, ZEROED, LARGEST, LARGEST_AT, FIRST_SEEN, LAST_SEEN, LEFT_OUT = range(9)
 #: Bits of the smallest float32 that is no finite number.
 INFINITE = 0x7F800000
 
@@ -36,7 +36,7 @@ class Tally:
     def __init__(self, code_min: int, levels: int, shape: Shape) -> None:
         self.code_min = code_min
         self.sums = np.zeros(8)
-        self.counts = np.zeros(10, np.int64)
+        self.counts = np.zeros(9, np.int64)
         self.counts[LARGEST] = self.counts[LARGEST_AT] = self.counts[LAST_SEEN] = -1
         #: Which codes have occurred.
         self.seen = np.zeros(levels, np.bool_)
@@ -61,8 +61,8 @@ class Tally:
         apart = (wide_error[~clipped], wide_error[clipped], steps[~clipped], steps[clipped])
         terms = (wide.square(), wide_hat.square(), wide * wide_hat, wide_error, *(part.square() for part in apart))
         self.sums += [float(each.sum()) for each in terms]
-        zero, zero_value = x == 0, x_hat == 0
-        self.counts[:LARGEST] += [x.numel(), *(int(each.sum()) for each in (clipped, zero, zero_value, zero & zero_value))]
+        zero = x == 0
+        self.counts[:LARGEST] += [x.numel(), *(int(each.sum()) for each in (clipped, zero, (x_hat == 0) & ~zero))]
         self.seen[torch.unique(q).to(torch.int64).numpy() - self.code_min] = True
 
     def join(self, others: Iterable[Tally]) -> Tally:
@@ -95,7 +95,7 @@ class Tally:
     def metrics(self, effective_bits: float) -> dict[str, float]:
         """Every one of `METRICS`, by name."""
         signal, values, product, bias, noise, clipped_noise, steps, clipped_steps = map(float, self.sums)
-        cells, clipped, zeros, zero_values, both_zero, largest = map(int, self.counts[: LARGEST + 1])
+        cells, clipped, zeros, zeroed, largest = map(int, self.counts[: LARGEST + 1])
         lengths = math.sqrt(signal) * math.sqrt(values)
         rounding, clipping, noise = _over(noise, cells), _over(clipped_noise, cells), noise + clipped_noise
         found = {
@@ -109,7 +109,7 @@ class Tally:
             "sqnr_db": math.nan if not cells else math.inf if noise == 0 else 10 * math.log10(signal / noise) if signal else -math.inf,
             "cosine": product / lengths if lengths else math.nan,
             "clipped_share": _over(clipped, cells),
-            "zeroed_share": (zero_values - both_zero) / (cells - zeros) if cells > zeros else 0.0,
+            "zeroed_share": zeroed / (cells - zeros) if cells > zeros else 0.0,
             "nonzero_share": _over(cells - zeros, cells),
             "levels_used": float(self.seen.sum()),
             "rounding_mse": rounding,

@@ -14,9 +14,10 @@ from typing import Any
 
 import torch
 
-from quantviz.arithmetic import code_operations, error_operations, run_operations, value_operations
+from quantviz.arithmetic import code_operations, error_operations, range_operations, run_operations, store_operations, value_operations
 from quantviz.grids import GRIDS, local_step
 from quantviz.scheme import Scheme
+from quantviz.tensors import torch_dtype
 
 #: The types of the lines' values, by torch's dtypes. Half precision is float32 that was rounded to it.
 _TYPES: Mapping[torch.dtype, str] = MappingProxyType(
@@ -331,6 +332,8 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "isnan": _isnan,
         "isinf": lambda x: _unary("fabs")(x) == math.inf,
         "isfinite": lambda x: _unary("fabs")(x) < math.inf,
+        "maximum": lambda a, b: _where((a > b) | _isnan(a), a, b),
+        "reciprocal": lambda x: 1 / x,
         "signbit": lambda x: _copysign(_like(x, 1.0), x) < 0,
         "full_like": _like,
         "ones_like": lambda x, dtype=None: _like(x, 1.0, dtype),
@@ -344,6 +347,81 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         **{name: _binary(sign) for name, sign in (("add", "+"), ("sub", "-"), ("mul", "*"), ("true_divide", "/"))},
     }
 )
+
+
+@dataclass(frozen=True, eq=False)
+class BlockCode:
+    """The arithmetic of one block, written down: from its ends, `lo` and `hi`, to what is known of it."""
+
+    #: Lines that depend on numbers alone, and those that depend on the block.
+    fixed: tuple[str, ...]
+    lines: tuple[str, ...]
+    #: The names of the values asked for, each a value of the lines or a name that is read, and that of the zero point.
+    results: Mapping[str, str]
+    #: The type of what is read.
+    of: str
+    floats: tuple[float, ...]
+    integers: tuple[int, ...]
+    tables: torch.Tensor
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """All names in the lines and results."""
+        return frozenset().union(*map(_words, (*self.lines, *self.results.values())))
+
+
+class _Ends:
+    """What a calibration asks of a block, as names."""
+
+    def __init__(self, trace: Trace, dtype: torch.dtype) -> None:
+        self._trace, self._dtype = trace, dtype
+
+    def _named(self, name: str) -> Any:
+        return Cell(self._trace, name, self._dtype, True)
+
+    def min_max(self) -> tuple[Any, Any]:
+        return self._named("lo"), self._named("hi")
+
+    def extreme(self) -> Any:
+        return self._named("extreme")
+
+    def constant(self, value: float) -> Any:
+        return self._trace.number(value, self._dtype)
+
+    def magnitudes(self) -> Any:
+        raise Untraceable("magnitudes")
+
+    def percentiles(self, *percents: float) -> Any:
+        raise Untraceable("percentiles")
+
+    mean_magnitude = magnitudes
+
+
+def trace_block(scheme: Scheme, names: tuple[str, ...]) -> BlockCode:
+    """The lines from a block's ends to what is known of it by `names`. Raises `Untraceable`.
+
+    >>> code = trace_block(Scheme("int4"), ("scale",))
+    >>> code.lines[:3]
+    ('t0 = fabs(lo)', 't1 = fabs(hi)', 't2 = t0 > t1')
+    """
+    trace = Trace()
+    dtype = torch_dtype(scheme.arithmetic.scale_math)
+    found: Any = scheme.calibration.range(_Ends(trace, dtype), scheme.mode)
+    if found is None:
+        raise Untraceable("no range")
+    values: dict[str, Any] = {"lo": found.lo, "hi": found.hi, "extreme": found.extreme}
+    values |= {name: Cell(trace, name, torch.float32, True) for name in ("tensor_absmax", "short")}
+    made: dict[str, Any] = run_operations((*range_operations(scheme), *store_operations(scheme)), values)
+    results = {name: made[name] for name in (*names, "zero_point")}
+    return BlockCode(
+        tuple(trace.of_block),
+        tuple(trace.of_cell),
+        MappingProxyType({name: each.name for name, each in results.items()}),
+        _TYPES[dtype],
+        tuple(trace.floats),
+        tuple(trace.integers),
+        torch.cat(trace.tables) if trace.tables else torch.empty(0, dtype=torch.float64),
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,8 +2,10 @@
 
 import math
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -265,7 +267,7 @@ def test_large_tensors_take_the_fused_path_and_small_ones_the_reference():
     ],
 )
 def test_sums_made_without_putting_cells_anywhere(form, monkeypatch):
-    monkeypatch.setattr(kernels, "LONG", 1)
+    monkeypatch.setattr(kernels, "LANES", 2)
     scheme = qv.Scheme.parse(form)
     # Alike rows, so that most chunks have no new largest error, and one row that has clipped cells and codes of its own.
     x = torch.cat([tensor(12, 256), torch.randn(24, 256).clamp(-2, 2).repeat(4, 1)])
@@ -312,6 +314,45 @@ def test_compiled_code_is_kept_in_a_folder_of_the_users_own(tmp_path):
     assert folder.stat().st_mode & 0o777 == 0o700
     assert list(folder.glob("cells_*.py"))
     assert list(folder.rglob("*.nbi"))
+
+
+_ALONE = """
+import os, pathlib, sys
+import numba, torch, quantviz as qv
+from quantviz import kernels
+# Python itself may lie where no other user can read: what is needed of it is loaded first.
+numba.cfunc("f8(f8)")(lambda x: x + 1), numba.njit(lambda x: x)(1)
+if os.getuid() == 0:
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+assert "quantviz.compiled" not in sys.modules
+root = pathlib.Path(qv.__file__).parents[1]
+assert str(root) == sys.argv[1] and not os.access(root / "quantviz", os.W_OK)
+before = sorted(root.rglob("*"))
+x, scheme = torch.randn(1100, 1000), qv.Scheme("int8")
+assert kernels.compiles(scheme, (1100, 1000))
+found = qv.measure(x, scheme)
+assert found.path == "fused" and found.compiled_seconds > 0 and kernels.cache_folder() is None
+assert not kernels.compiles(scheme, (1100, 1000))
+assert abs(found.metrics["mse"] / qv.metrics(qv.quantize(x, scheme))["mse"] - 1) < 1e-9
+assert sorted(root.rglob("*")) == before
+"""
+
+
+def test_a_user_who_can_write_nowhere(tmp_path):
+    copy = tmp_path / "read_only"
+    shutil.copytree(ROOT / "quantviz", copy / "quantviz", ignore=shutil.ignore_patterns("__pycache__"))
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.is_relative_to(tempfile.gettempdir()) and folder != Path(tempfile.gettempdir()):
+            folder.chmod(folder.stat().st_mode | 0o055)
+    subprocess.run(["chmod", "-R", "a-w,a+rX", str(copy)], check=True)
+    env = {"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(copy), "HOME": "/nowhere"}
+    try:
+        done = subprocess.run([sys.executable, "-c", _ALONE, str(copy)], cwd="/", capture_output=True, text=True, timeout=120, env=env)
+    finally:
+        subprocess.run(["chmod", "-R", "u+w", str(copy)], check=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_folder_that_others_can_write_to_is_not_trusted(tmp_path):

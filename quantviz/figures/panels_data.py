@@ -256,11 +256,20 @@ def overview_panels(
     """What the four panels show of a window of `matrix` (rows, columns) in which a pixel stands for many cells.
 
     `value_range` is the least and greatest value of the whole tensor. `error_view` is one of `POOLED_ERROR_VIEWS`.
+    Means lie closer together than the values they are of: their colours reach to their own ends.
     """
     if error_view not in POOLED_ERROR_VIEWS:
         raise QuantVizError("panels.pooled_error_view", got=error_view, known=", ".join(POOLED_ERROR_VIEWS))
-    shown = np.abs(overview.error) if error_view == "absolute" else overview.error
     found = overview.how == "largest"
+    if overview.how == "rms":
+        error_view = "absolute"  # it has no sign
+    shown = np.abs(overview.error) if error_view == "absolute" else overview.error
+    if found:
+        code_range = _code_range(overview.q, scheme)
+    else:
+        least = 0.0 if overview.how == "rms" else min(_smallest(overview.x), _smallest(overview.x_hat))
+        value_range, error_range = (least, max(_greatest(overview.x), _greatest(overview.x_hat)) or 1.0), None
+        code_range = (0.0, _greatest(overview.q) or 1.0) if overview.how == "rms" else _around_zero(_smallest(overview.q), _greatest(overview.q))
     pixels = Pixels(overview.row_edges, overview.col_edges, overview.how, overview.x_at if found else None, overview.error_at if found else None)
     top, left = int(overview.row_edges[0]), int(overview.col_edges[0])
     return PanelsData(
@@ -271,7 +280,7 @@ def overview_panels(
         shown_error=shown,
         error_view=error_view,
         value_range=_around_zero(*value_range),
-        code_range=_code_range(overview.q, scheme),
+        code_range=code_range,
         error_range=_error_range(shown, error_view, error_range),
         error_held=error_range is not None,
         stamp=_stamp((top, left, *matrix), overview.x, overview.q, overview.x_hat, overview.error),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -68,7 +69,8 @@ def _not_fitting(rows: tuple[RecipeRow, ...]) -> dict[str, list[str]]:
 def _rows(state: LabState) -> tuple[RecipeRow, ...]:
     """The rows of this tensor: computed once for it."""
     source, scheme = state.source, state.scheme
-    rows = kept(source, f"recipes {scheme.nonfinite}", lambda: recipe_rows(stored_of(source), current=scheme))
+    with st.spinner(say("recipes.trying", count=len(RECIPES)), show_time=True):
+        rows = kept(source, f"recipes {scheme.nonfinite}", lambda: recipe_rows(stored_of(source), current=scheme))
     now = current_recipe(scheme, source.shape)
     return tuple(dataclasses.replace(row, is_current=row.id == now) for row in rows)
 
@@ -182,7 +184,8 @@ def show_exports(study: Study, state: LabState) -> None:
 
     with st.container(key="exports", horizontal=True, gap="small", vertical_alignment="center"):
         # Made when they are asked for: nobody waits for a file that is not wanted.
-        for ending, write, most in (("npz", as_npz, MOST_PART), ("csv", as_csv, _MOST_CSV)):
+        at = tuple(part.start if isinstance(part, slice) else part for part in index)
+        for ending, write, most in (("npz", partial(as_npz, first=at if result is None else None), MOST_PART), ("csv", as_csv, _MOST_CSV)):
             too_many = count > most
             help_text = say("below.too_many", most=most) if too_many else say("below.of_the_slice") if result is None else None
             st.download_button(

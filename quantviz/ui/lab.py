@@ -178,6 +178,8 @@ def _remember_facts(study: Study, why: Any) -> None:
 
 def _panels(study: Study, state: LabState, end: float | None, areas: Areas, compared: compare.Shown | None) -> None:
     data = panels_of(study, state, end, bridge_width(_BRIDGE)).only([name for name in PANEL_PARTS if visible(name)])
+    if _has_fixed_end(state) or state.error_range != "held":
+        data = dataclasses.replace(data, error_held=False)
     if not visible("error"):
         # Why a cell errs is not told either.
         data = dataclasses.replace(data, cause=None)

@@ -14,7 +14,7 @@ from quantviz.link import LabState
 from quantviz.scheme import Scheme
 from quantviz.ui.data import gaussian_sqnr_db, study_of
 from quantviz.ui.room import visible
-from quantviz.ui.words import number, plain, say, share
+from quantviz.ui.words import count_text, number, plain, say, share
 
 if TYPE_CHECKING:
     from quantviz.kernels import Measured
@@ -68,7 +68,7 @@ def tiles(study: Study, state: LabState) -> tuple[Tile, ...]:
     return (
         Tile("mse", number(mse), line, {"steps": in_steps, "rmse": number(m["rmse"])}, mse),
         _sqnr(own, state),
-        Tile("zeroed", share(zeroed), say("tiles.zeroed.line", count=f"{round(zeroed * nonzero):,}", all=f"{nonzero:,}"), {}, zeroed),
+        Tile("zeroed", share(zeroed), say("tiles.zeroed.line", count=count_text(round(zeroed * nonzero)), all=count_text(nonzero)), {}, zeroed),
         Tile(
             "clipped",
             share(clipped),

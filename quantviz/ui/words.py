@@ -118,3 +118,10 @@ def shape_text(shape: tuple[int, ...]) -> str:
     '4 × 6'
     """
     return " × ".join(map(str, shape))
+
+
+def count_text(count: int) -> str:
+    """How many, as short as there is room for: beyond a million three digits, in Chinese in ten thousands."""
+    if count < 1_000_000:
+        return f"{count:,}"
+    return f"{count / 1e4:,.4g} 万" if language() == "zh" and count < 10**8 else f"{count / 1e6:,.4g} M"

@@ -1,0 +1,598 @@
+"""Sums over cells as loops of vector instructions: the traced lines run once on names of 16 numbers side by side.
+
+Loops that a compiler finds itself bring its sums together at the end of each block, which costs more than a small block's cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from types import FunctionType
+from typing import Any
+
+from llvmlite import ir as _ir
+from numba import types
+from numba.core import cgutils as _cgutils
+from numba.extending import intrinsic as _intrinsic
+
+from quantviz.tracing import CellCode
+
+# What numba makes of a function is its own affair: nothing here has Python's types.
+ir: Any = _ir
+cgutils: Any = _cgutils
+intrinsic: Any = _intrinsic
+
+#: Numbers side by side.
+WIDTH = 16
+#: What is made of some cells, in the order in which it is put down, float64: sums of x², x · error, error, and of error² and the same in
+#: steps, of cells that were not clipped and of those that were; how many were clipped, x that are 0, other x of which the value is 0;
+#: bits of the largest error; the first and the last code.
+SUMS = ("signal", "cross", "bias", "noise", "steps", "clipped_noise", "clipped_steps", "clipped", "zeros", "zeroed", "largest", "first", "last")
+AT = {name: i for i, name in enumerate(SUMS)}
+#: Accumulators that are whole numbers, what they begin with and how two of them are joined; the others are sums of float64.
+_COUNTS = ("clipped", "zeros", "zeroed")
+_ENDS = {"largest": (0, ">"), "first": (0x7FFFFFFF, "<"), "last": (-0x7FFFFFFF, ">")}
+
+_pair: Any = types.UniTuple
+_KINDS: dict[str, Any] = {"f4": ir.FloatType(), "f8": ir.DoubleType(), "i4": ir.IntType(32), "i8": ir.IntType(64), "b1": ir.IntType(1)}
+_ORDER = ("b1", "i4", "i8", "f4", "f8")
+
+
+class Lanes:
+    """One number, or `WIDTH` side by side, of which arithmetic becomes instructions."""
+
+    def __init__(self, builder: Any, kind: str, value: Any, *, wide: bool) -> None:
+        self.builder, self.kind, self.value, self.wide = builder, kind, value, wide
+
+    @property
+    def floating(self) -> bool:
+        return self.kind in ("f4", "f8")
+
+    def of(self, kind: str, value: Any) -> Lanes:
+        return Lanes(self.builder, kind, value, wide=self.wide)
+
+    def spread(self) -> Lanes:
+        """The same number in every lane."""
+        if self.wide:
+            return self
+        kind = _KINDS[self.kind]
+        one = self.builder.insert_element(ir.Constant(ir.VectorType(kind, WIDTH), ir.Undefined), self.value, ir.Constant(ir.IntType(32), 0))
+        mask = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH)
+        return Lanes(self.builder, self.kind, self.builder.shuffle_vector(one, one, mask), wide=True)
+
+    def constant(self, number: Any, kind: str) -> Lanes:
+        return Lanes(self.builder, kind, ir.Constant(_KINDS[kind], number), wide=False)
+
+    def to(self, kind: str) -> Lanes:
+        """Cast as numba casts."""
+        if kind == self.kind:
+            return self
+        b, goal = self.builder, ir.VectorType(_KINDS[kind], WIDTH) if self.wide else _KINDS[kind]
+        if kind == "b1":
+            return self != 0
+        if self.floating:
+            cast = (b.fpext if kind == "f8" else b.fptrunc) if kind in ("f4", "f8") else b.fptosi
+        elif kind in ("f4", "f8"):
+            cast = b.uitofp if self.kind == "b1" else b.sitofp
+        else:
+            cast = b.zext if self.kind == "b1" else b.trunc if kind == "i4" else b.sext
+        return self.of(kind, cast(self.value, goal))
+
+    def _with(self, other: Any) -> tuple[Lanes, Lanes]:
+        """Both as wide, and of the same kind."""
+        if not isinstance(other, Lanes):
+            whole = isinstance(other, int) and not self.floating
+            other = self.constant(int(other) if whole else float(other), self.kind if whole or self.floating else "f8")
+        kind = max(self.kind, other.kind, key=_ORDER.index)
+        pair = self.to(kind), other.to(kind)
+        return (pair[0].spread(), pair[1].spread()) if self.wide or other.wide else pair
+
+    def _binary(self, other: Any, of_floats: str, of_wholes: str, *, swapped: bool = False) -> Lanes:
+        a, b = self._with(other)
+        a, b = (b, a) if swapped else (a, b)
+        return a.of(a.kind, getattr(a.builder, of_floats if a.floating else of_wholes)(a.value, b.value))
+
+    def _compared(self, sign: str, other: Any) -> Lanes:
+        a, b = self._with(other)
+        compare = (a.builder.fcmp_unordered if sign == "!=" else a.builder.fcmp_ordered) if a.floating else a.builder.icmp_signed
+        return a.of("b1", compare(sign, a.value, b.value))
+
+    def __add__(self, other: Any) -> Lanes:
+        return self._binary(other, "fadd", "add")
+
+    def __sub__(self, other: Any) -> Lanes:
+        return self._binary(other, "fsub", "sub")
+
+    def __mul__(self, other: Any) -> Lanes:
+        return self._binary(other, "fmul", "mul")
+
+    def __truediv__(self, other: Any) -> Lanes:
+        return self._binary(other, "fdiv", "")
+
+    def __rtruediv__(self, other: Any) -> Lanes:
+        return self._binary(other, "fdiv", "", swapped=True)
+
+    def __and__(self, other: Any) -> Lanes:
+        return self._binary(other, "", "and_")
+
+    def __or__(self, other: Any) -> Lanes:
+        return self._binary(other, "", "or_")
+
+    def __xor__(self, other: Any) -> Lanes:
+        return self._binary(other, "", "xor")
+
+    def __lshift__(self, other: Any) -> Lanes:
+        return self._binary(other, "", "shl")
+
+    def __rshift__(self, other: Any) -> Lanes:
+        return self._binary(other, "", "ashr")
+
+    def __rsub__(self, other: Any) -> Lanes:
+        return self._binary(other, "fsub", "sub", swapped=True)
+
+    __radd__, __rmul__, __rand__, __ror__, __rxor__ = __add__, __mul__, __and__, __or__, __xor__
+
+    def __neg__(self) -> Lanes:
+        return self.of(self.kind, self.builder.fneg(self.value) if self.floating else self.builder.neg(self.value))
+
+    def __lt__(self, other: Any) -> Lanes:
+        return self._compared("<", other)
+
+    def __le__(self, other: Any) -> Lanes:
+        return self._compared("<=", other)
+
+    def __gt__(self, other: Any) -> Lanes:
+        return self._compared(">", other)
+
+    def __ge__(self, other: Any) -> Lanes:
+        return self._compared(">=", other)
+
+    def __eq__(self, other: Any) -> Lanes:  # type: ignore[override]
+        return self._compared("==", other)
+
+    def __ne__(self, other: Any) -> Lanes:  # type: ignore[override]
+        return self._compared("!=", other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def called(self, name: str, *others: Lanes, kind: str | None = None) -> Lanes:
+        """An instruction that LLVM knows by name."""
+        given = [self, *others]
+        wide = any(each.wide for each in given)
+        given = [each.spread() for each in given] if wide else given
+        of, kind = given[0].value.type, kind or self.kind
+        short = {"f4": "f32", "f8": "f64", "i4": "i32", "i8": "i64"}[self.kind]
+        full = f"llvm.{name}.{f'v{WIDTH}' if wide else ''}{short}"
+        function = cgutils.get_or_insert_function(self.builder.module, ir.FunctionType(of, [of] * len(given)), full)
+        return Lanes(self.builder, kind, self.builder.call(function, [each.value for each in given]), wide=wide)
+
+    def bits(self) -> Lanes:
+        kind = {"f4": "i4", "f8": "i8"}[self.kind]
+        return self.of(kind, self.builder.bitcast(self.value, ir.VectorType(_KINDS[kind], WIDTH) if self.wide else _KINDS[kind]))
+
+    def of_bits(self) -> Lanes:
+        kind = {"i4": "f4", "i8": "f8"}[self.kind]
+        return self.of(kind, self.builder.bitcast(self.value, ir.VectorType(_KINDS[kind], WIDTH) if self.wide else _KINDS[kind]))
+
+    def half(self) -> Lanes:
+        low = ir.VectorType(ir.HalfType(), WIDTH) if self.wide else ir.HalfType()
+        return self.of("f4", self.builder.fpext(self.builder.fptrunc(self.value, low), self.value.type))
+
+    def count(self) -> Lanes:
+        """How many are true; of one lane, int64."""
+        b = self.builder
+        if not self.wide:
+            return self.to("i8")
+        mask = b.bitcast(self.value, ir.IntType(WIDTH))
+        return Lanes(b, "i8", b.zext(b.ctpop(mask), ir.IntType(64)), wide=False)
+
+    def reduced(self, name: str) -> Lanes:
+        """One whole number of all lanes."""
+        of = self.value.type
+        function = cgutils.get_or_insert_function(self.builder.module, ir.FunctionType(of.element, [of]), f"llvm.vector.reduce.{name}.v{WIDTH}i32")
+        return Lanes(self.builder, self.kind, self.builder.call(function, [self.value]), wide=False)
+
+    def each(self) -> list[Lanes]:
+        """The lanes one by one."""
+        if not self.wide:
+            return [self]
+        return [Lanes(self.builder, self.kind, self.builder.extract_element(self.value, ir.Constant(ir.IntType(32), i)), wide=False) for i in range(WIDTH)]
+
+
+def _select(condition: Any, a: Any, b: Any) -> Any:
+    if isinstance(condition, bool):
+        return a if condition else b
+    if not isinstance(a, Lanes):
+        a = condition.constant(a, b.kind if isinstance(b, Lanes) else "i8")
+    a, b = a._with(b)
+    wide = condition.wide or a.wide
+    condition, a, b = (each.spread() if wide else each for each in (condition, a, b))
+    return a.of(a.kind, a.builder.select(condition.value, a.value, b.value))
+
+
+def _contracted(total: Lanes, a: Lanes, b: Lanes) -> Lanes:
+    """total + a · b, rounded once or twice."""
+    a, b = a._with(b)
+    total, a = total._with(a)
+    b = b.spread() if a.wide else b
+    product = a.builder.fmul(a.value, b.value, flags=("contract",))
+    return total.of("f8", a.builder.fadd(total.value, product, flags=("contract",)))
+
+
+class _Memory:
+    """Reads and writes at addresses, given as whole numbers."""
+
+    def __init__(self, builder: Any) -> None:
+        self.builder = builder
+
+    def load(self, kind: str, address: Lanes, index: Any, *, wide: bool = False) -> Lanes:
+        b = self.builder
+        index = index if isinstance(index, Lanes) else address.constant(index, "i8")
+        if index.wide:
+            parts = ir.Constant(ir.VectorType(_KINDS[kind], WIDTH), ir.Undefined)
+            for i, one in enumerate(index.each()):
+                parts = b.insert_element(parts, self.load(kind, address, one).value, ir.Constant(ir.IntType(32), i))
+            return Lanes(b, kind, parts, wide=True)
+        place = b.gep(b.inttoptr(address.value, _KINDS[kind].as_pointer()), [index.to("i8").value])
+        if not wide:
+            return Lanes(b, kind, b.load(place), wide=False)
+        size = 4 if kind in ("f4", "i4") else 8
+        return Lanes(b, kind, b.load(b.bitcast(place, ir.VectorType(_KINDS[kind], WIDTH).as_pointer()), align=size), wide=True)
+
+    def fetch(self, address: Lanes, index: Lanes) -> None:
+        """Brings float32 into the second cache."""
+        b, whole = self.builder, ir.IntType(32)
+        place = b.bitcast(b.gep(b.inttoptr(address.value, _KINDS["f4"].as_pointer()), [index.value]), ir.IntType(8).as_pointer())
+        of = ir.FunctionType(ir.VoidType(), [place.type, whole, whole, whole])
+        function = cgutils.get_or_insert_function(b.module, of, "llvm.prefetch.p0")
+        b.call(function, [place, ir.Constant(whole, 0), ir.Constant(whole, 2), ir.Constant(whole, 1)])
+
+    def store(self, kind: str, address: Lanes, index: Any, value: Lanes) -> None:
+        b, value = self.builder, value.to(kind)
+        index = index if isinstance(index, Lanes) else address.constant(index, "i8")
+        place = b.gep(b.inttoptr(address.value, _KINDS[kind].as_pointer()), [index.value])
+        b.store(value.value, b.bitcast(place, value.value.type.as_pointer()), align=4 if kind in ("f4", "i4") else 8)
+
+
+def _names(memory: _Memory, small: Iterable[FunctionType]) -> dict[str, Any]:
+    """What the lines can name."""
+    names: dict[str, Any] = {
+        **{name: lambda x, name=name: x.called(name) for name in ("rint", "floor", "ceil", "trunc", "fabs")},
+        **{name: lambda x, name=name: x.to(name) if isinstance(x, Lanes) else x for name in ("f4", "f8", "i4", "i8")},
+        "copysign": lambda x, y: x._with(y)[0].called("copysign", x._with(y)[1]),
+        "fma": lambda x, y, z: x.called("fma", y, z),
+        "select": _select,
+        "bits": Lanes.bits,
+        "of_bits": Lanes.of_bits,
+        "half": Lanes.half,
+        **{f"load_{kind}": lambda address, index, kind=kind: memory.load(kind, address, index) for kind in ("i8", "f4", "f8")},
+    }
+    # The small functions of the lines, with these names in place of numba's.
+    for function in small:
+        names[function.__name__] = FunctionType(function.__code__, names)
+    return names
+
+
+class _Loops:
+    """Loops, and places that are written again and again, which LLVM turns into registers."""
+
+    def __init__(self, builder: Any) -> None:
+        self.builder, self.memory = builder, _Memory(builder)
+
+    def place(self, kind: str, start: Any, *, wide: bool = False) -> Any:
+        start = start.spread() if wide and isinstance(start, Lanes) else start
+        of = ir.VectorType(_KINDS[kind], WIDTH) if wide else _KINDS[kind]
+        at = cgutils.alloca_once(self.builder, of)
+        self.put(at, start if isinstance(start, Lanes) else Lanes(self.builder, kind, ir.Constant(of, [start] * WIDTH if wide else start), wide=wide))
+        return at, kind, wide
+
+    def put(self, at: Any, value: Lanes) -> None:
+        self.builder.store(value.value, at[0] if isinstance(at, tuple) else at)
+
+    def get(self, at: Any) -> Lanes:
+        return Lanes(self.builder, at[1], self.builder.load(at[0]), wide=at[2])
+
+    def extend(self, at: Any, value: Lanes, sign: str) -> None:
+        """Puts a value there that is smaller ("<") or larger (">") than the one that is there."""
+        known = self.get(at)
+        self.put(at, _select(value._compared(sign, known), value, known))
+
+    def whilst(self, condition: Callable[[], Lanes], body: Callable[[], None]) -> None:
+        b = self.builder
+        test, inside, after = (b.append_basic_block(name) for name in ("test", "inside", "after"))
+        b.branch(test)
+        b.position_at_end(test)
+        b.cbranch(condition().value, inside, after)
+        b.position_at_end(inside)
+        body()
+        b.branch(test)
+        b.position_at_end(after)
+
+    def stepped(self, begin: Lanes, stop: Lanes, step: int, body: Callable[[Lanes], None]) -> Lanes:
+        """As long as a whole step fits; where it ended."""
+        at = self.place("i8", begin)
+
+        def once() -> None:
+            here = self.get(at)
+            body(here)
+            self.put(at, here + step)
+
+        self.whilst(lambda: self.get(at) + step <= stop, once)
+        return self.get(at)
+
+
+class _Summing(_Loops):
+    """Writes the loops of one cell's arithmetic."""
+
+    def __init__(self, builder: Any, given: dict[str, Any], code: dict[str, Any], small: Iterable[FunctionType]) -> None:
+        super().__init__(builder)
+        self.code = code
+        self.known: dict[str, Any] = {name: Lanes(builder, "i8", value, wide=False) for name, value in given.items()}
+        self.names = _names(self.memory, small)
+        self.sums: dict[bool, dict[str, Any]] = {}
+
+    def run(self, lines: Iterable[str], known: dict[str, Any]) -> dict[str, Any]:
+        names = {**self.names, **known}
+        for line in lines:
+            exec(line, names)
+        return {name: value for name, value in names.items() if name not in self.names}
+
+    def of_block(self, block: Lanes, known: dict[str, Any], *, wide: bool) -> dict[str, Any]:
+        """What is read of a block, or of `WIDTH` of them from `block` on, and what follows from it."""
+        read = {
+            name: self.memory.load("f8", known["params"], known["blocks"] * i + block, wide=wide).to(self.code["types"][name])
+            for i, name in enumerate(self.code["params"])
+        }
+        return self.run(self.code["of_block"], {**known, **read})
+
+    def cells(self, values: Lanes, index: Lanes, known: dict[str, Any], own: Any) -> None:
+        """Adds one cell, or `WIDTH` of them. `own` has the error² of a block whose step is known."""
+        code, wide, names = self.code, values.wide, self.names
+        if wide:
+            index = index + Lanes(self.builder, "i8", ir.Constant(ir.VectorType(ir.IntType(64), WIDTH), list(range(WIDTH))), wide=True)
+        found = self.run(code["of_cell"], {**known, "x_": values, "index": index})
+        q, x_hat, error, clipped, step = (eval(code[name], {**names, **found}) for name in ("q", "x_hat", "error", "clipped", "step"))
+        sums = self.sums[wide]
+        v, e = values.to("f8"), error.to("f8")
+        self.add(sums["signal"], v, v)
+        self.add(sums["cross"], v, e)
+        self.put(sums["bias"], self.get(sums["bias"]) + e)
+        kept = self.place("f8", e, wide=wide)
+        out = values != values if isinstance(clipped, bool) else clipped.spread() if wide else clipped
+        zero, zero_value = values == 0.0, x_hat == 0.0
+
+        def in_steps(value: Lanes) -> Lanes:
+            scaled = value * known["inverse_step"] if code["step_of_block"] else value / step.to("f8")
+            steps: Lanes = _select(value == 0.0, 0.0, scaled)
+            return steps
+
+        self.count(sums["zeroed"], zero_value.count())
+        # What is rare costs one question for all lanes.
+        with self.builder.if_then(((zero | out).count() != 0).value, likely=False):
+            self.count(sums["zeros"], zero.count())
+            self.count(sums["zeroed"], -(zero & zero_value).count())
+            if not isinstance(clipped, bool):
+                lost = _select(out, e, 0.0)
+                scaled = in_steps(lost)
+                self.add(sums["clipped_noise"], lost, lost)
+                self.add(sums["clipped_steps"], scaled, scaled)
+                self.count(sums["clipped"], out.count())
+                self.put(kept, _select(out, 0.0, e))
+        rest = self.get(kept)
+        if own is not None:
+            self.add(own, rest, rest)
+        else:
+            self.add(sums["noise"], rest, rest)
+            scaled = in_steps(rest)
+            self.add(sums["steps"], scaled, scaled)
+        self.extend(sums["largest"], error.bits() & 0x7FFFFFFF, ">")
+        codes = q.to("i4").spread() if wide else q.to("i4")
+        self.extend(sums["first"], codes, "<")
+        self.extend(sums["last"], codes, ">")
+
+    def add(self, at: Any, a: Lanes, b: Lanes) -> None:
+        self.put(at, _contracted(self.get(at), a, b))
+
+    def count(self, at: Any, number: Lanes) -> None:
+        self.put(at, self.get(at) + number)
+
+    def next_of(self, place: Lanes, wide: bool) -> Lanes:
+        """The cells at a place, those ahead of them being fetched."""
+        if wide:
+            self.memory.fetch(self.known["x"], place + self.known["ahead"])
+        return self.memory.load("f4", self.known["x"], place, wide=wide)
+
+    def finish_block(self, own: Any, known: dict[str, Any]) -> None:
+        """Adds what was summed up of a block in its steps."""
+        if own is None:
+            return
+        sums, noise, inverse = self.sums[own[2]], self.get(own), known["inverse_step"]
+        self.put(sums["noise"], self.get(sums["noise"]) + noise)
+        self.put(sums["steps"], self.get(sums["steps"]) + _select(noise == 0.0, 0.0, noise * inverse * inverse))
+
+    def write(self) -> None:
+        known = self.known
+        one = known["n"].constant(1, "i8")
+        counts = {name: self.place("i8", 0) for name in _COUNTS}
+        for wide in (True, False):
+            self.sums[wide] = {
+                **counts,
+                **{name: self.place("i4", start, wide=wide) for name, (start, _) in _ENDS.items()},
+                **{name: self.place("f8", 0.0, wide=wide) for name in SUMS if name not in _COUNTS and name not in _ENDS},
+            }
+        known |= self.run(self.code["fixed"], known)
+        (self.columns if self.code["by_element"] else self.lines)(one)
+        for name in SUMS:
+            total = self.get(self.sums[False][name])
+            if name not in _COUNTS:
+                for each in self.get(self.sums[True][name]).each():
+                    total = _select(each._compared(_ENDS[name][1], total), each, total) if name in _ENDS else total + each
+            self.memory.store("f8", known["out"], AT[name], total.to("f8"))
+
+    def owned(self, *, wide: bool) -> Any:
+        return self.place("f8", 0.0, wide=wide) if self.code["step_of_block"] else None
+
+    def columns(self, one: Lanes) -> None:
+        """Blocks of one element along the last axis: `rows` lines below each other, a few columns at a time through all of them."""
+        known = self.known
+        column = known["flat"] - known["offset"]
+        column = column.of("i8", self.builder.srem(column.value, known["length"].value))
+        first = self.memory.load("i8", known["bases"], known["line"]) + column
+
+        def tile(at: Lanes, wide: bool) -> None:
+            here = self.of_block(first + at, known, wide=wide)
+            own = self.owned(wide=wide)
+
+            def row(r: Lanes) -> None:
+                place = r * known["length"] + at
+                self.cells(self.next_of(place, wide), known["flat"] + place, here, own)
+
+            self.stepped(one - 1, known["rows"], 1, row)
+            self.finish_block(own, here)
+
+        done = self.stepped(one - 1, known["n"], WIDTH, lambda at: tile(at, True))
+        self.stepped(done, known["n"], 1, lambda at: tile(at, False))
+
+    def lines(self, one: Lanes) -> None:
+        """Blocks of several elements along the last axis: one after the other."""
+        b, known = self.builder, self.known
+        length, width, n = known["length"], known["width"], known["n"]
+        start = known["flat"] - known["offset"]
+        column = self.place("i8", one.of("i8", b.srem(start.value, length.value)))
+        line = self.place("i8", known["line"])
+        within = self.place("i8", one.of("i8", b.srem(self.get(column).value, width.value)))
+        jump = one.of("i8", b.sdiv(self.get(column).value, width.value))
+        block = self.place("i8", self.memory.load("i8", known["bases"], self.get(line)) + jump)
+        made = self.place("i8", 0)
+
+        def piece() -> None:
+            begin, at = self.get(made), self.get(column)
+            size = width - self.get(within)
+            for most in (length - at, n - begin):
+                size = _select(size < most, size, most)
+            here = self.of_block(self.get(block), known, wide=False)
+            wide_own, own = self.owned(wide=True), self.owned(wide=False)
+            stop = begin + size
+
+            def cell(place: Lanes, wide: bool) -> None:
+                self.cells(self.next_of(place, wide), known["flat"] + place, here, wide_own if wide else own)
+
+            done = self.stepped(begin, stop, WIDTH, lambda place: cell(place, True))
+            self.stepped(done, stop, 1, lambda place: cell(place, False))
+            self.finish_block(wide_own, here)
+            self.finish_block(own, here)
+            self.put(made, stop)
+            ends = at + size == length
+            next_line = self.get(line) + _select(ends, one, one - 1)
+            self.put(line, next_line)
+            self.put(column, _select(ends, one - 1, at + size))
+            # Here the block is done, or the cells are.
+            self.put(within, one - 1)
+            # After the last line there is no base to be read.
+            safe = _select(stop < n, next_line, known["line"])
+            self.put(block, _select(ends, self.memory.load("i8", known["bases"], safe), self.get(block) + 1))
+
+        self.whilst(lambda: self.get(made) < n, piece)
+
+
+def described(
+    code: CellCode, params: tuple[str, ...], by_element: bool, fixed: Iterable[str], of_block: Iterable[str], of_cell: Iterable[str]
+) -> dict[str, Any]:
+    """All that the loops are written from, as plain values."""
+    return {
+        **code.results,
+        "step_of_block": code.step_of_block,
+        "types": {name: code.types[name] for name in params},
+        "params": list(params),
+        "by_element": by_element,
+        "fixed": list(fixed),
+        "of_block": list(of_block),
+        "of_cell": list(of_cell),
+    }
+
+
+#: What `summing` takes, whole numbers and addresses: `rows` lines of `n` cells (one line where blocks are longer than one), of which `x` is the
+#: first and `flat` its place; blocks begin at `offset`, lines are `length` long, blocks `width`; `line` counts lines of `bases`. What is
+#: `ahead` by so many cells is read next: it is fetched meanwhile.
+GIVEN = ("x", "n", "flat", "offset", "length", "width", "rows", "line", "bases", "params", "blocks", "floats", "integers", "tables", "ahead", "out")
+
+
+def summing(code: dict[str, Any], small: Iterable[FunctionType]) -> Any:
+    """The loops as a function of numba's."""
+
+    @intrinsic
+    def loops(typing, x, n, flat, offset, length, width, rows, line, bases, params, blocks, floats, integers, tables, ahead, out):  # type: ignore[no-untyped-def]
+        def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+            _Summing(builder, dict(zip(GIVEN, args, strict=True)), code, small).write()
+            return context.get_dummy_value()
+
+        return types.void(*(types.int64,) * len(GIVEN)), generate
+
+    return loops
+
+
+def _ends(finite_only: bool) -> Any:
+    """`low` lowered and `high` raised to the keys of the float32 from `x` on, which order as the numbers do; NaN is beyond them."""
+
+    @intrinsic
+    def ends(typing, x, n, low, high):  # type: ignore[no-untyped-def]
+        def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+            loops = _Loops(builder)
+            address, count, *given = (Lanes(builder, kind, value, wide=False) for kind, value in zip(("i8", "i8", "i4", "i4"), args, strict=True))
+            found = {wide: [loops.place("i4", each, wide=wide) for each in given] for wide in (True, False)}
+
+            def look(at: Lanes, wide: bool) -> None:
+                raw = loops.memory.load("f4", address, at, wide=wide).bits()
+                key = raw ^ ((raw >> 31) & 0x7FFFFFFF)
+                for place, sign in zip(found[wide], "<>", strict=True):
+                    counted = _select((raw & 0x7FFFFFFF) < 0x7F800000, key, loops.get(place)) if finite_only else key
+                    loops.extend(place, counted, sign)
+
+            done = loops.stepped(count.constant(0, "i8"), count, WIDTH, lambda at: look(at, True))
+            with builder.if_then((done != 0).value):
+                for one, several, sign, name in zip(found[False], found[True], "<>", ("smin", "smax"), strict=True):
+                    loops.extend(one, loops.get(several).reduced(name), sign)
+            loops.stepped(done, count, 1, lambda at: look(at, False))
+            return context.make_tuple(builder, signature.return_type, [loops.get(place).value for place in found[False]])
+
+        return _pair(types.int32, 2)(types.int64, types.int64, types.int32, types.int32), generate
+
+    return ends
+
+
+ends, finite_ends = _ends(False), _ends(True)
+
+
+def _ends_of_columns(finite_only: bool) -> Any:
+    """The same of each of `n` columns, over `rows` lines of `length`: int32 from the addresses `low` and `high` on."""
+
+    @intrinsic
+    def ends(typing, x, n, rows, length, low, high):  # type: ignore[no-untyped-def]
+        def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+            loops = _Loops(builder)
+            address, count, lines, along, *grids = (Lanes(builder, "i8", value, wide=False) for value in args)
+            none = count.constant(0, "i8")
+
+            def tile(at: Lanes, wide: bool) -> None:
+                known = [loops.place("i4", loops.memory.load("i4", grid, at, wide=wide), wide=wide) for grid in grids]
+
+                def row(r: Lanes) -> None:
+                    raw = loops.memory.load("f4", address, r * along + at, wide=wide).bits()
+                    key = raw ^ ((raw >> 31) & 0x7FFFFFFF)
+                    for place, sign in zip(known, "<>", strict=True):
+                        counted = _select((raw & 0x7FFFFFFF) < 0x7F800000, key, loops.get(place)) if finite_only else key
+                        loops.extend(place, counted, sign)
+
+                loops.stepped(none, lines, 1, row)
+                for grid, place in zip(grids, known, strict=True):
+                    loops.memory.store("i4", grid, at, loops.get(place))
+
+            done = loops.stepped(none, count, WIDTH, lambda at: tile(at, True))
+            loops.stepped(done, count, 1, lambda at: tile(at, False))
+            return context.get_dummy_value()
+
+        return types.void(*(types.int64,) * 6), generate
+
+    return ends
+
+
+column_ends, finite_column_ends = _ends_of_columns(False), _ends_of_columns(True)
