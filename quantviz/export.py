@@ -207,10 +207,17 @@ def as_npz(result: QuantResult, *, first: Shape | None = None) -> bytes:
         zero_point=result.qparams.zero_point.numpy(),
         **{name: values.numpy() for name, values in _levels(result.qparams).items()},
         **{name: values.numpy() for name, values in result.qparams.others.items()},
-        **({} if first is None else {"first": np.array(first)}),
+        **_begins(first),
         scheme=np.array(_scheme_text(result.scheme)),
     )
     return buffer.getvalue()
+
+
+def _begins(first: Shape | None) -> dict[str, Any]:
+    """Where a part begins, if it is one."""
+    import numpy as np
+
+    return {} if first is None else {"first": np.array(first)}
 
 
 def _levels(qparams: QParams) -> dict[str, Any]:

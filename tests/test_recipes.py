@@ -8,8 +8,8 @@ import torch
 
 import quantviz as qv
 from quantviz.errors import QuantVizError
-from quantviz.measures import bits_per_element
 from quantviz.kernels import measured
+from quantviz.measures import bits_per_element
 from quantviz.recipes import CURRENT, RECIPE_GROUPS, RECIPES, RecipeRow, answer, current_recipe, pareto_front, recipe_rows, row_of
 from quantviz.scenarios import SCENARIOS
 

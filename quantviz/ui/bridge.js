@@ -660,7 +660,8 @@ class Bridge {
     this.adopted = -Infinity;
     this.touching = event.pointerType === "touch";
     if (event.button || !event.isPrimary || event.target.closest?.(".modebar")) return;
-    this.press = { x: event.clientX, y: event.clientY, at: performance.now(), touch: event.pointerType === "touch" };
+    const under = this.gd && this.panelUnder(event.clientX, event.clientY);
+    this.press = { x: event.clientX, y: event.clientY, at: performance.now(), touch: event.pointerType === "touch", under, sight: under && this.sight };
     if (!this.press.touch) this.leave();
   }
 
@@ -670,7 +671,8 @@ class Bridge {
     if (!press || !event.isPrimary) return;
     const far = Math.hypot(event.clientX - press.x, event.clientY - press.y);
     // A drag is a zoom, a long press is the phone's own.
-    if (far > (press.touch ? 10 : 4) || performance.now() - press.at > 900) return;
+    if (far > (press.touch ? 10 : 4)) return this.boxed(press, event);
+    if (performance.now() - press.at > 900) return;
     const found = this.cellUnder(press.x, press.y);
     if (!found) return;
     this.select(found.cell, 0);
@@ -683,6 +685,19 @@ class Bridge {
       this.tell(found.pixel, found.panel, press.x, press.y - 24);
       this.later("touch", 3500, () => this.leave());
     }
+  }
+
+  // Plotly takes a low or narrow box for a zoom along one axis alone. A wide matrix is a low picture: what was drawn is meant.
+  boxed(press, event) {
+    const [wide, high] = [Math.abs(event.clientX - press.x), Math.abs(event.clientY - press.y)];
+    if (press.touch || event.shiftKey || !press.under || !this.gd) return;
+    if (Math.min(wide, high) < 4 || Math.max(wide, high) < 8 || Math.min(wide, high) >= 20) return;
+    const { px, py } = this.pixelUnder(event.clientX, event.clientY);
+    const { across, down } = sharesOf(press.under.panel, px, py);
+    const ends = [press.under.share, { across: clamp(across, 0, 1), down: clamp(down, 0, 1) }].map((share) => placeIn(press.sight, share));
+    const [cols, rows] = [ends.map(({ col }) => col), ends.map(({ row }) => row)];
+    // After Plotly has done what it makes of it.
+    setTimeout(() => this.gd && this.aim({ x: [Math.min(...cols), Math.max(...cols)], y: [Math.max(...rows), Math.min(...rows)] }), 0);
   }
 
   select(cell, wait) {

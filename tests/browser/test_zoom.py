@@ -127,6 +127,21 @@ def test_the_error_panel_tells_the_cell_of_the_largest_error(open_demo):
     page.get_by_text("cell ({}, {}) ".format(*place)).wait_for()
 
 
+def test_a_low_box_is_the_part_that_was_drawn(open_demo):
+    page = open_demo()
+    whole = page.evaluate(WINDOW)
+    (left, top), (right, bottom) = middle(page, 0, 200, 600), middle(page, 0, 200, 1500)
+    page.mouse.move(left, top)
+    page.mouse.down()
+    page.mouse.move(right, bottom + 12, steps=6)
+    page.mouse.up()
+    window = wait_window(page, whole)
+    assert_one(page, window)
+    assert window["rows"] < 200
+    assert abs(window["top"] - 200) < 20
+    assert 800 < window["cols"] < 1000
+
+
 def test_a_drag_reads_its_window_until_cells_are_seen(open_demo):
     page = open_demo()
     whole = page.evaluate(WINDOW)
