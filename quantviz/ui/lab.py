@@ -163,11 +163,16 @@ def show_result(state: LabState, areas: Areas) -> Study:
 @contextlib.contextmanager
 def _working(state: LabState) -> Iterator[None]:
     """Says what is waited for, where that takes longer than half a second."""
-    if not state.large:
+    work = f"{source_key(state.source)} {state.scheme}"
+    if not state.large or st.session_state.get("lab_worked") == work:
         yield
         return
-    with st.container(key="working"), st.spinner(say("lab.reading"), show_time=True):
+    from quantviz import kernels
+
+    compiles = not state.scheme.problems(state.source.shape) and kernels.compiles(state.scheme, state.source.shape)
+    with st.container(key="working"), st.spinner(say("lab.compiling" if compiles else "lab.reading"), show_time=True):
         yield
+    st.session_state["lab_worked"] = work
 
 
 def _remember_facts(study: Study, why: Any) -> None:
