@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: Values drawn for the Gaussian reference of a small shape, as far as 16 draws reach: two digits of it are told. Of a large one they are all that is drawn.
+#: Values drawn for the Gaussian reference of a small shape, as far as 8 draws reach: two digits of it are told. Of a large one they are all that is drawn.
 _GAUSSIAN_VALUES = 2**14
 _LARGE_GAUSSIAN = 2**18
 #: Bytes of what was found out about a session's own tensors that are kept at most.
@@ -158,7 +158,7 @@ def _gaussian(form: str, shape: tuple[int, ...]) -> float:
 
     # One small tensor says little: its largest value sets the scale.
     generator, scheme = torch.Generator().manual_seed(0), Scheme.parse(form)
-    draws = max(1, min(16, _GAUSSIAN_VALUES // math.prod(shape)))
+    draws = max(1, min(8, _GAUSSIAN_VALUES // math.prod(shape)))
     signal = noise = 0.0
     for _ in range(draws):
         try:

@@ -15,11 +15,11 @@ import streamlit as st
 from streamlit import runtime
 
 #: Seconds the browser gets to fetch and paint the frame before the imports begin.
-_HEAD_START = 0.6
+_HEAD_START = 0.25
 #: Seconds after which the importing thread lets others run, in place of Python's 0.005.
 _SHORT_TURN = 0.0002
 #: Runs that work at once. Python lets one thread compute at a time; the second works while the first waits.
-_AT_ONCE = 2
+_AT_ONCE = 1
 #: Seconds after which a run goes ahead although others are not done: some work may take long.
 _PATIENCE = 3.0
 #: Seconds between two looks for sessions that have ended, at most.
