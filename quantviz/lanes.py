@@ -331,10 +331,11 @@ class _Summing(_Loops):
         self.sums: dict[bool, dict[str, Any]] = {}
 
     def run(self, lines: Iterable[str], known: dict[str, Any]) -> dict[str, Any]:
-        names = {**self.names, **known}
+        # The lines are the trace's own, numbers and names of `_names`: nothing else can be named.
+        names = {"__builtins__": {}, **self.names, **known}
         for line in lines:
             exec(line, names)
-        return {name: value for name, value in names.items() if name not in self.names}
+        return {name: value for name, value in names.items() if name not in self.names and name != "__builtins__"}
 
     def of_block(self, block: Lanes, known: dict[str, Any], *, wide: bool) -> dict[str, Any]:
         """What is read of a block, or of `WIDTH` of them from `block` on, and what follows from it."""
@@ -350,7 +351,7 @@ class _Summing(_Loops):
         if wide:
             index = index + Lanes(self.builder, "i8", ir.Constant(ir.VectorType(ir.IntType(64), WIDTH), list(range(WIDTH))), wide=True)
         found = self.run(code["of_cell"], {**known, "x_": values, "index": index})
-        q, x_hat, error, clipped, step = (eval(code[name], {**names, **found}) for name in ("q", "x_hat", "error", "clipped", "step"))
+        q, x_hat, error, clipped, step = (eval(code[name], {"__builtins__": {}, **names, **found}) for name in ("q", "x_hat", "error", "clipped", "step"))
         sums = self.sums[wide]
         v, e = values.to("f8"), error.to("f8")
         self.add(sums["signal"], v, v)

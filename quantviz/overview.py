@@ -19,7 +19,7 @@ from quantviz.binning import ERROR_BINS, PARTS, HistogramData, ValueBins, histog
 from quantviz.granularity import BlockLayout, Shape, Window, flat_index
 from quantviz.grids import GRIDS
 from quantviz.kernels import CHUNK, Buffers, Coder, Facts, facts, place_of, shared_out
-from quantviz.link import View
+from quantviz.link import POOLS, View
 from quantviz.measures import steps_of_error
 from quantviz.quantizer import QParams, quantize_cells
 from quantviz.scheme import Scheme
@@ -27,8 +27,6 @@ from quantviz.stored import Stored, Values
 
 Array = npt.NDArray[Any]
 
-#: What a pixel shows of its cells: the value of largest magnitude, their mean, or their root mean square.
-POOLS = ("largest", "mean", "rms")
 #: Cells that are read at once where nothing is made of them.
 _LONG_CHUNK = 1 << 20
 

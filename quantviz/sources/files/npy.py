@@ -9,12 +9,10 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from quantviz.granularity import Shape, Window
+from quantviz.granularity import Shape
 from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, clipped
 
 if TYPE_CHECKING:
-    import torch
-
     from quantviz.sources.files.mapped import Lies
 
 MAGIC = b"\x93NUMPY"
@@ -88,14 +86,6 @@ def lies_at(header: NpyHeader, start: int) -> Lies:
     from quantviz.sources.files.mapped import Lies, plain
 
     return Lies(start, plain(getattr(torch, header.dtype), swapped=header.swapped), turned=header.fortran_order)
-
-
-def read_values(header: NpyHeader, values: memoryview, window: Window) -> torch.Tensor:
-    """The window of the values that `header` describes."""
-    from quantviz.sources.files.mapped import cut
-
-    lies = lies_at(header, 0)
-    return cut(values, lies.packing, header.shape, window, turned=lies.turned)
 
 
 class NpyCatalog(Catalog):
