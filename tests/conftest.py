@@ -1,6 +1,15 @@
-"""For all tests."""
+"""For all tests.
+
+Hypothesis tries the same examples in every run, so that a change passes or fails by what it changes. To look for more:
+`--hypothesis-profile random`, as often as one likes.
+"""
 
 import torch
+from hypothesis import settings
+
+settings.register_profile("same", derandomize=True)
+settings.register_profile("random", derandomize=False)
+settings.load_profile("same")
 
 
 def pytest_configure():

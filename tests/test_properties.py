@@ -82,9 +82,10 @@ def test_rounding_to_the_nearest_errs_by_half_a_step_at_most(x, format_id, mode,
     r = None if problems(format_id, mode, granularity) else quantized(x, qv.Scheme(format_id, mode, granularity))
     if r is None:
         return
-    # Beside half a step, the rounding of x / scale and of x_hat to float32.
-    rounding = 2.0**-22 * (r.x.abs() + r.x_hat.abs())
-    assert bool((r.error.abs() <= r.step_of_cells() / 2 + rounding)[~r.clipped].all())
+    # Beside half a step, the rounding of x / scale, of its sum with a zero point as large as the widest code, and of x_hat to float32.
+    step = r.step_of_cells()
+    rounding = 2.0**-22 * (r.x.abs() + r.x_hat.abs() + r.scheme.number_format.levels * step)
+    assert bool((r.error.abs() <= step / 2 + rounding)[~r.clipped].all())
     # What lies on the grid stays there.
     again = qv.quantize(r.x_hat, r.scheme, qparams=r.qparams)
     assert torch.equal(again.q, r.q)
