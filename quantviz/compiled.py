@@ -27,7 +27,7 @@ from numba import types
 from numba.extending import intrinsic as _intrinsic
 
 from quantviz.calibration import FLOAT32_EXACT_INTEGER, FLOAT32_MAX
-from quantviz.lanes import AT, GIVEN, column_ends, described, ends, finite_column_ends, finite_ends, summing
+from quantviz.lanes import AT, GIVEN, LEAST, column_ends, described, ends, finite_column_ends, finite_ends, summing
 from quantviz.tally import (
     BIAS,
     CELLS,
@@ -48,7 +48,7 @@ from quantviz.tally import (
     ZEROED,
     ZEROS,
 )
-from quantviz.tracing import BlockCode, CellCode
+from quantviz.tracing import BlockCode, CellCode, of_numbers
 
 Array = npt.NDArray[Any]
 
@@ -729,10 +729,30 @@ _NAMES = {
 
 
 #: Cells of which sums are asked for at a time.
-UNIT = 8192
+UNIT = 4096
+LEAST_SIGNAL, LEAST_NOISE, LEAST_STEPS = (LEAST[name] for name in ("signal", "noise", "steps"))
 OF_SIGNAL, OF_CROSS, OF_BIAS, OF_NOISE, OF_STEPS = AT["signal"], AT["cross"], AT["bias"], AT["noise"], AT["steps"]
 OF_CLIPPED_NOISE, OF_CLIPPED_STEPS, OF_CLIPPED, OF_ZEROS = AT["clipped_noise"], AT["clipped_steps"], AT["clipped"], AT["zeros"]
-OF_ZEROED, OF_LARGEST, OF_FIRST, OF_LAST = AT["zeroed"], AT["largest"], AT["first"], AT["last"]
+OF_APART, OF_ZEROED, OF_LARGEST, OF_FIRST, OF_LAST = AT["apart"], AT["zeroed"], AT["largest"], AT["first"], AT["last"]
+
+
+@jit
+def trusted(made, n):  # type: ignore[no-untyped-def]
+    """Whether float32 held what the sums of `n` cells began with."""
+    if made[OF_APART] > 0 or not made[OF_SIGNAL] < np.inf:
+        return False
+    if made[OF_SIGNAL] < LEAST_SIGNAL and made[OF_ZEROS] < n:
+        return False
+    return made[OF_LARGEST] == 0 or (made[OF_NOISE] >= LEAST_NOISE and LEAST_STEPS * n <= made[OF_STEPS] < np.inf)
+
+
+@jit
+def place_of_size(error, n, size):  # type: ignore[no-untyped-def]
+    """Where the first error of a size, given as bits, is among the first `n`; -1 where none is."""
+    for j in range(n):
+        if (bits(load(error, j)) & 0x7FFFFFFF) == size:
+            return j
+    return -1
 
 
 @jit
@@ -774,6 +794,8 @@ def drive(  # type: ignore[no-untyped-def]
     """
     total = x.size
     done = 0
+    # The largest error that sums alone have told of, and between which cells it is.
+    sought, sought_in, sought_until = i8(-1), 0, 0
     while done < total:
         rest = min(total - done, UNIT)
         sums_made = False
@@ -792,8 +814,8 @@ def drive(  # type: ignore[no-untyped-def]
                 quick, x.ctypes.data + 4 * done, n, flat + done, offset, length, width, rows, (flat + done - offset) // length - row, bases.ctypes.data,
                 params.ctypes.data, blocks, floats.ctypes.data, integers.ctypes.data, tables.ctypes.data, ahead, made.ctypes.data,
             )  # fmt: skip
-            # Where there is more to be told of some cells than sums, they are made again.
-            if made[OF_LARGEST] <= counts[LARGEST] and counts[LARGEST] < INFINITE:
+            largest = i8(made[OF_LARGEST])
+            if largest < INFINITE and counts[LARGEST] < INFINITE and trusted(made, rest):
                 # The value is x + error: of its sums the others tell, unless all values are 0, of which nothing may be left.
                 if made[OF_ZEROS] + made[OF_ZEROED] < rest:
                     sums[VALUES] += made[OF_SIGNAL] + 2 * made[OF_CROSS] + (made[OF_NOISE] + made[OF_CLIPPED_NOISE])
@@ -804,6 +826,9 @@ def drive(  # type: ignore[no-untyped-def]
                 sums[STEPS] += made[OF_STEPS]
                 sums[CLIPPED_NOISE] += made[OF_CLIPPED_NOISE]
                 sums[CLIPPED_STEPS] += made[OF_CLIPPED_STEPS]
+                if largest > counts[LARGEST]:
+                    counts[LARGEST] = largest
+                    sought, sought_in, sought_until = largest, done, done + rest
                 counts[CELLS] += rest
                 counts[CLIPPED] += i8(made[OF_CLIPPED])
                 counts[ZEROS] += i8(made[OF_ZEROS])
@@ -832,6 +857,18 @@ def drive(  # type: ignore[no-untyped-def]
                 else:
                     add_up(x, done, q, x_hat, error, clipped, steps, n, flat + done, code_min, sums, counts, seen)
             done += n
+    if sought == counts[LARGEST]:
+        for start in range(sought_in, sought_until, CHUNK):
+            n = min(sought_until - start, CHUNK)
+            call_cells(
+                cells, x.ctypes.data + 4 * start, n, flat + start, offset, length, width, row, bases.ctypes.data, params.ctypes.data, blocks,
+                floats.ctypes.data, integers.ctypes.data, tables.ctypes.data, q.ctypes.data, x_hat.ctypes.data, error.ctypes.data, clipped.ctypes.data,
+                steps.ctypes.data,
+            )  # fmt: skip
+            at = place_of_size(error, n, sought)
+            if at >= 0:
+                counts[LARGEST_AT] = flat + start + at
+                break
 
 
 @jit
@@ -947,7 +984,7 @@ def _source(code: CellCode, by_element: bool) -> str:
 
 def _source_of_sums(code: CellCode, by_element: bool) -> str:
     """What is compiled follows from the description alone, which is written out in the source."""
-    given = ", ".join(GIVEN)
+    given, code = ", ".join(GIVEN), of_numbers(code)
     plain = described(code, params_of(code), by_element, *_parted(code), map(_renamed, code.of_cell))
     plain |= {name: _renamed(code.results[name]) for name in ("q", "x_hat", "error", "clipped")}
     return f"loops = summing({plain!r}, small)\n\n\ndef cells({given}):\n    loops({given})\n"

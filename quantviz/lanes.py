@@ -24,12 +24,19 @@ intrinsic: Any = _intrinsic
 #: Numbers side by side.
 WIDTH = 16
 #: What is made of some cells, in the order in which it is put down, float64: sums of x², x · error, error, and of error² and the same in
-#: steps, of cells that were not clipped and of those that were; how many were clipped, x that are 0, other x of which the value is 0;
-#: bits of the largest error; the first and the last code.
-SUMS = ("signal", "cross", "bias", "noise", "steps", "clipped_noise", "clipped_steps", "clipped", "zeros", "zeroed", "largest", "first", "last")
+#: steps, of cells that were not clipped and of those that were; how many were clipped, x that are 0, other x of which the value is 0, blocks
+#: of which the steps are not between `STEPS`; bits of the largest error; the first and the last code.
+SUMS = ("signal", "cross", "bias", "noise", "steps", "clipped_noise", "clipped_steps", "clipped", "zeros", "zeroed", "apart", "largest", "first", "last")
 AT = {name: i for i, name in enumerate(SUMS)}
+#: Sums that begin in float32, with at most `TERMS` cells a lane, and go on in float64, which halves the work: a term is rounded at most
+#: TERMS + 6 times, so that a sum is off by at most (TERMS + 6) / 2^24 = 8.4e-7 of its terms' magnitudes. Where steps are not between `STEPS`,
+#: or less than `LEAST` comes out, steps for each cell, float32 may not have held the squares: such sums are made again without it.
+_BEGUN = ("signal", "cross", "bias", "noise")
+TERMS = 8
+STEPS = (2.0**-40, 2.0**40)
+LEAST = {"signal": 2.0**-100, "noise": 2.0**-100, "steps": 2.0**-46}
 #: Accumulators that are whole numbers, what they begin with and how two of them are joined; the others are sums of float64.
-_COUNTS = ("clipped", "zeros", "zeroed")
+_COUNTS = ("clipped", "zeros", "zeroed", "apart")
 _ENDS = {"largest": (0, ">"), "first": (0x7FFFFFFF, "<"), "last": (-0x7FFFFFFF, ">")}
 
 _pair: Any = types.UniTuple
@@ -108,9 +115,6 @@ class Lanes:
     def __truediv__(self, other: Any) -> Lanes:
         return self._binary(other, "fdiv", "")
 
-    def __rtruediv__(self, other: Any) -> Lanes:
-        return self._binary(other, "fdiv", "", swapped=True)
-
     def __and__(self, other: Any) -> Lanes:
         return self._binary(other, "", "and_")
 
@@ -125,6 +129,15 @@ class Lanes:
 
     def __rshift__(self, other: Any) -> Lanes:
         return self._binary(other, "", "ashr")
+
+    def __rlshift__(self, other: Any) -> Lanes:
+        return self._binary(other, "", "shl", swapped=True)
+
+    def __rrshift__(self, other: Any) -> Lanes:
+        return self._binary(other, "", "ashr", swapped=True)
+
+    def __rtruediv__(self, other: Any) -> Lanes:
+        return self._binary(other, "fdiv", "", swapped=True)
 
     def __rsub__(self, other: Any) -> Lanes:
         return self._binary(other, "fsub", "sub", swapped=True)
@@ -191,6 +204,20 @@ class Lanes:
         function = cgutils.get_or_insert_function(self.builder.module, ir.FunctionType(of.element, [of]), f"llvm.vector.reduce.{name}.v{WIDTH}i32")
         return Lanes(self.builder, self.kind, self.builder.call(function, [self.value]), wide=False)
 
+    def joined(self, join: Callable[[Lanes, Lanes], Lanes]) -> Lanes:
+        """One number of all lanes, joined by halves."""
+        b, value, size = self.builder, self.value, WIDTH if self.wide else 1
+        while size > 1:
+            size //= 2
+            halves = []
+            for begin in (0, size):
+                mask = ir.Constant(ir.VectorType(ir.IntType(32), size), list(range(begin, begin + size)))
+                halves.append(self.of(self.kind, b.shuffle_vector(value, value, mask)))
+            value = join(*halves).value
+        if self.wide:
+            value = b.extract_element(value, ir.Constant(ir.IntType(32), 0))
+        return Lanes(b, self.kind, value, wide=False)
+
     def each(self) -> list[Lanes]:
         """The lanes one by one."""
         if not self.wide:
@@ -209,13 +236,18 @@ def _select(condition: Any, a: Any, b: Any) -> Any:
     return a.of(a.kind, a.builder.select(condition.value, a.value, b.value))
 
 
+def _further(sign: str) -> Callable[[Any, Any], Any]:
+    """The smaller ("<") or larger (">") of two, lane by lane."""
+    return lambda one, other: _select(one._compared(sign, other), one, other)
+
+
 def _contracted(total: Lanes, a: Lanes, b: Lanes) -> Lanes:
     """total + a · b, rounded once or twice."""
     a, b = a._with(b)
     total, a = total._with(a)
     b = b.spread() if a.wide else b
     product = a.builder.fmul(a.value, b.value, flags=("contract",))
-    return total.of("f8", a.builder.fadd(total.value, product, flags=("contract",)))
+    return total.of(total.kind, a.builder.fadd(total.value, product, flags=("contract",)))
 
 
 class _Memory:
@@ -279,22 +311,24 @@ class _Loops:
         self.builder, self.memory = builder, _Memory(builder)
 
     def place(self, kind: str, start: Any, *, wide: bool = False) -> Any:
-        start = start.spread() if wide and isinstance(start, Lanes) else start
+        at = cgutils.alloca_once(self.builder, ir.VectorType(_KINDS[kind], WIDTH) if wide else _KINDS[kind]), kind, wide
+        self.put(at, start if isinstance(start, Lanes) else self.same(start, kind, wide=wide))
+        return at
+
+    def same(self, number: Any, kind: str, *, wide: bool) -> Lanes:
+        """A number, or the same in every lane."""
         of = ir.VectorType(_KINDS[kind], WIDTH) if wide else _KINDS[kind]
-        at = cgutils.alloca_once(self.builder, of)
-        self.put(at, start if isinstance(start, Lanes) else Lanes(self.builder, kind, ir.Constant(of, [start] * WIDTH if wide else start), wide=wide))
-        return at, kind, wide
+        return Lanes(self.builder, kind, ir.Constant(of, [number] * WIDTH if wide else number), wide=wide)
 
     def put(self, at: Any, value: Lanes) -> None:
-        self.builder.store(value.value, at[0] if isinstance(at, tuple) else at)
+        self.builder.store((value.spread() if at[2] else value).value, at[0])
 
     def get(self, at: Any) -> Lanes:
         return Lanes(self.builder, at[1], self.builder.load(at[0]), wide=at[2])
 
     def extend(self, at: Any, value: Lanes, sign: str) -> None:
         """Puts a value there that is smaller ("<") or larger (">") than the one that is there."""
-        known = self.get(at)
-        self.put(at, _select(value._compared(sign, known), value, known))
+        self.put(at, _further(sign)(value, self.get(at)))
 
     def whilst(self, condition: Callable[[], Lanes], body: Callable[[], None]) -> None:
         b = self.builder
@@ -307,7 +341,7 @@ class _Loops:
         b.branch(test)
         b.position_at_end(after)
 
-    def stepped(self, begin: Lanes, stop: Lanes, step: int, body: Callable[[Lanes], None]) -> Lanes:
+    def stepped(self, begin: Lanes, stop: Lanes, step: int, body: Callable[[Lanes], object]) -> Lanes:
         """As long as a whole step fits; where it ended."""
         at = self.place("i8", begin)
 
@@ -329,6 +363,7 @@ class _Summing(_Loops):
         self.known: dict[str, Any] = {name: Lanes(builder, "i8", value, wide=False) for name, value in given.items()}
         self.names = _names(self.memory, small)
         self.sums: dict[bool, dict[str, Any]] = {}
+        self.begun: dict[bool, dict[str, Any]] = {}
 
     def run(self, lines: Iterable[str], known: dict[str, Any]) -> dict[str, Any]:
         # The lines are the trace's own, numbers and names of `_names`: nothing else can be named.
@@ -343,27 +378,31 @@ class _Summing(_Loops):
             name: self.memory.load("f8", known["params"], known["blocks"] * i + block, wide=wide).to(self.code["types"][name])
             for i, name in enumerate(self.code["params"])
         }
-        return self.run(self.code["of_block"], {**known, **read})
+        found = self.run(self.code["of_block"], {**known, **read})
+        if self.code["step_of_block"]:
+            step = eval(self.code["step"], {"__builtins__": {}, **self.names, **found})
+            inverse = 1.0 / step
+            found["inverse_square"] = inverse * inverse
+            self.count(self.sums[wide]["apart"], ((step >= STEPS[0]) & (step <= STEPS[1]) ^ True).count())
+        return found
 
-    def cells(self, values: Lanes, index: Lanes, known: dict[str, Any], own: Any) -> None:
-        """Adds one cell, or `WIDTH` of them. `own` has the error² of a block whose step is known."""
+    def cells(self, values: Lanes, index: Lanes, known: dict[str, Any], noise: Any) -> None:
+        """Adds one cell, or `WIDTH` of them, to what was begun; error² to `noise`."""
         code, wide, names = self.code, values.wide, self.names
         if wide:
             index = index + Lanes(self.builder, "i8", ir.Constant(ir.VectorType(ir.IntType(64), WIDTH), list(range(WIDTH))), wide=True)
         found = self.run(code["of_cell"], {**known, "x_": values, "index": index})
         q, x_hat, error, clipped, step = (eval(code[name], {"__builtins__": {}, **names, **found}) for name in ("q", "x_hat", "error", "clipped", "step"))
-        sums = self.sums[wide]
-        v, e = values.to("f8"), error.to("f8")
-        self.add(sums["signal"], v, v)
-        self.add(sums["cross"], v, e)
-        self.put(sums["bias"], self.get(sums["bias"]) + e)
-        kept = self.place("f8", e, wide=wide)
+        sums, begun = self.sums[wide], self.begun[wide]
+        self.add(begun["signal"], values, values)
+        self.add(begun["cross"], values, error)
+        self.put(begun["bias"], self.get(begun["bias"]) + error)
+        kept = self.place("f4", error, wide=wide)
         out = values != values if isinstance(clipped, bool) else clipped.spread() if wide else clipped
         zero, zero_value = values == 0.0, x_hat == 0.0
 
         def in_steps(value: Lanes) -> Lanes:
-            scaled = value * known["inverse_step"] if code["step_of_block"] else value / step.to("f8")
-            steps: Lanes = _select(value == 0.0, 0.0, scaled)
+            steps: Lanes = _select(value == 0.0, 0.0, value / step.to("f8"))
             return steps
 
         self.count(sums["zeroed"], zero_value.count())
@@ -372,18 +411,16 @@ class _Summing(_Loops):
             self.count(sums["zeros"], zero.count())
             self.count(sums["zeroed"], -(zero & zero_value).count())
             if not isinstance(clipped, bool):
-                lost = _select(out, e, 0.0)
+                lost = _select(out, error, 0.0).to("f8")
                 scaled = in_steps(lost)
                 self.add(sums["clipped_noise"], lost, lost)
                 self.add(sums["clipped_steps"], scaled, scaled)
                 self.count(sums["clipped"], out.count())
-                self.put(kept, _select(out, 0.0, e))
+                self.put(kept, _select(out, 0.0, error))
         rest = self.get(kept)
-        if own is not None:
-            self.add(own, rest, rest)
-        else:
-            self.add(sums["noise"], rest, rest)
-            scaled = in_steps(rest)
+        self.add(noise, rest, rest)
+        if not code["step_of_block"]:
+            scaled = in_steps(rest.to("f8"))
             self.add(sums["steps"], scaled, scaled)
         self.extend(sums["largest"], error.bits() & 0x7FFFFFFF, ">")
         codes = q.to("i4").spread() if wide else q.to("i4")
@@ -402,13 +439,26 @@ class _Summing(_Loops):
             self.memory.fetch(self.known["x"], place + self.known["ahead"])
         return self.memory.load("f4", self.known["x"], place, wide=wide)
 
-    def finish_block(self, own: Any, known: dict[str, Any]) -> None:
-        """Adds what was summed up of a block in its steps."""
-        if own is None:
-            return
-        sums, noise, inverse = self.sums[own[2]], self.get(own), known["inverse_step"]
-        self.put(sums["noise"], self.get(sums["noise"]) + noise)
-        self.put(sums["steps"], self.get(sums["steps"]) + _select(noise == 0.0, 0.0, noise * inverse * inverse))
+    def several(self, begin: Lanes, stop: Lanes, step: int, known: dict[str, Any], cell: Callable[[Lanes, Any], None], *, wide: bool) -> Lanes:
+        """Cells of one block, or of `WIDTH` side by side, added to what was begun; where it ended."""
+        begun, noise = self.begun[wide], self.place("f4", 0.0, wide=wide)
+
+        def two(place: Lanes) -> None:
+            cell(place, noise)
+            cell(place + step, noise)
+
+        twice = self.stepped(begin, stop, 2 * step, two) if wide else begin
+        done = self.stepped(twice, stop, step, lambda place: cell(place, noise))
+        self.put(begun["noise"], self.get(begun["noise"]) + self.get(noise))
+        if self.code["step_of_block"]:
+            self.add(begun["steps"], self.get(noise), known["inverse_square"])
+        return done
+
+    def settle(self, *, wide: bool) -> None:
+        """Adds what was begun to the sums."""
+        for name, place in self.begun[wide].items():
+            self.put(self.sums[wide][name], self.get(self.sums[wide][name]) + self.get(place).to("f8"))
+            self.put(place, self.same(0.0, "f4", wide=wide))
 
     def write(self) -> None:
         known = self.known
@@ -420,17 +470,16 @@ class _Summing(_Loops):
                 **{name: self.place("i4", start, wide=wide) for name, (start, _) in _ENDS.items()},
                 **{name: self.place("f8", 0.0, wide=wide) for name in SUMS if name not in _COUNTS and name not in _ENDS},
             }
+            names = (*_BEGUN, "steps") if self.code["step_of_block"] else _BEGUN
+            self.begun[wide] = {name: self.place("f4", 0.0, wide=wide) for name in names}
         known |= self.run(self.code["fixed"], known)
         (self.columns if self.code["by_element"] else self.lines)(one)
         for name in SUMS:
             total = self.get(self.sums[False][name])
             if name not in _COUNTS:
-                for each in self.get(self.sums[True][name]).each():
-                    total = _select(each._compared(_ENDS[name][1], total), each, total) if name in _ENDS else total + each
+                join = _further(_ENDS[name][1]) if name in _ENDS else Lanes.__add__
+                total = join(self.get(self.sums[True][name]).joined(join), total)
             self.memory.store("f8", known["out"], AT[name], total.to("f8"))
-
-    def owned(self, *, wide: bool) -> Any:
-        return self.place("f8", 0.0, wide=wide) if self.code["step_of_block"] else None
 
     def columns(self, one: Lanes) -> None:
         """Blocks of one element along the last axis: `rows` lines below each other, a few columns at a time through all of them."""
@@ -441,14 +490,13 @@ class _Summing(_Loops):
 
         def tile(at: Lanes, wide: bool) -> None:
             here = self.of_block(first + at, known, wide=wide)
-            own = self.owned(wide=wide)
 
-            def row(r: Lanes) -> None:
-                place = r * known["length"] + at
-                self.cells(self.next_of(place, wide), known["flat"] + place, here, own)
+            def cell(row: Lanes, noise: Any) -> None:
+                place = row * known["length"] + at
+                self.cells(self.next_of(place, wide), known["flat"] + place, here, noise)
 
-            self.stepped(one - 1, known["rows"], 1, row)
-            self.finish_block(own, here)
+            self.several(one - 1, known["rows"], 1, here, cell, wide=wide)
+            self.settle(wide=wide)
 
         done = self.stepped(one - 1, known["n"], WIDTH, lambda at: tile(at, True))
         self.stepped(done, known["n"], 1, lambda at: tile(at, False))
@@ -463,7 +511,7 @@ class _Summing(_Loops):
         within = self.place("i8", one.of("i8", b.srem(self.get(column).value, width.value)))
         jump = one.of("i8", b.sdiv(self.get(column).value, width.value))
         block = self.place("i8", self.memory.load("i8", known["bases"], self.get(line)) + jump)
-        made = self.place("i8", 0)
+        made, terms = self.place("i8", 0), self.place("i8", 0)
 
         def piece() -> None:
             begin, at = self.get(made), self.get(column)
@@ -471,16 +519,34 @@ class _Summing(_Loops):
             for most in (length - at, n - begin):
                 size = _select(size < most, size, most)
             here = self.of_block(self.get(block), known, wide=False)
-            wide_own, own = self.owned(wide=True), self.owned(wide=False)
             stop = begin + size
 
-            def cell(place: Lanes, wide: bool) -> None:
-                self.cells(self.next_of(place, wide), known["flat"] + place, here, wide_own if wide else own)
+            def cell(place: Lanes, noise: Any, wide: bool) -> None:
+                self.cells(self.next_of(place, wide), known["flat"] + place, here, noise)
 
-            done = self.stepped(begin, stop, WIDTH, lambda place: cell(place, True))
-            self.stepped(done, stop, 1, lambda place: cell(place, False))
-            self.finish_block(wide_own, here)
-            self.finish_block(own, here)
+            def part(start: Lanes, end: Lanes) -> Lanes:
+                """At most `TERMS` times `WIDTH` cells."""
+                count = one.of("i8", b.ashr((end - start).value, one.constant(WIDTH.bit_length() - 1, "i8").value))
+                with b.if_then((self.get(terms) + count > TERMS).value):
+                    self.settle(wide=True)
+                    self.put(terms, one - 1)
+                self.put(terms, self.get(terms) + count)
+                return self.several(start, end, WIDTH, here, lambda place, noise: cell(place, noise, True), wide=True)
+
+            place = self.place("i8", begin)
+
+            def parts() -> None:
+                here, most = self.get(place), self.get(place) + WIDTH * TERMS
+                self.put(place, part(here, _select(most < stop, most, stop)))
+
+            self.whilst(lambda: self.get(place) + WIDTH <= stop, parts)
+            with b.if_then((self.get(place) < stop).value):
+
+                def alone(start: Lanes) -> None:
+                    self.several(start, start + 1, 1, here, lambda place, noise: cell(place, noise, False), wide=False)
+                    self.settle(wide=False)
+
+                self.stepped(self.get(place), stop, 1, alone)
             self.put(made, stop)
             ends = at + size == length
             next_line = self.get(line) + _select(ends, one, one - 1)
@@ -493,6 +559,7 @@ class _Summing(_Loops):
             self.put(block, _select(ends, self.memory.load("i8", known["bases"], safe), self.get(block) + 1))
 
         self.whilst(lambda: self.get(made) < n, piece)
+        self.settle(wide=True)
 
 
 def described(

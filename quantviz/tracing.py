@@ -7,8 +7,9 @@ from the very operations that the reference runs. What is asked of torch and has
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -35,6 +36,8 @@ _TYPES: Mapping[torch.dtype, str] = MappingProxyType(
         torch.bool: "b1",
     }
 )
+#: Whole numbers up to this size are all float32.
+_EXACT = 2**24
 _HALVES = (torch.float16, torch.bfloat16)
 #: Widths by which numbers of one kind are promoted.
 _INTEGERS = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
@@ -478,6 +481,50 @@ def trace_cell(scheme: Scheme, params: Mapping[str, torch.dtype]) -> CellCode:
         torch.cat(trace.tables) if trace.tables else torch.empty(0, dtype=torch.float64),
         MappingProxyType({name: _TYPES[dtype] for name, dtype in params.items()}),
     )
+
+
+def of_numbers(code: CellCode) -> CellCode:
+    """The same lines for cells that come to numbers: without what becomes of NaN, and with codes that stay whole floats on their way to a value.
+
+    The error of any other cell is NaN, so that it can be told afterwards. Where that does not follow, the lines stay as they are.
+
+    >>> code = trace_cell(Scheme("int4"), {"scale": torch.float32, "zero_point": torch.int32})
+    >>> code.results["x_hat"], code.of_cell[-3], of_numbers(code).of_cell[-3]
+    ('t13', 't13 = f4(scale * t12)', 't13 = f4(scale * t7)')
+    """
+    made = {name: kind for name, kind in code.types.items() if kind.startswith("i")}
+    lines: dict[str, list[str]] = {"block": [], "cell": []}
+    same: dict[str, str] = {}
+    whole, assumed, told = {f"f4({name})" for name in made}, set[str](), set[str]()
+    for where, line in (*(("block", line) for line in code.of_block), *(("cell", line) for line in code.of_cell)):
+        name, _, expression = _replaced(line, same).partition(" = ")
+        lines[where].append(f"{name} = {expression}")
+        made[name] = expression
+        call, _, inside = expression.rstrip(")").partition("(")
+        given = inside.split(", ")
+        if call == "f4" and made.get(inside, "").startswith("i4(") and made[inside][3:-1] in whole:
+            same[name] = made[inside][3:-1]
+        elif call == "select" and made.get(given[0]) == f"{given[2]} != {given[2]}":
+            same[name] = given[2]
+            assumed.add(given[2])
+        elif call in ("rint", "floor", "ceil", "trunc") or expression in whole or (call == "select" and whole.issuperset(given[1:])):
+            whole.add(name)
+        elif call == "f4" and inside.startswith("load_f8(floats, "):
+            number = code.floats[int(inside.rpartition(" ")[2].rstrip(")"))]
+            if number.is_integer() and abs(number) <= _EXACT:
+                whole.add(name)
+        # What NaN in an assumed number makes NaN too.
+        if call == "f4" and any(sign in inside for sign in (" + ", " - ", " * ")) and (assumed | told) & _words(inside):
+            told.add(name)
+    results = {name: same.get(result, result) for name, result in code.results.items()}
+    if len(assumed) > 1 or (assumed and results["error"] not in told):
+        return code
+    return replace(code, of_block=tuple(lines["block"]), of_cell=tuple(lines["cell"]), results=MappingProxyType(results))
+
+
+def _replaced(line: str, names: Mapping[str, str]) -> str:
+    """The line with other names in place of some."""
+    return re.sub(r"\b\w+\b", lambda found: names.get(found[0], found[0]), line)
 
 
 def _words(line: str) -> set[str]:
