@@ -198,6 +198,10 @@ class Lanes:
         mask = b.bitcast(self.value, ir.IntType(WIDTH))
         return Lanes(b, "i8", b.zext(b.ctpop(mask), ir.IntType(64)), wide=False)
 
+    def mask(self) -> Lanes:
+        """Which are true, as bits of an int64, the first lane's the lowest."""
+        return Lanes(self.builder, "i8", self.builder.zext(self.builder.bitcast(self.value, ir.IntType(WIDTH)), ir.IntType(64)), wide=False)
+
     def reduced(self, name: str) -> Lanes:
         """One whole number of all lanes."""
         of = self.value.type
@@ -664,3 +668,52 @@ def _ends_of_columns(finite_only: bool) -> Any:
 
 
 column_ends, finite_column_ends = _ends_of_columns(False), _ends_of_columns(True)
+
+
+@intrinsic
+def largest_of_stretches(typing, values, begin, count, most, first, last):  # type: ignore[no-untyped-def]
+    """The largest int32 of each of `count` stretches of `values`, none negative, and where its first and its last are.
+
+    Stretch j goes from begin[j] to before begin[j + 1]; all are int32 at addresses. After the values `WIDTH` more can be read.
+    """
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        loops = _Loops(builder)
+        address, begins, number, *out = (Lanes(builder, "i8", value, wide=False) for value in args)
+        none = number.constant(0, "i8")
+        lanes = Lanes(builder, "i8", ir.Constant(ir.VectorType(ir.IntType(64), WIDTH), list(range(WIDTH))), wide=True)
+
+        def stretch(j: Lanes) -> None:
+            left, right = (loops.memory.load("i4", begins, at).to("i8") for at in (j, j + 1))
+
+            def parts(body: Callable[[Lanes, Lanes], None]) -> None:
+                """All lanes of the stretch, what is beyond it as -1."""
+                place = loops.place("i8", left)
+
+                def once() -> None:
+                    at = loops.get(place)
+                    body(at, _select(lanes < right - at, loops.memory.load("i4", address, at, wide=True), -1))
+                    loops.put(place, at + WIDTH)
+
+                loops.whilst(lambda: loops.get(place) < right, once)
+
+            size = loops.place("i4", 0, wide=True)
+            parts(lambda _, found: loops.extend(size, found, ">"))
+            largest = loops.get(size).reduced("smax")
+            near, far = loops.place("i8", -1), loops.place("i8", -1)
+
+            def look(at: Lanes, found: Lanes) -> None:
+                mask = (found == largest).mask()
+                lowest = at + at.of("i8", builder.cttz(mask.value, ir.Constant(ir.IntType(1), 0)))
+                highest = at + 63 - at.of("i8", builder.ctlz(mask.value, ir.Constant(ir.IntType(1), 0)))
+                loops.put(near, _select((loops.get(near) < 0) & (mask != 0), lowest, loops.get(near)))
+                loops.put(far, _select(mask != 0, highest, loops.get(far)))
+
+            parts(look)
+            for to, value in zip(out, (largest, loops.get(near), loops.get(far)), strict=True):
+                loops.memory.store("i4", to, j, value.to("i4"))
+
+        loops.stepped(none, number, 1, stretch)
+        return context.get_dummy_value()
+
+    return types.void(*(types.int64,) * 6), generate

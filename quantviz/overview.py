@@ -281,7 +281,9 @@ class _Largest:
         size = (len(frame.line_edges) - 1, len(frame.cell_edges) - 1)
         self._frame = frame
         self._values = np.full(size, math.nan, dtype=np.float32)
-        self._at = np.full(size, -1, dtype=np.int64)
+        # As small as may be: new memory costs more than what is done with it.
+        of_pixel = int(np.diff(frame.line_edges).max()) * int(np.diff(frame.cell_edges).max())
+        self._at = np.full(size, -1, dtype=np.int32 if of_pixel < 2**31 else np.int64)
 
     def add(self, values: Array, part: _Part) -> None:
         frame = self._frame
@@ -290,7 +292,8 @@ class _Largest:
         )
 
     def result(self) -> tuple[Array, Array]:
-        at = np.maximum(self._at, 0).astype(np.uint32)
+        np.maximum(self._at, 0, out=self._at)
+        at = self._at.view(np.uint32) if self._at.dtype == np.int32 else self._at.astype(np.uint32)
         return (self._values.T.copy(), at.T.copy()) if self._frame.turned else (self._values, at)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from quantviz.binning import ERROR_BINS
 from quantviz.compiled import jit
+from quantviz.lanes import WIDTH, largest_of_stretches
 
 #: Of the bits of a float32 those of its magnitude, which as whole numbers are in the same order; beyond Inf lies NaN.
 _MAGNITUDE = np.int32(0x7FFFFFFF)
@@ -33,31 +34,23 @@ def add_largest(bits, lines, cells, line_edges, cell_edges, turned, found, found
     count = last - first
     # Where pixels begin along the line, counted from its first cell.
     begin = np.empty(count + 1, dtype=np.int32)
-    narrowest = stride
     for j in range(count + 1):
         begin[j] = min(max(cell_edges[first + j], cells[0]), cells[1]) - cells[0]
-        if j:
-            narrowest = min(narrowest, begin[j] - begin[j - 1])
-    # Pixels are as wide as the narrowest or one cell wider: two stretches of 2^levels cells cover any of them.
-    levels = 0
-    while 2 << levels <= narrowest:
-        levels += 1
-    # By level the largest magnitude of the 2^level cells from each cell on.
-    tables = np.empty((levels + 1) * stride, dtype=np.int32)
-    groups = np.empty(-(-(lines[1] - lines[0]) // _GROUP) * stride, dtype=np.int32)
+    columns = np.empty(stride + WIDTH, dtype=np.int32)
+    i = np.searchsorted(line_edges, lines[0], side="right") - 1
+    tallest, k = 0, i
+    while k + 1 < len(line_edges) and line_edges[k] < lines[1]:
+        tallest = max(tallest, min(line_edges[k + 1], lines[1]) - max(line_edges[k], lines[0]))
+        k += 1
+    groups = np.empty(-(-tallest // _GROUP) * stride, dtype=np.int32)
     most, near, far = np.empty(count, dtype=np.int32), np.empty(count, dtype=np.int32), np.empty(count, dtype=np.int32)
     rows, values = np.empty(count, dtype=np.int32), np.empty(count, dtype=np.int32)
-    i = np.searchsorted(line_edges, lines[0], side="right") - 1
     top = lines[0]
     while top < lines[1]:
         bottom = min(line_edges[i + 1], lines[1])
         start, tall = (top - lines[0]) * stride, bottom - top
-        _largest_of_lines(bits, start, stride, tall, groups, tables[:stride])
-        for level in range(levels):
-            size, rest = 1 << level, stride - (2 << level) + 1
-            here, above = level * stride, (level + 1) * stride
-            _larger(tables[here : here + rest], tables[here + size : here + size + rest], tables[above : above + rest])
-        _find_cells(tables, stride, levels, begin, most, near, far)
+        _largest_of_lines(bits, start, stride, tall, groups, columns[:stride])
+        largest_of_stretches(columns.ctypes.data, begin.ctypes.data, count, most.ctypes.data, near.ctypes.data, far.ctypes.data)
         _find_lines(bits, start, stride, tall, groups, near, most, rows, values)
         down = top - line_edges[i]
         whole = line_edges[i + 1] - line_edges[i]
@@ -74,7 +67,7 @@ def add_largest(bits, lines, cells, line_edges, cell_edges, turned, found, found
                 if most[j] > _INF:  # there is a NaN, which hides the others
                     row, cell = _largest_number(bits, start, stride, tall, begin[j], begin[j + 1], turned)
                 elif far[j] != cell and row > 0 and not turned:  # of equal ones in other columns one can stand higher
-                    row, cell = _highest(bits, start, stride, row, tables, cell, far[j], most[j])
+                    row, cell = _highest(bits, start, stride, row, columns, cell, far[j], most[j])
                 if row < 0:
                     continue
                 value = bits[start + row * stride + cell]
@@ -112,29 +105,6 @@ def _largest_of_lines(bits, start, stride, tall, groups, out):  # type: ignore[n
 
 
 @jit
-def _larger(a, b, out):  # type: ignore[no-untyped-def]
-    for k in range(len(out)):
-        out[k] = max(a[k], b[k])
-
-
-@jit
-def _find_cells(tables, stride, levels, begin, most, near, far):  # type: ignore[no-untyped-def]
-    """The largest of each pixel's columns, and the first and the last of those: by halves, from level to level."""
-    table = tables[levels * stride :]
-    for j in range(len(most)):
-        left, right = begin[j], begin[j + 1] - (1 << levels)
-        one, other = table[_place(left)], table[_place(right)]
-        most[j] = max(one, other)
-        near[j] = left if one == most[j] else right
-        far[j] = right if other == most[j] else left
-    for level in range(levels - 1, -1, -1):
-        table, half = tables[level * stride :], 1 << level
-        for j in range(len(most)):
-            near[j] = near[j] if table[_place(near[j])] == most[j] else near[j] + half
-            far[j] = far[j] + half if table[_place(far[j] + half)] == most[j] else far[j]
-
-
-@jit
 def _find_lines(bits, start, stride, tall, groups, columns, most, lines, values):  # type: ignore[no-untyped-def]
     """The first line in which each pixel's column has its largest magnitude, and the value there: first its group of eight lines."""
     count = len(columns)
@@ -149,13 +119,14 @@ def _find_lines(bits, start, stride, tall, groups, columns, most, lines, values)
             lines[j] = 0 if here[_place(columns[j])] == most[j] else lines[j]
     for j in range(count):
         # From the last of the eight to the first, so that the first is kept; there is one.
-        at = start + np.int64(lines[j]) * stride + columns[j]
-        rest = min(_GROUP, tall - lines[j])
-        found = 0
-        for k in range(_GROUP - 1, -1, -1):
-            found = k if bits[_place(at + min(k, rest - 1) * stride)] & _MAGNITUDE == most[j] else found
-        lines[j] += min(found, rest - 1)
-        values[j] = bits[_place(at + min(found, rest - 1) * stride)]
+        at, rest = start + np.int64(lines[j]) * stride + columns[j], min(_GROUP, tall - lines[j]) - 1
+        found, value = rest, bits[_place(at + rest * stride)]
+        for k in range(rest - 1, -1, -1):
+            other = bits[_place(at + k * stride)]
+            here = other & _MAGNITUDE == most[j]
+            found, value = k if here else found, other if here else value
+        lines[j] += found
+        values[j] = value
 
 
 @jit
@@ -168,11 +139,11 @@ def _is_plain(most, near, far, rows, known, turned):  # type: ignore[no-untyped-
 
 
 @jit
-def _highest(bits, start, stride, row, tables, cell, last, most):  # type: ignore[no-untyped-def]
+def _highest(bits, start, stride, row, columns, cell, last, most):  # type: ignore[no-untyped-def]
     """The first place in row-major order of magnitude `most`, from that at `row` and `cell` on, in the columns to `last`."""
     column = cell
     for c in range(cell + 1, last + 1):
-        if tables[c] == most:
+        if columns[c] == most:
             for r in range(row):
                 if bits[start + r * stride + c] & _MAGNITUDE == most:
                     row, column = r, c
