@@ -14,8 +14,9 @@ from quantviz.ui.session import arrive, leave
 from quantviz.ui.signs import show_room
 from quantviz.ui.start import forget_ended_sessions, turns
 from quantviz.ui.style import show_style
-from quantviz.ui.words import say
+from quantviz.ui.words import begin, say
 
+begin()
 st.set_page_config(page_title=say("app.title"), page_icon="🧮", layout="wide", initial_sidebar_state=250)
 show_style()
 cold = cold_start.before_navigation()

@@ -906,8 +906,6 @@ class Compiler:
         self._lock = threading.Lock()
         #: Seconds spent compiling, or reading what was compiled before.
         self.seconds = 0.0
-        #: Whether something is being compiled now.
-        self.busy = False
 
     def cells(self, code: CellCode, by_element: bool) -> int:
         """The address of a cell's arithmetic, for blocks of one element along the last axis or of several."""
@@ -929,12 +927,11 @@ class Compiler:
     def _address(self, source: str) -> int:
         with self._lock:
             if source not in self._made:
-                start, self.busy = time.perf_counter(), True
+                start = time.perf_counter()
                 try:
                     self._made[source] = _made(source)
                     self._finish()
                 finally:
-                    self.busy = False
                     self.seconds += time.perf_counter() - start
             return int(self._made[source].address)
 

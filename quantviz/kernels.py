@@ -275,8 +275,9 @@ def facts(x: Stored) -> Facts:
     >>> found.lo, found.hi, found.largest, found.nonfinite, found.first_nonfinite, found.negative
     (-3.0, 3.0, (0, 1), 1, (1, 0), 1)
     """
-    machinery = _compiled()
-    if machinery is None or x.count <= SMALL:
+    # Not imported for what is small: that takes as long as many runs.
+    machinery = _compiled() if x.count > SMALL else None
+    if machinery is None:
         return _facts_of_runs(x)
     states: list[Array] = []
 
@@ -682,8 +683,8 @@ def compiles(scheme: Scheme, shape: Shape) -> bool:
     >>> compiles(Scheme(), (3, 3))
     False
     """
-    machinery = _compiled()
-    if machinery is None or math.prod(shape) <= SMALL:
+    machinery = _compiled() if math.prod(shape) > SMALL else None
+    if machinery is None:
         return False
     try:
         code = trace_cell(scheme, dict(_types(scheme)))
@@ -702,12 +703,6 @@ def _types(scheme: Scheme) -> tuple[tuple[str, torch.dtype], ...]:
     one = BlockLayout((1,), (1,), (1,))
     found = scheme.calibration.range(Blocks(torch.ones(1), one, torch_dtype(scheme.arithmetic.scale_math)), scheme.mode)
     return _types_of(qparams_of_range(found, torch.tensor(1.0), scheme, one))
-
-
-def compiling() -> bool:
-    """Whether something is being compiled now, in whichever thread."""
-    machinery = _compiled()
-    return machinery is not None and bool(machinery.compiler().busy)
 
 
 def codes(x: Stored, scheme: Scheme, qparams: QParams, start: int, stop: int, *, path: str | None = None) -> tuple[Array, Array, Array, Array]:

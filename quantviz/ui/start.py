@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import gc
+import itertools
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -35,13 +36,15 @@ class Turns:
     def __init__(self, at_once: int = _AT_ONCE, patience: float = _PATIENCE) -> None:
         self._at_once, self._patience = at_once, patience
         self._working = 0
-        self._waiting: deque[threading.Event] = deque()
+        self._waiting: list[tuple[int, threading.Event]] = []
+        self._arrivals = itertools.count()
         self._lock = threading.Lock()
         self._own = threading.local()
 
     @contextlib.contextmanager
     def take(self) -> Iterator[None]:
         """Wait for a turn, and have it meanwhile."""
+        self._own.arrival = next(self._arrivals)
         self._begin()
         try:
             yield
@@ -50,7 +53,10 @@ class Turns:
 
     @contextlib.contextmanager
     def leave(self) -> Iterator[None]:
-        """Let another have the turn meanwhile, where this thread has one: for waiting, and for work outside Python."""
+        """Let another have the turn meanwhile, where this thread has one: for waiting, and for work outside Python.
+
+        Who comes back is before all who came later.
+        """
         if not getattr(self._own, "has", False):
             yield
             return
@@ -67,11 +73,11 @@ class Turns:
                 self._working += 1
                 mine.set()
             else:
-                self._waiting.append(mine)
+                bisect.insort(self._waiting, (self._own.arrival, mine), key=lambda waiting: waiting[0])
         if not mine.wait(self._patience):
             with self._lock:
                 if not mine.is_set():
-                    self._waiting.remove(mine)
+                    self._waiting.remove((self._own.arrival, mine))
                     self._working += 1
         self._own.has = True
 
@@ -81,7 +87,7 @@ class Turns:
             self._working -= 1
             while self._waiting and self._working < self._at_once:
                 self._working += 1
-                self._waiting.popleft().set()
+                self._waiting.pop(0)[1].set()
 
 
 @st.cache_resource(show_spinner=False)
@@ -163,14 +169,16 @@ def _import_all() -> bool:
 
 @contextlib.contextmanager
 def _others_first() -> Iterator[None]:
-    """Hold up nobody: this process also serves the scripts with which the browser paints the frame."""
+    """Hold up nobody: this process also serves the scripts with which the browser paints the frame. No garbage is looked for meanwhile."""
     if "torch" in sys.modules:
         yield
         return
     time.sleep(_HEAD_START)
     usual = sys.getswitchinterval()
     sys.setswitchinterval(_SHORT_TURN)
+    gc.disable()
     try:
         yield
     finally:
+        gc.enable()
         sys.setswitchinterval(usual)

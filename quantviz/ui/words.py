@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from contextvars import ContextVar
 from types import MappingProxyType
 
 import streamlit as st
@@ -15,6 +16,8 @@ from quantviz.ui.room import classroom
 
 #: The session's language, one of `languages()`.
 _LANGUAGE = "language"
+#: The same while a run goes on, which has a thread of its own.
+_SPOKEN: ContextVar[str | None] = ContextVar("spoken", default=None)
 #: What Streamlit makes into links, icons and arrows after Markdown's own escapes; a word joiner keeps it text.
 _ACTIVE = re.compile(r":(?=//|\w)|www(?=\.)|@|&(?=#?\w+;)|-(?=[->])|<(?=-)")
 #: Marks that turn the direction of the text around them.
@@ -22,9 +25,17 @@ _DIRECTIONS = re.compile("[\u202a-\u202e\u2066-\u2069\u200e\u200f]")
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|$~:^=])")
 
 
+def begin() -> None:
+    """At the start of a run: its language is looked for once. It is asked for with each sentence, and each look takes its time."""
+    _SPOKEN.set(None)
+    _SPOKEN.set(language())
+
+
 def language() -> str:
     """The session's language: chosen, else the link's, else the browser's, else English."""
-    # Asked for with each sentence, and each look into the session's state takes its time: one look.
+    spoken = _SPOKEN.get()
+    if spoken is not None:
+        return spoken
     known = st.session_state.get(_LANGUAGE)
     if known is None:
         asked = st.query_params.get("lang") or (st.context.locale or DEFAULT_LANGUAGE).partition("-")[0]
@@ -36,6 +47,7 @@ def set_language(name: str | None) -> None:
     """Switch the session's language; a switch that tells none, as one does whose page was replaced while it loaded, changes nothing."""
     if name in languages():
         st.session_state[_LANGUAGE] = name
+        _SPOKEN.set(None)
 
 
 def theme() -> str:

@@ -123,6 +123,44 @@ def test_a_turn_that_is_left_goes_to_another():
     assert turns._working == 0
 
 
+def test_who_comes_back_is_before_those_who_came_later():
+    turns, order, waiting = Turns(at_once=1, patience=30), [], threading.Event()
+    left, back = threading.Event(), threading.Event()
+
+    def first():
+        with turns.take():
+            with turns.leave():
+                left.set()
+                assert back.wait(10)
+            order.append("first")
+
+    def later(n):
+        assert left.wait(10)
+        with turns.take():
+            if n == 0:
+                waiting.set()
+                while len(turns._waiting) < 3:
+                    pass
+            order.append(n)
+
+    threads = [threading.Thread(target=first)]
+    threads[0].start()
+    assert left.wait(10)
+    threads.append(threading.Thread(target=later, args=(0,)))
+    threads[1].start()
+    assert waiting.wait(10)
+    for n in (1, 2):
+        threads.append(threading.Thread(target=later, args=(n,)))
+        threads[-1].start()
+        while len(turns._waiting) < n:
+            pass
+    back.set()
+    for thread in threads:
+        thread.join(10)
+    assert order == [0, "first", 1, 2]
+    assert turns._working == 0
+
+
 def test_nobody_waits_for_ever_for_one_that_hangs():
     turns = Turns(at_once=1, patience=0.01)
     with turns.take(), ThreadPoolExecutor(1) as other:
