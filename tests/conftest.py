@@ -4,12 +4,19 @@ Hypothesis tries the same examples in every run, so that a change passes or fail
 `--hypothesis-profile random`, as often as one likes.
 """
 
+import os
+
 import torch
 from hypothesis import settings
 
 settings.register_profile("same", derandomize=True)
 settings.register_profile("random", derandomize=False)
 settings.load_profile("same")
+
+
+def pytest_xdist_auto_num_workers():
+    """One process more than there are cores: tests in a browser wait more than they compute."""
+    return (os.cpu_count() or 1) + 1
 
 
 def pytest_configure():
