@@ -730,8 +730,8 @@ _NAMES = {
 
 #: Cells of which sums are asked for at a time.
 UNIT = 4096
-LEAST_SIGNAL, LEAST_NOISE, LEAST_STEPS = (LEAST[name] for name in ("signal", "noise", "steps"))
-OF_SIGNAL, OF_CROSS, OF_BIAS, OF_NOISE, OF_STEPS = AT["signal"], AT["cross"], AT["bias"], AT["noise"], AT["steps"]
+LEAST_SIGNAL, LEAST_VALUES, LEAST_NOISE, LEAST_STEPS = (LEAST[name] for name in ("signal", "values", "noise", "steps"))
+OF_SIGNAL, OF_VALUES, OF_PRODUCT, OF_BIAS, OF_NOISE, OF_STEPS = AT["signal"], AT["values"], AT["product"], AT["bias"], AT["noise"], AT["steps"]
 OF_CLIPPED_NOISE, OF_CLIPPED_STEPS, OF_CLIPPED, OF_ZEROS = AT["clipped_noise"], AT["clipped_steps"], AT["clipped"], AT["zeros"]
 OF_APART, OF_ZEROED, OF_LARGEST, OF_FIRST, OF_LAST = AT["apart"], AT["zeroed"], AT["largest"], AT["first"], AT["last"]
 
@@ -739,9 +739,11 @@ OF_APART, OF_ZEROED, OF_LARGEST, OF_FIRST, OF_LAST = AT["apart"], AT["zeroed"], 
 @jit
 def trusted(made, n):  # type: ignore[no-untyped-def]
     """Whether float32 held what the sums of `n` cells began with."""
-    if made[OF_APART] > 0 or not made[OF_SIGNAL] < np.inf:
+    if made[OF_APART] > 0 or not (made[OF_SIGNAL] < np.inf and made[OF_VALUES] < np.inf):
         return False
     if made[OF_SIGNAL] < LEAST_SIGNAL and made[OF_ZEROS] < n:
+        return False
+    if made[OF_VALUES] < LEAST_VALUES and made[OF_ZEROS] + made[OF_ZEROED] < n:
         return False
     return made[OF_LARGEST] == 0 or (made[OF_NOISE] >= LEAST_NOISE and LEAST_STEPS * n <= made[OF_STEPS] < np.inf)
 
@@ -816,11 +818,9 @@ def drive(  # type: ignore[no-untyped-def]
             )  # fmt: skip
             largest = i8(made[OF_LARGEST])
             if largest < INFINITE and counts[LARGEST] < INFINITE and trusted(made, rest):
-                # The value is x + error: of its sums the others tell, unless all values are 0, of which nothing may be left.
-                if made[OF_ZEROS] + made[OF_ZEROED] < rest:
-                    sums[VALUES] += made[OF_SIGNAL] + 2 * made[OF_CROSS] + (made[OF_NOISE] + made[OF_CLIPPED_NOISE])
-                    sums[PRODUCT] += made[OF_SIGNAL] + made[OF_CROSS]
                 sums[SIGNAL] += made[OF_SIGNAL]
+                sums[VALUES] += made[OF_VALUES]
+                sums[PRODUCT] += made[OF_PRODUCT]
                 sums[BIAS] += made[OF_BIAS]
                 sums[NOISE] += made[OF_NOISE]
                 sums[STEPS] += made[OF_STEPS]

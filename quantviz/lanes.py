@@ -23,18 +23,34 @@ intrinsic: Any = _intrinsic
 
 #: Numbers side by side.
 WIDTH = 16
-#: What is made of some cells, in the order in which it is put down, float64: sums of x², x · error, error, and of error² and the same in
+#: What is made of some cells, in the order in which it is put down, float64: sums of x², value², x · value, error, and of error² and the same in
 #: steps, of cells that were not clipped and of those that were; how many were clipped, x that are 0, other x of which the value is 0, blocks
 #: of which the steps are not between `STEPS`; bits of the largest error; the first and the last code.
-SUMS = ("signal", "cross", "bias", "noise", "steps", "clipped_noise", "clipped_steps", "clipped", "zeros", "zeroed", "apart", "largest", "first", "last")
+SUMS = (
+    "signal",
+    "values",
+    "product",
+    "bias",
+    "noise",
+    "steps",
+    "clipped_noise",
+    "clipped_steps",
+    "clipped",
+    "zeros",
+    "zeroed",
+    "apart",
+    "largest",
+    "first",
+    "last",
+)
 AT = {name: i for i, name in enumerate(SUMS)}
 #: Sums that begin in float32, with at most `TERMS` cells a lane, and go on in float64, which halves the work: a term is rounded at most
 #: TERMS + 6 times, so that a sum is off by at most (TERMS + 6) / 2^24 = 8.4e-7 of its terms' magnitudes. Where steps are not between `STEPS`,
 #: or less than `LEAST` comes out, steps for each cell, float32 may not have held the squares: such sums are made again without it.
-_BEGUN = ("signal", "cross", "bias", "noise")
+_BEGUN = ("signal", "values", "product", "bias", "noise")
 TERMS = 8
 STEPS = (2.0**-40, 2.0**40)
-LEAST = {"signal": 2.0**-100, "noise": 2.0**-100, "steps": 2.0**-46}
+LEAST = {"signal": 2.0**-100, "values": 2.0**-100, "noise": 2.0**-100, "steps": 2.0**-46}
 #: Accumulators that are whole numbers, what they begin with and how two of them are joined; the others are sums of float64.
 _COUNTS = ("clipped", "zeros", "zeroed", "apart")
 _ENDS = {"largest": (0, ">"), "first": (0x7FFFFFFF, "<"), "last": (-0x7FFFFFFF, ">")}
@@ -399,7 +415,8 @@ class _Summing(_Loops):
         q, x_hat, error, clipped, step = (eval(code[name], {"__builtins__": {}, **names, **found}) for name in ("q", "x_hat", "error", "clipped", "step"))
         sums, begun = self.sums[wide], self.begun[wide]
         self.add(begun["signal"], values, values)
-        self.add(begun["cross"], values, error)
+        self.add(begun["values"], x_hat, x_hat)
+        self.add(begun["product"], values, x_hat)
         self.put(begun["bias"], self.get(begun["bias"]) + error)
         kept = self.place("f4", error, wide=wide)
         out = values != values if isinstance(clipped, bool) else clipped.spread() if wide else clipped

@@ -215,7 +215,7 @@ def test_what_is_not_finite(nonfinite, bad):
             ok = kernels.measure(x, scheme, path="fused", piece=PIECE, by_axis=True)
             check_measured(ok, kernels.measured(qv.quantize(x, scheme), by_axis=True))
             continue
-        assert check(x, scheme) == (nonfinite != "refuse" or not bad)
+        assert check(x, scheme) == check_sums(x, scheme) == (nonfinite != "refuse" or not bad)
         if nonfinite != "refuse":
             dtype = torch_dtype(scheme.arithmetic.scale_math)
             wanted = scheme.calibration.range(Blocks(x, scheme.layout(x.shape), dtype, counted_cells(x, scheme)), scheme.mode)
