@@ -728,6 +728,8 @@ _NAMES = {
 }  # fmt: skip
 
 
+#: How many numbers the sums of some cells are.
+SUMMED = len(AT)
 #: Cells of which sums are asked for at a time.
 UNIT = 4096
 LEAST_SIGNAL, LEAST_VALUES, LEAST_NOISE, LEAST_STEPS = (LEAST[name] for name in ("signal", "values", "noise", "steps"))

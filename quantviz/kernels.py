@@ -555,7 +555,7 @@ class _Program:
         """From `start` to before `stop` of a tensor, whose blocks begin at `offset`: into `made`, or, chunk by chunk, added to a tally."""
         length, width, to = layout.view_shape[-1], layout.block_shape[-1], tally or Tally(self.code_min, 0, ())
         place = start, offset, length, width, (start - offset) // length, _bases(layout, start - offset, stop - offset)
-        sums = to.shape, to.signal, to.noise, np.empty(16), to.code_min, to.sums, to.counts, to.seen
+        sums = to.shape, to.signal, to.noise, np.empty(_kernels().SUMMED), to.code_min, to.sums, to.counts, to.seen
         of_cells = of_blocks, layout.block_count, *self.constants, *made.arrays
         _kernels().drive(self.address, self._quick(width, tally), AHEAD, _run_of(x, start, stop), *place, *of_cells, tally is None, self.leaves_out, *sums)
 
@@ -573,7 +573,7 @@ class _Program:
         before = address, size, layout.block_size, self.leaves_out, np.array([absmax]), *constants, *(np.empty(band.block_count, np.int32) for _ in range(2))
         before = *before, self.address, self._quick(width, tally)
         after = length, width, _bases(band, 0, size), np.empty(len(self.params) * band.block_count), *self.constants, *made.arrays, self.leaves_out
-        after = *after, tally.shape, tally.signal, tally.noise, np.empty(16), tally.code_min, tally.sums, tally.counts, tally.seen
+        after = *after, tally.shape, tally.signal, tally.noise, np.empty(_kernels().SUMMED), tally.code_min, tally.sums, tally.counts, tally.seen
         drive = _kernels().drive_bands
         return lambda start, stop: start + int(drive(*before, _run_of(x, start, stop), start, *after))
 
