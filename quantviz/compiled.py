@@ -27,7 +27,7 @@ from numba import types
 from numba.extending import intrinsic as _intrinsic
 
 from quantviz.calibration import FLOAT32_EXACT_INTEGER, FLOAT32_MAX
-from quantviz.lanes import AT, GIVEN, LEAST, column_ends, described, ends, finite_column_ends, finite_ends, summing
+from quantviz.lanes import AT, GIVEN, LEAST, TERMS, column_ends, described, ends, finite_column_ends, finite_ends, summing
 from quantviz.tally import (
     BIAS,
     CELLS,
@@ -58,8 +58,8 @@ _config: Any = numba.config
 ir: Any = _ir
 #: Elements that are worked on at a time: what is made of them stays in a core's first cache.
 CHUNK = 2048
-#: Lines that are gone through side by side where blocks have one element of each.
-ROWS = 8
+#: Lines that are gone through side by side where blocks have one element of each: as many as sums may begin with.
+ROWS = TERMS
 
 
 # ---- where compiled code is kept ----------------------------------------------------------------
@@ -697,7 +697,7 @@ def cells(x, n, flat, offset, length, width, row, bases, params, blocks, floats,
             block = load_i8(bases, line)
 """
 
-#: What a block's lines are put into. It ends with the number of the first block that must be looked at more closely, else their number:
+#: What a block's lines are put into. It ends with whether a block must be looked at more closely:
 #: one whose range or zero point may be refused, or of which one end is as large as the other, which of them is first in the block.
 _OF_BLOCKS = """
 def cells(low, high, count, absmax, floats, integers, tables, out, found):

@@ -60,6 +60,26 @@ _KINDS: dict[str, Any] = {"f4": ir.FloatType(), "f8": ir.DoubleType(), "i4": ir.
 _ORDER = ("b1", "i4", "i8", "f4", "f8")
 
 
+def _binary(of_floats: str, of_wholes: str, *, swapped: bool = False) -> Callable[[Any, Any], Any]:
+    """An operator by the instructions for it; "" where there is none."""
+
+    def run(self: Lanes, other: Any) -> Lanes:
+        a, b = self._with(other)
+        a, b = (b, a) if swapped else (a, b)
+        return a.of(a.kind, getattr(a.builder, of_floats if a.floating else of_wholes)(a.value, b.value))
+
+    return run
+
+
+def _comparison(sign: str) -> Callable[[Any, Any], Any]:
+    def run(self: Lanes, other: Any) -> Lanes:
+        a, b = self._with(other)
+        compare = (a.builder.fcmp_unordered if sign == "!=" else a.builder.fcmp_ordered) if a.floating else a.builder.icmp_signed
+        return a.of("b1", compare(sign, a.value, b.value))
+
+    return run
+
+
 class Lanes:
     """One number, or `WIDTH` side by side, of which arithmetic becomes instructions."""
 
@@ -91,7 +111,8 @@ class Lanes:
             return self
         b, goal = self.builder, ir.VectorType(_KINDS[kind], WIDTH) if self.wide else _KINDS[kind]
         if kind == "b1":
-            return self != 0
+            truth: Lanes = self != 0
+            return truth
         if self.floating:
             cast = (b.fpext if kind == "f8" else b.fptrunc) if kind in ("f4", "f8") else b.fptosi
         elif kind in ("f4", "f8"):
@@ -109,90 +130,28 @@ class Lanes:
         pair = self.to(kind), other.to(kind)
         return (pair[0].spread(), pair[1].spread()) if self.wide or other.wide else pair
 
-    def _binary(self, other: Any, of_floats: str, of_wholes: str, *, swapped: bool = False) -> Lanes:
-        a, b = self._with(other)
-        a, b = (b, a) if swapped else (a, b)
-        return a.of(a.kind, getattr(a.builder, of_floats if a.floating else of_wholes)(a.value, b.value))
-
-    def _compared(self, sign: str, other: Any) -> Lanes:
-        a, b = self._with(other)
-        compare = (a.builder.fcmp_unordered if sign == "!=" else a.builder.fcmp_ordered) if a.floating else a.builder.icmp_signed
-        return a.of("b1", compare(sign, a.value, b.value))
-
-    def __add__(self, other: Any) -> Lanes:
-        return self._binary(other, "fadd", "add")
-
-    def __sub__(self, other: Any) -> Lanes:
-        return self._binary(other, "fsub", "sub")
-
-    def __mul__(self, other: Any) -> Lanes:
-        return self._binary(other, "fmul", "mul")
-
-    def __truediv__(self, other: Any) -> Lanes:
-        return self._binary(other, "fdiv", "")
-
-    def __and__(self, other: Any) -> Lanes:
-        return self._binary(other, "", "and_")
-
-    def __or__(self, other: Any) -> Lanes:
-        return self._binary(other, "", "or_")
-
-    def __xor__(self, other: Any) -> Lanes:
-        return self._binary(other, "", "xor")
-
-    def __lshift__(self, other: Any) -> Lanes:
-        return self._binary(other, "", "shl")
-
-    def __rshift__(self, other: Any) -> Lanes:
-        return self._binary(other, "", "ashr")
-
-    def __rlshift__(self, other: Any) -> Lanes:
-        return self._binary(other, "", "shl", swapped=True)
-
-    def __rrshift__(self, other: Any) -> Lanes:
-        return self._binary(other, "", "ashr", swapped=True)
-
-    def __rtruediv__(self, other: Any) -> Lanes:
-        return self._binary(other, "fdiv", "", swapped=True)
-
-    def __rsub__(self, other: Any) -> Lanes:
-        return self._binary(other, "fsub", "sub", swapped=True)
-
+    __add__, __sub__, __mul__, __truediv__ = _binary("fadd", "add"), _binary("fsub", "sub"), _binary("fmul", "mul"), _binary("fdiv", "")
+    __and__, __or__, __xor__, __lshift__, __rshift__ = (_binary("", name) for name in ("and_", "or_", "xor", "shl", "ashr"))
+    __rsub__, __rtruediv__ = _binary("fsub", "sub", swapped=True), _binary("fdiv", "", swapped=True)
+    __rlshift__, __rrshift__ = _binary("", "shl", swapped=True), _binary("", "ashr", swapped=True)
     __radd__, __rmul__, __rand__, __ror__, __rxor__ = __add__, __mul__, __and__, __or__, __xor__
+    __lt__, __le__, __gt__, __ge__ = (_comparison(sign) for sign in ("<", "<=", ">", ">="))
+    __eq__, __ne__ = _comparison("=="), _comparison("!=")
+    __hash__ = None  # type: ignore[assignment]
 
     def __neg__(self) -> Lanes:
         return self.of(self.kind, self.builder.fneg(self.value) if self.floating else self.builder.neg(self.value))
 
-    def __lt__(self, other: Any) -> Lanes:
-        return self._compared("<", other)
-
-    def __le__(self, other: Any) -> Lanes:
-        return self._compared("<=", other)
-
-    def __gt__(self, other: Any) -> Lanes:
-        return self._compared(">", other)
-
-    def __ge__(self, other: Any) -> Lanes:
-        return self._compared(">=", other)
-
-    def __eq__(self, other: Any) -> Lanes:  # type: ignore[override]
-        return self._compared("==", other)
-
-    def __ne__(self, other: Any) -> Lanes:  # type: ignore[override]
-        return self._compared("!=", other)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def called(self, name: str, *others: Lanes, kind: str | None = None) -> Lanes:
+    def called(self, name: str, *others: Lanes) -> Lanes:
         """An instruction that LLVM knows by name."""
         given = [self, *others]
         wide = any(each.wide for each in given)
         given = [each.spread() for each in given] if wide else given
-        of, kind = given[0].value.type, kind or self.kind
+        of = given[0].value.type
         short = {"f4": "f32", "f8": "f64", "i4": "i32", "i8": "i64"}[self.kind]
         full = f"llvm.{name}.{f'v{WIDTH}' if wide else ''}{short}"
         function = cgutils.get_or_insert_function(self.builder.module, ir.FunctionType(of, [of] * len(given)), full)
-        return Lanes(self.builder, kind, self.builder.call(function, [each.value for each in given]), wide=wide)
+        return Lanes(self.builder, self.kind, self.builder.call(function, [each.value for each in given]), wide=wide)
 
     def bits(self) -> Lanes:
         kind = {"f4": "i4", "f8": "i8"}[self.kind]
@@ -208,21 +167,14 @@ class Lanes:
 
     def count(self) -> Lanes:
         """How many are true; of one lane, int64."""
-        b = self.builder
         if not self.wide:
             return self.to("i8")
-        mask = b.bitcast(self.value, ir.IntType(WIDTH))
-        return Lanes(b, "i8", b.zext(b.ctpop(mask), ir.IntType(64)), wide=False)
+        mask = self.mask()
+        return mask.of("i8", self.builder.ctpop(mask.value))
 
     def mask(self) -> Lanes:
         """Which are true, as bits of an int64, the first lane's the lowest."""
         return Lanes(self.builder, "i8", self.builder.zext(self.builder.bitcast(self.value, ir.IntType(WIDTH)), ir.IntType(64)), wide=False)
-
-    def reduced(self, name: str) -> Lanes:
-        """One whole number of all lanes."""
-        of = self.value.type
-        function = cgutils.get_or_insert_function(self.builder.module, ir.FunctionType(of.element, [of]), f"llvm.vector.reduce.{name}.v{WIDTH}i32")
-        return Lanes(self.builder, self.kind, self.builder.call(function, [self.value]), wide=False)
 
     def joined(self, join: Callable[[Lanes, Lanes], Lanes]) -> Lanes:
         """One number of all lanes, joined by halves."""
@@ -258,7 +210,8 @@ def _select(condition: Any, a: Any, b: Any) -> Any:
 
 def _further(sign: str) -> Callable[[Any, Any], Any]:
     """The smaller ("<") or larger (">") of two, lane by lane."""
-    return lambda one, other: _select(one._compared(sign, other), one, other)
+    beyond = _comparison(sign)
+    return lambda one, other: _select(beyond(one, other), one, other)
 
 
 def _contracted(total: Lanes, a: Lanes, b: Lanes) -> Lanes:
@@ -392,6 +345,10 @@ class _Summing(_Loops):
             exec(line, names)
         return {name: value for name, value in names.items() if name not in self.names and name != "__builtins__"}
 
+    def result(self, name: str, found: dict[str, Any]) -> Any:
+        """A result of the lines, which is one of their names, or always true or never."""
+        return {"True": True, "False": False, **found}[self.code[name]]
+
     def of_block(self, block: Lanes, known: dict[str, Any], *, wide: bool) -> dict[str, Any]:
         """What is read of a block, or of `WIDTH` of them from `block` on, and what follows from it."""
         read = {
@@ -400,7 +357,7 @@ class _Summing(_Loops):
         }
         found = self.run(self.code["of_block"], {**known, **read})
         if self.code["step_of_block"]:
-            step = eval(self.code["step"], {"__builtins__": {}, **self.names, **found})
+            step = self.result("step", found)
             inverse = 1.0 / step
             found["inverse_square"] = inverse * inverse
             self.count(self.sums[wide]["apart"], ((step >= STEPS[0]) & (step <= STEPS[1]) ^ True).count())
@@ -408,11 +365,11 @@ class _Summing(_Loops):
 
     def cells(self, values: Lanes, index: Lanes, known: dict[str, Any], noise: Any) -> None:
         """Adds one cell, or `WIDTH` of them, to what was begun; error² to `noise`."""
-        code, wide, names = self.code, values.wide, self.names
+        code, wide = self.code, values.wide
         if wide:
             index = index + Lanes(self.builder, "i8", ir.Constant(ir.VectorType(ir.IntType(64), WIDTH), list(range(WIDTH))), wide=True)
         found = self.run(code["of_cell"], {**known, "x_": values, "index": index})
-        q, x_hat, error, clipped, step = (eval(code[name], {"__builtins__": {}, **names, **found}) for name in ("q", "x_hat", "error", "clipped", "step"))
+        q, x_hat, error, clipped, step = (self.result(name, found) for name in ("q", "x_hat", "error", "clipped", "step"))
         sums, begun = self.sums[wide], self.begun[wide]
         self.add(begun["signal"], values, values)
         self.add(begun["values"], x_hat, x_hat)
@@ -638,8 +595,8 @@ def _ends(finite_only: bool) -> Any:
 
             done = loops.stepped(count.constant(0, "i8"), count, WIDTH, lambda at: look(at, True))
             with builder.if_then((done != 0).value):
-                for one, several, sign, name in zip(found[False], found[True], "<>", ("smin", "smax"), strict=True):
-                    loops.extend(one, loops.get(several).reduced(name), sign)
+                for one, several, sign in zip(found[False], found[True], "<>", strict=True):
+                    loops.extend(one, loops.get(several).joined(_further(sign)), sign)
             loops.stepped(done, count, 1, lambda at: look(at, False))
             return context.make_tuple(builder, signature.return_type, [loops.get(place).value for place in found[False]])
 
@@ -716,7 +673,7 @@ def largest_of_stretches(typing, values, begin, count, most, first, last):  # ty
 
             size = loops.place("i4", 0, wide=True)
             parts(lambda _, found: loops.extend(size, found, ">"))
-            largest = loops.get(size).reduced("smax")
+            largest = loops.get(size).joined(_further(">"))
             near, far = loops.place("i8", -1), loops.place("i8", -1)
 
             def look(at: Lanes, found: Lanes) -> None:
