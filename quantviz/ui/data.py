@@ -14,7 +14,7 @@ import streamlit as st
 
 from quantviz.errors import Note, QuantVizError
 from quantviz.export import UploadedFile
-from quantviz.link import LabState, Upload
+from quantviz.link import MOST_WHOLE, LabState, Upload
 from quantviz.scheme import Scheme
 from quantviz.sources import SOURCES, LocalTensor, Source, write_source
 from quantviz.sources.local import local_version, open_local
@@ -109,16 +109,17 @@ def _is_shared(source: Source | Upload) -> bool:
 # ---- what was found out about them ---------------------------------------------------------------
 
 
-def kept(source: Source | Upload, what: str, make: Callable[[], T]) -> T:
+def kept(source: Source | Upload, what: str, make: Callable[[], T], *, aside: bool = False) -> T:
     """What was found out about a tensor: `what` names it with all that it depends on. Never to be changed.
 
-    Of a shared tensor it is shared; of one's own it stays in the session, for as long as it was asked for lately.
+    `aside`: others' runs go on while it is made, as they do where the tensor is large. Of a shared
+    tensor it is shared; of one's own it stays in the session, for as long as it was asked for lately.
     """
-    key = f"{source_key(source)} {what}"
+    key, aside = f"{source_key(source)} {what}", aside or math.prod(source.shape) > MOST_WHOLE
     if _is_shared(source):
-        return shared_fact(key, make)
+        return shared_fact(key, make, aside=aside)
     own = cast(Shared, st.session_state.setdefault("lab_found", Shared(_SESSION_BYTES)))
-    return own.get(key, make)
+    return own.get(key, make, aside=aside)
 
 
 def facts_of(source: Source | Upload) -> Facts:

@@ -21,7 +21,7 @@ _HEAD_START = 0.25
 _SHORT_TURN = 0.0002
 #: Runs that work at once. Python lets one thread compute at a time; the second works while the first waits.
 _AT_ONCE = 1
-#: Seconds after which a run goes ahead although others are not done: some work may take long.
+#: Seconds in which no turn has begun or ended after which the next run goes ahead all the same: one may hang.
 _PATIENCE = 3.0
 #: Seconds between two looks for sessions that have ended, at most.
 _BETWEEN_LOOKS = 30.0
@@ -38,6 +38,8 @@ class Turns:
         self._working = 0
         self._waiting: list[tuple[int, threading.Event]] = []
         self._arrivals = itertools.count()
+        #: When a turn last began or ended. Who waits long only because many wait goes on waiting: all at once they would hinder each other.
+        self._moved = time.monotonic()
         self._lock = threading.Lock()
         self._own = threading.local()
 
@@ -69,25 +71,30 @@ class Turns:
     def _begin(self) -> None:
         mine = threading.Event()
         with self._lock:
-            if self._working < self._at_once and not self._waiting:
-                self._working += 1
-                mine.set()
-            else:
-                bisect.insort(self._waiting, (self._own.arrival, mine), key=lambda waiting: waiting[0])
-        if not mine.wait(self._patience):
+            bisect.insort(self._waiting, (self._own.arrival, mine), key=lambda waiting: waiting[0])
+            self._call()
+        while not mine.wait(self._patience):
             with self._lock:
-                if not mine.is_set():
-                    self._waiting.remove((self._own.arrival, mine))
-                    self._working += 1
+                if time.monotonic() - self._moved >= self._patience and self._waiting:
+                    self._call_next()
         self._own.has = True
 
     def _end(self) -> None:
         self._own.has = False
         with self._lock:
             self._working -= 1
-            while self._waiting and self._working < self._at_once:
-                self._working += 1
-                self._waiting.pop(0)[1].set()
+            self._moved = time.monotonic()
+            self._call()
+
+    def _call(self) -> None:
+        """Call as many as may work."""
+        while self._waiting and self._working < self._at_once:
+            self._call_next()
+
+    def _call_next(self) -> None:
+        self._working += 1
+        self._moved = time.monotonic()
+        self._waiting.pop(0)[1].set()
 
 
 @st.cache_resource(show_spinner=False)
@@ -151,6 +158,7 @@ def _import_all() -> bool:
     with _others_first():
         # Streamlit imports it when a page first needs it; plotly, in another session's thread, would meet it half imported.
         import pandas  # noqa: F401
+        import torch
 
         import quantviz.comparison
         import quantviz.explanation
@@ -162,6 +170,8 @@ def _import_all() -> bool:
         import quantviz.measures
         import quantviz.study  # noqa: F401
 
+        # Each thread that runs a session would have helpers of its own, which wake and wait for each other: large tensors have threads of ours.
+        torch.set_num_threads(1)
     gc.collect()
     gc.freeze()
     return True

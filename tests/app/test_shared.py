@@ -2,6 +2,7 @@
 
 import gc
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -36,8 +37,8 @@ def test_forty_who_ask_at_once_cost_one_load():
     assert len(set(map(id, found))) == 1
 
 
-def test_the_one_asked_for_least_lately_goes_first():
-    kept = Shared(250 * 1024)
+def test_of_equal_ones_that_asked_for_least_lately_goes_first():
+    kept = Shared(250 * 1024, clock=lambda: 0.0)
     for name in ("a", "b", "a", "c"):
         kept.get(name, lambda: tensor(100))
     gc.collect()
@@ -45,6 +46,34 @@ def test_the_one_asked_for_least_lately_goes_first():
     for name in ("a", "c", "b"):
         kept.get(name, lambda name=name: remade.append(name) or tensor(100))
     assert remade == ["b"]
+    assert kept.held <= kept.most_bytes
+
+
+def test_what_takes_long_to_make_for_its_bytes_stays():
+    now = [0.0]
+    kept, remade = Shared(1000 * 1024, clock=lambda: now[0]), []
+
+    def ask(name, kilobytes, seconds):
+        def make():
+            now[0] += seconds
+            remade.append(name)
+            return bytes(1024 * kilobytes)  # nobody else can hold it
+
+        kept.get(name, make)
+
+    ask("small and slow", 10, 1.0)
+    ask("large and quick", 600, 0.1)
+    for name in ("second", "third"):
+        ask(name, 300, 1.0)
+    ask("small and slow", 10, 1.0)
+    assert remade == ["small and slow", "large and quick", "second", "third"]
+    ask("large and quick", 600, 0.1)
+    assert remade[4:] == ["large and quick"]
+    # It ages all the same: what is asked for again and again drives out what never is.
+    for n in range(150):
+        ask(f"other {n}", 300, 1.0)
+    ask("small and slow", 10, 1.0)
+    assert remade[-1] == "small and slow"
     assert kept.held <= kept.most_bytes
 
 
@@ -171,3 +200,18 @@ def test_nobody_waits_for_ever_for_one_that_hangs():
 
         assert other.submit(work).result(10) == 2
     assert turns._working == 0
+
+
+def test_many_that_wait_long_still_take_turns():
+    """Each waits longer than anyone's patience, and yet no two work at once."""
+    turns, most = Turns(at_once=1, patience=0.2), []
+
+    def work():
+        with turns.take():
+            most.append(turns._working)
+            time.sleep(0.03)
+
+    with ThreadPoolExecutor(20) as crowd:
+        for done in [crowd.submit(work) for _ in range(20)]:
+            done.result(10)
+    assert most == [1] * 20
