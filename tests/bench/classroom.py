@@ -3,9 +3,9 @@
     python -m tests.bench.classroom [--variant first mix random file] [--seconds 60] [--root FOLDER]
 
 Speaks Streamlit's own websocket protocol to the real server on loopback, from one process that is light
-beside it. A session opens its page as a browser does, the width that the page tells included, and then
+beside it. A session opens its page as a browser does, on one of three usual screens, and then
 changes something: bits, mode, what has one scale, the cell, the view of the error. An answer counts from
-when the change was due until all of it has come, and must show another picture than before; an exception,
+when the change was due until all of it has come, and on the Lab must show another picture than before; an exception,
 an error on the page or a lost connection is told.
 
 - cold: on a server that has just started, 40 sessions open within 30 s;
@@ -50,13 +50,14 @@ SLOWEST = 5.0
 MEMORY = 40.0
 #: After so many seconds an answer is not waited for any more.
 _LOST = 60.0
-#: What a page of a 1366-pixel laptop tells of its width.
-_WIDTH = 1066
+#: Widths of the panels on screens of 1366, 1536 and 1920 pixels, and how far from what they were laid out for a page does not tell of them.
+_WIDTHS, _NEAR = (1066, 1236, 1620), 0.03
 #: Runs for which a browser keeps large messages, as Streamlit's own page does.
 _KEPT_RUNS = 2
 #: What a person sees of a page, and the choices that a person has.
 _SHOWN = frozenset({"metric", "html", "markdown", "plotly_chart", "bidi_component", "dataframe", "code", "alert"})
 _CHOICES: Mapping[str, str] = {"button_group": "string_array_value", "radio": "string_value", "selectbox": "string_value"}
+_CLICKS = ("trigger_value", "json_trigger_value")
 #: What people change on the Lab; on the other pages they choose among all there is but the language.
 _LAB, _LANGUAGE = ("bits", "mode", "error_view"), "language_choice"
 
@@ -124,7 +125,7 @@ class Session:
         self._states: dict[str, WidgetState] = {}
         self._large: dict[str, tuple[str, Any, int]] = {}
         self._runs = 0
-        self._bridge = ""
+        self._bridge, self._laid_out, self._width = "", 0.0, _WIDTHS[seed % len(_WIDTHS)]
 
     async def open(self) -> None:
         """Connect, load the page and tell its width."""
@@ -152,8 +153,10 @@ class Session:
         before = self._picture()
         what = self._some_change()
         await self._ask(what)
-        self._states = {name: state for name, state in self._states.items() if state.WhichOneof("value") not in ("trigger_value", "json_trigger_value")}
-        if self._picture() == before:
+        # A browser forgets what is not on the page any more, and what was but a click.
+        self._states = {name: state for name, state in self._states.items() if name in self._widgets and state.WhichOneof("value") not in _CLICKS}
+        # A question may be answered, or a view chosen that is the same of many cells: that shows in the browser alone.
+        if self.page == "lab" and not what.id.endswith("-error_view") and self._picture() == before:
             self.errors.append(f"{what.id.rpartition('-')[2]}: nothing changed")
 
     def _some_change(self) -> WidgetState:
@@ -206,10 +209,14 @@ class Session:
                     kind = message.WhichOneof("type")
                     if kind == "new_session":
                         started, run = started + 1, message.metadata.run.script_run_id
-                        self._script = message.new_session.page_script_hash
                         self.id = message.new_session.initialize.session_id or self.id
                         self._runs += 1
                         self._widgets, self._seen = {}, {}
+                    elif kind == "navigation":
+                        # Which page it is: a new session knows the app's own script only, and a server that has just started the folder's files.
+                        if self.opened and self._script != message.navigation.page_script_hash:
+                            self.errors.append(f"{self.page}: answered with another page")
+                        self._script = message.navigation.page_script_hash
                     elif kind == "page_info_changed":
                         self.shown_query = message.page_info_changed.query_string
                     elif kind in ("delta", "ref_hash"):
@@ -219,9 +226,9 @@ class Session:
                             break
                     elif kind == "script_finished" and message.script_finished == ForwardMsg.FINISHED_WITH_COMPILE_ERROR:
                         self.errors.append("the script did not compile")
-                    if self._bridge and self._bridge not in self._states:
+                    if self._bridge and self._bridge not in self._states and abs(self._width - self._laid_out) > _NEAR * self._laid_out:
                         # A browser tells the width as soon as the bridge is in the page.
-                        await self._send(WidgetState(id=self._bridge, json_value=json.dumps({"width": _WIDTH})))
+                        await self._send(WidgetState(id=self._bridge, json_value=json.dumps({"width": self._width})))
                         asked += 1
                 else:
                     raise Dropped("the connection was closed")
@@ -232,7 +239,7 @@ class Session:
     async def _send(self, what: WidgetState | None) -> None:
         message = BackMsg()
         rerun = message.rerun_script
-        rerun.query_string, rerun.page_script_hash = self.query, self._script
+        rerun.query_string, rerun.page_script_hash = self.shown_query or self.query, self._script
         if not self._script:
             rerun.page_name = self.page
         rerun.context_info.url = f"{self.address}/{self.page}"
@@ -265,7 +272,7 @@ class Session:
         if kind in _CHOICES and (element.set_value or name not in self._states):
             self._states[name] = _chosen(kind, element)
         if name.endswith("-panels_bridge"):
-            self._bridge = name
+            self._bridge, self._laid_out = name, json.loads(element.json)["width"]
 
 
 def _chosen(kind: str, element: Any) -> WidgetState:
