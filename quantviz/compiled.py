@@ -257,10 +257,7 @@ def _storer(of: types.Type, name: str) -> Any:
     def one(typing, address, index, value):  # type: ignore[no-untyped-def]
         def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
             data = builder.inttoptr(args[0], context.get_data_type(of).as_pointer())
-            made = builder.store(
-                context.get_data_as_argument(builder, of, args[2]) if False else context.data_model_manager[of].as_data(builder, args[2]),
-                builder.gep(data, [args[1]]),
-            )
+            made = builder.store(context.data_model_manager[of].as_data(builder, args[2]), builder.gep(data, [args[1]]))
             made.set_metadata("alias.scope", _scopes(builder.module, (name,)))
             made.set_metadata("noalias", _scopes(builder.module, tuple(each for each in _WRITTEN if each != name)))
             return context.get_dummy_value()
@@ -662,6 +659,16 @@ def add_exactly(x, finite_only, partials):  # type: ignore[no-untyped-def]
 
 # ---- the arithmetic of cells --------------------------------------------------------------------
 
+#: What is stored of a cell, each in an array of its own.
+_STORES = (
+    "store_i4(q, at, {q})",
+    "store_x_hat(x_hat, at, {x_hat})",
+    "store_error(error, at, {error})",
+    "store_b1(clipped, at, {clipped})",
+    "wide = f8({error})",
+    "store_f8(steps, at, select(wide == 0.0, f8(0.0), {in_steps}))",
+)
+_STORES_OF_ERRORS = ("store_error(error, at, {error})",)
 #: What a cell's lines are put into: a chunk of cells, block after block. Arguments are numbers and addresses of arrays.
 _TEMPLATE = """
 def cells(x, n, flat, offset, length, width, row, bases, params, blocks, floats, integers, tables, q, x_hat, error, clipped, steps):
@@ -681,12 +688,7 @@ def cells(x, n, flat, offset, length, width, row, bases, params, blocks, floats,
             at = made + j
             x_ = load_f4(x, at)
 {of_cell}
-            store_i4(q, at, {q})
-            store_x_hat(x_hat, at, {x_hat})
-            store_error(error, at, {error})
-            store_b1(clipped, at, {clipped})
-            wide = f8({error})
-            store_f8(steps, at, select(wide == 0.0, f8(0.0), {in_steps}))
+{stores}
         made += size
         column += size
         if column < length:
@@ -763,6 +765,7 @@ def place_of_size(error, n, size):  # type: ignore[no-untyped-def]
 def drive(  # type: ignore[no-untyped-def]
     cells,
     quick,
+    errors,
     ahead,
     x,
     flat,
@@ -794,7 +797,8 @@ def drive(  # type: ignore[no-untyped-def]
 ):
     """Has `cells`, the address of compiled arithmetic, make one chunk after the other, which are kept or added up.
 
-    `quick` is the address of the same that gives sums alone, or 0; what is `ahead` by so many cells will be read next.
+    `quick` is the address of the same that gives sums alone, or 0, and `errors` of the same that gives errors alone, where sums of lines
+    are asked for with it; what is `ahead` by so many cells will be read next.
     """
     total = x.size
     done = 0
@@ -831,6 +835,14 @@ def drive(  # type: ignore[no-untyped-def]
                 if largest > counts[LARGEST]:
                     counts[LARGEST] = largest
                     sought, sought_in, sought_until = largest, done, done + rest
+                for start in range(done, done + rest if shape.size else done, CHUNK):
+                    n = min(done + rest - start, CHUNK)
+                    call_cells(
+                        errors, x.ctypes.data + 4 * start, n, flat + start, offset, length, width, row, bases.ctypes.data, params.ctypes.data, blocks,
+                        floats.ctypes.data, integers.ctypes.data, tables.ctypes.data, q.ctypes.data, x_hat.ctypes.data, error.ctypes.data, clipped.ctypes.data,
+                        steps.ctypes.data,
+                    )  # fmt: skip
+                    add_by_axis(x, start, error, n, flat + start, shape, signal, noise)
                 counts[CELLS] += rest
                 counts[CLIPPED] += i8(made[OF_CLIPPED])
                 counts[ZEROS] += i8(made[OF_ZEROS])
@@ -876,7 +888,7 @@ def drive(  # type: ignore[no-untyped-def]
 @jit
 def drive_bands(  # type: ignore[no-untyped-def]
     of_blocks, band, of_block, finite_only, absmax, block_floats, block_integers, block_tables, low, high,
-    cells, quick, x, flat, length, width, bases, params, floats, integers, tables, q, x_hat, error, clipped, steps, leaves_out, shape, signal, noise,
+    cells, quick, errors, x, flat, length, width, bases, params, floats, integers, tables, q, x_hat, error, clipped, steps, leaves_out, shape, signal, noise,
     made, code_min, sums, counts, seen,
 ):  # fmt: skip
     """Range, parameters and sums of one band of `band` cells after the other, each while it is at hand. How many cells are done:
@@ -894,7 +906,7 @@ def drive_bands(  # type: ignore[no-untyped-def]
         if made[0] != 0.0:
             return start
         drive(
-            cells, quick, band, run, flat + start, flat + start, length, width, 0, bases, params, count, floats, integers, tables,
+            cells, quick, errors, band, run, flat + start, flat + start, length, width, 0, bases, params, count, floats, integers, tables,
             q, x_hat, error, clipped, steps, False, leaves_out, shape, signal, noise, made, code_min, sums, counts, seen,
         )  # fmt: skip
     return x.size
@@ -913,6 +925,10 @@ class Compiler:
         """The address of a cell's arithmetic, for blocks of one element along the last axis or of several."""
         return self._address(_source(code, by_element))
 
+    def errors(self, code: CellCode, by_element: bool) -> int:
+        """The address of the same that gives errors alone."""
+        return self._address(_source(code, by_element, _STORES_OF_ERRORS))
+
     def sums(self, code: CellCode, by_element: bool) -> int:
         """The address of the same that gives sums alone."""
         return self._address(_source_of_sums(code, by_element))
@@ -921,10 +937,12 @@ class Compiler:
         """The address of a block's arithmetic."""
         return self._address(_source_of_blocks(code, names))
 
-    def knows(self, code: CellCode, by_element: bool, blocks: BlockCode | None) -> bool:
-        """Whether nothing need be compiled for the arithmetic of these cells and blocks: it is in memory, or kept."""
+    def knows(self, code: CellCode, by_element: bool, blocks: BlockCode | None, *, errors: bool) -> bool:
+        """Whether nothing need be compiled for the arithmetic of these cells, their errors alone too, and of these blocks: it is in memory, or kept."""
         of_blocks = (_source_of_blocks(blocks, params_of(code)),) if blocks else ()
-        return all(source in self._made or _kept(source) for source in (_source(code, by_element), _source_of_sums(code, by_element), *of_blocks))
+        of_errors = (_source(code, by_element, _STORES_OF_ERRORS),) if errors else ()
+        sources = (_source(code, by_element), _source_of_sums(code, by_element), *of_errors, *of_blocks)
+        return all(source in self._made or _kept(source) for source in sources)
 
     def _address(self, source: str) -> int:
         with self._lock:
@@ -946,10 +964,10 @@ class Compiler:
         if not drive.signatures:
             whole = i8
             known = numbers, wholes, numbers, *made
-            drive.compile((whole, whole, whole, run, whole, whole, whole, whole, whole, wholes, numbers, whole, *known, types.boolean,
+            drive.compile((whole, whole, whole, whole, run, whole, whole, whole, whole, whole, wholes, numbers, whole, *known, types.boolean,
                 types.boolean, wholes, numbers, numbers, *sums))  # fmt: skip
-            drive_bands.compile((whole, whole, whole, types.boolean, numbers, numbers, wholes, numbers, codes, codes, whole, whole, run, whole, whole, whole,
-                wholes, numbers, *known, types.boolean, wholes, numbers, numbers, *sums))  # fmt: skip
+            drive_bands.compile((whole, whole, whole, types.boolean, numbers, numbers, wholes, numbers, codes, codes, whole, whole, whole, run, whole, whole,
+                whole, wholes, numbers, *known, types.boolean, wholes, numbers, numbers, *sums))  # fmt: skip
 
 
 @cache
@@ -963,21 +981,22 @@ def params_of(code: CellCode) -> tuple[str, ...]:
     return tuple(sorted({*code.params, "scale"}))
 
 
-def _source(code: CellCode, by_element: bool) -> str:
+def _source(code: CellCode, by_element: bool, stores: tuple[str, ...] = _STORES) -> str:
     known = params_of(code)
     loads = [f"{name} = {code.types[name]}(load_f8(params, {i} * blocks + block{' + j' if by_element else ''}))" for i, name in enumerate(known)]
     index = ["index = flat + at"] if any("index" in _words(line) for line in code.of_cell) else []
     fixed, of_block = _parted(code)
     of_block = [*loads, *of_block]
     of_cell = [*index, *map(_renamed, code.of_cell)]
+    results = {name: _renamed(code.results[name]) for name in ("q", "x_hat", "error", "clipped")}
+    results["in_steps"] = "wide * inverse_step" if code.step_of_block else f"wide / f8({code.results['step']})"
     return _TEMPLATE.format(
         fixed=_indented(fixed, 1),
         reach="n" if by_element else "width - column % width",
         of_block=_indented(() if by_element else of_block, 2),
         of_cell=_indented([*of_block, *of_cell] if by_element else of_cell, 3),
-        in_steps="wide * inverse_step" if code.step_of_block else f"wide / f8({code.results['step']})",
+        stores=_indented((store.format(**results) for store in stores), 3),
         blocks_on="size" if by_element else "1 if column % width == 0 else 0",
-        **{name: _renamed(code.results[name]) for name in ("q", "x_hat", "error", "clipped")},
     )
 
 

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any, TypeVar
@@ -533,9 +533,10 @@ def qparams(x: Stored, scheme: Scheme, found: Range | None = None, absmax: float
 class _Program:
     """A scheme's compiled arithmetic, for blocks laid out in one way."""
 
-    #: Where it is in memory, and the same that gives sums alone.
+    #: Where it is in memory, and the same that gives sums alone, and errors alone.
     address: int
     sums_address: Callable[[], int]
+    errors_address: Callable[[], int]
     #: That of the blocks' arithmetic, and the numbers it reads; none where it is torch's.
     of_ranges: Callable[[], tuple[int, Array, Array, Array] | None]
     #: What it reads of each block.
@@ -551,13 +552,26 @@ class _Program:
         known = block_values(params)
         return np.concatenate([known[name].to(torch.float64).flatten().numpy() for name in self.params])
 
-    def run(self, x: Stored, start: int, stop: int, layout: BlockLayout, offset: int, of_blocks: Array, made: Buffers, tally: Tally | None) -> None:
+    def run(
+        self,
+        x: Stored,
+        start: int,
+        stop: int,
+        layout: BlockLayout,
+        offset: int,
+        of_blocks: Array,
+        made: Buffers,
+        tally: Tally | None,
+        *,
+        errors_alone: bool = False,
+    ) -> None:
         """From `start` to before `stop` of a tensor, whose blocks begin at `offset`: into `made`, or, chunk by chunk, added to a tally."""
+        address = self.errors_address() if errors_alone else self.address
         length, width, to = layout.view_shape[-1], layout.block_shape[-1], tally or Tally(self.code_min, 0, ())
         place = start, offset, length, width, (start - offset) // length, _bases(layout, start - offset, stop - offset)
         sums = to.shape, to.signal, to.noise, np.empty(_kernels().SUMMED), to.code_min, to.sums, to.counts, to.seen
         of_cells = of_blocks, layout.block_count, *self.constants, *made.arrays
-        _kernels().drive(self.address, self._quick(width, tally), AHEAD, _run_of(x, start, stop), *place, *of_cells, tally is None, self.leaves_out, *sums)
+        _kernels().drive(address, *self._quick(width, tally), AHEAD, _run_of(x, start, stop), *place, *of_cells, tally is None, self.leaves_out, *sums)
 
     def of_bands(self, x: Stored, layout: BlockLayout, absmax: float, made: Buffers, tally: Tally) -> Callable[[int, int], int]:
         """What takes the ranges of the blocks from one place to before another, whole rows of the view, and the sums of their cells.
@@ -571,16 +585,17 @@ class _Program:
         size, (length, width) = math.prod(band.view_shape), (layout.view_shape[-1], layout.block_shape[-1])
         address, *constants = of_ranges
         before = address, size, layout.block_size, self.leaves_out, np.array([absmax]), *constants, *(np.empty(band.block_count, np.int32) for _ in range(2))
-        before = *before, self.address, self._quick(width, tally)
+        before = *before, self.address, *self._quick(width, tally)
         after = length, width, _bases(band, 0, size), np.empty(len(self.params) * band.block_count), *self.constants, *made.arrays, self.leaves_out
         after = *after, tally.shape, tally.signal, tally.noise, np.empty(_kernels().SUMMED), tally.code_min, tally.sums, tally.counts, tally.seen
         drive = _kernels().drive_bands
         return lambda start, stop: start + int(drive(*before, _run_of(x, start, stop), start, *after))
 
-    def _quick(self, width: int, tally: Tally | None) -> int:
-        """The address of what gives sums alone, where no more is asked for and it is quicker; else 0."""
-        asked = tally is not None and not self.leaves_out and not tally.shape.size
-        return self.sums_address() if asked and (width == 1 or width >= LANES) else 0
+    def _quick(self, width: int, tally: Tally | None) -> tuple[int, int]:
+        """The addresses of what gives sums alone, where that is asked for and quicker, and errors alone, where sums of lines are too; else 0."""
+        if tally is None or self.leaves_out or 1 < width < LANES:
+            return 0, 0
+        return self.sums_address(), self.errors_address() if tally.shape.size else 0
 
 
 class Buffers:
@@ -614,11 +629,10 @@ def _program(scheme: Scheme, params: tuple[tuple[str, torch.dtype], ...], by_ele
         return None
     constants = np.array(code.floats, np.float64), np.array(code.integers, np.int64), code.tables.numpy()
     address = machinery.compiler().cells(code, by_element)
-    sums_address = cache(lambda: machinery.compiler().sums(code, by_element))
+    sums_address, errors_address = (cache(partial(made, code, by_element)) for made in (machinery.compiler().sums, machinery.compiler().errors))
     names = machinery.params_of(code)
-    return _Program(
-        address, sums_address, cache(lambda: _block_program(scheme, names)), names, constants, scheme.number_format.code_min, scheme.nonfinite == "ignore"
-    )
+    of_ranges = cache(lambda: _block_program(scheme, names))
+    return _Program(address, sums_address, errors_address, of_ranges, names, constants, scheme.number_format.code_min, scheme.nonfinite == "ignore")
 
 
 def _block_program(scheme: Scheme, names: tuple[str, ...]) -> tuple[int, Array, Array, Array] | None:
@@ -673,11 +687,12 @@ def warm(scheme: Scheme, shape: Shape) -> None:
     program = _program(scheme, _types(scheme), layout.block_shape[-1] == 1)
     if program is not None:
         program.sums_address()
+        program.errors_address()
         if _fills(layout):
             program.of_ranges()
 
 
-def compiles(scheme: Scheme, shape: Shape) -> bool:
+def compiles(scheme: Scheme, shape: Shape, *, by_axis: bool = False) -> bool:
     """Whether `measure` would have to compile something for a scheme on a tensor of `shape`: it is neither in memory nor kept in `cache_folder()`.
 
     >>> compiles(Scheme(), (3, 3))
@@ -693,7 +708,7 @@ def compiles(scheme: Scheme, shape: Shape) -> bool:
     layout = _in_line(scheme.layout(shape))
     banded = len(_bands(layout, PIECE)) > 1 and _fills(layout)
     blocks = _block_code(scheme, machinery.params_of(code)) if banded else None
-    known: bool = machinery.compiler().knows(code, layout.block_shape[-1] == 1, blocks)
+    known: bool = machinery.compiler().knows(code, layout.block_shape[-1] == 1, blocks, errors=by_axis)
     return not known
 
 
@@ -747,11 +762,12 @@ class Coder:
         self._program = _program_of(scheme, qparams, self._layout) if fused else None
         self._of_blocks = self._program.of_blocks(qparams) if self._program else None
 
-    def put(self, values: Array, start: int, made: Buffers) -> None:
-        """What the elements of the tensor from `start` on, `values`, become: as many of `made`."""
+    def put(self, values: Array, start: int, made: Buffers, *, errors_alone: bool = False) -> None:
+        """What the elements of the tensor from `start` on, `values`, become: as many of `made`. `errors_alone` need only put their errors."""
         stop = start + len(values)
         if self._program is not None and self._of_blocks is not None:
-            self._program.run(_Held(values, start, self._shape), start, stop, self._layout, 0, self._of_blocks, made, None)
+            held = _Held(values, start, self._shape)
+            self._program.run(held, start, stop, self._layout, 0, self._of_blocks, made, None, errors_alone=errors_alone)
             return
         self.put_at(values, torch.arange(start, stop), made)
 

@@ -491,50 +491,76 @@ class _Summing(_Loops):
         block = self.place("i8", self.memory.load("i8", known["bases"], self.get(line)) + jump)
         made, terms = self.place("i8", 0), self.place("i8", 0)
 
-        def piece() -> None:
-            begin, at = self.get(made), self.get(column)
-            size = width - self.get(within)
-            for most in (length - at, n - begin):
-                size = _select(size < most, size, most)
-            here = self.of_block(self.get(block), known, wide=False)
-            stop = begin + size
+        def cell(place: Lanes, noise: Any, here: dict[str, Any], wide: bool) -> None:
+            self.cells(self.next_of(place, wide), known["flat"] + place, here, noise)
 
-            def cell(place: Lanes, noise: Any, wide: bool) -> None:
-                self.cells(self.next_of(place, wide), known["flat"] + place, here, noise)
+        def vectors(start: Lanes, end: Lanes, here: dict[str, Any]) -> Lanes:
+            """At most `TERMS` times `WIDTH` cells of a block."""
+            count = one.of("i8", b.ashr((end - start).value, one.constant(WIDTH.bit_length() - 1, "i8").value))
+            with b.if_then((self.get(terms) + count > TERMS).value):
+                self.settle(wide=True)
+                self.put(terms, one - 1)
+            self.put(terms, self.get(terms) + count)
+            return self.several(start, end, WIDTH, here, lambda place, noise: cell(place, noise, here, True), wide=True)
 
-            def part(start: Lanes, end: Lanes) -> Lanes:
-                """At most `TERMS` times `WIDTH` cells."""
-                count = one.of("i8", b.ashr((end - start).value, one.constant(WIDTH.bit_length() - 1, "i8").value))
-                with b.if_then((self.get(terms) + count > TERMS).value):
-                    self.settle(wide=True)
-                    self.put(terms, one - 1)
-                self.put(terms, self.get(terms) + count)
-                return self.several(start, end, WIDTH, here, lambda place, noise: cell(place, noise, True), wide=True)
+        def gone(size: Lanes, blocks: Lanes) -> None:
+            """So many cells are done, and so many blocks, or all cells there are of the last."""
+            stop, after = self.get(made) + size, self.get(column) + size
+            self.put(made, stop)
+            ends = after == length
+            next_line = self.get(line) + _select(ends, one, one - 1)
+            self.put(line, next_line)
+            self.put(column, _select(ends, one - 1, after))
+            # Here the block is done, or the cells are.
+            self.put(within, one - 1)
+            # After the last line there is no base to be read.
+            safe = _select(stop < n, next_line, known["line"])
+            self.put(block, _select(ends, self.memory.load("i8", known["bases"], safe), self.get(block) + blocks))
 
+        def part(room: Lanes) -> None:
+            """A block, or what there is of it."""
+            begin, size = self.get(made), width - self.get(within)
+            size = _select(size < room, size, room)
+            here, stop = self.of_block(self.get(block), known, wide=False), begin + size
             place = self.place("i8", begin)
 
             def parts() -> None:
-                here, most = self.get(place), self.get(place) + WIDTH * TERMS
-                self.put(place, part(here, _select(most < stop, most, stop)))
+                start, most = self.get(place), self.get(place) + WIDTH * TERMS
+                self.put(place, vectors(start, _select(most < stop, most, stop), here))
 
             self.whilst(lambda: self.get(place) + WIDTH <= stop, parts)
             with b.if_then((self.get(place) < stop).value):
 
                 def alone(start: Lanes) -> None:
-                    self.several(start, start + 1, 1, here, lambda place, noise: cell(place, noise, False), wide=False)
+                    self.several(start, start + 1, 1, here, lambda place, noise: cell(place, noise, here, False), wide=False)
                     self.settle(wide=False)
 
                 self.stepped(self.get(place), stop, 1, alone)
-            self.put(made, stop)
-            ends = at + size == length
-            next_line = self.get(line) + _select(ends, one, one - 1)
-            self.put(line, next_line)
-            self.put(column, _select(ends, one - 1, at + size))
-            # Here the block is done, or the cells are.
-            self.put(within, one - 1)
-            # After the last line there is no base to be read.
-            safe = _select(stop < n, next_line, known["line"])
-            self.put(block, _select(ends, self.memory.load("i8", known["bases"], safe), self.get(block) + 1))
+            gone(size, one)
+
+        def whole(room: Lanes) -> None:
+            """Blocks of a few whole vectors, as many as there are in the line: of small ones much is asked for each."""
+            count = one.of("i8", b.sdiv(room.value, width.value))
+            begin, first = self.get(made), self.get(block)
+
+            def each(k: Lanes) -> None:
+                start = begin + k * width
+                vectors(start, start + width, self.of_block(first + k, known, wide=False))
+
+            self.stepped(one - 1, count, 1, each)
+            gone(count * width, count)
+
+        few = ((width & (WIDTH - 1)) == 0) & (width <= WIDTH * TERMS)
+
+        def piece() -> None:
+            room = length - self.get(column)
+            left = n - self.get(made)
+            room = _select(left < room, left, room)
+            with b.if_else((few & (self.get(within) == 0) & (room >= width)).value) as (then, otherwise):
+                with then:
+                    whole(room)
+                with otherwise:
+                    part(room)
 
         self.whilst(lambda: self.get(made) < n, piece)
         self.settle(wide=True)

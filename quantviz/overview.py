@@ -18,7 +18,7 @@ import torch
 from quantviz.binning import ERROR_BINS, PARTS, HistogramData, ValueBins, histograms
 from quantviz.granularity import BlockLayout, Shape, Window, flat_index
 from quantviz.grids import GRIDS
-from quantviz.kernels import CHUNK, Buffers, Coder, Facts, facts, place_of, shared_out
+from quantviz.kernels import Buffers, Coder, Facts, facts, place_of, shared_out
 from quantviz.link import POOLS, View
 from quantviz.measures import steps_of_error
 from quantviz.quantizer import QParams, quantize_cells
@@ -27,6 +27,8 @@ from quantviz.stored import Stored, Values
 
 Array = npt.NDArray[Any]
 
+#: Cells that are worked on at a time: fewer, and two threads wait for each other between the calls.
+CHUNK = 1 << 18
 #: Cells that are read at once where nothing is made of them.
 _LONG_CHUNK = 1 << 20
 
@@ -83,11 +85,22 @@ class Overview:
     how: str
 
 
-def overview(x: Stored, scheme: Scheme, qparams: QParams, patch: Patch, pixels: tuple[int, int], how: str = "largest", view: View | None = None) -> Overview:
+def overview(
+    x: Stored,
+    scheme: Scheme,
+    qparams: QParams,
+    patch: Patch,
+    pixels: tuple[int, int],
+    how: str = "largest",
+    view: View | None = None,
+    *,
+    known: tuple[Array, Array] | None = None,
+) -> Overview:
     """The four panels of a patch of x in at most `pixels` (height, width): one pixel a cell where there are no more cells than that.
 
     `qparams` are those of the whole tensor, as `choose_qparams` gives them; `view` names the two axes that are rows and
-    columns and where the others are held (the last two at 0 where none is given; its corner is not heeded).
+    columns and where the others are held (the last two at 0 where none is given; its corner is not heeded). `known` is what
+    `pooled` gives for the same pixels, where it is at hand: it is the same under every scheme.
 
     >>> from quantviz import choose_qparams
     >>> from quantviz.stored import InMemory
@@ -96,26 +109,26 @@ def overview(x: Stored, scheme: Scheme, qparams: QParams, patch: Patch, pixels: 
     >>> seen.x.tolist(), seen.q.tolist(), seen.x_at.tolist()
     ([[-8.0, 7.0]], [[-7, 6]], [[1, 3]])
     """
-    frame = _Frame.of(x.shape, patch, pixels, view)
+    x_values, x_at = known or pooled(x, patch, pixels, how, view)
+    frame, largest = _Frame.of(x.shape, patch, pixels, view), how == "largest"
     fmt, coder = scheme.number_format, Coder(scheme, qparams, x.shape)
-    pools = {name: _pool(frame, how) for name in (("x", "error") if how == "largest" else ("x", "q", "x_hat", "error"))}
+    pools = {name: _pool(frame, how) for name in (("error",) if largest else ("q", "x_hat", "error"))}
 
     def add(parts: Iterator[list[_Part]]) -> None:
         buffers = Buffers(CHUNK)
         for part in itertools.chain.from_iterable(parts):
             values = frame.read(x, part)
             made = buffers.part(0, len(values))
-            frame.put(values, part, coder, made)
+            frame.put(values, part, coder, made, errors_alone=largest)
             q, x_hat, error, _, _ = made.arrays
-            shown = {"x": values, "x_hat": x_hat, "error": error}
-            if "q" in pools:
-                shown["q"] = GRIDS[fmt.kind].decode(torch.from_numpy(q), fmt).numpy()
-            for name, pool in pools.items():
-                pool.add(shown[name], part)
+            pools["error"].add(error, part)
+            if not largest:
+                pools["x_hat"].add(x_hat, part)
+                pools["q"].add(GRIDS[fmt.kind].decode(torch.from_numpy(q), fmt).numpy(), part)
 
     shared_out(add, frame.parts(CHUNK))
-    (x_values, x_at), (errors, error_at) = pools["x"].result(), pools["error"].result()
-    if how == "largest":
+    errors, error_at = pools["error"].result()
+    if largest:
         chosen = quantize_cells(torch.tensor(x_values), scheme, qparams, x.shape, frame.places_in(x_at))
         q, x_hat = chosen.q.numpy(), chosen.x_hat.numpy()
     else:
@@ -230,8 +243,8 @@ class _Frame:
         read = x.read(window)
         return np.ascontiguousarray((read if self.line_axis < self.cell_axis else read.T).numpy()).ravel()
 
-    def put(self, values: Values, part: _Part, coder: Coder, made: Buffers) -> None:
-        """What the cells of a part, `values`, become."""
+    def put(self, values: Values, part: _Part, coder: Coder, made: Buffers, *, errors_alone: bool) -> None:
+        """What the cells of a part, `values`, become, or at least their errors."""
         base, line_stride, cell_stride = self.strides
         (top, bottom), (left, right) = part.lines, part.cells
         width = right - left
@@ -241,11 +254,11 @@ class _Frame:
             return
         start = base + left
         if line_stride == width:
-            coder.put(values, start + top * line_stride, made)
+            coder.put(values, start + top * line_stride, made, errors_alone=errors_alone)
             return
         for i, line in enumerate(range(top, bottom)):
             here = i * width, (i + 1) * width
-            coder.put(values[slice(*here)], start + line * line_stride, made.part(*here))
+            coder.put(values[slice(*here)], start + line * line_stride, made.part(*here), errors_alone=errors_alone)
 
     def places_in(self, at: Array) -> torch.Tensor:
         """The place in the flat tensor of the cell `at` of each pixel, int64 (h, w)."""
@@ -390,16 +403,16 @@ class Survey:
     cells: tuple[WorstCell, ...]
     #: Of each index of each axis, over all others; none for an axis longer than `MOST_KEPT`.
     axes: tuple[Sums | None, ...]
-    #: Of each block, or, where there are more than `MOST_KEPT`, of the worst.
+    #: Of the worst blocks.
     blocks: Sums
-    #: The number of each of these blocks, row-major in the grid: int64, ascending.
+    #: The number of each of them, row-major in the grid: int64, ascending.
     block_numbers: Array
     #: Σerror² of the whole tensor.
     noise: float
 
 
 def survey(x: Stored, scheme: Scheme, qparams: QParams, n: int = 20, *, known: Facts | None = None) -> Survey:
-    """Histograms, the `n` worst cells, and the sums of each line and block, from one pass over x.
+    """Histograms, the `n` worst cells and blocks, and the sums of each line, from one pass over x.
 
     `qparams` are those of the whole tensor, as `choose_qparams` gives them. `known` are the
     `facts` of x, where they are at hand: one more pass finds them else.
@@ -528,8 +541,8 @@ class _Tally:
             found = sorted(self._worst_blocks, key=lambda each: int(each[0][0]))
             numbers = np.concatenate([numbers for numbers, _ in found])
             blocks = Sums(*(np.concatenate([getattr(sums, each.name) for _, sums in found]) for each in fields(Sums)))
-            places = np.sort(blocks.worst(self._n))
-            blocks, numbers, noise = blocks.at(places), numbers[places], self._noise
+            noise = self._noise
+        places = np.sort(blocks.worst(self._n))
         return Survey(
             self._shape,
             self._layout,
@@ -537,8 +550,8 @@ class _Tally:
             histograms(self._scheme, self._qparams, self._bins, self._value_counts, self._error_counts),
             self._cells(x),
             tuple(adder.sums if adder else None for adder in self._axes),
-            blocks,
-            numbers,
+            blocks.at(places),
+            numbers[places],
             noise,
         )
 

@@ -149,8 +149,11 @@ class Study:
 
     def overview(self, patch: Patch, pixels: tuple[int, int], how: str, view: View) -> Overview:
         """What a picture of some pixels shows of a patch; see `overview.overview`."""
-        name = f"overview {self.scheme} {patch} {pixels} {how} {dataclasses.replace(view, top=0, left=0, height=None, width=None)}"
-        return cast("Overview", self.keep(name, lambda: overview.overview(self.x, self.scheme, self.qparams, patch, pixels, how, view)))
+        seen = f"{patch} {pixels} {how} {dataclasses.replace(view, top=0, left=0, height=None, width=None)}"
+        x, scheme, qparams = self.x, self.scheme, self.qparams
+        known = self.keep(f"pooled {scheme.nonfinite} {seen}", lambda: overview.pooled(x, patch, pixels, how, view))
+        made = self.keep(f"overview {scheme} {seen}", lambda: overview.overview(x, scheme, qparams, patch, pixels, how, view, known=known))
+        return cast("Overview", made)
 
     def explain(self, index: Shape) -> Explanation:
         """The derivation of the cell at `index`."""

@@ -15,8 +15,10 @@ SMALL_PLOT_CONFIG: Mapping[str, Any] = MappingProxyType({"displayModeBar": False
 def bare_layout(theme: Theme, height: int, margin: tuple[int, int, int, int]) -> dict[str, Any]:
     """The layout of a plot of `height` pixels with `margin` (left, right, top, bottom) around it, without a background."""
     left, right, top, bottom = margin
-    axis = {"color": theme.muted, "gridcolor": faint(theme.muted, 0.25), "zeroline": False, "fixedrange": True, "tickfont": {"size": 11}}
+    axis = {"color": theme.muted, "gridcolor": faint(theme.muted, 0.25), "zeroline": False, "fixedrange": True, "tickfont": {"size": 11}, "automargin": True}
     return {
+        # An empty template: the usual one is 6 kB, copied for each figure, and all of it that would show is said here.
+        "template": {},
         "height": height,
         "margin": {"l": left, "r": right, "t": top, "b": bottom},
         "paper_bgcolor": "rgba(0,0,0,0)",

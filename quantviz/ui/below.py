@@ -70,7 +70,7 @@ def _rows(state: LabState) -> tuple[RecipeRow, ...]:
     """The rows of this tensor: computed once for it."""
     source, scheme = state.source, state.scheme
     with st.spinner(say("recipes.trying", count=len(RECIPES)), show_time=True):
-        rows = kept(source, f"recipes {scheme.nonfinite}", lambda: recipe_rows(stored_of(source), current=scheme))
+        rows = kept(source, f"recipes {scheme.nonfinite}", lambda: recipe_rows(stored_of(source), current=scheme), aside=True)
     now = current_recipe(scheme, source.shape)
     return tuple(dataclasses.replace(row, is_current=row.id == now) for row in rows)
 
@@ -118,7 +118,17 @@ def _load(ids: list[str]) -> None:
 
 
 def show_histograms(study: Study, state: LabState) -> None:
-    """x over the grid, and the error in steps."""
+    """x over the grid, and the error in steps; of a large tensor, of which each scheme takes one more pass for them, where they are asked for."""
+    # Two keys: what was open for a small tensor is not for a large one.
+    key = "histograms_of_large" if state.large else "histograms"
+    opened = st.expander(say("below.histograms"), expanded=not state.large, key=key, on_change="rerun")
+    if not opened.open:
+        return
+    with opened:
+        _show_histograms(study, state)
+
+
+def _show_histograms(study: Study, state: LabState) -> None:
     from quantviz.figures.histograms import HISTOGRAM_CONFIG, histogram_figure
 
     seen = "" if scope_of(state) == "tensor" else slice_index(state.view, study.shape)

@@ -169,7 +169,7 @@ def _working(state: LabState) -> Iterator[None]:
         return
     from quantviz import kernels
 
-    compiles = not state.scheme.problems(state.source.shape) and kernels.compiles(state.scheme, state.source.shape)
+    compiles = not state.scheme.problems(state.source.shape) and kernels.compiles(state.scheme, state.source.shape, by_axis=True)
     with st.container(key="working"), st.spinner(say("lab.compiling" if compiles else "lab.reading"), show_time=True):
         yield
     st.session_state["lab_worked"] = work

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import quantviz as qv
+from quantviz import overview
 from quantviz.sources import OneOutlier
 from quantviz.text import text
 from quantviz.ui import shared
@@ -120,6 +121,15 @@ def test_a_tensor_too_large_to_be_made_as_a_whole(monkeypatch):
     at = healthy(opened(t=LARGE, s=SCHEME, a="0.1_0.0_264.0.30.30", c="271.13"))
     assert [(metric.label, metric.value, metric.delta) for metric in at.metric] == said
     assert at.button(key="compare_open").disabled
+    # One more pass is taken only for who wants to see what comes of it.
+    surveyed = []
+    survey = overview.survey
+    monkeypatch.setattr(overview, "survey", lambda *given, **named: surveyed.append(given) or survey(*given, **named))
+    healthy(at.run())
+    assert (len(at.get("plotly_chart")), surveyed) == (1, [])
+    at.session_state["histograms_of_large"] = True
+    healthy(at.run())
+    assert (len(at.get("plotly_chart")), len(surveyed)) == (3, 1)
     at.radio(key="scope").set_value("slice").run()
     healthy(at)
     at.session_state["scales"] = True
