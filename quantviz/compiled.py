@@ -762,6 +762,19 @@ def place_of_size(error, n, size):  # type: ignore[no-untyped-def]
 
 
 @jit
+def put(cells, x, start, n, flat, place, of_blocks, arrays, out):  # type: ignore[no-untyped-def]
+    """Has `cells`, the address of compiled arithmetic, put what it makes of `n` cells from `start` into five arrays, from `out` on."""
+    offset, length, width, row, bases = place
+    params, blocks, floats, integers, tables = of_blocks
+    q, x_hat, error, clipped, steps = arrays
+    call_cells(
+        cells, x.ctypes.data + 4 * start, n, flat + start, offset, length, width, row, bases.ctypes.data, params.ctypes.data, blocks, floats.ctypes.data,
+        integers.ctypes.data, tables.ctypes.data, q.ctypes.data + 4 * out, x_hat.ctypes.data + 4 * out, error.ctypes.data + 4 * out, clipped.ctypes.data + out,
+        steps.ctypes.data + 8 * out,
+    )  # fmt: skip
+
+
+@jit
 def drive(  # type: ignore[no-untyped-def]
     cells,
     quick,
@@ -800,6 +813,7 @@ def drive(  # type: ignore[no-untyped-def]
     `quick` is the address of the same that gives sums alone, or 0, and `errors` of the same that gives errors alone, where sums of lines
     are asked for with it; what is `ahead` by so many cells will be read next.
     """
+    place, of_blocks, arrays = (offset, length, width, row, bases), (params, blocks, floats, integers, tables), (q, x_hat, error, clipped, steps)
     total = x.size
     done = 0
     # The largest error that sums alone have told of, and between which cells it is.
@@ -837,11 +851,7 @@ def drive(  # type: ignore[no-untyped-def]
                     sought, sought_in, sought_until = largest, done, done + rest
                 for start in range(done, done + rest if shape.size else done, CHUNK):
                     n = min(done + rest - start, CHUNK)
-                    call_cells(
-                        errors, x.ctypes.data + 4 * start, n, flat + start, offset, length, width, row, bases.ctypes.data, params.ctypes.data, blocks,
-                        floats.ctypes.data, integers.ctypes.data, tables.ctypes.data, q.ctypes.data, x_hat.ctypes.data, error.ctypes.data, clipped.ctypes.data,
-                        steps.ctypes.data,
-                    )  # fmt: skip
+                    put(errors, x, start, n, flat, place, of_blocks, arrays, 0)
                     add_by_axis(x, start, error, n, flat + start, shape, signal, noise)
                 counts[CELLS] += rest
                 counts[CLIPPED] += i8(made[OF_CLIPPED])
@@ -856,11 +866,7 @@ def drive(  # type: ignore[no-untyped-def]
         while done < end:
             n = min(end - done, CHUNK)
             out = done if keep else 0
-            call_cells(
-                cells, x.ctypes.data + 4 * done, n, flat + done, offset, length, width, row, bases.ctypes.data, params.ctypes.data, blocks,
-                floats.ctypes.data, integers.ctypes.data, tables.ctypes.data, q.ctypes.data + 4 * out, x_hat.ctypes.data + 4 * out,
-                error.ctypes.data + 4 * out, clipped.ctypes.data + out, steps.ctypes.data + 8 * out,
-            )  # fmt: skip
+            put(cells, x, done, n, flat, place, of_blocks, arrays, out)
             if sums_made:
                 mark_seen(q, n, code_min, counts, seen)
             elif not keep:
@@ -874,11 +880,7 @@ def drive(  # type: ignore[no-untyped-def]
     if sought == counts[LARGEST]:
         for start in range(sought_in, sought_until, CHUNK):
             n = min(sought_until - start, CHUNK)
-            call_cells(
-                cells, x.ctypes.data + 4 * start, n, flat + start, offset, length, width, row, bases.ctypes.data, params.ctypes.data, blocks,
-                floats.ctypes.data, integers.ctypes.data, tables.ctypes.data, q.ctypes.data, x_hat.ctypes.data, error.ctypes.data, clipped.ctypes.data,
-                steps.ctypes.data,
-            )  # fmt: skip
+            put(cells, x, start, n, flat, place, of_blocks, arrays, 0)
             at = place_of_size(error, n, sought)
             if at >= 0:
                 counts[LARGEST_AT] = flat + start + at

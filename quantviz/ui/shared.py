@@ -108,9 +108,12 @@ class Shared:
 
     def _keep(self, key: Hashable, value: Any, seconds: float) -> None:
         size = held_bytes(value)
-        self._kept[key] = _Kept(value, size, seconds, self._floor + seconds / size)
         if type(value).__weakrefoffset__:
             self._alive[key] = value
+        if size > self.most_bytes:
+            # It would drive out all others and then go itself.
+            return
+        self._kept[key] = _Kept(value, size, seconds, self._floor + seconds / size)
         room = self.most_bytes - sum(kept.bytes for kept in self._kept.values())
         while room < 0:
             least = min(self._kept, key=lambda each: self._kept[each].worth)
