@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from plotly.graph_objs._figure import Figure
 
 from quantviz.errors import QuantVizError
+from quantviz.figures.drawn import Drawn
 from quantviz.figures.numbers import columns, digits_for, number
 from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, bare_layout
 from quantviz.figures.theme import THEMES, Theme
@@ -288,7 +288,7 @@ _BAND = 0.15
 _BOTTOM = -0.45
 
 
-def formats_figure(data: FormatsData, *, language: str = DEFAULT_LANGUAGE, theme: str = "light", height: int | None = None, enlarge: float = 1.0) -> Figure:
+def formats_figure(data: FormatsData, *, language: str = DEFAULT_LANGUAGE, theme: str = "light", height: int | None = None, enlarge: float = 1.0) -> Drawn:
     """The line. Points of the traces named "values" carry the value they stand for as `customdata`."""
     colours, two = THEMES[theme], len(data.rows) > 1
     usual = (HEIGHT_TWO if two else HEIGHT_ONE) * enlarge
@@ -300,7 +300,7 @@ def formats_figure(data: FormatsData, *, language: str = DEFAULT_LANGUAGE, theme
     drawing = _Line(data, colours, language, enlarge)
     layout["shapes"] = list(drawing.shapes())
     layout["annotations"] = list(drawing.words())
-    return Figure({"data": list(drawing.traces()), "layout": layout}, _validate=False)  # type: ignore[no-untyped-call]
+    return Drawn({"data": list(drawing.traces()), "layout": layout})
 
 
 def row_colour(theme: str, row: int) -> str:
@@ -593,7 +593,7 @@ def gap_data(first: NumberFormat, second: NumberFormat | None = None, *, x: floa
     return GapData(tuple(lines), x, negative)
 
 
-def gap_figure(data: GapData, *, language: str = DEFAULT_LANGUAGE, theme: str = "light", height: int = GAPS_HEIGHT, enlarge: float = 1.0) -> Figure:
+def gap_figure(data: GapData, *, language: str = DEFAULT_LANGUAGE, theme: str = "light", height: int = GAPS_HEIGHT, enlarge: float = 1.0) -> Drawn:
     """The staircases on two logarithmic axes, x marked on each."""
     colours = THEMES[theme]
     layout = bare_layout(colours, int(height * enlarge), (round(52 * enlarge), 10, 8, round(40 * enlarge)))
@@ -612,7 +612,7 @@ def gap_figure(data: GapData, *, language: str = DEFAULT_LANGUAGE, theme: str = 
             "type": "log", "range": [low - room, high + room], "title": title, "ticks": "outside", "ticklen": 3,
             "tickvals": ticks, "ticktext": [number(tick) for tick in ticks], "tickfont": {"size": 11 * enlarge},
         }  # fmt: skip
-    return Figure({"data": list(_gap_traces(data, colours, language, enlarge)), "layout": layout}, _validate=False)  # type: ignore[no-untyped-call]
+    return Drawn({"data": list(_gap_traces(data, colours, language, enlarge)), "layout": layout})
 
 
 def _gap_traces(data: GapData, theme: Theme, language: str, enlarge: float) -> Iterator[dict[str, Any]]:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from plotly.graph_objs._figure import Figure
 
 from quantviz.binning import ERROR_BINS, PART_OF_CAUSE, PARTS, Bars, HistogramData, ValueBins, counted, error_places, histograms
 from quantviz.explanation import causes
+from quantviz.figures.drawn import Drawn
 from quantviz.figures.numbers import number
 from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, bare_layout, faint
 from quantviz.figures.theme import THEMES, Theme
@@ -59,7 +59,7 @@ def histogram_data(result: QuantResult, mask: torch.Tensor | None = None) -> His
 
 def histogram_figure(
     data: HistogramData, which: str = "values", *, language: str = DEFAULT_LANGUAGE, theme: str = "light", log_counts: bool = False, height: int = HEIGHT
-) -> Figure:
+) -> Drawn:
     """One of the two histograms: "values" of x, with a strip below the bars where codes reach, or "errors" in steps.
 
     With `log_counts` a single cell still shows beside thousands.
@@ -74,7 +74,7 @@ def histogram_figure(
         span = [float(bars.edges[0]), float(bars.edges[-1])]
         layout["xaxis"] |= {"range": span, "tickvals": [-0.5, -0.25, 0, 0.25, 0.5], "ticktext": ["−½", "−¼", "0", "¼", "½"]}
     traces = _traces(bars, words(bars, language), colours, language)
-    return Figure({"data": traces, "layout": layout}, _validate=False)  # type: ignore[no-untyped-call]
+    return Drawn({"data": traces, "layout": layout})
 
 
 def _layout(which: str, bars: Bars, theme: Theme, language: str, log_counts: bool, height: int) -> dict[str, Any]:

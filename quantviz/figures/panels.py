@@ -7,7 +7,6 @@ default, takes longer than everything else on the server together. Tests check t
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import itertools
 import math
@@ -18,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from plotly.graph_objs._figure import Figure
 
 from quantviz.errors import QuantVizError
 from quantviz.explanation import CAUSES
 from quantviz.figures.arrangement import BREAKPOINTS, MOST_CELLS, PANELS, USUAL_WIDTH, Arrangement, Box, arrange
+from quantviz.figures.drawn import Drawn, encoded
 from quantviz.figures.panels_data import Array, PanelsData, Pixels, overview_panels, panels_data, result_panels
 from quantviz.figures.raster import data_uri
 from quantviz.figures.theme import THEMES, Ramp, Theme, one_sided, stops
@@ -85,7 +84,7 @@ def panels_figure(
     printed: bool = False,
     tensor_key: str = "",
     enlarge: float = 1.0,
-) -> Figure:
+) -> Drawn:
     """The heatmaps of `data.panels`, arranged for `width` pixels.
 
     `hover` and `printed` make the figure tell values by itself, for a notebook, as far as the tensor
@@ -116,7 +115,7 @@ def panels_figure(
         },
     }
     # Unchecked: see above.
-    return Figure(figure, _validate=False)  # type: ignore[no-untyped-call]
+    return Drawn(figure)
 
 
 def _meta(data: PanelsData, layout: Arrangement, tensor_key: str, drawn: dict[str, Any]) -> dict[str, Any]:
@@ -567,25 +566,6 @@ def _outline(lit: Array, top: int = 0, left: int = 0) -> str:
 
 #: What all our annotations share.
 _TEXT: Mapping[str, Any] = MappingProxyType({"xref": "paper", "yref": "paper", "showarrow": False, "borderpad": 0, "align": "left"})
-_DTYPES: Mapping[str, str] = MappingProxyType(
-    {"float32": "f4", "float64": "f8", "int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2", "int32": "i4", "uint32": "u4"}
-)
-
-
-def encoded(array: Array) -> dict[str, str]:
-    """An array as the browser's plotly reads it without a list of numbers.
-
-    >>> encoded(np.array([[1, 2]], dtype=np.int8))
-    {'dtype': 'i1', 'bdata': 'AQI=', 'shape': '1, 2'}
-    """
-    if array.dtype.name not in _DTYPES:
-        array = array.astype(np.int32 if array.dtype.kind in "iub" else np.float64)
-    little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
-    return {
-        "dtype": _DTYPES[array.dtype.name],
-        "bdata": base64.b64encode(little.tobytes()).decode("ascii"),
-        "shape": ", ".join(map(str, array.shape)),
-    }
 
 
 def _axis_id(name: str, i: int) -> str:
@@ -614,7 +594,7 @@ def plot_quantization_errors(
     *,
     result: QuantResult | None = None,
     selected: tuple[int, int] | None = None,
-) -> Figure:
+) -> Drawn:
     """The source notebooks' figure: original, quantized, dequantized and error tensor side by side.
 
     The three are tensors or nested lists of one shape, 1 to 4 axes. `dtype` (signed or not) and
@@ -648,4 +628,5 @@ def plot_quantization_errors(
         paper_bgcolor=page.surface, hoverlabel={"bgcolor": page.surface, "bordercolor": page.line, "font": {"color": page.text}, "align": "left"}
     )
     # Nor does it take a config: the buttons stand above the titles, and those that do nothing here are left out.
-    return figure.update_layout(margin_t=_BUTTONS, height=figure.layout.height + _BUTTONS, modebar_remove=["select2d", "lasso2d", "autoScale2d"])
+    figure.update_layout(margin_t=_BUTTONS, height=figure.layout.height + _BUTTONS, modebar_remove=["select2d", "lasso2d", "autoScale2d"])
+    return figure

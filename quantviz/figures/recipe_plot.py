@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from plotly.graph_objs._figure import Figure
-
+from quantviz.figures.drawn import Drawn
 from quantviz.figures.numbers import number
 from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, bare_layout, faint
 from quantviz.figures.theme import THEMES, Theme
@@ -219,12 +218,12 @@ def answer_sentence(answer: RecipeAnswer | None, language: str = DEFAULT_LANGUAG
 
 def recipe_plot_figure(
     rows: Iterable[RecipeRow], current: RecipeRow | None = None, *, language: str = DEFAULT_LANGUAGE, theme: str = "light", height: int = HEIGHT
-) -> Figure:
+) -> Drawn:
     """Bits (x) against SQNR (y): a point a recipe, a line through those no other one beats, a ring around what is set now."""
     data = recipe_plot_data(rows, current, height=height)
     colours = THEMES[theme]
     traces = [_front(data, colours), *_rings(data, colours), _points(data, colours, language)]
-    return Figure({"data": traces, "layout": _layout(data, colours, language, height)}, _validate=False)  # type: ignore[no-untyped-call]
+    return Drawn({"data": traces, "layout": _layout(data, colours, language, height)})
 
 
 def _front(data: RecipePlotData, theme: Theme) -> dict[str, Any]:

@@ -18,7 +18,6 @@ from quantviz.figures.panels import (
     PANELS,
     PANELS_CONFIG,
     edge_scales,
-    encoded,
     error_caption,
     overview_panels,
     panels_alt,
@@ -405,12 +404,6 @@ def test_a_cell_without_a_value_is_transparent_in_an_image():
     source = [trace.source for trace in panels_figure(data).data if trace.type == "image"][3]
     opacity = np.asarray(Image.open(io.BytesIO(base64.b64decode(source.partition(",")[2]))).convert("RGBA"))[0, :, 3]
     assert np.flatnonzero(opacity == 0).tolist() == [3]
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8, np.uint8, np.int16, np.int32, np.int64])
-def test_arrays_come_back_from_their_code(dtype):
-    array = np.arange(6).reshape(2, 3).astype(dtype)
-    np.testing.assert_array_equal(decoded(encoded(array)), array)
 
 
 @pytest.mark.parametrize("language", languages())

@@ -1,0 +1,77 @@
+"""A figure that is taken apart only where more is asked of it than what it was made of."""
+
+import base64
+import copy
+import json
+
+import numpy as np
+import plotly.graph_objects as go
+import plotly.io as pio
+import pytest
+
+from quantviz.figures.drawn import Drawn, encoded
+
+SPEC = {"data": [{"type": "heatmap", "z": [[1.0, 2.0]]}, {"type": "bar", "y": [3, 4], "name": "a"}], "layout": {"template": {}, "xaxis": {"range": [0, 9]}}}
+
+
+def drawn():
+    return Drawn(copy.deepcopy(SPEC))
+
+
+def plotlys():
+    return go.Figure(copy.deepcopy(SPEC), _validate=False)
+
+
+def test_what_is_sent_is_what_plotly_would_send():
+    assert json.loads(pio.to_json(drawn(), validate=False)) == json.loads(pio.to_json(plotlys(), validate=False)) == SPEC
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda figure: figure.update_layout(height=100),
+        lambda figure: figure.add_bar(y=[1, 2]),
+        lambda figure: setattr(figure, "layout", {"height": 100}),
+        lambda figure: setattr(figure.layout.xaxis, "range", [0, 1]),
+        lambda figure: figure.update_traces(visible=False),
+        lambda figure: figure["data"][1].update(name="b"),
+        lambda figure: figure.update_layout(xaxis_title="x").add_vline(x=0),
+    ],
+)
+def test_it_can_be_changed_like_any_figure(use):
+    mine, other = drawn(), plotlys()
+    use(mine)
+    use(other)
+    assert isinstance(mine, go.Figure)
+    assert mine == other
+    assert mine.to_dict() == other.to_dict() != SPEC
+
+
+def test_it_can_be_copied_compared_and_read():
+    one = drawn()
+    other = copy.deepcopy(one)
+    other.update_layout(height=100)
+    assert one.to_dict() == SPEC
+    assert one != other
+    assert one == drawn()
+    assert [trace.type for trace in one.data] == ["heatmap", "bar"]
+    assert "heatmap" in repr(drawn())
+    with pytest.raises(AttributeError):
+        one.nonsense  # noqa: B018
+    with pytest.raises(AttributeError):
+        drawn().nonsense  # noqa: B018
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8, np.uint8, np.int16, np.int32, np.int64])
+@pytest.mark.parametrize("shape", [(6,), (2, 3), (1, 2, 3)])
+def test_arrays_come_back_from_their_code(dtype, shape):
+    array = np.arange(6).reshape(shape).astype(dtype)
+    sent = encoded(array)
+    read = np.frombuffer(base64.b64decode(sent["bdata"]), dtype="<" + sent["dtype"])
+    np.testing.assert_array_equal(read.reshape([int(n) for n in sent["shape"].split(",")] if "shape" in sent else -1), array)
+
+
+@pytest.mark.parametrize("values", [[], ["a", "b"], [np.nan, 1.0], [2, 3]])
+def test_an_array_is_sent_as_the_browser_reads_it(values):
+    sent = Drawn({"data": [{"type": "bar", "y": np.array(values)}], "layout": {}}).to_dict()["data"][0]["y"]
+    assert sent == values if not values or isinstance(values[0], str) else sent["dtype"] in ("f8", "i4")
