@@ -8,15 +8,16 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 import streamlit as st
 
 from quantviz.sources.limits import Limits
-from quantviz.ui import cold_start
+from quantviz.ui import cold_start, room, words
 from quantviz.ui.boundary import error_boundary
 from quantviz.ui.session import arrive, leave
 from quantviz.ui.signs import show_room
 from quantviz.ui.start import forget_ended_sessions, turns
 from quantviz.ui.style import show_style
-from quantviz.ui.words import begin, say
+from quantviz.ui.words import say
 
-begin()
+room.begin()
+words.begin()
 st.set_page_config(page_title=say("app.title"), page_icon="🧮", layout="wide", initial_sidebar_state=250)
 show_style()
 cold = cold_start.before_navigation()

@@ -366,7 +366,8 @@ def _same(one: float, other: float) -> bool:
 
 
 def _step(operation: Operation, values: Values, given: torch.Tensor) -> Step:
-    read = {name: value.item() for name, value in values.items() if name in operation.reads}
+    reads = operation.reads
+    read = {name: value.item() for name, value in values.items() if name in reads}
     return Step(operation.key, MappingProxyType(read), given.item(), dtype_name(given.dtype), operation.line)
 
 

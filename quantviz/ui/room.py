@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from typing import cast
 
 import streamlit as st
@@ -13,6 +14,8 @@ from quantviz.figures.arrangement import BREAKPOINTS
 #: The link's parameter.
 PARAMETER = "k"
 _ROOM, _PROBLEM = "classroom", "classroom_problem"
+#: The classroom while a run goes on, which has a thread of its own: each part of the page asks for it.
+_HERE: ContextVar[Classroom | None] = ContextVar("here", default=None)
 #: How much larger figures are on a projector, at least.
 _PROJECTED = 1.45
 #: Figures as wide as the page are laid out for so many pixels and then enlarged: four panels just fit side by side.
@@ -21,8 +24,16 @@ _PROJECTED_WIDTH = BREAKPOINTS[4]["row"] + 2
 _NOT_PROJECTED = frozenset({"tensor", "range", "recipes", "actions", "below"})
 
 
+def begin() -> None:
+    """At the start of a run: its classroom is looked for once."""
+    _HERE.set(None)
+
+
 def classroom() -> Classroom:
     """The session's classroom: what its first address asked for."""
+    here = _HERE.get()
+    if here is not None:
+        return here
     known = st.session_state.get(_ROOM)
     if known is None:
         try:
@@ -30,12 +41,14 @@ def classroom() -> Classroom:
         except QuantVizError as problem:
             known, st.session_state[_PROBLEM] = Classroom(), problem
         st.session_state[_ROOM] = known
+    _HERE.set(cast(Classroom, known))
     return cast(Classroom, known)
 
 
 def enter(room: Classroom) -> None:
     """Take another classroom."""
     st.session_state[_ROOM] = room
+    _HERE.set(room)
     st.session_state.pop(_PROBLEM, None)
 
 
