@@ -159,6 +159,9 @@ def _finite(fmt: NumberFormat) -> tuple[tuple[float, int], ...]:
 
 @functools.cache
 def _ends(fmt: NumberFormat) -> tuple[float, float]:
+    if not fmt.float_bits and not fmt.codebook:
+        # Without a list of the 65,536 values of 16 bits.
+        return float(fmt.code_min), float(fmt.code_max)
     return fmt.finite[0][0], fmt.finite[-1][0]
 
 
