@@ -139,6 +139,11 @@ def _set_mode() -> None:
 # ---- one scale for … ----------------------------------------------------------------------------
 
 
+#: Cells that a block has along an axis when its button is pressed, where they divide it: of a tensor whose cells are looked at one by one,
+#: and of a layer, as GPTQ's and AWQ's groups, DeepSeek-V3's blocks and QLoRA's runs are.
+_USUAL: Mapping[str, tuple[int, int]] = MappingProxyType({PerGroup.id: (32, 128), PerBlock.id: (4, 128), Flat.id: (32, 64)})
+
+
 @dataclass(frozen=True)
 class _Kind:
     """How a granularity is chosen."""
@@ -157,17 +162,17 @@ def _channels(state: LabState) -> Mapping[str, Granularity]:
 
 def _groups(state: LabState) -> Mapping[str, Granularity]:
     axis = state.view.cols
-    return {"group": PerGroup(_usual(_group_sizes(state, axis), 32, state.source.shape[axis]), axis)}
+    return {"group": PerGroup(_usual(state, PerGroup.id, _group_sizes(state, axis), state.source.shape[axis]), axis)}
 
 
 def _blocks(state: LabState) -> Mapping[str, Granularity]:
     rows, cols = _sides(state.source.shape)
-    return {"block": PerBlock(_usual(divisors(rows), 4, rows), _usual(divisors(cols), 4, cols))}
+    return {"block": PerBlock(*(_usual(state, PerBlock.id, divisors(side), side) for side in (rows, cols)))}
 
 
 def _flats(state: LabState) -> Mapping[str, Granularity]:
     count = math.prod(state.source.shape)
-    return {"flat": Flat(_usual(_flat_sizes(state, strided=False), 32, count))}
+    return {"flat": Flat(_usual(state, Flat.id, _flat_sizes(state, strided=False), count))}
 
 
 def _sides(shape: Shape) -> Shape:
@@ -321,8 +326,9 @@ def _set_flat() -> None:
         session.put_scheme(granularity=Flat(min(sizes, key=lambda size: abs(size - wanted.size), default=wanted.size), wanted.strided))
 
 
-def _usual(sizes: list[int], size: int, length: int) -> int:
-    """The usual size for a new choice: at most `size`, and smaller than the whole axis where it can be; `size` where there is none."""
+def _usual(state: LabState, kind: str, sizes: list[int], length: int) -> int:
+    """The size for a new choice: at most the usual one, and smaller than the whole axis where it can be; the usual one where there is none."""
+    size = _USUAL[kind][state.large]
     fitting = [n for n in sizes if n <= size] or sizes[:1]
     smaller = [n for n in fitting if 1 < n < length]
     return (smaller or fitting or [size])[-1]
