@@ -14,6 +14,7 @@ from quantviz.recipes import RECIPES, RecipeRow, answer, current_recipe, recipe_
 from quantviz.ui import session
 from quantviz.ui.arithmetic import group_of, recipe_words
 from quantviz.ui.clipboard import copy_button
+from quantviz.ui.code import show_python
 from quantviz.ui.data import kept, stored_of, upload_place
 from quantviz.ui.room import locked
 from quantviz.ui.signs import show_lock
@@ -209,5 +210,4 @@ def show_exports(study: Study, state: LabState) -> None:
             )
         lines = python_lines(state, uploaded=upload_place(state.source), language=language())
         copy_button("copy_python", say("below.copy_python"), say("lab.copied"), text=lines)
-    with st.expander(say("below.python"), key="python"):
-        st.code(lines, language="python")
+    show_python(say("below.python"), "python", lambda: lines)

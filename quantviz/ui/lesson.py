@@ -23,6 +23,7 @@ from quantviz.parts import PANEL_PARTS, TILE_PARTS
 from quantviz.ui import questions, session
 from quantviz.ui.bridge import clicked_cell
 from quantviz.ui.cell import show_number_line, show_sentence, show_steps
+from quantviz.ui.code import show_python
 from quantviz.ui.picture import show_panels
 from quantviz.ui.progress import answers, keep_answer, show_progress
 from quantviz.ui.room import classroom, parameters
@@ -475,5 +476,4 @@ def _to_the_lab(now: Now) -> None:
 
 def _code(now: Now) -> None:
     state = now.scenes[_look(now)].state
-    with st.expander(say("lessons.code"), key="lesson_code"):
-        st.code(step_code(now.step, now.scenes, state.replace(cell=_cell(now, state)), language()), language="python")
+    show_python(say("lessons.code"), "lesson_code", lambda: step_code(now.step, now.scenes, state.replace(cell=_cell(now, state)), language()))

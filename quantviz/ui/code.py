@@ -1,0 +1,15 @@
+"""Python to read, for who asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import streamlit as st
+
+
+def show_python(label: str, key: str, lines: Callable[[], str]) -> None:
+    """The lines, once their expander is opened: what colours code takes a browser half a second to load."""
+    opened = st.expander(label, key=key, on_change="rerun")
+    if opened.open:
+        with opened:
+            st.code(lines(), language="python")
