@@ -220,8 +220,8 @@ class Convention:
 
     def problems(self) -> Iterator[QuantVizError]:
         """The fields whose value is not one of those the shared steps know, or does not go with another's."""
-        # Those that have a name are asked by the tests, and on a page many times by each run.
-        if self == CONVENTIONS.get(self.id):
+        # Those that have a name are asked by the tests, and on a page many times by each run. Equal is not enough: False equals 0, and is no count.
+        if self is CONVENTIONS.get(self.id):
             return
         unknown = tuple(self._unknown())
         # What is no value at all cannot be asked whether it goes with others.
@@ -292,7 +292,8 @@ class Convention:
         own = {key: value for key, value in raw.items() if not key.startswith("scale.")}
         nested = {key.removeprefix("scale."): value for key, value in raw.items() if key.startswith("scale.")}
         changes = textform.read_fields(cls, own, form) | {f"scale.{k}": v for k, v in textform.read_fields(ScaleSpec, nested, form).items()}
-        return find_convention(name).replace(**changes)
+        known = find_convention(name)
+        return known.replace(**changes) if changes else known
 
 
 #: Every field of the arithmetic, those of the scale as `scale.<field>`.

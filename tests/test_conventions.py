@@ -75,6 +75,10 @@ def test_differences_are_told_both_ways():
         ({"scale_bits": 0}, "convention_bad_value"),
         ({"seed": True}, "convention_bad_value"),
         ({"lattice": 0.5}, "convention_bad_value"),
+        # Equal to what stands there, and yet no value of the field.
+        ({"lattice": False}, "convention_bad_value"),
+        ({"zero_bits": 0.0}, "convention_bad_value"),
+        ({"narrow_range": 0}, "convention_bad_value"),
     ],
 )
 def test_a_change_that_is_none_is_refused(changes, key):
