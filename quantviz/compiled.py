@@ -48,7 +48,7 @@ from quantviz.tally import (
     ZEROED,
     ZEROS,
 )
-from quantviz.tracing import BlockCode, CellCode, of_numbers
+from quantviz.tracing import BlockCode, CellCode, of_numbers, unsaturated
 
 Array = npt.NDArray[Any]
 
@@ -778,6 +778,7 @@ def put(cells, x, start, n, flat, place, of_blocks, arrays, out):  # type: ignor
 def drive(  # type: ignore[no-untyped-def]
     cells,
     quick,
+    plain,
     errors,
     ahead,
     x,
@@ -810,9 +811,13 @@ def drive(  # type: ignore[no-untyped-def]
 ):
     """Has `cells`, the address of compiled arithmetic, make one chunk after the other, which are kept or added up.
 
-    `quick` is the address of the same that gives sums alone, or 0, and `errors` of the same that gives errors alone, where sums of lines
+    `quick` is the address of the same that gives sums alone, or 0; `plain` gives those of cells that saturation leaves as they are, which it does with
+    codes between two ends: its address, or 0, and the ends. `errors` is the address of the same that gives errors alone, where sums of lines
     are asked for with it; what is `ahead` by so many cells will be read next.
     """
+    usual, lowest, highest = plain
+    if usual == 0:
+        usual = quick
     place, of_blocks, arrays = (offset, length, width, row, bases), (params, blocks, floats, integers, tables), (q, x_hat, error, clipped, steps)
     total = x.size
     done = 0
@@ -832,10 +837,15 @@ def drive(  # type: ignore[no-untyped-def]
                 while n == length and rows < ROWS and done + (rows + 1) * length <= total and bases[line + rows] == bases[line]:
                     rows += 1
             rest = rows * n
-            call_cells(
-                quick, x.ctypes.data + 4 * done, n, flat + done, offset, length, width, rows, (flat + done - offset) // length - row, bases.ctypes.data,
-                params.ctypes.data, blocks, floats.ctypes.data, integers.ctypes.data, tables.ctypes.data, ahead, made.ctypes.data,
-            )  # fmt: skip
+            for _ in range(2):
+                call_cells(
+                    usual, x.ctypes.data + 4 * done, n, flat + done, offset, length, width, rows, (flat + done - offset) // length - row, bases.ctypes.data,
+                    params.ctypes.data, blocks, floats.ctypes.data, integers.ctypes.data, tables.ctypes.data, ahead, made.ctypes.data,
+                )  # fmt: skip
+                if usual == quick or (lowest <= made[OF_FIRST] and made[OF_LAST] <= highest):
+                    break
+                # Where one cell is saturated others most likely are too.
+                usual = quick
             largest = i8(made[OF_LARGEST])
             if largest < INFINITE and counts[LARGEST] < INFINITE and trusted(made, rest):
                 sums[SIGNAL] += made[OF_SIGNAL]
@@ -890,7 +900,7 @@ def drive(  # type: ignore[no-untyped-def]
 @jit
 def drive_bands(  # type: ignore[no-untyped-def]
     of_blocks, band, of_block, finite_only, absmax, block_floats, block_integers, block_tables, low, high,
-    cells, quick, errors, x, flat, length, width, bases, params, floats, integers, tables, q, x_hat, error, clipped, steps, leaves_out, shape, signal, noise,
+    cells, quick, plain, errors, x, flat, length, width, bases, params, floats, integers, tables, q, x_hat, error, clipped, steps, leaves_out, shape, signal, noise,
     made, code_min, sums, counts, seen,
 ):  # fmt: skip
     """Range, parameters and sums of one band of `band` cells after the other, each while it is at hand. How many cells are done:
@@ -908,7 +918,7 @@ def drive_bands(  # type: ignore[no-untyped-def]
         if made[0] != 0.0:
             return start
         drive(
-            cells, quick, errors, band, run, flat + start, flat + start, length, width, 0, bases, params, count, floats, integers, tables,
+            cells, quick, plain, errors, band, run, flat + start, flat + start, length, width, 0, bases, params, count, floats, integers, tables,
             q, x_hat, error, clipped, steps, False, leaves_out, shape, signal, noise, made, code_min, sums, counts, seen,
         )  # fmt: skip
     return x.size
@@ -931,9 +941,10 @@ class Compiler:
         """The address of the same that gives errors alone."""
         return self._address(_source(code, by_element, _STORES_OF_ERRORS))
 
-    def sums(self, code: CellCode, by_element: bool) -> int:
-        """The address of the same that gives sums alone."""
-        return self._address(_source_of_sums(code, by_element))
+    def sums(self, code: CellCode, by_element: bool) -> tuple[int, int]:
+        """The addresses of the same that gives sums alone, and those of cells that saturation leaves as they are; 0 where codes are no numbers."""
+        addresses = [self._address(source) for source in _sources_of_sums(code, by_element)]
+        return addresses[0], addresses[1] if len(addresses) > 1 else 0
 
     def blocks(self, code: BlockCode, names: tuple[str, ...]) -> int:
         """The address of a block's arithmetic."""
@@ -943,7 +954,7 @@ class Compiler:
         """Whether nothing need be compiled for the arithmetic of these cells, their errors alone too, and of these blocks: it is in memory, or kept."""
         of_blocks = (_source_of_blocks(blocks, params_of(code)),) if blocks else ()
         of_errors = (_source(code, by_element, _STORES_OF_ERRORS),) if errors else ()
-        sources = (_source(code, by_element), _source_of_sums(code, by_element), *of_errors, *of_blocks)
+        sources = (_source(code, by_element), *_sources_of_sums(code, by_element), *of_errors, *of_blocks)
         return all(source in self._made or _kept(source) for source in sources)
 
     def _address(self, source: str) -> int:
@@ -964,12 +975,12 @@ class Compiler:
         made = codes, singles, singles, flags, numbers
         sums = numbers, i8, numbers, wholes, flags
         if not drive.signatures:
-            whole = i8
+            whole, plain = i8, types.Tuple((i8, f8, f8))
             known = numbers, wholes, numbers, *made
-            drive.compile((whole, whole, whole, whole, run, whole, whole, whole, whole, whole, wholes, numbers, whole, *known, types.boolean,
+            drive.compile((whole, whole, plain, whole, whole, run, whole, whole, whole, whole, whole, wholes, numbers, whole, *known, types.boolean,
                 types.boolean, wholes, numbers, numbers, *sums))  # fmt: skip
-            drive_bands.compile((whole, whole, whole, types.boolean, numbers, numbers, wholes, numbers, codes, codes, whole, whole, whole, run, whole, whole,
-                whole, wholes, numbers, *known, types.boolean, wholes, numbers, numbers, *sums))  # fmt: skip
+            drive_bands.compile((whole, whole, whole, types.boolean, numbers, numbers, wholes, numbers, codes, codes, whole, whole, plain, whole, run, whole,
+                whole, whole, wholes, numbers, *known, types.boolean, wholes, numbers, numbers, *sums))  # fmt: skip
 
 
 @cache
@@ -1002,9 +1013,15 @@ def _source(code: CellCode, by_element: bool, stores: tuple[str, ...] = _STORES)
     )
 
 
+def _sources_of_sums(code: CellCode, by_element: bool) -> list[str]:
+    code = of_numbers(code)
+    plain = unsaturated(code)
+    return [_source_of_sums(each, by_element) for each in (code, plain) if each]
+
+
 def _source_of_sums(code: CellCode, by_element: bool) -> str:
     """What is compiled follows from the description alone, which is written out in the source."""
-    given, code = ", ".join(GIVEN), of_numbers(code)
+    given = ", ".join(GIVEN)
     plain = described(code, params_of(code), by_element, *_parted(code), map(_renamed, code.of_cell))
     plain |= {name: _renamed(code.results[name]) for name in ("q", "x_hat", "error", "clipped")}
     return f"loops = summing({plain!r}, small)\n\n\ndef cells({given}):\n    loops({given})\n"

@@ -48,7 +48,7 @@ Array = npt.NDArray[Any]
 
 #: Elements up to which the reference is as fast.
 SMALL = 2**20
-#: Elements of a piece that is read at a time.
+#: Elements of a piece that is read at a time, at least where nothing is copied.
 PIECE = 2**19
 #: Elements of a block next to each other from which on sums are made side by side.
 LANES = 16
@@ -197,6 +197,10 @@ class _Band(Stored):
     def shape(self) -> Shape:
         return self._shape
 
+    @property
+    def in_place(self) -> bool:
+        return self._x.in_place
+
     def run(self, start: int, stop: int) -> Array:
         return self._x.run(self._offset + start, self._offset + stop)
 
@@ -204,10 +208,9 @@ class _Band(Stored):
         raise NotImplementedError
 
 
-def _bands(layout: BlockLayout, piece: int) -> list[tuple[int, int]]:
-    """The rows of the view in parts of whole blocks of about `piece` elements each; one part where blocks go through all rows."""
-    rows, wanted = layout.view_shape[0], _rows_of_band(layout, piece)
-    return [(first, min(first + wanted, rows)) for first in range(0, rows, wanted)]
+def _bands(layout: BlockLayout, piece: int, *, in_place: bool) -> list[tuple[int, int]]:
+    """The rows of the view in parts of whole blocks, as `_shares`; one part where blocks go through all rows."""
+    return list(_shares(layout.view_shape[0], _rows_of_band(layout, piece), layout.block_shape[0], in_place=in_place))
 
 
 def _rows_of_band(layout: BlockLayout, piece: int) -> int:
@@ -287,7 +290,7 @@ def facts(x: Stored) -> Facts:
         for start, stop in runs:
             machinery.look(_run_of(x, start, stop), start, state)
 
-    shared_out(work, _runs(x.count, PIECE))
+    shared_out(work, _shares(x.count, PIECE, in_place=x.in_place))
     best = max(states, key=lambda state: (state[machinery.SIZE], -state[machinery.SIZE_AT]))
     lo, hi = (
         (0.0, 0.0)
@@ -410,7 +413,7 @@ class StreamedBlocks:
                     at = start // length, _bases(layout, start, stop)
                     machinery.find_ends(_run_of(self._x, start, stop), start, length, width, *at, self._finite_only, lo, hi)
 
-            runs = list(_runs(self._x.count, self._piece))
+            runs = list(_shares(self._x.count, self._piece, in_place=self._x.in_place))
             if self._alone:
                 work(iter(runs))
             else:
@@ -458,7 +461,7 @@ class StreamedBlocks:
             for start, stop in runs:
                 machinery.count_tops(_run_of(self._x, start, stop), self._absolute, self._finite_only, own)
 
-        shared_out(count, _runs(self._x.count, self._piece))
+        shared_out(count, _shares(self._x.count, self._piece, in_place=self._x.in_place))
         ends = np.cumsum(sum(counts))
         last = torch.tensor(float(ends[-1] - 1), dtype=torch.float64).clamp(min=0)
         if not ends[-1]:
@@ -533,9 +536,9 @@ def qparams(x: Stored, scheme: Scheme, found: Range | None = None, absmax: float
 class _Program:
     """A scheme's compiled arithmetic, for blocks laid out in one way."""
 
-    #: Where it is in memory, and the same that gives sums alone, and errors alone.
+    #: Where it is in memory, and the same that gives sums alone (of all cells, and of such as saturation leaves as they are), and errors alone.
     address: int
-    sums_address: Callable[[], int]
+    sums_addresses: Callable[[], tuple[int, int]]
     errors_address: Callable[[], int]
     #: That of the blocks' arithmetic, and the numbers it reads; none where it is torch's.
     of_ranges: Callable[[], tuple[int, Array, Array, Array] | None]
@@ -544,6 +547,8 @@ class _Program:
     #: Numbers and lists of values that it reads.
     constants: tuple[Array, Array, Array]
     code_min: int
+    #: Saturation leaves as they are what lies between these.
+    ends: tuple[float, float]
     #: Whether NaN and Inf in the input are left out.
     leaves_out: bool
 
@@ -591,11 +596,12 @@ class _Program:
         drive = _kernels().drive_bands
         return lambda start, stop: start + int(drive(*before, _run_of(x, start, stop), start, *after))
 
-    def _quick(self, width: int, tally: Tally | None) -> tuple[int, int]:
+    def _quick(self, width: int, tally: Tally | None) -> tuple[int, tuple[int, float, float], int]:
         """The addresses of what gives sums alone, where that is asked for and quicker, and errors alone, where sums of lines are too; else 0."""
         if tally is None or self.leaves_out or 1 < width < LANES:
-            return 0, 0
-        return self.sums_address(), self.errors_address() if tally.shape.size else 0
+            return 0, (0, *self.ends), 0
+        of_all, of_plain = self.sums_addresses()
+        return of_all, (of_plain, *self.ends), self.errors_address() if tally.shape.size else 0
 
 
 class Buffers:
@@ -629,10 +635,11 @@ def _program(scheme: Scheme, params: tuple[tuple[str, torch.dtype], ...], by_ele
         return None
     constants = np.array(code.floats, np.float64), np.array(code.integers, np.int64), code.tables.numpy()
     address = machinery.compiler().cells(code, by_element)
-    sums_address, errors_address = (cache(partial(made, code, by_element)) for made in (machinery.compiler().sums, machinery.compiler().errors))
+    sums_addresses, errors_address = (cache(partial(made, code, by_element)) for made in (machinery.compiler().sums, machinery.compiler().errors))
     names = machinery.params_of(code)
     of_ranges = cache(lambda: _block_program(scheme, names))
-    return _Program(address, sums_address, errors_address, of_ranges, names, constants, scheme.number_format.code_min, scheme.nonfinite == "ignore")
+    code_min, ends = scheme.number_format.code_min, (float(scheme.value_min), float(scheme.value_max))
+    return _Program(address, sums_addresses, errors_address, of_ranges, names, constants, code_min, ends, scheme.nonfinite == "ignore")
 
 
 def _block_program(scheme: Scheme, names: tuple[str, ...]) -> tuple[int, Array, Array, Array] | None:
@@ -686,7 +693,7 @@ def warm(scheme: Scheme, shape: Shape) -> None:
     layout = _in_line(scheme.layout(shape))
     program = _program(scheme, _types(scheme), layout.block_shape[-1] == 1)
     if program is not None:
-        program.sums_address()
+        program.sums_addresses()
         program.errors_address()
         if _fills(layout):
             program.of_ranges()
@@ -706,7 +713,7 @@ def compiles(scheme: Scheme, shape: Shape, *, by_axis: bool = False) -> bool:
     except Untraceable:
         return False
     layout = _in_line(scheme.layout(shape))
-    banded = len(_bands(layout, PIECE)) > 1 and _fills(layout)
+    banded = len(_bands(layout, PIECE, in_place=False)) > 1 and _fills(layout)
     blocks = _block_code(scheme, machinery.params_of(code)) if banded else None
     known: bool = machinery.compiler().knows(code, layout.block_shape[-1] == 1, blocks, errors=by_axis)
     return not known
@@ -761,6 +768,11 @@ class Coder:
         fused = path == "fused" or (path is None and math.prod(shape) > SMALL)
         self._program = _program_of(scheme, qparams, self._layout) if fused else None
         self._of_blocks = self._program.of_blocks(qparams) if self._program else None
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether runs go through compiled arithmetic, which makes nothing beside what it is asked for."""
+        return self._program is not None
 
     def put(self, values: Array, start: int, made: Buffers, *, errors_alone: bool = False) -> None:
         """What the elements of the tensor from `start` on, `values`, become: as many of `made`. `errors_alone` need only put their errors."""
@@ -881,7 +893,7 @@ def _params_of_whole(x: Stored, scheme: Scheme, given: QParams | None, known: Fa
 def _streamed(x: Stored, scheme: Scheme, given: QParams | None, by_axis: bool, path: str | None, piece: int, known: Facts | None) -> tuple[Tally, str]:
     """The sums of all cells, and which path ran."""
     layout, fmt = _in_line(scheme.layout(x.shape)), scheme.number_format
-    bands = _bands(layout, piece)
+    bands = _bands(layout, piece, in_place=x.in_place)
     tallies: list[Tally] = []
 
     def tally() -> Tally:
@@ -911,10 +923,13 @@ def _streamed(x: Stored, scheme: Scheme, given: QParams | None, by_axis: bool, p
         own, made = tally(), Buffers(_kernels().CHUNK)
         run = program.of_bands(x, layout, float(absmax), made, own)
         for first, last in items:
-            first = run(first * of_row, last * of_row) // of_row
-            if first < last:
-                of_band, part = params_of(first, last)
-                program.run(x, first * of_row, last * of_row, part, first * of_row, program.of_blocks(of_band), made, own)
+            while first < last:
+                first = run(first * of_row, last * of_row) // of_row
+                if first < last:
+                    upto = min(first + _rows_of_band(layout, piece), last)
+                    of_band, part = params_of(first, upto)
+                    program.run(x, first * of_row, upto * of_row, part, first * of_row, program.of_blocks(of_band), made, own)
+                    first = upto
 
     def of_runs(items: Iterator[tuple[int, int]]) -> None:
         assert params is not None
@@ -925,7 +940,7 @@ def _streamed(x: Stored, scheme: Scheme, given: QParams | None, by_axis: bool, p
     if banded:
         shared_out(of_bands, bands)
     else:
-        shared_out(of_runs, _runs(x.count, piece))
+        shared_out(of_runs, _shares(x.count, piece, in_place=x.in_place))
     return tallies[0].join(tallies[1:]), "fused"
 
 
@@ -971,6 +986,20 @@ def place_of(flat: int, shape: Shape) -> Shape:
     for n in reversed(shape):
         index, flat = (flat % n, *index), flat // n
     return index
+
+
+def _shares(count: int, least: int, step: int = 1, *, in_place: bool) -> Iterator[tuple[int, int]]:
+    """From … to, for threads to take one after the other: `least` each, a multiple of `step`; where nothing is copied, as much as half of what
+    each thread has before it, since for each of them the interpreter is waited for, which others may use.
+
+    >>> list(_shares(10, 4, in_place=False))
+    [(0, 4), (4, 8), (8, 10)]
+    """
+    start = 0
+    while start < count:
+        size = max(least, (count - start) // (2 * _workers()) // step * step if in_place else 0)
+        yield start, min(start + size, count)
+        start += size
 
 
 def _runs(count: int, size: int) -> Iterator[tuple[int, int]]:

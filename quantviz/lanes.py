@@ -5,6 +5,7 @@ Loops that a compiler finds itself bring its sums together at the end of each bl
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from types import FunctionType
 from typing import Any
@@ -51,9 +52,10 @@ _BEGUN = ("signal", "values", "product", "bias", "noise")
 TERMS = 8
 STEPS = (2.0**-40, 2.0**40)
 LEAST = {"signal": 2.0**-100, "values": 2.0**-100, "noise": 2.0**-100, "steps": 2.0**-46}
-#: Accumulators that are whole numbers, what they begin with and how two of them are joined; the others are sums of float64.
+#: Accumulators that count; those that are the end of something, of what kind they are, what they begin with and how two of them are
+#: joined; the others are sums of float64. Codes are floats, which hold all of 16 bits: most come as such.
 _COUNTS = ("clipped", "zeros", "zeroed", "apart")
-_ENDS = {"largest": (0, ">"), "first": (0x7FFFFFFF, "<"), "last": (-0x7FFFFFFF, ">")}
+_ENDS: dict[str, tuple[str, Any, str]] = {"largest": ("i4", 0, ">"), "first": ("f4", math.inf, "<"), "last": ("f4", -math.inf, ">")}
 
 _pair: Any = types.UniTuple
 _KINDS: dict[str, Any] = {"f4": ir.FloatType(), "f8": ir.DoubleType(), "i4": ir.IntType(32), "i8": ir.IntType(64), "b1": ir.IntType(1)}
@@ -376,8 +378,8 @@ class _Summing(_Loops):
         self.add(begun["product"], values, x_hat)
         self.put(begun["bias"], self.get(begun["bias"]) + error)
         kept = self.place("f4", error, wide=wide)
-        out = values != values if isinstance(clipped, bool) else clipped.spread() if wide else clipped
         zero, zero_value = values == 0.0, x_hat == 0.0
+        out = zero if isinstance(clipped, bool) else clipped.spread() if wide else clipped
 
         def in_steps(value: Lanes) -> Lanes:
             steps: Lanes = _select(value == 0.0, 0.0, value / step.to("f8"))
@@ -401,7 +403,7 @@ class _Summing(_Loops):
             scaled = in_steps(rest.to("f8"))
             self.add(sums["steps"], scaled, scaled)
         self.extend(sums["largest"], error.bits() & 0x7FFFFFFF, ">")
-        codes = q.to("i4").spread() if wide else q.to("i4")
+        codes = q.to("f4").spread() if wide else q.to("f4")
         self.extend(sums["first"], codes, "<")
         self.extend(sums["last"], codes, ">")
 
@@ -445,7 +447,7 @@ class _Summing(_Loops):
         for wide in (True, False):
             self.sums[wide] = {
                 **counts,
-                **{name: self.place("i4", start, wide=wide) for name, (start, _) in _ENDS.items()},
+                **{name: self.place(kind, start, wide=wide) for name, (kind, start, _) in _ENDS.items()},
                 **{name: self.place("f8", 0.0, wide=wide) for name in SUMS if name not in _COUNTS and name not in _ENDS},
             }
             names = (*_BEGUN, "steps") if self.code["step_of_block"] else _BEGUN
@@ -455,7 +457,7 @@ class _Summing(_Loops):
         for name in SUMS:
             total = self.get(self.sums[False][name])
             if name not in _COUNTS:
-                join = _further(_ENDS[name][1]) if name in _ENDS else Lanes.__add__
+                join = _further(_ENDS[name][2]) if name in _ENDS else Lanes.__add__
                 total = join(self.get(self.sums[True][name]).joined(join), total)
             self.memory.store("f8", known["out"], AT[name], total.to("f8"))
 

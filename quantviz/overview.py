@@ -29,7 +29,7 @@ Array = npt.NDArray[Any]
 
 #: Cells that are worked on at a time: fewer, and two threads wait for each other between the calls.
 CHUNK = 1 << 18
-#: Cells that are read at once where nothing is made of them.
+#: Cells that are read at once where nothing is made of them, or their errors alone.
 _LONG_CHUNK = 1 << 20
 
 
@@ -113,9 +113,10 @@ def overview(
     frame, largest = _Frame.of(x.shape, patch, pixels, view), how == "largest"
     fmt, coder = scheme.number_format, Coder(scheme, qparams, x.shape)
     pools = {name: _pool(frame, how) for name in (("error",) if largest else ("q", "x_hat", "error"))}
+    at_once = _LONG_CHUNK if largest and coder.is_compiled and frame.strides[-1] == 1 else CHUNK
 
     def add(parts: Iterator[list[_Part]]) -> None:
-        buffers = Buffers(CHUNK)
+        buffers = Buffers(at_once)
         for part in itertools.chain.from_iterable(parts):
             values = frame.read(x, part)
             made = buffers.part(0, len(values))
@@ -126,7 +127,7 @@ def overview(
                 pools["x_hat"].add(x_hat, part)
                 pools["q"].add(GRIDS[fmt.kind].decode(torch.from_numpy(q), fmt).numpy(), part)
 
-    shared_out(add, frame.parts(CHUNK))
+    shared_out(add, frame.parts(at_once))
     errors, error_at = pools["error"].result()
     if largest:
         chosen = quantize_cells(torch.tensor(x_values), scheme, qparams, x.shape, frame.places_in(x_at))

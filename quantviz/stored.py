@@ -35,6 +35,11 @@ class Stored(ABC):
         """What a person should know of how it was read."""
         return ()
 
+    @property
+    def in_place(self) -> bool:
+        """Whether `run` copies nothing, however much is asked for."""
+        return False
+
     def check(self) -> None:  # noqa: B027
         """`QuantVizError` if it lies in a file that has been changed, so that this must not be read any more."""
 
@@ -70,6 +75,10 @@ class InMemory(Stored):
     @property
     def notes(self) -> tuple[Note, ...]:
         return self._notes
+
+    @property
+    def in_place(self) -> bool:
+        return True
 
     def run(self, start: int, stop: int) -> Values:
         return self._flat[start:stop]

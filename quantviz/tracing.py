@@ -484,7 +484,7 @@ def trace_cell(scheme: Scheme, params: Mapping[str, torch.dtype]) -> CellCode:
 
 
 def of_numbers(code: CellCode) -> CellCode:
-    """The same lines for cells that come to numbers: without what becomes of NaN, and with codes that stay whole floats on their way to a value.
+    """The same lines for cells that come to numbers: without what becomes of NaN, and with codes that stay whole floats, also on their way to a value.
 
     The error of any other cell is NaN, so that it can be told afterwards. Where that does not follow, the lines stay as they are.
 
@@ -517,9 +517,31 @@ def of_numbers(code: CellCode) -> CellCode:
         if call == "f4" and any(sign in inside for sign in (" + ", " - ", " * ")) and (assumed | told) & _words(inside):
             told.add(name)
     results = {name: same.get(result, result) for name, result in code.results.items()}
+    code_of = made[results["q"]].removeprefix("i4(").removesuffix(")")
+    if made[results["q"]] == f"i4({code_of})" and code_of in whole:
+        results["q"] = code_of
     if len(assumed) > 1 or (assumed and results["error"] not in told):
         return code
     return replace(code, of_block=tuple(lines["block"]), of_cell=tuple(lines["cell"]), results=MappingProxyType(results))
+
+
+def unsaturated(code: CellCode) -> CellCode | None:
+    """The lines of `of_numbers` for cells that saturation leaves as they are, without it; their code is then what was to be saturated.
+
+    That they were such cells, the codes tell: they lie between the scheme's ends. None where codes are no numbers.
+
+    >>> code = of_numbers(trace_cell(Scheme("int4"), {"scale": torch.float32, "zero_point": torch.int32}))
+    >>> plain = unsaturated(code)
+    >>> plain.of_cell[-3], plain.results["q"], plain.results["clipped"]
+    ('t13 = f4(scale * t1)', 't1', 'False')
+    """
+    made = dict(line.split(" = ", 1) for line in code.of_cell)
+    before, _, after = made[code.results["clipped"]].partition(" != ")
+    if after != code.results["q"]:
+        return None
+    lines = tuple(_replaced(line, {after: before}) if not line.startswith(f"{after} = ") else line for line in code.of_cell)
+    results = {name: before if result == after else result for name, result in code.results.items()} | {"clipped": "False"}
+    return replace(code, of_cell=lines, results=MappingProxyType(results))
 
 
 def _replaced(line: str, names: Mapping[str, str]) -> str:

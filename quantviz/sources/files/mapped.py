@@ -208,6 +208,10 @@ class Mapped(Stored):
     def notes(self) -> tuple[Note, ...]:
         return self._notes
 
+    @property
+    def in_place(self) -> bool:
+        return self._floats is not None
+
     def check(self) -> None:
         if self._opened:
             self._opened.check()
