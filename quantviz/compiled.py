@@ -27,7 +27,7 @@ from numba import types
 from numba.extending import intrinsic as _intrinsic
 
 from quantviz.calibration import FLOAT32_EXACT_INTEGER, FLOAT32_MAX
-from quantviz.lanes import AT, GIVEN, LEAST, TERMS, column_ends, described, ends, finite_column_ends, finite_ends, summing
+from quantviz.lanes import AT, GIVEN, LEAST, TERMS, WIDTH, column_ends, described, ends, ends_of_blocks, finite_column_ends, finite_ends, summing
 from quantviz.tally import (
     BIAS,
     CELLS,
@@ -209,6 +209,7 @@ def store(typing, array, index, value):  # type: ignore[no-untyped-def]
 
 
 star: Any = types.StarArgTuple
+_several: Any = types.Tuple
 
 
 @intrinsic
@@ -493,7 +494,7 @@ def find_ends(x, flat, length, width, row, bases, finite_only, lo, hi):  # type:
     done = 0
     while done < total:
         at = x.ctypes.data + 4 * done
-        rows = 1
+        rows = blocks = 1
         if width == 1:
             size = min(total - done, length - column)
             # Lines below each other whose cells are in the same blocks.
@@ -503,6 +504,10 @@ def find_ends(x, flat, length, width, row, bases, finite_only, lo, hi):  # type:
                 finite_column_ends(at, size, rows, length, lo.ctypes.data + 4 * block, hi.ctypes.data + 4 * block)
             else:
                 column_ends(at, size, rows, length, lo.ctypes.data + 4 * block, hi.ctypes.data + 4 * block)
+        elif within == 0 and width % WIDTH == 0 and not finite_only and min(total - done, length - column) >= WIDTH * width:
+            blocks = min(total - done, length - column) // (WIDTH * width) * WIDTH
+            size = blocks * width
+            ends_of_blocks(at, blocks, width, lo.ctypes.data + 4 * block, hi.ctypes.data + 4 * block)
         else:
             size = min(total - done, length - column, width - within)
             if finite_only:
@@ -513,7 +518,7 @@ def find_ends(x, flat, length, width, row, bases, finite_only, lo, hi):  # type:
             store(hi, block, high)
         done += rows * size
         column += size
-        block += 1
+        block += blocks
         within = 0
         if column == length:
             column = 0
@@ -900,8 +905,8 @@ def drive(  # type: ignore[no-untyped-def]
 @jit
 def drive_bands(  # type: ignore[no-untyped-def]
     of_blocks, band, of_block, finite_only, absmax, block_floats, block_integers, block_tables, low, high,
-    cells, quick, plain, errors, x, flat, length, width, bases, params, floats, integers, tables, q, x_hat, error, clipped, steps, leaves_out, shape, signal, noise,
-    made, code_min, sums, counts, seen,
+    cells, quick, plain, errors, x, flat, length, width, bases, params, floats, integers, tables, q, x_hat, error, clipped, steps,
+    leaves_out, shape, signal, noise, made, code_min, sums, counts, seen,
 ):  # fmt: skip
     """Range, parameters and sums of one band of `band` cells after the other, each while it is at hand. How many cells are done:
     all, or those before the first band that must be looked at more closely.
@@ -975,7 +980,7 @@ class Compiler:
         made = codes, singles, singles, flags, numbers
         sums = numbers, i8, numbers, wholes, flags
         if not drive.signatures:
-            whole, plain = i8, types.Tuple((i8, f8, f8))
+            whole, plain = i8, _several((i8, f8, f8))
             known = numbers, wholes, numbers, *made
             drive.compile((whole, whole, plain, whole, whole, run, whole, whole, whole, whole, whole, wholes, numbers, whole, *known, types.boolean,
                 types.boolean, wholes, numbers, numbers, *sums))  # fmt: skip

@@ -192,6 +192,15 @@ class Lanes:
             value = b.extract_element(value, ir.Constant(ir.IntType(32), 0))
         return Lanes(b, self.kind, value, wide=False)
 
+    def halved(self, other: Lanes, length: int, join: Callable[[Lanes, Lanes], Lanes]) -> Lanes:
+        """Of every `length` lanes one half joined with the other: those of this one, then those of another."""
+        halves = []
+        for begin in (0, length // 2):
+            places = [at + i for at in range(begin, 2 * WIDTH, length) for i in range(length // 2)]
+            mask = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), places)
+            halves.append(self.of(self.kind, self.builder.shuffle_vector(self.value, other.value, mask)))
+        return join(*halves)
+
     def each(self) -> list[Lanes]:
         """The lanes one by one."""
         if not self.wide:
@@ -634,6 +643,45 @@ def _ends(finite_only: bool) -> Any:
 
 
 ends, finite_ends = _ends(False), _ends(True)
+
+
+@intrinsic
+def ends_of_blocks(typing, x, count, width, low, high):  # type: ignore[no-untyped-def]
+    """The same of each of `count` blocks of `width`, both multiples of `WIDTH`: int32 from the addresses `low` and `high` on.
+
+    The lanes of as many blocks are joined together, which takes a third of what one after the other does.
+    """
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        loops = _Loops(builder)
+        address, number, length, *grids = (Lanes(builder, "i8", value, wide=False) for value in args)
+        none = number.constant(0, "i8")
+
+        def several(first: Lanes) -> None:
+            # Joined as soon as there are two that came of as many blocks, so that few are held.
+            held: list[tuple[int, list[Lanes]]] = []
+            for i in range(WIDTH):
+                begin = (first + i) * length
+                places = [loops.place("i4", start, wide=True) for start in (0x7FFFFFFF, -0x80000000)]
+
+                def look(at: Lanes, begin: Lanes = begin, places: list[Any] = places) -> None:
+                    raw = loops.memory.load("f4", address, begin + at, wide=True).bits()
+                    key = raw ^ ((raw >> 31) & 0x7FFFFFFF)
+                    for place, sign in zip(places, "<>", strict=True):
+                        loops.extend(place, key, sign)
+
+                loops.stepped(none, length, WIDTH, look)
+                held.append((WIDTH, [loops.get(place) for place in places]))
+                while len(held) > 1 and held[-1][0] == held[-2][0]:
+                    (size, others), (_, ones) = held.pop(), held.pop()
+                    held.append((size // 2, [one.halved(other, size, _further(sign)) for one, other, sign in zip(ones, others, "<>", strict=True)]))
+            for grid, found, sign in zip(grids, held[0][1], "<>", strict=True):
+                loops.memory.store("i4", grid, first, _further(sign)(found, loops.memory.load("i4", grid, first, wide=True)))
+
+        loops.stepped(none, number, WIDTH, several)
+        return context.get_dummy_value()
+
+    return types.void(*(types.int64,) * 5), generate
 
 
 def _ends_of_columns(finite_only: bool) -> Any:

@@ -200,6 +200,37 @@ def test_the_first_of_two_extremes_keeps_its_sign():
         assert torch.equal(torch.signbit(found), torch.signbit(wanted))
 
 
+@pytest.mark.parametrize("width", [16, 32, 48, 128])
+@pytest.mark.parametrize("blocks", [16, 19, 37])
+def test_the_ends_of_many_blocks_in_a_line(width, blocks):
+    x = tensor(12, width * blocks)
+    x[0, ::7], x[2, width : 2 * width], x[0, width // 2] = -0.0, -x[2, :width].abs(), 3e38
+    scheme = qv.Scheme("int4", granularity=qv.PerGroup(width))
+    for cut in (x, x.flatten()[: 7 * width * blocks + 3 * width]):
+        (lo, hi), (wanted_lo, wanted_hi) = (
+            (r.lo, r.hi)
+            for r in (kernels.ranges(InMemory(cut), scheme, piece=PIECE), qv.MinMax().range(Blocks(cut, scheme.layout(cut.shape), torch.float64), "symmetric"))
+        )
+        assert torch.equal(lo, wanted_lo)
+        assert torch.equal(hi, wanted_hi)
+    x[3, 5 * width + 3] = math.nan
+    with pytest.raises(qv.QuantVizError):
+        kernels.measure(x, scheme, path="fused", piece=PIECE)
+
+
+@pytest.mark.parametrize("form", ["int8,symmetric", "uint4,asymmetric", "int2,symmetric", "int16,symmetric"])
+@pytest.mark.parametrize("granularity", ["per_tensor", "per_channel(axis=0)", "per_channel(axis=1)", "per_group(size=32)"])
+def test_saturated_cells_after_many_that_were_not(form, granularity):
+    """One cell beyond the codes, several, those of a whole row, and some that come to Inf in steps."""
+    scheme, x = qv.Scheme.parse(f"{form},{granularity},min_max,course"), torch.randn(96, 256, generator=torch.Generator().manual_seed(5))
+    qparams = qv.choose_qparams(x, scheme)
+    for change in (lambda: x[95, 255].mul_(40), lambda: x[60:, 3].mul_(30), lambda: x[0].mul_(100), lambda: x[5, 1:4].mul_(1e35)):
+        change()
+        wanted = kernels.measured(qv.quantize(x, scheme, qparams=qparams))
+        assert wanted.metrics["clipped_share"] > 0
+        check_measured(kernels.measure(x, scheme, qparams=qparams, path="fused", piece=9000), wanted)
+
+
 @pytest.mark.parametrize("bad", [(math.nan,), (math.inf,), (-math.inf, math.nan, math.inf), ()])
 @pytest.mark.parametrize("nonfinite", ["refuse", "clip", "ignore"])
 def test_what_is_not_finite(nonfinite, bad):
