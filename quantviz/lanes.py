@@ -45,11 +45,13 @@ SUMS = (
     "last",
 )
 AT = {name: i for i, name in enumerate(SUMS)}
-#: Sums that begin in float32, with at most `TERMS` cells a lane, and go on in float64, which halves the work: a term is rounded at most
-#: TERMS + 6 times, so that a sum is off by at most (TERMS + 6) / 2^24 = 8.4e-7 of its terms' magnitudes. Where steps are not between `STEPS`,
-#: or less than `LEAST` comes out, steps for each cell, float32 may not have held the squares: such sums are made again without it.
+#: Sums that begin in float32, with at most `TERMS` cells a lane, of which `ROUNDS` are added up before they go on in float64, which halves the
+#: work: a term is rounded at most TERMS + ROUNDS + 5 times, so that a sum is off by at most (TERMS + ROUNDS + 5) / 2^24 = 9.6e-7 of its terms'
+#: magnitudes. Where steps are not between `STEPS`, or less than `LEAST` comes out, steps for each cell, float32 may not have held the squares:
+#: such sums are made again without it.
 _BEGUN = ("signal", "values", "product", "bias", "noise")
 TERMS = 8
+ROUNDS = 3
 STEPS = (2.0**-40, 2.0**40)
 LEAST = {"signal": 2.0**-100, "values": 2.0**-100, "noise": 2.0**-100, "steps": 2.0**-46}
 #: Accumulators that count; those that are the end of something, of what kind they are, what they begin with and how two of them are
@@ -348,6 +350,8 @@ class _Summing(_Loops):
         self.names = _names(self.memory, small)
         self.sums: dict[bool, dict[str, Any]] = {}
         self.begun: dict[bool, dict[str, Any]] = {}
+        self.gathered: dict[bool, dict[str, Any]] = {}
+        self.rounds: dict[bool, Any] = {}
 
     def run(self, lines: Iterable[str], known: dict[str, Any]) -> dict[str, Any]:
         # The lines are the trace's own, numbers and names of `_names`: nothing else can be named.
@@ -444,10 +448,24 @@ class _Summing(_Loops):
         return done
 
     def settle(self, *, wide: bool) -> None:
-        """Adds what was begun to the sums."""
-        for name, place in self.begun[wide].items():
-            self.put(self.sums[wide][name], self.get(self.sums[wide][name]) + self.get(place).to("f8"))
-            self.put(place, self.same(0.0, "f4", wide=wide))
+        """Begins anew: what was begun is gathered, and after so many rounds added to the sums."""
+        for name, place in self.gathered[wide].items():
+            self.move(self.begun[wide][name], place, wide=wide)
+        rounds = self.get(self.rounds[wide]) + 1
+        self.put(self.rounds[wide], rounds)
+        with self.builder.if_then((rounds == ROUNDS).value):
+            self.hand_over(wide=wide)
+
+    def hand_over(self, *, wide: bool) -> None:
+        """Adds what was gathered to the sums."""
+        for name, place in self.gathered[wide].items():
+            self.move(place, self.sums[wide][name], wide=wide)
+        self.put(self.rounds[wide], self.same(0, "i8", wide=False))
+
+    def move(self, place: Any, to: Any, *, wide: bool) -> None:
+        """Adds what is at a place to another, and leaves 0."""
+        self.put(to, self.get(to) + self.get(place))
+        self.put(place, self.same(0.0, place[1], wide=wide))
 
     def write(self) -> None:
         known = self.known
@@ -460,9 +478,12 @@ class _Summing(_Loops):
                 **{name: self.place("f8", 0.0, wide=wide) for name in SUMS if name not in _COUNTS and name not in _ENDS},
             }
             names = (*_BEGUN, "steps") if self.code["step_of_block"] else _BEGUN
-            self.begun[wide] = {name: self.place("f4", 0.0, wide=wide) for name in names}
+            self.begun[wide], self.gathered[wide] = ({name: self.place("f4", 0.0, wide=wide) for name in names} for _ in range(2))
+            self.rounds[wide] = self.place("i8", 0)
         known |= self.run(self.code["fixed"], known)
         (self.columns if self.code["by_element"] else self.lines)(one)
+        for wide in (True, False):
+            self.hand_over(wide=wide)
         for name in SUMS:
             total = self.get(self.sums[False][name])
             if name not in _COUNTS:
