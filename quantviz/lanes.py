@@ -426,10 +426,10 @@ class _Summing(_Loops):
     def count(self, at: Any, number: Lanes) -> None:
         self.put(at, self.get(at) + number)
 
-    def next_of(self, place: Lanes, wide: bool) -> Lanes:
-        """The cells at a place, those ahead of them being fetched."""
+    def next_of(self, place: Lanes, ahead: Lanes, wide: bool) -> Lanes:
+        """The cells at a place, those `ahead` of them being fetched."""
         if wide:
-            self.memory.fetch(self.known["x"], place + self.known["ahead"])
+            self.memory.fetch(self.known["x"], place + ahead)
         return self.memory.load("f4", self.known["x"], place, wide=wide)
 
     def several(self, begin: Lanes, stop: Lanes, step: int, known: dict[str, Any], cell: Callable[[Lanes, Any], None], *, wide: bool) -> Lanes:
@@ -500,10 +500,12 @@ class _Summing(_Loops):
 
         def tile(at: Lanes, wide: bool) -> None:
             here = self.of_block(first + at, known, wide=wide)
+            # At the end of these lines the lines after them come next.
+            ahead = known["ahead"] + _select(at + known["ahead"] < known["length"], one - 1, (known["rows"] - 1) * known["length"])
 
             def cell(row: Lanes, noise: Any) -> None:
                 place = row * known["length"] + at
-                self.cells(self.next_of(place, wide), known["flat"] + place, here, noise)
+                self.cells(self.next_of(place, ahead, wide), known["flat"] + place, here, noise)
 
             self.several(one - 1, known["rows"], 1, here, cell, wide=wide)
             self.settle(wide=wide)
@@ -524,7 +526,7 @@ class _Summing(_Loops):
         made, terms = self.place("i8", 0), self.place("i8", 0)
 
         def cell(place: Lanes, noise: Any, here: dict[str, Any], wide: bool) -> None:
-            self.cells(self.next_of(place, wide), known["flat"] + place, here, noise)
+            self.cells(self.next_of(place, known["ahead"], wide), known["flat"] + place, here, noise)
 
         def vectors(start: Lanes, end: Lanes, here: dict[str, Any]) -> Lanes:
             """At most `TERMS` times `WIDTH` cells of a block."""
