@@ -31,6 +31,8 @@ Array = npt.NDArray[Any]
 CHUNK = 1 << 18
 #: Cells that are read at once where nothing is made of them, or their errors alone.
 _LONG_CHUNK = 1 << 20
+#: Cells that are looked at at once where they lie: the interpreter, which others may use, is waited for less often.
+_IN_PLACE = 1 << 22
 
 
 def _pooling() -> Any:
@@ -146,7 +148,7 @@ def pooled(x: Stored, patch: Patch, pixels: tuple[int, int], how: str = "largest
         for part in itertools.chain.from_iterable(parts):
             pool.add(frame.read(x, part), part)
 
-    shared_out(add, frame.parts(_LONG_CHUNK))
+    shared_out(add, frame.parts(_IN_PLACE if x.in_place else _LONG_CHUNK))
     return pool.result()
 
 
