@@ -302,10 +302,12 @@ def half(typing, x):  # type: ignore[no-untyped-def]
 
 # ---- small functions of the traced lines --------------------------------------------------------
 
+# In kernels a number that is written out is of one of these: numba compiles a function once more for each number that it is given as it stands.
 f4: Any = types.float32
 f8: Any = types.float64
 i4: Any = types.int32
 i8: Any = types.int64
+b1: Any = types.boolean
 
 
 def _inline(function: Callable[..., Any]) -> Any:
@@ -441,7 +443,7 @@ def add_finite(x, at, q, x_hat, error, clipped, steps, n, flat, code_min, sums, 
             store(error, 0, load(error, j))
             store(clipped, 0, load(clipped, j))
             store(steps, 0, load(steps, j))
-            add_up(x, at + j, q, x_hat, error, clipped, steps, 1, flat + j, code_min, sums, counts, seen)
+            add_up(x, at + j, q, x_hat, error, clipped, steps, i8(1), flat + j, code_min, sums, counts, seen)
         else:
             counts[LEFT_OUT] += 1
 
@@ -825,14 +827,14 @@ def drive(  # type: ignore[no-untyped-def]
         usual = quick
     place, of_blocks, arrays = (offset, length, width, row, bases), (params, blocks, floats, integers, tables), (q, x_hat, error, clipped, steps)
     total = x.size
-    done = 0
+    done = i8(0)
     # The largest error that sums alone have told of, and between which cells it is.
-    sought, sought_in, sought_until = i8(-1), 0, 0
+    sought, sought_in, sought_until = i8(-1), i8(0), i8(0)
     while done < total:
         rest = min(total - done, UNIT)
         sums_made = False
         if quick != 0:
-            rows, n = 1, rest
+            rows, n = i8(1), rest
             if width == 1:
                 # Lines below each other whose cells are in the same blocks.
                 column, line = (flat + done - offset) % length, (flat + done - offset) // length - row
@@ -866,7 +868,7 @@ def drive(  # type: ignore[no-untyped-def]
                     sought, sought_in, sought_until = largest, done, done + rest
                 for start in range(done, done + rest if shape.size else done, CHUNK):
                     n = min(done + rest - start, CHUNK)
-                    put(errors, x, start, n, flat, place, of_blocks, arrays, 0)
+                    put(errors, x, start, n, flat, place, of_blocks, arrays, i8(0))
                     add_by_axis(x, start, error, n, flat + start, shape, signal, noise)
                 counts[CELLS] += rest
                 counts[CLIPPED] += i8(made[OF_CLIPPED])
@@ -880,7 +882,7 @@ def drive(  # type: ignore[no-untyped-def]
         end = done + rest
         while done < end:
             n = min(end - done, CHUNK)
-            out = done if keep else 0
+            out = done if keep else i8(0)
             put(cells, x, done, n, flat, place, of_blocks, arrays, out)
             if sums_made:
                 mark_seen(q, n, code_min, counts, seen)
@@ -895,7 +897,7 @@ def drive(  # type: ignore[no-untyped-def]
     if sought == counts[LARGEST]:
         for start in range(sought_in, sought_until, CHUNK):
             n = min(sought_until - start, CHUNK)
-            put(cells, x, start, n, flat, place, of_blocks, arrays, 0)
+            put(cells, x, start, n, flat, place, of_blocks, arrays, i8(0))
             at = place_of_size(error, n, sought)
             if at >= 0:
                 counts[LARGEST_AT] = flat + start + at
@@ -915,7 +917,7 @@ def drive_bands(  # type: ignore[no-untyped-def]
         run = x[start : start + band]
         count = run.size // of_block
         low[:], high[:] = 0x7FFFFFFF, -0x80000000
-        find_ends(run, 0, length, width, 0, bases, finite_only, low, high)
+        find_ends(run, i8(0), length, width, i8(0), bases, finite_only, low, high)
         call_cells(
             of_blocks, low.ctypes.data, high.ctypes.data, count, absmax.ctypes.data, block_floats.ctypes.data, block_integers.ctypes.data,
             block_tables.ctypes.data, params.ctypes.data, made.ctypes.data,
@@ -923,8 +925,8 @@ def drive_bands(  # type: ignore[no-untyped-def]
         if made[0] != 0.0:
             return start
         drive(
-            cells, quick, plain, errors, band, run, flat + start, flat + start, length, width, 0, bases, params, count, floats, integers, tables,
-            q, x_hat, error, clipped, steps, False, leaves_out, shape, signal, noise, made, code_min, sums, counts, seen,
+            cells, quick, plain, errors, band, run, flat + start, flat + start, length, width, i8(0), bases, params, count, floats, integers, tables,
+            q, x_hat, error, clipped, steps, b1(False), leaves_out, shape, signal, noise, made, code_min, sums, counts, seen,
         )  # fmt: skip
     return x.size
 
@@ -975,7 +977,7 @@ class Compiler:
 
     def _finish(self) -> None:
         """Compiles what is called with it, for arrays of these types alone."""
-        numbers, wholes, flags, codes = (types.Array(of, 1, "C") for of in (f8, i8, types.boolean, i4))
+        numbers, wholes, flags, codes = (types.Array(of, 1, "C") for of in (f8, i8, b1, i4))
         singles, run = types.Array(f4, 1, "C"), types.Array(f4, 1, "C", readonly=True)
         made = codes, singles, singles, flags, numbers
         sums = numbers, i8, numbers, wholes, flags

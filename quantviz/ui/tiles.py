@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 import streamlit as st
 
 from quantviz.export import slice_index
@@ -87,9 +87,10 @@ def _sqnr(own: Measured, state: LabState) -> Tile:
         # A slice keeps the tensor's order of axes, whichever of them is seen as rows.
         row_axis, col_axis = (view.rows, view.cols) if scope_of(state) == "tensor" else (int(view.rows > view.cols), int(view.cols > view.rows))
         for name, axis in (("row", row_axis), ("column", col_axis)):
-            each = [value for value in own.axes[axis].sqnr_db.tolist() if not math.isnan(value)]
-            if each:
-                found[name] = statistics.median(each)
+            each = own.axes[axis].sqnr_db
+            each = each[~each.isnan()]
+            if len(each):
+                found[name] = float(np.median(each.numpy()))
     worst = min(found, key=lambda name: found[name], default=None)
     line = say(f"tiles.sqnr.{worst}", median=number(found[worst], 3)) if worst else ""
     return Tile("sqnr", f"{number(whole, 3)} dB", line, {"gaussian": _gaussian_words(state, whole)}, whole)
