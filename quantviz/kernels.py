@@ -567,16 +567,13 @@ class _Program:
         of_blocks: Array,
         made: Buffers,
         tally: Tally | None,
-        *,
-        errors_alone: bool = False,
     ) -> None:
         """From `start` to before `stop` of a tensor, whose blocks begin at `offset`: into `made`, or, chunk by chunk, added to a tally."""
-        address = self.errors_address() if errors_alone else self.address
         length, width, to = layout.view_shape[-1], layout.block_shape[-1], tally or Tally(self.code_min, 0, ())
         place = start, offset, length, width, (start - offset) // length, _bases(layout, start - offset, stop - offset)
         sums = to.shape, to.signal, to.noise, np.empty(_kernels().SUMMED), to.code_min, to.sums, to.counts, to.seen
         of_cells = of_blocks, layout.block_count, *self.constants, *made.arrays
-        _kernels().drive(address, *self._quick(width, tally), AHEAD, _run_of(x, start, stop), *place, *of_cells, tally is None, self.leaves_out, *sums)
+        _kernels().drive(self.address, *self._quick(width, tally), AHEAD, _run_of(x, start, stop), *place, *of_cells, tally is None, self.leaves_out, *sums)
 
     def of_bands(self, x: Stored, layout: BlockLayout, absmax: float, made: Buffers, tally: Tally) -> Callable[[int, int], int]:
         """What takes the ranges of the blocks from one place to before another, whole rows of the view, and the sums of their cells.
@@ -771,15 +768,23 @@ class Coder:
 
     @property
     def is_compiled(self) -> bool:
-        """Whether runs go through compiled arithmetic, which makes nothing beside what it is asked for."""
+        """Whether runs go through compiled arithmetic."""
         return self._program is not None
 
-    def put(self, values: Array, start: int, made: Buffers, *, errors_alone: bool = False) -> None:
-        """What the elements of the tensor from `start` on, `values`, become: as many of `made`. `errors_alone` need only put their errors."""
+    def errors(self, start: int, stop: int) -> tuple[int, tuple[Any, ...], tuple[Any, ...]]:
+        """What compiled arithmetic takes to give errors alone of elements from `start` to before `stop`, as `compiled.put` is given it: its address,
+        where blocks lie, and what is known of them."""
+        assert self._program is not None
+        assert self._of_blocks is not None
+        length, width = self._layout.view_shape[-1], self._layout.block_shape[-1]
+        place = 0, length, width, start // length, _bases(self._layout, start, stop)
+        return self._program.errors_address(), place, (self._of_blocks, self._layout.block_count, *self._program.constants)
+
+    def put(self, values: Array, start: int, made: Buffers) -> None:
+        """What the elements of the tensor from `start` on, `values`, become: as many of `made`."""
         stop = start + len(values)
         if self._program is not None and self._of_blocks is not None:
-            held = _Held(values, start, self._shape)
-            self._program.run(held, start, stop, self._layout, 0, self._of_blocks, made, None, errors_alone=errors_alone)
+            self._program.run(_Held(values, start, self._shape), start, stop, self._layout, 0, self._of_blocks, made, None)
             return
         self.put_at(values, torch.arange(start, stop), made)
 

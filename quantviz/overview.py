@@ -16,6 +16,7 @@ import numpy.typing as npt
 import torch
 
 from quantviz.binning import ERROR_BINS, PARTS, HistogramData, ValueBins, histograms
+from quantviz.formats import NumberFormat
 from quantviz.granularity import BlockLayout, Shape, Window, flat_index
 from quantviz.grids import GRIDS
 from quantviz.kernels import Buffers, Coder, Facts, facts, place_of, shared_out
@@ -31,6 +32,8 @@ Array = npt.NDArray[Any]
 CHUNK = 1 << 18
 #: Cells that are read at once where nothing is made of them, or their errors alone.
 _LONG_CHUNK = 1 << 20
+#: Cells of which errors are made at a time, then looked at while a core has them at hand.
+_ERRORS = 1 << 18
 #: Cells that are looked at at once where they lie: the interpreter, which others may use, is waited for less often.
 _IN_PLACE = 1 << 22
 
@@ -113,30 +116,54 @@ def overview(
     """
     x_values, x_at = known or pooled(x, patch, pixels, how, view)
     frame, largest = _Frame.of(x.shape, patch, pixels, view), how == "largest"
-    fmt, coder = scheme.number_format, Coder(scheme, qparams, x.shape)
-    pools = {name: _pool(frame, how) for name in (("error",) if largest else ("q", "x_hat", "error"))}
-    at_once = _LONG_CHUNK if largest and coder.is_compiled and frame.strides[-1] == 1 else CHUNK
-
-    def add(parts: Iterator[list[_Part]]) -> None:
-        buffers = Buffers(at_once)
-        for part in itertools.chain.from_iterable(parts):
-            values = frame.read(x, part)
-            made = buffers.part(0, len(values))
-            frame.put(values, part, coder, made, errors_alone=largest)
-            q, x_hat, error, _, _ = made.arrays
-            pools["error"].add(error, part)
-            if not largest:
-                pools["x_hat"].add(x_hat, part)
-                pools["q"].add(GRIDS[fmt.kind].decode(torch.from_numpy(q), fmt).numpy(), part)
-
-    shared_out(add, frame.parts(at_once))
-    errors, error_at = pools["error"].result()
+    coder = Coder(scheme, qparams, x.shape)
     if largest:
+        errors, error_at = _largest_errors(x, frame, coder)
         chosen = quantize_cells(torch.tensor(x_values), scheme, qparams, x.shape, frame.places_in(x_at))
         q, x_hat = chosen.q.numpy(), chosen.x_hat.numpy()
     else:
-        q, x_hat = pools["q"].result()[0], pools["x_hat"].result()[0]
+        q, x_hat, (errors, error_at) = _averages(x, frame, coder, scheme.number_format, how)
     return Overview(x_values, q, x_hat, errors, x_at, error_at, frame.row_edges, frame.col_edges, how)
+
+
+def _largest_errors(x: Stored, frame: _Frame, coder: Coder) -> tuple[Array, Array]:
+    """The error of largest magnitude of each pixel, and its place in it."""
+    pool = _Largest(frame)
+    compiled = coder.is_compiled and frame.strides[-1] == 1
+    at_once = CHUNK if not compiled else _IN_PLACE if x.in_place else _LONG_CHUNK
+
+    def add(parts: Iterator[list[_Part]]) -> None:
+        buffers = Buffers(max(at_once, _ERRORS))
+        for part in itertools.chain.from_iterable(parts):
+            values = frame.read(x, part)
+            if compiled:
+                pool.add_errors(values, part, coder, buffers)
+                continue
+            made = buffers.part(0, len(values))
+            frame.put(values, part, coder, made)
+            pool.add(made.arrays[2], part)
+
+    shared_out(add, frame.parts(at_once))
+    return pool.result()
+
+
+def _averages(x: Stored, frame: _Frame, coder: Coder, fmt: NumberFormat, how: str) -> tuple[Array, Array, tuple[Array, Array]]:
+    """Codes, values and errors of each pixel's cells as one number."""
+    of_codes, of_values, of_errors = (_pool(frame, how) for _ in range(3))
+
+    def add(parts: Iterator[list[_Part]]) -> None:
+        buffers = Buffers(CHUNK)
+        for part in itertools.chain.from_iterable(parts):
+            values = frame.read(x, part)
+            made = buffers.part(0, len(values))
+            frame.put(values, part, coder, made)
+            q, x_hat, error, _, _ = made.arrays
+            of_errors.add(error, part)
+            of_values.add(x_hat, part)
+            of_codes.add(GRIDS[fmt.kind].decode(torch.from_numpy(q), fmt).numpy(), part)
+
+    shared_out(add, frame.parts(CHUNK))
+    return of_codes.result()[0], of_values.result()[0], of_errors.result()
 
 
 def pooled(x: Stored, patch: Patch, pixels: tuple[int, int], how: str = "largest", view: View | None = None) -> tuple[Array, Array]:
@@ -246,8 +273,8 @@ class _Frame:
         read = x.read(window)
         return np.ascontiguousarray((read if self.line_axis < self.cell_axis else read.T).numpy()).ravel()
 
-    def put(self, values: Values, part: _Part, coder: Coder, made: Buffers, *, errors_alone: bool) -> None:
-        """What the cells of a part, `values`, become, or at least their errors."""
+    def put(self, values: Values, part: _Part, coder: Coder, made: Buffers) -> None:
+        """What the cells of a part, `values`, become."""
         base, line_stride, cell_stride = self.strides
         (top, bottom), (left, right) = part.lines, part.cells
         width = right - left
@@ -257,11 +284,11 @@ class _Frame:
             return
         start = base + left
         if line_stride == width:
-            coder.put(values, start + top * line_stride, made, errors_alone=errors_alone)
+            coder.put(values, start + top * line_stride, made)
             return
         for i, line in enumerate(range(top, bottom)):
             here = i * width, (i + 1) * width
-            coder.put(values[slice(*here)], start + line * line_stride, made.part(*here), errors_alone=errors_alone)
+            coder.put(values[slice(*here)], start + line * line_stride, made.part(*here))
 
     def places_in(self, at: Array) -> torch.Tensor:
         """The place in the flat tensor of the cell `at` of each pixel, int64 (h, w)."""
@@ -306,6 +333,17 @@ class _Largest:
         _pooling().add_largest(
             _still(values.view(np.int32)), part.lines, part.cells, frame.line_edges, frame.cell_edges, frame.turned, self._values.view(np.int32), self._at
         )
+
+    def add_errors(self, values: Values, part: _Part, coder: Coder, buffers: Buffers) -> None:
+        """Adds the errors of a part whose cells, `values`, are neighbours in memory: each is made, looked at and forgotten."""
+        frame, (base, stride, _), (top, bottom), (left, right) = self._frame, self._frame.strides, part.lines, part.cells
+        start = base + top * stride + left
+        address, place, of_blocks = coder.errors(start, start + (bottom - top - 1) * stride + right - left)
+        bits = _still(buffers.arrays[2].view(np.int32))
+        _pooling().add_largest_errors(
+            address, _still(values), start, stride, place, of_blocks, buffers.arrays, bits, _ERRORS,
+            *(part.lines, part.cells, frame.line_edges, frame.cell_edges, frame.turned, self._values.view(np.int32), self._at),
+        )  # fmt: skip
 
     def result(self) -> tuple[Array, Array]:
         np.maximum(self._at, 0, out=self._at)

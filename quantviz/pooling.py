@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from quantviz.binning import ERROR_BINS
-from quantviz.compiled import jit
+from quantviz.compiled import jit, put
 from quantviz.lanes import WIDTH, largest_of_stretches
 
 #: Of the bits of a float32 those of its magnitude, which as whole numbers are in the same order; beyond Inf lies NaN.
@@ -79,6 +79,30 @@ def add_largest(bits, lines, cells, line_edges, cell_edges, turned, found, found
                     new_at[j] = at
         top = bottom
         i += 1
+
+
+@jit
+def add_largest_errors(  # type: ignore[no-untyped-def]
+    cells, x, flat, apart, place, of_blocks, arrays, bits, most, lines, across, line_edges, cell_edges, turned, found, found_at
+):
+    """Adds the errors of a run as `cells`, the address of compiled arithmetic, makes them; `most` of them at a time, `bits` being theirs.
+
+    The run's first cell is at `flat` in the tensor, and its lines begin `apart` cells from each other there; in `x` they follow each other.
+    """
+    stride = across[1] - across[0]
+    step = max(most // stride, 1)
+    top = lines[0]
+    while top < lines[1]:
+        bottom = min(top + step, lines[1])
+        # Whole pixels, if some of them are no more than that.
+        whole = line_edges[np.searchsorted(line_edges, bottom, side="right") - 1]
+        if whole > top:
+            bottom = whole
+        for line in range(top, bottom):
+            start, there = (line - lines[0]) * stride, flat + (line - lines[0]) * apart
+            put(cells, x, start, stride, there - start, place, of_blocks, arrays, (line - top) * stride)
+        add_largest(bits[: (bottom - top) * stride], (top, bottom), across, line_edges, cell_edges, turned, found, found_at)
+        top = bottom
 
 
 @jit

@@ -93,8 +93,11 @@ class Counted(Stored):
 
 @pytest.mark.parametrize("how", POOLS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_every_pixel_shows_its_cells(shape, how, monkeypatch):
-    monkeypatch.setattr(module, "CHUNK", 29)  # pixels in one part, and parts of one pixel
+@pytest.mark.parametrize("small", [0, 2**20], ids=["compiled", "reference"])
+def test_every_pixel_shows_its_cells(shape, how, small, monkeypatch):
+    monkeypatch.setattr(kernels, "SMALL", small)
+    for name, cells in (("CHUNK", 29), ("_IN_PLACE", 61), ("_ERRORS", 17)):  # pixels in one part, and parts of one pixel
+        monkeypatch.setattr(module, name, cells)
     scheme = qv.Scheme("int4", "asymmetric", qv.PerChannel(0) if len(shape) > 1 else qv.PerTensor())
     x = normal(*shape)
     r = qv.quantize(x, scheme)
