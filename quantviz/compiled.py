@@ -957,11 +957,8 @@ class Compiler:
         """The address of a block's arithmetic."""
         return self._address(_source_of_blocks(code, names))
 
-    def knows(self, code: CellCode, by_element: bool, blocks: BlockCode | None, *, errors: bool) -> bool:
-        """Whether nothing need be compiled for the arithmetic of these cells, their errors alone too, and of these blocks: it is in memory, or kept."""
-        of_blocks = (_source_of_blocks(blocks, params_of(code)),) if blocks else ()
-        of_errors = (_source(code, by_element, _STORES_OF_ERRORS),) if errors else ()
-        sources = (_source(code, by_element), *_sources_of_sums(code, by_element), *of_errors, *of_blocks)
+    def knows(self, sources: Iterable[str]) -> bool:
+        """Whether nothing need be compiled for what `sources_of` gives: it is in memory, or kept."""
         return all(source in self._made or _kept(source) for source in sources)
 
     def _address(self, source: str) -> int:
@@ -999,6 +996,14 @@ def compiler() -> Compiler:
 def params_of(code: CellCode) -> tuple[str, ...]:
     """What is read of each block, in the order it is passed in."""
     return tuple(sorted({*code.params, "scale"}))
+
+
+def sources_of(code: CellCode, by_element: bool, blocks: BlockCode | None, *, errors: bool) -> tuple[str, ...]:
+    """What is compiled for the arithmetic of these cells, their errors alone too, and of these blocks."""
+    of_blocks = (_source_of_blocks(blocks, params_of(code)),) if blocks else ()
+    of_errors = (_source(code, by_element, _STORES_OF_ERRORS),) if errors else ()
+    # Of schemes that differ in numbers only it is the same.
+    return tuple(map(sys.intern, (_source(code, by_element), *_sources_of_sums(code, by_element), *of_errors, *of_blocks)))
 
 
 def _source(code: CellCode, by_element: bool, stores: tuple[str, ...] = _STORES) -> str:

@@ -705,15 +705,22 @@ def compiles(scheme: Scheme, shape: Shape, *, by_axis: bool = False) -> bool:
     machinery = _compiled() if math.prod(shape) > SMALL else None
     if machinery is None:
         return False
+    layout = _in_line(scheme.layout(shape))
+    banded = len(_bands(layout, PIECE, in_place=False)) > 1 and _fills(layout)
+    known: bool = machinery.compiler().knows(_sources(scheme, layout.block_shape[-1] == 1, banded, by_axis))
+    return not known
+
+
+@lru_cache(maxsize=256)
+def _sources(scheme: Scheme, by_element: bool, banded: bool, by_axis: bool) -> tuple[str, ...]:
+    """What is compiled for a scheme; nothing where it cannot be written down."""
     try:
         code = trace_cell(scheme, dict(_types(scheme)))
     except Untraceable:
-        return False
-    layout = _in_line(scheme.layout(shape))
-    banded = len(_bands(layout, PIECE, in_place=False)) > 1 and _fills(layout)
-    blocks = _block_code(scheme, machinery.params_of(code)) if banded else None
-    known: bool = machinery.compiler().knows(code, layout.block_shape[-1] == 1, blocks, errors=by_axis)
-    return not known
+        return ()
+    blocks = _block_code(scheme, _kernels().params_of(code)) if banded else None
+    sources: tuple[str, ...] = _kernels().sources_of(code, by_element, blocks, errors=by_axis)
+    return sources
 
 
 @lru_cache(maxsize=256)
