@@ -22,7 +22,7 @@ from quantviz.text import DEFAULT_LANGUAGE, text
 
 if TYPE_CHECKING:
     from quantviz.calibration import Range
-    from quantviz.granularity import BlockLayout, Shape
+    from quantviz.granularity import BlockLayout, Shape, Window
     from quantviz.quantizer import QParams, QuantResult
 
 #: Typed values up to which they are written out; more are read back from the .npz that the page offers.
@@ -183,14 +183,23 @@ def slice_index(view: View, shape: Shape) -> tuple[slice | int, ...]:
 # ---- arrays and tables --------------------------------------------------------------------------
 
 
-def as_npz(result: QuantResult, *, first: Shape | None = None) -> bytes:
+@dataclass(frozen=True)
+class Within:
+    """Where a part lies in a tensor of `shape`: at `index`, one number or slice for each axis."""
+
+    index: Window
+    shape: Shape
+
+
+def as_npz(result: QuantResult, *, within: Within | None = None) -> bytes:
     """The result as a .npz file: `x`, `codes`, `x_hat`, `error`, `scale`, `zero_point`, `scheme`.
 
     The first four have the tensor's shape, scale and zero point one value a block. Where the scale has a
     format of its own in units of a second-level scale, `scale_codes` are its values a block and
     `global_scale` is that scale. What else an engine makes codes with or gets values back by has its own
     name: `inverse`, `absmax`, `code_scale` (the scale before it was stored), `code_zero_point`, `short` (1
-    where a block does not fill up). Of a part of a tensor `first` is where it begins, one number an axis.
+    where a block does not fill up). Of a part `within` a larger tensor, scale and zero point are one value a cell,
+    `first` is where it begins, one number an axis, and `block` the number of each cell's block in the tensor, counted row by row.
     `scheme` is its text form, empty where it has none. Nothing in it is pickled: `numpy.load` reads it
     with `allow_pickle=False`. The same result gives the same bytes.
     """
@@ -207,17 +216,31 @@ def as_npz(result: QuantResult, *, first: Shape | None = None) -> bytes:
         zero_point=result.qparams.zero_point.numpy(),
         **{name: values.numpy() for name, values in _levels(result.qparams).items()},
         **{name: values.numpy() for name, values in result.qparams.others.items()},
-        **_begins(first),
+        **({} if within is None else _part_arrays(result, within)),
         scheme=np.array(_scheme_text(result.scheme)),
     )
     return buffer.getvalue()
 
 
-def _begins(first: Shape | None) -> dict[str, Any]:
-    """Where a part begins, if it is one."""
+def _part_arrays(result: QuantResult, within: Within) -> dict[str, Any]:
+    """Where a part begins, and the block of each of its cells."""
     import numpy as np
 
-    return {} if first is None else {"first": np.array(first)}
+    first = np.array([part.start if isinstance(part, slice) else part for part in within.index])
+    return {"first": first, "block": _places(result, within)[1].reshape(result.shape)}
+
+
+def _places(result: QuantResult, within: Within | None) -> tuple[Any, Any]:
+    """The index of each cell, one array an axis, and the number of its block, both row by row: in the tensor that it is a part of."""
+    import numpy as np
+
+    from quantviz import blocks
+
+    if within is None:
+        return np.indices(result.shape).reshape(len(result.shape), -1), blocks.block_ids(result.layout, result.shape).numpy().ravel()
+    places = blocks.flat_indices_of(within.shape, within.index)
+    numbers = blocks.block_numbers(places, result.scheme.layout(within.shape))
+    return np.unravel_index(places.numpy().ravel(), within.shape), numbers.numpy().ravel()
 
 
 def _levels(qparams: QParams) -> dict[str, Any]:
@@ -226,11 +249,11 @@ def _levels(qparams: QParams) -> dict[str, Any]:
     return {name: values for name, values in levels.items() if values is not None}
 
 
-def as_csv(result: QuantResult) -> str:
+def as_csv(result: QuantResult, *, within: Within | None = None) -> str:
     r"""One line a cell: its place, x, q, x_hat, error, block, scale, zero point and cause.
 
-    Places count from 0, one column an axis; `block` counts the blocks row by row. Floats have the fewest
-    digits that read back as the same number.
+    Places count from 0, one column an axis; `block` counts the blocks row by row. Of a part `within` a larger tensor both are
+    those of the tensor. Floats have the fewest digits that read back as the same number.
 
     >>> from quantviz import quantize
     >>> as_csv(quantize([[0.1, -1.75]], Scheme("int4"))).splitlines()[:2]
@@ -246,17 +269,18 @@ def as_csv(result: QuantResult) -> str:
         listed: list[str] = np.asarray(values).ravel().astype("U32").tolist()
         return listed
 
-    ids = blocks.block_ids(result.layout, result.shape).numpy().ravel()
+    own = blocks.block_ids(result.layout, result.shape).numpy().ravel()
+    axes, ids = _places(result, within)
     names = np.array(CAUSES)[causes(result).numpy().ravel()]
     columns = {
-        **{f"axis_{axis}": words(places) for axis, places in enumerate(np.indices(result.shape))},
+        **{f"axis_{axis}": words(places) for axis, places in enumerate(axes)},
         "x": words(result.x.numpy()),
         "q": words(result.q.numpy()),
         "x_hat": words(result.x_hat.numpy()),
         "error": words(result.error.numpy()),
         "block": words(ids),
-        "scale": np.array(words(result.qparams.scale.numpy()), dtype=object)[ids].tolist(),
-        "zero_point": np.array(words(result.qparams.zero_point.numpy()), dtype=object)[ids].tolist(),
+        "scale": np.array(words(result.qparams.scale.numpy()), dtype=object)[own].tolist(),
+        "zero_point": np.array(words(result.qparams.zero_point.numpy()), dtype=object)[own].tolist(),
         "cause": names.tolist(),
     }
     return "\n".join(itertools.chain([",".join(columns)], map(",".join, zip(*columns.values(), strict=True)))) + "\n"

@@ -16,9 +16,9 @@ import torch
 import quantviz as qv
 from quantviz.blocks import block_ids
 from quantviz.explanation import CAUSES, causes
-from quantviz.export import MOST_WRITTEN_OUT, UploadedFile, as_csv, as_npz, file_name, python_lines, scales_table, scheme_code, slice_index
+from quantviz.export import MOST_WRITTEN_OUT, UploadedFile, Within, as_csv, as_npz, file_name, python_lines, scales_table, scheme_code, slice_index
 from quantviz.link import LabState, Upload, View, opening
-from quantviz.quantizer import part
+from quantviz.quantizer import part, quantize_part
 from quantviz.scenarios import SCENARIOS
 from quantviz.sources import Builtin, LocalTensor, Normal
 from quantviz.sources.typed import Typed
@@ -254,6 +254,23 @@ def test_csv_comes_back_bit_for_bit(r):
         assert zero_point.is_floating_point() or row["zero_point"] == str(int(why.zero_point))
         assert int(row["block"]) == np.ravel_multi_index(why.block, r.layout.grid_shape)
         assert row["cause"] == why.cause == CAUSES[int(cause[place])]
+
+
+@pytest.mark.parametrize("form", ["int4,symmetric,per_group(size=4)", "int8,asymmetric,per_channel(axis=0)", "int4,symmetric,per_tensor"])
+@pytest.mark.parametrize("index", [(slice(2, 5), slice(3, 8)), (slice(1, 3), 2, slice(0, 4))])
+def test_a_part_says_where_it_lies_in_its_tensor(form, index):
+    x, scheme = normal(6, 12) if len(index) == 2 else normal(4, 3, 8), qv.Scheme.parse(f"{form},min_max,course")
+    whole, within = qv.quantize(x, scheme), Within(index, tuple(x.shape))
+    seen = quantize_part(x[index], scheme, whole.qparams, tuple(x.shape), index)
+    by_place = {tuple(row[f"axis_{axis}"] for axis in range(x.dim())): row for row in csv.DictReader(io.StringIO(as_csv(whole)))}
+    rows = list(csv.DictReader(io.StringIO(as_csv(seen, within=within))))
+    assert len(rows) == seen.x.numel()
+    for row in rows:
+        assert row == by_place[tuple(row[f"axis_{axis}"] for axis in range(x.dim()))]
+    with np.load(io.BytesIO(as_npz(seen, within=within)), allow_pickle=False) as arrays:
+        assert arrays["first"].tolist() == [part.start if isinstance(part, slice) else part for part in index]
+        assert arrays["block"].ravel().tolist() == [int(row["block"]) for row in rows]
+        assert arrays["scale"].ravel().tolist() == pytest.approx([float(row["scale"]) for row in rows])
 
 
 def test_csv_writes_numbers_as_short_as_they_are():

@@ -174,7 +174,7 @@ def show_scales(study: Study, state: LabState) -> None:
             alt=say("below.scales_alt"),
         )
         if count > _MOST_LISTED:
-            st.caption(say("below.scales_cut", listed=_MOST_LISTED, count=count))
+            st.caption(say("below.scales_cut" if study.result else "below.scales_cut_large", listed=_MOST_LISTED, count=count))
 
 
 # ---- exports ------------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ def show_scales(study: Study, state: LabState) -> None:
 
 def show_exports(study: Study, state: LabState) -> None:
     """Downloads, and the Python that prints these numbers."""
-    from quantviz.export import as_csv, as_npz, file_name, python_lines
+    from quantviz.export import Within, as_csv, as_npz, file_name, python_lines
     from quantviz.study import MOST_PART
 
     # Of a large tensor it is the part in view that leaves.
@@ -195,8 +195,8 @@ def show_exports(study: Study, state: LabState) -> None:
 
     with st.container(key="exports", horizontal=True, gap="small", vertical_alignment="center"):
         # Made when they are asked for: nobody waits for a file that is not wanted.
-        at = tuple(part.start if isinstance(part, slice) else part for part in index)
-        for ending, write, most in (("npz", partial(as_npz, first=at if result is None else None), MOST_PART), ("csv", as_csv, _MOST_CSV)):
+        within = Within(index, study.shape) if result is None else None
+        for ending, write, most in (("npz", partial(as_npz, within=within), MOST_PART), ("csv", partial(as_csv, within=within), _MOST_CSV)):
             too_many = count > most
             help_text = say("below.too_many", most=most) if too_many else say("below.of_the_slice") if result is None else None
             st.download_button(
