@@ -109,10 +109,10 @@ def _table(rows: tuple[RecipeRow, ...]) -> None:
 
 
 def _load(ids: list[str]) -> None:
-    """Load the recipe whose cell was clicked; a click on a heading sorts and selects no cell."""
-    cells = st.session_state["recipe_table"]["selection"]["cells"]
-    if cells:
-        session.change(scheme=RECIPES[ids[cells[0][0]]].replace(nonfinite=session.state().scheme.nonfinite))
+    """Load the recipe whose cell was clicked."""
+    line = session.clicked_line("recipe_table")
+    if line is not None:
+        session.change(scheme=RECIPES[ids[line]].replace(nonfinite=session.state().scheme.nonfinite))
 
 
 # ---- histograms, scales -------------------------------------------------------------------------

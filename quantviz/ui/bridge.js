@@ -682,7 +682,7 @@ class Bridge {
       if (again) return this.showWhole();
       this.hover = found.pixel;
       this.drawBands(this.panels());
-      this.tell(found.pixel, found.panel, press.x, press.y - 24);
+      this.tell(found.pixel, found.panel, press.x, press.y, true);
       this.later("touch", 3500, () => this.leave());
     }
   }
@@ -732,7 +732,7 @@ class Bridge {
 
   // ---- card and switch ----
 
-  tell(pixel, panel, clientX, clientY) {
+  tell(pixel, panel, clientX, clientY, above = false) {
     const cells = this.cells;
     if (!cells || !this.data) return this.card.hide();
     const { labels } = this.data;
@@ -740,22 +740,24 @@ class Bridge {
     const cell = cellShown(cells, pixel, panel);
     const lines = [];
     let told = cells.open;
+    let ofAnother = false;
     if (cells.how && pixel.rows * pixel.cols > 1) {
       const what = labels.pixel[cell && panel === "error" ? "largest_error" : cells.how];
       lines.push([what.replace("{rows}", span(pixel.top, pixel.rows)).replace("{cols}", span(pixel.left, pixel.cols)), null]);
       // Of the cell with the largest error the others have not been sent.
-      if (cell && panel === "error") told = ["error"];
+      ofAnother = Boolean(cell && panel === "error");
+      if (ofAnother) told = ["error"];
       else if (cell && known.x_hat !== undefined && known.x !== undefined) known.error = errorOf(known.x_hat, known.x);
     }
     if (cell) lines.push([`${labels.row} ${cell[0]}, ${labels.col} ${cell[1]}`, null]);
     const first = lines.length;
-    lines.push(...told.map((name) => [labels[name], name === "error" && leftOut(known) ? "–" : significant(known[name], 6)]));
+    lines.push(...told.map((name) => [labels[name], name === "error" && !ofAnother && leftOut(known) ? "–" : significant(known[name], 6)]));
     if (known.code !== undefined && told.includes("q")) lines.splice(first + 1 + told.indexOf("q"), 0, [labels.code, bitsOf(known.code, cells.code_bits)]);
     if (known.scale !== undefined) {
       lines.push([labels.block, blockPlace(known.block, cells.grid) || labels.whole_tensor], [labels.scale, significant(known.scale, 6)]);
     }
     if (known.cause !== undefined) lines.push([labels.cause, labels.causes[known.cause]]);
-    this.card.show(lines, clientX, clientY);
+    this.card.show(lines, clientX, clientY, above);
   }
 
   showSwitch() {
@@ -855,7 +857,7 @@ class Card {
     Object.assign(this.box.style, { background: surface, color: text, border: `1px solid ${line}`, fontFamily: font, boxShadow: "0 2px 10px rgba(0, 0, 0, 0.25)" });
   }
 
-  show(lines, clientX, clientY) {
+  show(lines, clientX, clientY, above) {
     const parts = lines.flatMap(([label, value]) => {
       const name = document.createElement("span");
       name.textContent = label;
@@ -873,7 +875,9 @@ class Card {
     const { offsetWidth: width, offsetHeight: height } = this.box;
     // Beside the pointer; on its other side where the window ends.
     const left = clientX + 16 + width <= innerWidth - 4 ? clientX + 16 : clientX - 16 - width;
-    const top = clientY + 16 + height <= innerHeight - 4 ? clientY + 16 : clientY - 16 - height;
+    const [higher, lower] = [clientY - 16 - height, clientY + 16];
+    // Above a finger, which hides what is below it, and its cell, which a card as wide as a phone would.
+    const top = above ? (higher >= 4 ? higher : clientY + 40) : lower + height <= innerHeight - 4 ? lower : higher;
     this.box.style.transform = `translate(${Math.round(clamp(left, 4, Math.max(4, innerWidth - 4 - width)))}px, ${Math.round(clamp(top, 4, Math.max(4, innerHeight - 4 - height)))}px)`;
     this.box.style.visibility = "visible";
   }

@@ -25,7 +25,7 @@ class Minimap {
     this.map.className = "qv-minimap";
     this.map.tabIndex = 0;
     this.map.setAttribute("role", "group");
-    Object.assign(this.map.style, { position: "relative", flex: "none", overflow: "hidden", touchAction: "none", cursor: "crosshair", borderRadius: "2px" });
+    Object.assign(this.map.style, { position: "relative", flex: "none", overflow: "hidden", touchAction: "none", userSelect: "none", cursor: "crosshair", borderRadius: "2px" });
     this.picture = this.map.appendChild(document.createElement("img"));
     this.picture.alt = "";
     this.picture.draggable = false;

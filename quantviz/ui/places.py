@@ -177,9 +177,9 @@ def _place(value: Any) -> str:
 
 
 def _clicked(what: str) -> None:
-    """Go to the line whose cell was clicked; a click on a heading sorts and selects no cell."""
-    cells = st.session_state[f"worst_{what}"]["selection"]["cells"]
-    if cells:
+    """Go to the line whose cell was clicked."""
+    line = session.clicked_line(f"worst_{what}")
+    if line is not None:
         state = session.state()
         study = study_of(state)
-        go(_cell_of(study, what, ranked(study, what, state.view), cells[0][0], state.view))
+        go(_cell_of(study, what, ranked(study, what, state.view), line, state.view))

@@ -282,3 +282,16 @@ def navigated() -> bool:
     """Whether the browser shows another address of this page than we last wrote: by its buttons for back and forward."""
     asked = st.query_params.to_dict()
     return bool(asked) and not st.session_state.get(_ARRIVED, True) and asked != st.session_state.get(_LINK)
+
+
+def clicked_line(key: str) -> int | None:
+    """The line of a table, with `key`, whose cell was clicked; none after a click on a heading, which sorts.
+
+    The cell is let go of: another click on it is one more.
+    """
+    cells = st.session_state[key]["selection"]["cells"]
+    if not cells:
+        return None
+    st.session_state[key] = {"selection": {"rows": [], "columns": [], "cells": []}}
+    line: int = cells[0][0]
+    return line
