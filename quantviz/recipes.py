@@ -36,6 +36,7 @@ RECIPE_GROUPS: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
                 for name, granularity in (
                     ("per_tensor", PerTensor()),
                     ("per_row", PerChannel(axis=0)),
+                    ("per_column", PerChannel(axis=1)),
                     ("g32", PerGroup(32)),
                     ("g128", PerGroup(128)),
                 )
@@ -144,8 +145,8 @@ def recipe_rows(x: Any, *, current: Scheme) -> tuple[RecipeRow, ...]:
 
     >>> rows = recipe_rows([[1.0, 2.0, 3.0, 40.0]], current=RECIPES["int4_per_row"])
     >>> [row.id for row in rows if row.fits][:5], [row.id for row in rows if row.is_current]
-    (['int8_per_tensor', 'int8_per_row', 'int4_per_tensor', 'int4_per_row', 'bnb_int8'], ['int4_per_row'])
-    >>> rows[2].problem.key
+    (['int8_per_tensor', 'int8_per_row', 'int8_per_column', 'int4_per_tensor', 'int4_per_row'], ['int4_per_row'])
+    >>> rows[3].problem.key
     'group_does_not_divide'
     """
     from quantviz.kernels import measure
@@ -157,6 +158,8 @@ def recipe_rows(x: Any, *, current: Scheme) -> tuple[RecipeRow, ...]:
     for name, recipe in RECIPES.items():
         scheme = recipe.replace(nonfinite=current.nonfinite)
         try:
+            if _needs_lines(recipe) and len(stored.shape) == 1:
+                raise QuantVizError("recipe_needs_lines", shape=stored.shape)
             rows.append(row_of(measure(stored, scheme), name, is_current=name == same))
         except QuantVizError as problem:
             rows.append(RecipeRow(name, scheme, problem=problem))
@@ -213,9 +216,16 @@ def current_recipe(current: Scheme, shape: Shape) -> str | None:
     """The id of the recipe that is the current scheme, or that has the same blocks on this shape; what is done with NaN and Inf is left aside."""
     current = current.replace(nonfinite="refuse")
     exact = next((name for name, scheme in RECIPES.items() if scheme == current), None)
+    if len(shape) == 1 and _needs_lines(current):
+        return None
     if exact or current.problems(shape):
         return exact
     return next((name for name, scheme in RECIPES.items() if _same_effect(scheme, current, shape)), None)
+
+
+def _needs_lines(recipe: Scheme) -> bool:
+    """Whether it is one of rows or columns."""
+    return isinstance(recipe.granularity, PerChannel)
 
 
 def _same_effect(one: Scheme, other: Scheme, shape: Shape) -> bool:

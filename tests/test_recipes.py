@@ -12,6 +12,7 @@ from quantviz.kernels import measured
 from quantviz.measures import bits_per_element
 from quantviz.recipes import CURRENT, RECIPE_GROUPS, RECIPES, RecipeRow, answer, current_recipe, pareto_front, recipe_rows, row_of
 from quantviz.scenarios import SCENARIOS
+from quantviz.sources import Builtin
 
 
 def normal(*shape, seed=0):
@@ -59,6 +60,22 @@ def test_bits_are_those_of_the_files_and_papers():
     expected |= {"nvfp4_one_level": 4.5, "nvfp4": 4.5 + 32 / (32 * 256)}
     for name, bits in expected.items():
         assert bits_per_element(RECIPES[name], (32, 256)) == bits, name
+
+
+def test_one_axis_has_no_rows_and_columns():
+    x = normal(256)
+    rows = recipe_rows(x, current=qv.Scheme("int8", granularity=qv.PerChannel(0)))
+    lines = {name for name, scheme in RECIPES.items() if isinstance(scheme.granularity, qv.PerChannel)}
+    assert {row.id for row in rows if row.problem and row.problem.key == "recipe_needs_lines"} == lines
+    assert not any(row.is_current for row in rows)
+    assert all(math.isfinite(row.sqnr_db) for row in rows if row.fits)
+
+
+def test_a_loud_column_is_best_served_by_a_scale_for_each():
+    x = Builtin("loud_column").tensor()
+    found = {row.id: row for row in recipe_rows(x, current=qv.Scheme())}
+    assert found["int4_per_column"].sqnr_db > 20 > found["int4_per_row"].sqnr_db
+    assert answer(found.values()).choice.id == "int4_per_column"
 
 
 def test_a_range_too_wide_is_a_problem_of_the_row():

@@ -497,6 +497,7 @@ class Bridge {
   measure() {
     const width = this.container?.clientWidth;
     if (!width || !this.data) return;
+    this.container.dataset.qvMeasured = "";
     const name = (w) => Object.keys(this.data.breakpoints).find((each) => w >= this.data.breakpoints[each]);
     const wrong = name(width) !== name(this.data.width);
     // Laid out for another arrangement: better nothing for a moment than a picture that jumps.
@@ -676,6 +677,8 @@ class Bridge {
     const found = this.cellUnder(press.x, press.y);
     if (!found) return;
     this.select(found.cell, 0);
+    // Arrow keys go on from the cell that was clicked.
+    if (!press.touch) (this.gd.closest(".stPlotlyChart") ?? this.gd).focus({ preventScroll: true });
     if (press.touch) {
       const again = performance.now() - (this.tapped ?? -Infinity) < 350;
       this.tapped = performance.now();
@@ -1009,7 +1012,7 @@ function printed(panel, cells, enlarged) {
       const value = panel.name === "error" ? shownError(cell, cells.error_view) : cell[panel.name];
       // An error relative to 0, or of what is left out, is not a number that went wrong: there is none.
       const none = panel.name === "error" && Number.isNaN(value) && (!Number.isNaN(cell.error) || leftOut(cell));
-      const label = none ? "–" : (panel.name !== "q" ? [3, 2, 1] : cells.code ? [3, 2] : [6]).map((digits) => significant(value, digits)).find((text) => text.length <= room);
+      const label = none ? "–" : shortenings(value, panel.name !== "q" ? [3, 2, 1] : cells.code ? [3, 2] : [6]).find((text) => text.length <= room);
       // What is too long to print and too small to see, such as the last bit of a float, must not empty the panel.
       if (label === undefined && !(Math.abs(value) < 1e-3 * reach)) return null;
       labels.push({ x, y, value, label: label ?? "~0" });
@@ -1018,6 +1021,13 @@ function printed(panel, cells, enlarged) {
   const longest = Math.max(1, ...labels.map(({ label }) => label.length));
   const size = Math.min(12 * enlarged, (width - 3) / (CHARACTER * longest), height * 0.62);
   return { panel, scale, size, labels };
+}
+
+// A number shorter and shorter: fewer digits, then without the 0 before its point, then by its power of ten.
+function shortenings(value, digits) {
+  const texts = digits.map((count) => significant(value, count));
+  if (!Number.isFinite(value) || digits.at(-1) > 2) return texts;
+  return [...texts, ...texts.map((text) => text.replace(/^(−?)0\./, "$1.")), value.toExponential(0).replace("e+", "e").replaceAll("-", "−")];
 }
 
 // Black or white, whichever is read better on a place of the colour scale.

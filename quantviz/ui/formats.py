@@ -375,10 +375,20 @@ def _landing_words(fmt: NumberFormat, landing: Landing, ties: str) -> str:
         return say("formats.landing.near_end", **said, end=number(landing.value, 9))
     said |= {"below": number(landing.below, 9), "above": number(landing.above, 9)}
     if landing.tie:
-        rule = f"formats.landing.rule_{ties}_place" if ties == "even" and fmt.kind == "codebook" else f"formats.landing.rule_{ties}"
+        rule = f"formats.landing.rule_{_tie_rule(fmt, ties)}"
         return say("formats.landing.tie", **said, rule=say(rule))
     away = {"to_below": number(landing.x - landing.below, 6), "to_above": number(landing.above - landing.x, 6)}
     return say("formats.landing.nearest", **said, **away)
+
+
+def _tie_rule(fmt: NumberFormat, ties: str) -> str:
+    """What decides a tie, by the name of its words."""
+    if ties != "even":
+        return ties
+    if fmt.kind == "codebook":
+        return "even_place"
+    # Without a mantissa there is no last bit: of two powers of two the upper one is taken.
+    return "up" if fmt.float_bits and not fmt.float_bits.mantissa else "even"
 
 
 def _otherwise(fmt: NumberFormat, landing: Landing) -> str:

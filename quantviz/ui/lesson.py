@@ -455,11 +455,9 @@ def _answered(now: Now, i: int, question: Question, answer: Answer | None) -> No
         st.success(say("lessons.right", truth=truth) + (" " + say("lessons.good_guess") if question.why and not answer.sure else ""))
     else:
         verdict = question.judge(answer.given, now.scenes)
-        st.error(
-            " ".join(
-                (say("lessons.wrong", truth=truth), verdict.diagnosis or say("lessons.no_diagnosis"), say("lessons.was_too_sure") if answer.sure else "")
-            ).strip()
-        )
+        # What was given is spoken of before the answer, or it would be taken for it.
+        said = [say("lessons.wrong"), verdict.diagnosis or say("lessons.no_diagnosis"), say("lessons.the_answer", truth=truth)]
+        st.error(" ".join([*said, say("lessons.was_too_sure")] if answer.sure else said))
     if question.why:
         st.markdown(question.why.say(now.scenes))
 
