@@ -100,9 +100,7 @@ def _header(state: LabState) -> Any:
 
 def _recipes_button() -> Any:
     # Some thirty quantizations, a table and a plot: made when they are asked for.
-    # Once it is open, the explanation would lie over its first line.
-    explained = None if st.session_state.get("recipes") else say("recipes.question_help")
-    return st.popover(say("recipes.question"), key="recipes", help=explained, on_change="rerun")
+    return st.popover(say("recipes.question"), key="recipes", help=say("recipes.question_help"), on_change="rerun")
 
 
 def _hint(state: LabState) -> str:
