@@ -199,7 +199,7 @@ def answer_sentence(answer: RecipeAnswer | None, language: str = DEFAULT_LANGUAG
     >>> found = answer(recipe_rows([[0.1, 0.2, 0.3, 8.0], [0.3, -0.2, 0.1, 0.2]], current=Scheme()), target_db=30.0)
     >>> print(answer_sentence(found))  # doctest: +NORMALIZE_WHITESPACE
     Of these, at least 30 dB with the fewest bits: MXFP6 E3M2, 48.7 dB at 8 bits.
-    To compare, MXINT4: 26.6 dB at 6 bits. To compare, MXFP8 E4M3: 52.7 dB at 10 bits.
+    For comparison: MXINT4, 26.6 dB at 6 bits; MXFP8 E4M3, 52.7 dB at 10 bits.
     """
     if answer is None:
         return ""
@@ -209,7 +209,9 @@ def answer_sentence(answer: RecipeAnswer | None, language: str = DEFAULT_LANGUAG
 
     key = "reached" if answer.reached else "missed"
     sentences = [text(f"recipe_plot.answer.{key}", language, target=number(answer.target_db, 3), **facts(answer.choice))]
-    sentences += [text("recipe_plot.answer.other", language, **facts(row)) for row in answer.others]
+    others = [text("recipe_plot.answer.other", language, **facts(row)) for row in answer.others]
+    if others:
+        sentences.append(text("recipe_plot.answer.others", language, others=text("recipe_plot.answer.between_others", language).join(others)))
     return text("recipe_plot.answer.between", language).join(sentences)
 
 

@@ -209,7 +209,7 @@ def test_a_recipe_is_loaded_by_a_click(new_page, url, shot):
     page.wait_for_timeout(800)
     shot(page, "recipes")
     box = page.locator(".st-key-recipe_table canvas").first.bounding_box()
-    page.mouse.click(box["x"] + 120, box["y"] + 29 * 3 + 50)  # the fourth row
+    page.mouse.click(box["x"] + 120, box["y"] + 29 * 4 + 50)  # the fifth row
     wait_address(page, "s", str(qv.RECIPES["int8_g128"]))
 
 
