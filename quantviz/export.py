@@ -227,20 +227,20 @@ def _part_arrays(result: QuantResult, within: Within) -> dict[str, Any]:
     import numpy as np
 
     first = np.array([part.start if isinstance(part, slice) else part for part in within.index])
-    return {"first": first, "block": _places(result, within)[1].reshape(result.shape)}
+    return {"first": first, "block": _places(result, within)[1]}
 
 
 def _places(result: QuantResult, within: Within | None) -> tuple[Any, Any]:
-    """The index of each cell, one array an axis, and the number of its block, both row by row: in the tensor that it is a part of."""
+    """The index of each cell, one array an axis, and the number of its block, all of the result's shape: in the tensor that it is a part of."""
     import numpy as np
 
     from quantviz import blocks
 
     if within is None:
-        return np.indices(result.shape).reshape(len(result.shape), -1), blocks.block_ids(result.layout, result.shape).numpy().ravel()
+        return np.indices(result.shape), blocks.block_ids(result.layout, result.shape).numpy()
     places = blocks.flat_indices_of(within.shape, within.index)
     numbers = blocks.block_numbers(places, result.scheme.layout(within.shape))
-    return np.unravel_index(places.numpy().ravel(), within.shape), numbers.numpy().ravel()
+    return np.unravel_index(places.numpy(), within.shape), numbers.numpy()
 
 
 def _levels(qparams: QParams) -> dict[str, Any]:

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from quantviz.explanation import Explanation
     from quantviz.quantizer import QuantResult
 
+#: Parts that explain one cell.
+_EXPLAINED = frozenset({"sentence", "number_line", "steps"})
 _PLACE, _ATTEMPTS, _CELLS, _SCENES, _LOOK = "lesson_place", "lesson_attempts", "lesson_cells", "lesson_scenes", "lesson_look"
 #: Whether a button of ours has chosen the place of this run.
 _MOVED = "lesson_moved"
@@ -262,7 +264,7 @@ def _picture(now: Now) -> None:
         _panels(now, r, state, panels)
     if _pointing(now) and _pointed(now):
         _chosen_cell(now, r, cast("tuple[int, ...]", _pointed(now)))
-    if {"sentence", "number_line", "steps"} & (show - covered):
+    if _EXPLAINED & (show - covered):
         _why(explain(r, state.cell), r, show - covered)
     if "table" in show and now.step.table:
         _table(now)
@@ -301,7 +303,7 @@ def _panels(now: Now, r: QuantResult, state: LabState, panels: list[str]) -> Non
 
     data = result_panels(r, view=state.view).only(panels, now.covered | ({"scale"} if "scale" not in now.step.show else set()))
     pointing = _pointing(now)
-    selected = _pointed(now) if pointing else state.cell
+    selected = _pointed(now) if pointing else _framed(now, state)
     bridge = st.container(key="lesson_bridge")
     area = st.container(key=_PANELS)
     show_panels(
@@ -314,6 +316,18 @@ def _panels(now: Now, r: QuantResult, state: LabState, panels: list[str]) -> Non
         on_cell=session.safely(lambda: _clicked(now, state, pointing)),
         first="x" if pointing else None,
     )
+
+
+def _framed(now: Now, state: LabState) -> tuple[int, ...]:
+    """The cell that is explained; where none is, and one was asked for, what was answered, and once it is told, what is right."""
+    clicked = (now.id, now.attempt) in st.session_state.get(_CELLS, {})
+    if clicked or _EXPLAINED & (now.step.show - now.covered):
+        return state.cell
+    for question, answer in zip(reversed(now.step.questions), reversed(now.answers), strict=True):
+        if isinstance(question, Cell) and answer is not None:
+            given, right = cast("tuple[int, ...]", tuple(answer.given)), question.truth(now.scenes)
+            return given if given in right or not now.revealed else min(right)
+    return state.cell
 
 
 def _pointing(now: Now) -> bool:
@@ -338,6 +352,7 @@ def _clicked(now: Now, state: LabState, pointing: bool) -> None:
         key = _answer_key(now, now.answers.index(None))
         for axis, place in zip(("row", "col"), cell, strict=True):
             st.session_state[f"{key}_{axis}"] = place
+        session.forgive()
     else:
         st.session_state.setdefault(_CELLS, {})[(now.id, now.attempt)] = state.view.index(*cell)
 

@@ -88,6 +88,22 @@ def test_a_scheme_change_repaints_the_panels(new_page, url, shot):
     shot(page, "int8_per_column")
 
 
+def test_errors_that_are_small_beside_the_colours_are_printed_too(new_page, url):
+    page = opened(new_page(), url, s="int8,symmetric,per_tensor,min_max,course", h="1.64")
+    printed = page.locator(".qv-overlay g[data-panel=error] text")
+    assert printed.count() == 64
+    assert {text[:2] for text in printed.all_text_contents()} & {"−.", "0.", "−0"}
+    assert all(len(text) <= 5 for text in printed.all_text_contents())
+
+
+def test_arrow_keys_go_on_from_the_cell_that_was_clicked(new_page, url):
+    page = opened(new_page(), url)
+    page.mouse.click(*cell_at(page, 0, 3, 2))
+    wait_address(page, "c", "3.2")
+    page.keyboard.press("ArrowDown")
+    wait_address(page, "c", "4.2")
+
+
 @pytest.mark.parametrize("panel", range(4), ids=PANELS)
 def test_a_click_on_a_cell_in_each_panel(new_page, url, panel):
     page = opened(new_page(), url, lang="en")
