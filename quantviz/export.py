@@ -230,14 +230,12 @@ def _part_arrays(result: QuantResult, within: Within) -> dict[str, Any]:
     return {"first": first, "block": _places(result, within)[1]}
 
 
-def _places(result: QuantResult, within: Within | None) -> tuple[Any, Any]:
+def _places(result: QuantResult, within: Within) -> tuple[Any, Any]:
     """The index of each cell, one array an axis, and the number of its block, all of the result's shape: in the tensor that it is a part of."""
     import numpy as np
 
     from quantviz import blocks
 
-    if within is None:
-        return np.indices(result.shape), blocks.block_ids(result.layout, result.shape).numpy()
     places = blocks.flat_indices_of(within.shape, within.index)
     numbers = blocks.block_numbers(places, result.scheme.layout(within.shape))
     return np.unravel_index(places.numpy(), within.shape), numbers.numpy()
@@ -270,7 +268,7 @@ def as_csv(result: QuantResult, *, within: Within | None = None) -> str:
         return listed
 
     own = blocks.block_ids(result.layout, result.shape).numpy().ravel()
-    axes, ids = _places(result, within)
+    axes, ids = (np.indices(result.shape), own) if within is None else _places(result, within)
     names = np.array(CAUSES)[causes(result).numpy().ravel()]
     columns = {
         **{f"axis_{axis}": words(places) for axis, places in enumerate(axes)},

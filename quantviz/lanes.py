@@ -500,8 +500,9 @@ class _Summing(_Loops):
 
         def tile(at: Lanes, wide: bool) -> None:
             here = self.of_block(first + at, known, wide=wide)
-            # At the end of these lines the lines after them come next.
-            ahead = known["ahead"] + _select(at + known["ahead"] < known["length"], one - 1, (known["rows"] - 1) * known["length"])
+            # At the end of these lines the lines after them come next, unless what is asked for is further ahead in any case.
+            turns = (known["ahead"] < known["length"]) & (at + known["ahead"] >= known["length"])
+            ahead = known["ahead"] + _select(turns, (known["rows"] - 1) * known["length"], one - 1)
 
             def cell(row: Lanes, noise: Any) -> None:
                 place = row * known["length"] + at
@@ -636,6 +637,12 @@ def summing(code: dict[str, Any], small: Iterable[FunctionType]) -> Any:
     return loops
 
 
+def _key(raw: Lanes) -> Lanes:
+    """A whole number that is in the order of the floats whose bits are given; NaN is beyond them."""
+    key: Lanes = raw ^ ((raw >> 31) & 0x7FFFFFFF)
+    return key
+
+
 def _ends(finite_only: bool) -> Any:
     """`low` lowered and `high` raised to the keys of the float32 from `x` on, which order as the numbers do; NaN is beyond them."""
 
@@ -648,7 +655,7 @@ def _ends(finite_only: bool) -> Any:
 
             def look(at: Lanes, wide: bool) -> None:
                 raw = loops.memory.load("f4", address, at, wide=wide).bits()
-                key = raw ^ ((raw >> 31) & 0x7FFFFFFF)
+                key = _key(raw)
                 for place, sign in zip(found[wide], "<>", strict=True):
                     counted = _select((raw & 0x7FFFFFFF) < 0x7F800000, key, loops.get(place)) if finite_only else key
                     loops.extend(place, counted, sign)
@@ -689,7 +696,7 @@ def ends_of_blocks(typing, x, count, width, low, high):  # type: ignore[no-untyp
 
                 def look(at: Lanes, begin: Lanes = begin, places: list[Any] = places) -> None:
                     raw = loops.memory.load("f4", address, begin + at, wide=True).bits()
-                    key = raw ^ ((raw >> 31) & 0x7FFFFFFF)
+                    key = _key(raw)
                     for place, sign in zip(places, "<>", strict=True):
                         loops.extend(place, key, sign)
 
@@ -722,7 +729,7 @@ def _ends_of_columns(finite_only: bool) -> Any:
 
                 def row(r: Lanes) -> None:
                     raw = loops.memory.load("f4", address, r * along + at, wide=wide).bits()
-                    key = raw ^ ((raw >> 31) & 0x7FFFFFFF)
+                    key = _key(raw)
                     for place, sign in zip(known, "<>", strict=True):
                         counted = _select((raw & 0x7FFFFFFF) < 0x7F800000, key, loops.get(place)) if finite_only else key
                         loops.extend(place, counted, sign)
