@@ -388,7 +388,7 @@ def _tie_rule(fmt: NumberFormat, ties: str) -> str:
     if fmt.kind == "codebook":
         return "even_place"
     # Without a mantissa there is no last bit: of two powers of two the upper one is taken.
-    return "up" if fmt.float_bits and not fmt.float_bits.mantissa else "even"
+    return "even_exponent" if fmt.float_bits and not fmt.float_bits.mantissa else "even"
 
 
 def _otherwise(fmt: NumberFormat, landing: Landing) -> str:
