@@ -64,6 +64,9 @@ ROWS = TERMS
 
 # ---- where compiled code is kept ----------------------------------------------------------------
 
+#: Folders that no kernel's module imports: they draw and show. A test holds this against the imports.
+_ABOVE = ("figures", "lessons", "ui")
+
 
 @cache
 def cache_folder() -> Path | None:
@@ -76,9 +79,7 @@ def cache_folder() -> Path | None:
         base = Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "quantviz"
     except RuntimeError:  # there is no home
         return None
-    # Code that calls other code is kept with it: a version of either has a folder of its own.
-    digest = hashlib.sha256(b"".join(Path(__file__).with_name(name).read_bytes() for name in ("compiled.py", "lanes.py"))).hexdigest()[:12]
-    folder = base / f"numba-{numba.__version__}-{digest}"
+    folder = base / f"numba-{numba.__version__}-{digest_of_code(Path(__file__).parent)}"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -86,6 +87,23 @@ def cache_folder() -> Path | None:
     except OSError:
         return None
     return folder if all(map(_own, (base, folder))) else None
+
+
+def digest_of_code(package: Path) -> str:
+    """Return a digest of every module whose code or constants can reach a kernel.
+
+    A compiled kernel holds the functions it calls and the constants it names, from whichever module they come. Numba looks
+    only at the kernel's own file, so a change of any other would leave old machine code in use.
+
+    Args:
+        package: The folder of the package's source. All of it counts but `_ABOVE`.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        name = path.relative_to(package)
+        if name.parts[0] not in _ABOVE:
+            digest.update(f"{name.as_posix()}\0{path.stat().st_size}\0".encode() + path.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def _own(folder: Path) -> bool:
