@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from quantviz.kernels import measure as measure
     from quantviz.measures import METRICS as METRICS
     from quantviz.measures import metrics as metrics
+    from quantviz.quantizer import ARITHMETIC as ARITHMETIC
     from quantviz.quantizer import QParams as QParams
     from quantviz.quantizer import QuantResult as QuantResult
     from quantviz.quantizer import choose_qparams as choose_qparams
@@ -68,7 +69,7 @@ _HOMES = {
     "granularity": ("GRANULARITIES", "BlockLayout", "Flat", "PerBlock", "PerChannel", "PerGroup", "PerTensor"),
     "kernels": ("Measured", "measure"),
     "measures": ("METRICS", "metrics"),
-    "quantizer": ("QParams", "QuantResult", "choose_qparams", "dequantize", "quantize"),
+    "quantizer": ("ARITHMETIC", "QParams", "QuantResult", "choose_qparams", "dequantize", "quantize"),
     "recipes": ("RECIPES",),
     "scheme": ("MODES", "NONFINITE", "Scheme"),
     "sources.files": ("open_tensors",),

@@ -33,6 +33,10 @@ from quantviz.grids import GRIDS, local_step
 from quantviz.scheme import Scheme
 from quantviz.tensors import as_input, torch_dtype
 
+#: The number of the reference's arithmetic, part of the key of every result that is kept from one version to the next. Raise it
+#: whenever a code, scale, zero point or value of any scheme changes: a test of recorded codes fails until that is done.
+ARITHMETIC = 1
+
 
 @dataclass(frozen=True, eq=False)
 class QParams:

@@ -1,0 +1,80 @@
+"""The codes that the reference gives today, as digests: what is kept under `ARITHMETIC` must stay what it was.
+
+`python -m tests.golden_codes` writes the record anew, which is right only after `quantviz.quantizer.ARITHMETIC` was raised, or
+where schemes were added.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+
+import quantviz as qv
+from quantviz.conventions import CHOICES
+from quantviz.quantizer import ARITHMETIC
+from tests.offered import offered_schemes, variant
+
+RECORD = Path(__file__).parent / "data" / "golden_codes.json"
+
+
+def golden_tensor(rows: int = 12, columns: int = 256) -> torch.Tensor:
+    """Return values made by integer arithmetic alone, so that no generator's version can change them.
+
+    Rows differ in loudness; one is all ties of a power-of-two scale, one is zero and one is constant.
+    """
+    mixed = (np.arange(rows * columns, dtype=np.uint64) * np.uint64(2654435761)) % np.uint64(2**32)
+    values = (mixed.astype(np.float64) / 2**31 - 1).reshape(rows, columns)
+    values **= 3  # heavier in the middle, as weights are
+    values *= 2.0 ** (np.arange(rows)[:, None] % 7 - 3)
+    values[1] = (np.arange(columns) - columns // 2) / 2
+    values[2] = 0
+    values[3] = 1.25
+    return torch.from_numpy(values.astype(np.float32))
+
+
+def golden_schemes() -> Iterator[qv.Scheme]:
+    """Yield every scheme that is offered, every recipe, each calibration, and each choice of a convention's fields."""
+    for convention in qv.CONVENTIONS.values():
+        yield from offered_schemes(convention)
+    yield from qv.RECIPES.values()
+    calibrations = (qv.Percentile(99.0), qv.AbsMean(), qv.ManualRange(-0.5, 0.75), qv.Given(0.03125, 3), qv.Given(0.03125))
+    for calibration, mode in itertools.product(calibrations, qv.MODES):
+        try:
+            yield qv.Scheme("int4", mode, qv.PerChannel(0), calibration)
+        except qv.QuantVizError:
+            continue
+    for field, values in CHOICES.items():
+        for value, format_id in itertools.product(values, ("uint4", "float8_e4m3fn")):
+            convention = variant(qv.CONVENTIONS["course"], field, value)
+            schemes = offered_schemes(convention, (format_id,)) if convention else ()
+            yield from (scheme for scheme in schemes if scheme.granularity.id == "per_group")
+
+
+def digest(scheme: qv.Scheme, x: torch.Tensor) -> str:
+    """Return what a scheme makes of `x`, or the key of its refusal, in 12 characters."""
+    if scheme.problems(tuple(x.shape)):
+        return "does not fit"
+    try:
+        r = qv.quantize(x, scheme)
+    except qv.QuantVizError as error:
+        return error.key
+    found = hashlib.sha256()
+    for part in (r.q, r.qparams.scale, r.qparams.zero_point, r.x_hat):
+        found.update(f"{part.dtype} {tuple(part.shape)}".encode() + part.contiguous().numpy().tobytes())
+    return found.hexdigest()[:12]
+
+
+def digests() -> dict[str, str]:
+    """Return each scheme's digest by its text form."""
+    return {str(scheme): digest(scheme, golden_tensor()) for scheme in golden_schemes()}
+
+
+if __name__ == "__main__":
+    RECORD.parent.mkdir(exist_ok=True)
+    RECORD.write_text(json.dumps({"arithmetic": ARITHMETIC, "digests": dict(sorted(digests().items()))}, indent=0) + "\n", encoding="utf-8")
