@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from quantviz.errors import QuantVizError
+from quantviz.pickling import Picklable
 
 if TYPE_CHECKING:
     import torch
@@ -27,7 +28,7 @@ FLOAT32_EXACT_INTEGER = 2**24
 
 
 @dataclass(frozen=True, eq=False)
-class Range:
+class Range(Picklable):
     """The clipping range of each block, as tensors of the layout's `grid_shape`."""
 
     #: Lower end.

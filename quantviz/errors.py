@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from quantviz.pickling import Picklable
 from quantviz.text import DEFAULT_LANGUAGE, text
 
 
@@ -48,7 +49,7 @@ def _rebuild(key: str, params: dict[str, object]) -> QuantVizError:
 
 
 @dataclass(frozen=True)
-class Note:
+class Note(Picklable):
     """A remark on a result, such as "3 of 9 values changed when stored as float32".
 
     `key` names the sentence under `[notes]` in `quantviz/text/*.toml`.

@@ -32,6 +32,7 @@ from quantviz.errors import QuantVizError
 from quantviz.formats import FORMATS
 from quantviz.granularity import BlockLayout, Shape, flat_index
 from quantviz.grids import GRIDS, local_step, neighbours
+from quantviz.pickling import Picklable
 from quantviz.quantizer import QParams, QuantResult, block_values, counted_cells, largest_magnitude, range_values
 from quantviz.scheme import Scheme
 from quantviz.tensors import dtype_name
@@ -41,7 +42,7 @@ CAUSES = ("exact", "rounded", "zeroed", "clipped", "left_out")
 
 
 @dataclass(frozen=True)
-class Step:
+class Step(Picklable):
     """One line of a derivation."""
 
     #: Names the line's words under `[steps]` in `quantviz/text/*.toml`.
@@ -123,7 +124,7 @@ class StoredScale:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Explanation(Picklable):
     """Why one cell became what it is."""
 
     #: Under which scheme.

@@ -27,6 +27,7 @@ from quantviz.calibration import External, Given, Range
 from quantviz.errors import Note, QuantVizError
 from quantviz.granularity import BlockLayout, Shape, Window
 from quantviz.measures import bits_per_element, metrics, steps_of_error
+from quantviz.pickling import Picklable
 from quantviz.quantizer import (
     QParams,
     QuantResult,
@@ -61,7 +62,7 @@ CHUNK = 2**16
 
 
 @dataclass(frozen=True, eq=False)
-class Facts:
+class Facts(Picklable):
     """What is known of a whole tensor, whatever the scheme."""
 
     #: Smallest and largest finite value; 0 where none is finite.
@@ -96,7 +97,7 @@ class Facts:
 
 
 @dataclass(frozen=True, eq=False)
-class AxisSums:
+class AxisSums(Picklable):
     """Sums over all other axes, for each index of one axis; float64 of its length."""
 
     #: Of x².
@@ -111,7 +112,7 @@ class AxisSums:
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class Measured(Picklable):
     """The metrics of a scheme on a tensor, and how they were found."""
 
     scheme: Scheme

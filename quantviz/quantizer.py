@@ -30,6 +30,7 @@ from quantviz.calibration import FLOAT32_EXACT_INTEGER, FLOAT32_MAX, External, G
 from quantviz.errors import Note, QuantVizError
 from quantviz.granularity import BlockLayout, Shape, Window
 from quantviz.grids import GRIDS, local_step
+from quantviz.pickling import Picklable
 from quantviz.scheme import Scheme
 from quantviz.tensors import as_input, torch_dtype
 
@@ -39,7 +40,7 @@ ARITHMETIC = 1
 
 
 @dataclass(frozen=True, eq=False)
-class QParams:
+class QParams(Picklable):
     """Scale and zero point, one per block.
 
     Made by hand, both may be numbers, nested lists or tensors: one for all blocks or one a block.
@@ -63,7 +64,7 @@ class QParams:
 
 
 @dataclass(frozen=True, eq=False)
-class QuantResult:
+class QuantResult(Picklable):
     """A quantized tensor and everything that was computed on the way.
 
     `x`, `q`, `x_hat`, `error` and `clipped` have the input's shape; `qparams` has `layout.grid_shape`.

@@ -1,0 +1,42 @@
+"""Pickle frozen values to a size in proportion to their own elements."""
+
+from __future__ import annotations
+
+import dataclasses
+from types import MappingProxyType
+from typing import Any
+
+
+class Picklable:
+    """Lets a frozen dataclass be pickled with its read-only mappings, and its tensors without what they are views of.
+
+    Python does not pickle a `MappingProxyType`, and torch pickles a view with all of the memory behind it.
+    """
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {each.name: _packed(getattr(self, each.name)) for each in dataclasses.fields(self)}  # type: ignore[arg-type]
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            object.__setattr__(self, name, _unpacked(value))
+
+
+@dataclasses.dataclass(frozen=True)
+class _ReadOnly:
+    """Stands for a read-only mapping in a pickle."""
+
+    items: dict[Any, Any]
+
+
+def _packed(value: Any) -> Any:
+    if isinstance(value, MappingProxyType):
+        return _ReadOnly({name: _packed(each) for name, each in value.items()})
+    # A tensor, told without importing torch: what is only chosen does not need it.
+    storage = getattr(value, "untyped_storage", None)
+    return value.clone() if storage and storage().nbytes() > value.numel() * value.element_size() else value
+
+
+def _unpacked(value: Any) -> Any:
+    if isinstance(value, _ReadOnly):
+        return MappingProxyType({name: _unpacked(each) for name, each in value.items.items()})
+    return value
