@@ -874,6 +874,8 @@ def measure(
     if not scheme.shifted and not scheme.number_format.signed:
         negative = (known or facts(asked)).negative
         notes = (*notes, Note.of("negatives_clip", count=negative)) if negative else notes
+    if _compiled() is None:
+        notes = (*notes, Note.of("without_numba"))
     ends, axes = np.cumsum((0, *stored.shape)), []
     for low, high in itertools.pairwise(ends) if by_axis else ():
         axes.append(AxisSums(torch.from_numpy(tally.signal[low:high]), torch.from_numpy(tally.noise[low:high])))

@@ -99,7 +99,7 @@ RANKS = {
     "study": 11,
     "figures": 12,
     "course": 13, "lessons": 13, "bugs": 13,
-    "ui": 14,
+    "ui": 14, "cli": 14,
 }  # fmt: skip
 
 

@@ -388,6 +388,7 @@ x = torch.randn(1100, 1000)
 for granularity in (qv.PerTensor(), qv.PerGroup(50)):
     found = qv.measure(x, qv.Scheme("int4", granularity=granularity))
     assert found.path == "chunked" and kernels.cache_folder() is None
+    assert [note.key for note in found.notes] == ["without_numba"]
     assert abs(found.metrics["mse"] / qv.metrics(qv.quantize(x, qv.Scheme("int4", granularity=granularity)))["mse"] - 1) < 1e-9
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
