@@ -368,8 +368,10 @@ def brain(x):  # type: ignore[no-untyped-def]
 
 
 @jit
-def add_up(x, at, q, x_hat, error, clipped, steps, n, flat, code_min, sums, counts, seen):  # type: ignore[no-untyped-def]
+def add_up(x, at, arrays, n, flat, totals):  # type: ignore[no-untyped-def]
     """Adds up the first `n` cells of the buffers, whose x begin at `at` and are the tensor's from `flat` on."""
+    q, x_hat, error, clipped, steps = arrays
+    code_min, sums, counts, seen = totals
     signal = values = product = bias = noise = in_steps = f8(0.0)
     zeros = zeroed = clips = i4(0)
     largest = i4(0)
@@ -452,8 +454,9 @@ def widen_seen(counts, seen, anew):  # type: ignore[no-untyped-def]
 
 
 @jit
-def add_finite(x, at, q, x_hat, error, clipped, steps, n, flat, code_min, sums, counts, seen):  # type: ignore[no-untyped-def]
+def add_finite(x, at, arrays, n, flat, totals):  # type: ignore[no-untyped-def]
     """The same, cell by cell, without those whose x is no finite number."""
+    q, x_hat, error, clipped, steps = arrays
     for j in range(n):
         if fabs(load(x, at + j)) < np.inf:
             store(q, 0, load(q, j))
@@ -461,9 +464,9 @@ def add_finite(x, at, q, x_hat, error, clipped, steps, n, flat, code_min, sums, 
             store(error, 0, load(error, j))
             store(clipped, 0, load(clipped, j))
             store(steps, 0, load(steps, j))
-            add_up(x, at + j, q, x_hat, error, clipped, steps, i8(1), flat + j, code_min, sums, counts, seen)
+            add_up(x, at + j, arrays, i8(1), flat + j, totals)
         else:
-            counts[LEFT_OUT] += 1
+            totals[2][LEFT_OUT] += 1
 
 
 @jit
@@ -799,153 +802,179 @@ def put(cells, x, start, n, flat, place, of_blocks, arrays, out):  # type: ignor
     )  # fmt: skip
 
 
-@jit
-def drive(  # type: ignore[no-untyped-def]
-    cells,
-    quick,
-    plain,
-    errors,
-    ahead,
-    x,
-    flat,
-    offset,
-    length,
-    width,
-    row,
-    bases,
-    params,
-    blocks,
-    floats,
-    integers,
-    tables,
-    q,
-    x_hat,
-    error,
-    clipped,
-    steps,
-    keep,
-    leaves_out,
-    shape,
-    signal,
-    noise,
-    made,
-    code_min,
-    sums,
-    counts,
-    seen,
-):
-    """Has `cells`, the address of compiled arithmetic, make one chunk after the other, which are kept or added up.
+#: How the kernels below are given what belongs together:
+#: - `code`: the addresses of the cells' arithmetic; of the same that gives sums alone, or 0; of the same for cells that saturation
+#:   leaves as they are, or 0, with the two codes between which it does; and of what gives errors alone, where sums of lines are asked for.
+#: - `place`: where blocks begin (`offset`), the length of a line and the width of a block, the first line of `bases`, and those.
+#: - `of_blocks`: what is known of each block, how many there are, and the numbers and tables that the code reads.
+#: - `arrays`: where a chunk of cells goes, see `kernels.Buffers`.
+#: - `totals`: the smallest code, and a tally's sums, counts and codes seen.
+#: - `by_axis`: the tensor's shape, and Σx² and Σe² of each index of each axis; empty where they are not asked for.
 
-    `quick` is the address of the same that gives sums alone, or 0; `plain` gives those of cells that saturation leaves as they are, which it does with
-    codes between two ends: its address, or 0, and the ends. `errors` is the address of the same that gives errors alone, where sums of lines
-    are asked for with it; what is `ahead` by so many cells will be read next.
+
+@jit
+def lines_together(done, total, flat, place):  # type: ignore[no-untyped-def]
+    """How many lines of how many cells come next whose sums are asked for at once: with blocks of one element a line, those below each
+    other whose cells are in the same blocks; else one."""
+    offset, length, width, row, bases = place
+    if width != 1:
+        return i8(1), min(total - done, UNIT)
+    column, line = (flat + done - offset) % length, (flat + done - offset) // length - row
+    rows, n = i8(1), min(total - done, length - column)
+    if n < length:
+        n = min(n, UNIT)
+    while n == length and rows < ROWS and done + (rows + 1) * length <= total and bases[line + rows] == bases[line]:
+        rows += 1
+    return rows, n
+
+
+@jit
+def ask_sums(address, x, done, rows, n, flat, place, of_blocks, ahead, made):  # type: ignore[no-untyped-def]
+    """Has the compiled sums at an address put those of `rows` lines of `n` cells into `made`."""
+    offset, length, width, row, bases = place
+    params, blocks, floats, integers, tables = of_blocks
+    call_cells(
+        address, x.ctypes.data + 4 * done, n, flat + done, offset, length, width, rows, (flat + done - offset) // length - row, bases.ctypes.data,
+        params.ctypes.data, blocks, floats.ctypes.data, integers.ctypes.data, tables.ctypes.data, ahead, made.ctypes.data,
+    )  # fmt: skip
+
+
+@jit
+def add_sums(made, n, totals):  # type: ignore[no-untyped-def]
+    """Adds the sums of `n` cells to a tally. Whether all their codes were known to occur."""
+    code_min, sums, counts, _ = totals
+    sums[SIGNAL] += made[OF_SIGNAL]
+    sums[VALUES] += made[OF_VALUES]
+    sums[PRODUCT] += made[OF_PRODUCT]
+    sums[BIAS] += made[OF_BIAS]
+    sums[NOISE] += made[OF_NOISE]
+    sums[STEPS] += made[OF_STEPS]
+    sums[CLIPPED_NOISE] += made[OF_CLIPPED_NOISE]
+    sums[CLIPPED_STEPS] += made[OF_CLIPPED_STEPS]
+    counts[CELLS] += n
+    counts[CLIPPED] += i8(made[OF_CLIPPED])
+    counts[ZEROS] += i8(made[OF_ZEROS])
+    counts[ZEROED] += i8(made[OF_ZEROED])
+    return made[OF_FIRST] - code_min >= counts[FIRST_SEEN] and made[OF_LAST] - code_min <= counts[LAST_SEEN]
+
+
+@jit
+def add_chunks(code, x, begin, end, flat, place, of_blocks, arrays, keep, leaves_out, by_axis, totals, codes_alone):  # type: ignore[no-untyped-def]
+    """Makes the cells from `begin` to before `end` a chunk at a time: kept, added to a tally, or with `codes_alone` only their codes noted."""
+    shape, signal, noise = by_axis
+    code_min, _, counts, seen = totals
+    q, _, error, _, _ = arrays
+    for start in range(begin, end, CHUNK):
+        n = min(end - start, CHUNK)
+        put(code[0], x, start, n, flat, place, of_blocks, arrays, start if keep else i8(0))
+        if codes_alone:
+            mark_seen(q, n, code_min, counts, seen)
+        elif not keep:
+            if shape.size:
+                add_by_axis(x, start, error, n, flat + start, shape, signal, noise)
+            if leaves_out and not all_finite(x, start, n):
+                add_finite(x, start, arrays, n, flat + start, totals)
+            else:
+                add_up(x, start, arrays, n, flat + start, totals)
+
+
+@jit
+def find_largest(code, x, begin, end, flat, place, of_blocks, arrays, size, counts):  # type: ignore[no-untyped-def]
+    """Notes where the first error of a size, given as bits, is among the cells from `begin` to before `end`."""
+    for start in range(begin, end, CHUNK):
+        n = min(end - start, CHUNK)
+        put(code[0], x, start, n, flat, place, of_blocks, arrays, i8(0))
+        at = place_of_size(arrays[2], n, size)
+        if at >= 0:
+            counts[LARGEST_AT] = flat + start + at
+            return
+
+
+@jit
+def drive(code, ahead, x, flat, place, of_blocks, arrays, keep, leaves_out, by_axis, made, totals):  # type: ignore[no-untyped-def]
+    """Has compiled arithmetic make one chunk of cells after the other, which are kept or added up: by their sums alone where those can be trusted.
+
+    What is `ahead` by so many cells is read next; `made` has room for the sums of some cells.
     """
-    usual, lowest, highest = plain
+    _, quick, (usual, lowest, highest), errors = code
     if usual == 0:
         usual = quick
-    place, of_blocks, arrays = (offset, length, width, row, bases), (params, blocks, floats, integers, tables), (q, x_hat, error, clipped, steps)
-    total = x.size
+    shape, signal, noise = by_axis
+    counts = totals[2]
     done = i8(0)
     # The largest error that sums alone have told of, and between which cells it is.
     sought, sought_in, sought_until = i8(-1), i8(0), i8(0)
-    while done < total:
-        rest = min(total - done, UNIT)
-        sums_made = False
+    while done < x.size:
+        rest, codes_alone = min(x.size - done, UNIT), False
         if quick != 0:
-            rows, n = i8(1), rest
-            if width == 1:
-                # Lines below each other whose cells are in the same blocks.
-                column, line = (flat + done - offset) % length, (flat + done - offset) // length - row
-                n = min(total - done, length - column)
-                if n < length:
-                    n = min(n, UNIT)
-                while n == length and rows < ROWS and done + (rows + 1) * length <= total and bases[line + rows] == bases[line]:
-                    rows += 1
+            rows, n = lines_together(done, x.size, flat, place)
             rest = rows * n
-            for _ in range(2):
-                call_cells(
-                    usual, x.ctypes.data + 4 * done, n, flat + done, offset, length, width, rows, (flat + done - offset) // length - row, bases.ctypes.data,
-                    params.ctypes.data, blocks, floats.ctypes.data, integers.ctypes.data, tables.ctypes.data, ahead, made.ctypes.data,
-                )  # fmt: skip
-                if usual == quick or (lowest <= made[OF_FIRST] and made[OF_LAST] <= highest):
-                    break
+            ask_sums(usual, x, done, rows, n, flat, place, of_blocks, ahead, made)
+            if usual != quick and not (lowest <= made[OF_FIRST] and made[OF_LAST] <= highest):
                 # Where one cell is saturated others most likely are too.
                 usual = quick
+                ask_sums(usual, x, done, rows, n, flat, place, of_blocks, ahead, made)
             largest = i8(made[OF_LARGEST])
             if largest < INFINITE and counts[LARGEST] < INFINITE and trusted(made, rest):
-                sums[SIGNAL] += made[OF_SIGNAL]
-                sums[VALUES] += made[OF_VALUES]
-                sums[PRODUCT] += made[OF_PRODUCT]
-                sums[BIAS] += made[OF_BIAS]
-                sums[NOISE] += made[OF_NOISE]
-                sums[STEPS] += made[OF_STEPS]
-                sums[CLIPPED_NOISE] += made[OF_CLIPPED_NOISE]
-                sums[CLIPPED_STEPS] += made[OF_CLIPPED_STEPS]
                 if largest > counts[LARGEST]:
                     counts[LARGEST] = largest
                     sought, sought_in, sought_until = largest, done, done + rest
                 for start in range(done, done + rest if shape.size else done, CHUNK):
                     n = min(done + rest - start, CHUNK)
                     put(errors, x, start, n, flat, place, of_blocks, arrays, i8(0))
-                    add_by_axis(x, start, error, n, flat + start, shape, signal, noise)
-                counts[CELLS] += rest
-                counts[CLIPPED] += i8(made[OF_CLIPPED])
-                counts[ZEROS] += i8(made[OF_ZEROS])
-                counts[ZEROED] += i8(made[OF_ZEROED])
-                if made[OF_FIRST] - code_min >= counts[FIRST_SEEN] and made[OF_LAST] - code_min <= counts[LAST_SEEN]:
+                    add_by_axis(x, start, arrays[2], n, flat + start, shape, signal, noise)
+                if add_sums(made, rest, totals):
                     done += rest
                     continue
                 # Of some codes it is not known yet whether they occur.
-                sums_made = True
-        end = done + rest
-        while done < end:
-            n = min(end - done, CHUNK)
-            out = done if keep else i8(0)
-            put(cells, x, done, n, flat, place, of_blocks, arrays, out)
-            if sums_made:
-                mark_seen(q, n, code_min, counts, seen)
-            elif not keep:
-                if shape.size:
-                    add_by_axis(x, done, error, n, flat + done, shape, signal, noise)
-                if leaves_out and not all_finite(x, done, n):
-                    add_finite(x, done, q, x_hat, error, clipped, steps, n, flat + done, code_min, sums, counts, seen)
-                else:
-                    add_up(x, done, q, x_hat, error, clipped, steps, n, flat + done, code_min, sums, counts, seen)
-            done += n
+                codes_alone = True
+        add_chunks(code, x, done, done + rest, flat, place, of_blocks, arrays, keep, leaves_out, by_axis, totals, codes_alone)
+        done += rest
     if sought == counts[LARGEST]:
-        for start in range(sought_in, sought_until, CHUNK):
-            n = min(sought_until - start, CHUNK)
-            put(cells, x, start, n, flat, place, of_blocks, arrays, i8(0))
-            at = place_of_size(error, n, sought)
-            if at >= 0:
-                counts[LARGEST_AT] = flat + start + at
-                break
+        find_largest(code, x, sought_in, sought_until, flat, place, of_blocks, arrays, sought, counts)
+
+
+@jit
+def drive_pieces(code, ahead, x, flat, piece, place, of_blocks, arrays, leaves_out, shape, made, code_min, counts, seen, of_pieces):  # type: ignore[no-untyped-def]
+    """Adds up one piece of `piece` cells after the other, each into a row of `of_pieces`: sums, and Σx² and Σe² of each index of each axis.
+
+    The sums of a piece follow from the plan alone, whichever thread comes to it and whatever it did before.
+    """
+    sums, signal, noise = of_pieces
+    for k in range(sums.shape[0]):
+        run = x[k * piece : min((k + 1) * piece, x.size)]
+        totals, by_axis = (code_min, sums[k], counts, seen), (shape, signal[k], noise[k])
+        drive(code, ahead, run, flat + k * piece, place, of_blocks, arrays, b1(False), leaves_out, by_axis, made, totals)
 
 
 @jit
 def drive_bands(  # type: ignore[no-untyped-def]
-    of_blocks, band, of_block, finite_only, absmax, block_floats, block_integers, block_tables, low, high,
-    cells, quick, plain, errors, x, flat, length, width, bases, params, floats, integers, tables, q, x_hat, error, clipped, steps,
-    leaves_out, shape, signal, noise, made, code_min, sums, counts, seen,
+    ranges, band, of_block, finite_only, absmax, low, high,
+    code, x, flat, done, piece, place, of_blocks, arrays, leaves_out, shape, made, code_min, counts, seen, of_pieces,
 ):  # fmt: skip
-    """Range, parameters and sums of one band of `band` cells after the other, each while it is at hand. How many cells are done:
-    all, or those before the first band that must be looked at more closely.
+    """The same for whole bands of `band` cells, of which range, parameters and sums are found one after the other, each while it is at hand.
+
+    `ranges` is the address of the blocks' arithmetic with its numbers and tables; of the first piece `done` cells are added up already.
+    How many cells of x are done: all, or those before the first band that must be looked at more closely.
     """
+    address, floats, integers, tables = ranges
+    _, length, width, _, bases = place
+    params, _, cell_floats, cell_integers, cell_tables = of_blocks
+    sums, signal, noise = of_pieces
     for start in range(0, x.size, band):
-        run = x[start : start + band]
+        run, k = x[start : start + band], (done + start) // piece
         count = run.size // of_block
         low[:], high[:] = 0x7FFFFFFF, -0x80000000
         find_ends(run, i8(0), length, width, i8(0), bases, finite_only, low, high)
         call_cells(
-            of_blocks, low.ctypes.data, high.ctypes.data, count, absmax.ctypes.data, block_floats.ctypes.data, block_integers.ctypes.data,
-            block_tables.ctypes.data, params.ctypes.data, made.ctypes.data,
+            address, low.ctypes.data, high.ctypes.data, count, absmax.ctypes.data, floats.ctypes.data, integers.ctypes.data, tables.ctypes.data,
+            params.ctypes.data, made.ctypes.data,
         )  # fmt: skip
         if made[0] != 0.0:
             return start
-        drive(
-            cells, quick, plain, errors, band, run, flat + start, flat + start, length, width, i8(0), bases, params, count, floats, integers, tables,
-            q, x_hat, error, clipped, steps, b1(False), leaves_out, shape, signal, noise, made, code_min, sums, counts, seen,
-        )  # fmt: skip
+        here, known = (flat + start, length, width, i8(0), bases), (params, count, cell_floats, cell_integers, cell_tables)
+        totals, by_axis = (code_min, sums[k], counts, seen), (shape, signal[k], noise[k])
+        drive(code, band, run, flat + start, here, known, arrays, b1(False), leaves_out, by_axis, made, totals)
     return x.size
 
 
@@ -992,17 +1021,20 @@ class Compiler:
 
     def _finish(self) -> None:
         """Compiles what is called with it, for arrays of these types alone."""
+        if drive.signatures:
+            return
         numbers, wholes, flags, codes = (types.Array(of, 1, "C") for of in (f8, i8, b1, i4))
-        singles, run = types.Array(f4, 1, "C"), types.Array(f4, 1, "C", readonly=True)
-        made = codes, singles, singles, flags, numbers
-        sums = numbers, i8, numbers, wholes, flags
-        if not drive.signatures:
-            whole, plain = i8, _several((i8, f8, f8))
-            known = numbers, wholes, numbers, *made
-            drive.compile((whole, whole, plain, whole, whole, run, whole, whole, whole, whole, whole, wholes, numbers, whole, *known, types.boolean,
-                types.boolean, wholes, numbers, numbers, *sums))  # fmt: skip
-            drive_bands.compile((whole, whole, whole, types.boolean, numbers, numbers, wholes, numbers, codes, codes, whole, whole, plain, whole, run, whole,
-                whole, whole, wholes, numbers, *known, types.boolean, wholes, numbers, numbers, *sums))  # fmt: skip
+        singles, run, table = types.Array(f4, 1, "C"), types.Array(f4, 1, "C", readonly=True), types.Array(f8, 2, "C")
+        code = _several((i8, i8, _several((i8, f8, f8)), i8))
+        place, of_blocks = _several((i8, i8, i8, i8, wholes)), _several((numbers, i8, numbers, wholes, numbers))
+        arrays = _several((codes, singles, singles, flags, numbers))
+        by_axis, totals = _several((wholes, numbers, numbers)), _several((i8, numbers, wholes, flags))
+        cells = place, of_blocks, arrays
+        of_pieces = b1, wholes, numbers, i8, wholes, flags, _several((table, table, table))
+        drive.compile((code, i8, run, i8, *cells, b1, b1, by_axis, numbers, totals))
+        drive_pieces.compile((code, i8, run, i8, i8, *cells, *of_pieces))
+        ranges = _several((i8, numbers, wholes, numbers))
+        drive_bands.compile((ranges, i8, i8, b1, numbers, codes, codes, code, run, i8, i8, i8, *cells, *of_pieces))
 
 
 @cache

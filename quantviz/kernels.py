@@ -6,11 +6,13 @@ magnitude of what they add (`lanes.TERMS`), most of them to far less.
 
 from __future__ import annotations
 
-import itertools
+import dataclasses
 import math
 import os
+import re
+import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
@@ -26,7 +28,8 @@ from quantviz.blocks import Blocks, block_sizes, viewed
 from quantviz.calibration import External, Given, Range
 from quantviz.errors import Note, QuantVizError
 from quantviz.granularity import BlockLayout, Shape, Window
-from quantviz.measures import bits_per_element, metrics, steps_of_error
+from quantviz.measures import METRICS, bits_per_element, metrics_of
+from quantviz.moments import Moments, joined
 from quantviz.pickling import Picklable
 from quantviz.quantizer import (
     QParams,
@@ -37,18 +40,21 @@ from quantviz.quantizer import (
     qparams_of_range,
     quantize,
     quantize_cells,
+    steps_of_error,
     stored_qparams,
 )
 from quantviz.scheme import Scheme
 from quantviz.stored import Replaced, Stored, as_stored
-from quantviz.tally import CELLS, Tally
+from quantviz.tally import CELLS, SUMS, Tally
 from quantviz.tensors import NonFinite, as_input, torch_dtype
 from quantviz.tracing import BlockCode, Untraceable, trace_block, trace_cell
 
 Array = npt.NDArray[Any]
 
-#: Elements up to which the reference is as fast.
+#: Elements up to which nothing is compiled.
 SMALL = 2**20
+#: Elements up to which the reference is as fast as what is compiled already.
+FUSED = 2**14
 #: Elements of a piece that is read at a time, at least where nothing is copied.
 PIECE = 2**19
 #: Elements of a block next to each other from which on sums are made side by side.
@@ -97,28 +103,13 @@ class Facts(Picklable):
 
 
 @dataclass(frozen=True, eq=False)
-class AxisSums(Picklable):
-    """Sums over all other axes, for each index of one axis; float64 of its length."""
-
-    #: Of x².
-    signal: torch.Tensor
-    #: Of error².
-    noise: torch.Tensor
-
-    @property
-    def sqnr_db(self) -> torch.Tensor:
-        """SQNR of each index, in dB; inf without error, nan where x is all zero."""
-        return 10 * torch.log10(self.signal / self.noise)
-
-
-@dataclass(frozen=True, eq=False)
 class Measured(Picklable):
     """The metrics of a scheme on a tensor, and how they were found."""
 
     scheme: Scheme
     shape: Shape
     layout: BlockLayout
-    #: Every one of `METRICS`, by name.
+    #: The metrics that were asked for, by id.
     metrics: Mapping[str, float]
     #: "reference", "fused" (compiled for this arithmetic) or "chunked" (the reference's own operations, a piece at a time).
     path: str
@@ -127,8 +118,10 @@ class Measured(Picklable):
     notes: tuple[Note, ...]
     #: Where the first error of largest size is.
     largest_error: Shape
-    #: One for each axis of the tensor, where asked for.
-    axes: tuple[AxisSums, ...]
+    #: What all metrics of one pass are made of.
+    moments: Moments
+    #: Σx² and Σe² of each index of each axis of the tensor, where asked for.
+    axes: tuple[Moments, ...]
     #: How many elements were counted: all but NaN and Inf that are left out.
     counted: int
 
@@ -156,17 +149,31 @@ def cache_folder() -> Path | None:
     return machinery.cache_folder() if machinery else None
 
 
+#: The setting that says how many threads a pass over a tensor takes where its caller does not.
+THREADS_VARIABLE = "QUANTVIZ_THREADS"
+
+
 @cache
-def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="quantviz")
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max(_MOST_THREADS, default_threads()), thread_name_prefix="quantviz")
 
 
-def _workers() -> int:
-    return os.cpu_count() or 1
+#: Threads that the process keeps for passes; each begins when it is first needed.
+_MOST_THREADS = 64
 
 
-def shared_out(work: Callable[[Iterator[_T]], None], items: Iterable[_T]) -> None:
-    """`work` on as many threads as there are cores, each taking the next item when it is done with one."""
+def default_threads() -> int:
+    """Return how many threads a pass takes: `QUANTVIZ_THREADS`, else one for each processor."""
+    setting = os.environ.get(THREADS_VARIABLE)
+    if setting is None:
+        return os.cpu_count() or 1
+    if not re.fullmatch(r"[1-9]\d{0,3}", setting, re.ASCII):
+        raise QuantVizError("limit_setting", variable=THREADS_VARIABLE, got=setting)
+    return int(setting)
+
+
+def shared_out(work: Callable[[Iterator[_T]], None], items: Iterable[_T], threads: int | None = None) -> None:
+    """Run `work` on `threads` threads (`default_threads()` where none is given), each taking the next item when it is done with one."""
     listed = list(items)
     lock, rest = threading.Lock(), iter(listed)
 
@@ -178,10 +185,11 @@ def shared_out(work: Callable[[Iterator[_T]], None], items: Iterable[_T]) -> Non
                 return
             yield item
 
-    if len(listed) <= 1:
+    threads = min(threads or default_threads(), len(listed))
+    if threads <= 1:
         work(taken())
         return
-    for done in [_threads().submit(work, taken()) for _ in range(min(_workers(), len(listed)))]:
+    for done in [_pool().submit(work, taken()) for _ in range(threads)]:
         done.result()
 
 
@@ -207,11 +215,6 @@ class _Band(Stored):
 
     def read(self, index: Window) -> torch.Tensor:
         raise NotImplementedError
-
-
-def _bands(layout: BlockLayout, piece: int, *, in_place: bool) -> list[tuple[int, int]]:
-    """The rows of the view in parts of whole blocks, as `_shares`; one part where blocks go through all rows."""
-    return list(_shares(layout.view_shape[0], _rows_of_band(layout, piece), layout.block_shape[0], in_place=in_place))
 
 
 def _rows_of_band(layout: BlockLayout, piece: int) -> int:
@@ -558,48 +561,95 @@ class _Program:
         known = block_values(params)
         return np.concatenate([known[name].to(torch.float64).flatten().numpy() for name in self.params])
 
-    def run(
-        self,
-        x: Stored,
-        start: int,
-        stop: int,
-        layout: BlockLayout,
-        offset: int,
-        of_blocks: Array,
-        made: Buffers,
-        tally: Tally | None,
-    ) -> None:
+    def run(self, x: Stored, start: int, stop: int, layout: BlockLayout, offset: int, of_blocks: Array, made: Buffers, tally: Tally | None) -> None:
         """From `start` to before `stop` of a tensor, whose blocks begin at `offset`: into `made`, or, chunk by chunk, added to a tally."""
-        length, width, to = layout.view_shape[-1], layout.block_shape[-1], tally or Tally(self.code_min, 0, ())
-        place = start, offset, length, width, (start - offset) // length, _bases(layout, start - offset, stop - offset)
-        sums = to.shape, to.signal, to.noise, np.empty(_kernels().SUMMED), to.code_min, to.sums, to.counts, to.seen
-        of_cells = of_blocks, layout.block_count, *self.constants, *made.arrays
-        _kernels().drive(self.address, *self._quick(width, tally), AHEAD, _run_of(x, start, stop), *place, *of_cells, tally is None, self.leaves_out, *sums)
+        to = tally or Tally(self.code_min, 0, ())
+        by_axis, totals = (to.shape, to.signal, to.noise), (to.code_min, to.sums, to.counts, to.seen)
+        place, known = self._place(layout, start, stop, offset), (of_blocks, layout.block_count, *self.constants)
+        keep, room = tally is None, np.empty(_kernels().SUMMED)
+        code = self._code(layout, tally)
+        _kernels().drive(code, AHEAD, _run_of(x, start, stop), start, place, known, made.arrays, keep, self.leaves_out, by_axis, room, totals)
 
-    def of_bands(self, x: Stored, layout: BlockLayout, absmax: float, made: Buffers, tally: Tally) -> Callable[[int, int], int]:
+    def of_pieces(self, x: Stored, start: int, stop: int, layout: BlockLayout, of_blocks: Array, made: Buffers, tally: Tally, pieces: Pieces) -> None:
+        """The same for some planned pieces, from the beginning of the first of `pieces`: their sums go there, all else to the tally."""
+        place, known = self._place(layout, start, stop, 0), (of_blocks, layout.block_count, *self.constants)
+        to = tally.shape, np.empty(_kernels().SUMMED), tally.code_min, tally.counts, tally.seen, pieces.arrays
+        code = self._code(layout, tally)
+        _kernels().drive_pieces(code, AHEAD, _run_of(x, start, stop), start, pieces.size, place, known, made.arrays, self.leaves_out, *to)
+
+    def of_bands(self, x: Stored, layout: BlockLayout, piece: int, absmax: float, made: Buffers, tally: Tally) -> Callable[[int, int, int, Pieces], int]:
         """What takes the ranges of the blocks from one place to before another, whole rows of the view, and the sums of their cells.
 
-        It answers up to where it came.
+        It is told how many cells of the first of some pieces are done, and answers up to where it came.
         """
-        of_ranges = self.of_ranges()
-        if of_ranges is None or not _fills(layout):
-            return lambda start, stop: start
-        band = _banded(layout, 0, _rows_of_band(layout, BAND))
+        ranges = self.of_ranges()
+        if ranges is None or not _fills(layout):
+            return lambda start, stop, done, pieces: start
+        band = _banded(layout, 0, _rows_of_band(layout, min(BAND, piece)))
         size, (length, width) = math.prod(band.view_shape), (layout.view_shape[-1], layout.block_shape[-1])
-        address, *constants = of_ranges
-        before = address, size, layout.block_size, self.leaves_out, np.array([absmax]), *constants, *(np.empty(band.block_count, np.int32) for _ in range(2))
-        before = *before, self.address, *self._quick(width, tally)
-        after = length, width, _bases(band, 0, size), np.empty(len(self.params) * band.block_count), *self.constants, *made.arrays, self.leaves_out
-        after = *after, tally.shape, tally.signal, tally.noise, np.empty(_kernels().SUMMED), tally.code_min, tally.sums, tally.counts, tally.seen
+        ends = (np.empty(band.block_count, np.int32) for _ in range(2))
+        before = ranges, size, layout.block_size, self.leaves_out, np.array([absmax]), *ends, self._code(layout, tally)
+        place = 0, length, width, 0, _bases(band, 0, size)
+        known = np.empty(len(self.params) * band.block_count), band.block_count, *self.constants
+        after = place, known, made.arrays, self.leaves_out, tally.shape, np.empty(_kernels().SUMMED), tally.code_min, tally.counts, tally.seen
         drive = _kernels().drive_bands
-        return lambda start, stop: start + int(drive(*before, _run_of(x, start, stop), start, *after))
 
-    def _quick(self, width: int, tally: Tally | None) -> tuple[int, tuple[int, float, float], int]:
-        """The addresses of what gives sums alone, where that is asked for and quicker, and errors alone, where sums of lines are too; else 0."""
-        if tally is None or self.leaves_out or 1 < width < LANES:
-            return 0, (0, *self.ends), 0
+        def run(start: int, stop: int, done: int, pieces: Pieces) -> int:
+            return start + int(drive(*before, _run_of(x, start, stop), start, done, pieces.size, *after, pieces.arrays))
+
+        return run
+
+    def _place(self, layout: BlockLayout, start: int, stop: int, offset: int) -> tuple[int, int, int, int, Array]:
+        """Where the cells from `start` to before `stop` lie, as the kernels take it."""
+        length, width = layout.view_shape[-1], layout.block_shape[-1]
+        return offset, length, width, (start - offset) // length, _bases(layout, start - offset, stop - offset)
+
+    def _code(self, layout: BlockLayout, tally: Tally | None) -> tuple[int, int, tuple[int, float, float], int]:
+        """The addresses of what makes cells; of what gives sums alone, where that is asked for and quicker; and of what gives errors
+        alone, where sums of lines are too; else 0."""
+        if tally is None or self.leaves_out or 1 < layout.block_shape[-1] < LANES:
+            return self.address, 0, (0, *self.ends), 0
         of_all, of_plain = self.sums_addresses()
-        return of_all, (of_plain, *self.ends), self.errors_address() if tally.shape.size else 0
+        return self.address, of_all, (of_plain, *self.ends), self.errors_address() if tally.shape.size else 0
+
+
+class Pieces:
+    """The sums of some planned pieces of a tensor, a row each: what a piece adds up to follows from the plan alone.
+
+    >>> Pieces(2, 2**19, 0).arrays[0].shape
+    (2, 8)
+    """
+
+    def __init__(self, count: int, size: int, lines: int) -> None:
+        #: Cells of a piece.
+        self.size = size
+        #: Sums, and Σx² and Σe² of each index of each axis.
+        self.arrays = np.zeros((count, SUMS)), np.zeros((count, lines)), np.zeros((count, lines))
+
+    def of(self, k: int, tally: Tally) -> Tally:
+        """The tally with the sums of one piece in place of its own."""
+        sums, signal, noise = self.arrays
+        return tally.with_sums(sums[k], signal[k], noise[k])
+
+
+class _InOrder:
+    """Adds the sums of pieces to a tally in the order of the plan, whichever thread is done first."""
+
+    def __init__(self, tally: Tally) -> None:
+        self._tally, self._next, self._lock = tally, 0, threading.Lock()
+        self._waiting: dict[int, Pieces] = {}
+
+    def put(self, first: int, pieces: Pieces) -> None:
+        """Takes those from piece `first` on."""
+        with self._lock:
+            self._waiting[first] = pieces
+            while self._next in self._waiting:
+                rows = list(zip(*self._waiting.pop(self._next).arrays, strict=True))
+                self._next += len(rows)
+                for sums, signal, noise in rows:
+                    self._tally.sums += sums
+                    self._tally.signal += signal
+                    self._tally.noise += noise
 
 
 class Buffers:
@@ -706,10 +756,15 @@ def compiles(scheme: Scheme, shape: Shape, *, by_axis: bool = False) -> bool:
     machinery = _compiled() if math.prod(shape) > SMALL else None
     if machinery is None:
         return False
+    return not _known_sources(scheme, shape, by_axis=by_axis)
+
+
+def _known_sources(scheme: Scheme, shape: Shape, *, by_axis: bool) -> bool:
+    """Whether all that a scheme needs on a tensor of `shape` is compiled."""
     layout = _in_line(scheme.layout(shape))
-    banded = len(_bands(layout, PIECE, in_place=False)) > 1 and _fills(layout)
-    known: bool = machinery.compiler().knows(_sources(scheme, layout.block_shape[-1] == 1, banded, by_axis))
-    return not known
+    banded = _rows_of_piece(layout, shape, _Asked(scheme, None, by_axis, None, PIECE, None)) < layout.view_shape[0] and _fills(layout)
+    known: bool = _kernels().compiler().knows(_sources(scheme, layout.block_shape[-1] == 1, banded, by_axis))
+    return known
 
 
 @lru_cache(maxsize=256)
@@ -829,30 +884,45 @@ def measure(
     *,
     qparams: QParams | None = None,
     by_axis: bool = False,
+    metrics: Iterable[str] | None = None,
     path: str | None = None,
     piece: int = PIECE,
+    threads: int | None = None,
     known: Facts | None = None,
 ) -> Measured:
-    """The metrics of a scheme on a tensor, without making anything as large as it.
+    """Return the metrics of a scheme on a tensor, without making anything as large as it.
 
-    `x` is what `quantize` takes, or a `Stored`. `qparams` as in `quantize`. `by_axis` adds the sums along each axis.
-    `known` are the `facts` of `x` where they are known.
-    `path` forces one of "reference", "fused" and "chunked"; about `piece` elements are read at a time. Raises `QuantVizError` as `quantize` does.
+    Args:
+        x: What `quantize` takes, or a `Stored`.
+        scheme: The scheme.
+        qparams: Scale and zero point in place of the scheme's calibration, as in `quantize`.
+        by_axis: Whether to add up Σx² and Σe² along each axis too.
+        metrics: Ids of `METRICS`; all of them by `metrics=METRICS`. Where none are named, those that the one pass over the tensor
+            gives: others, such as what needs a count of each code, take one more.
+        path: One of "reference", "fused" and "chunked", to force it.
+        piece: About how many elements are read at a time. Sums depend on it, in their last digits.
+        threads: How many threads take part, `default_threads()` where not given. The answer has the same bits for any number.
+        known: The `facts` of `x`, where they are known.
+
+    Raises:
+        QuantVizError: As `quantize` does, and for an unknown metric.
 
     >>> round(measure([[191.6, -13.5, 728.6], [92.14, 295.5, -184], [0, 684.6, 245.5]], Scheme("int8", "asymmetric")).metrics["mse"], 3)
     1.573
     """
+    wanted = metrics_named(metrics)
     stored, notes = as_stored(x)
     for problem in scheme.problems(stored.shape):
         raise problem
-    if path == "reference" or (path is None and stored.count <= SMALL):
-        return measured(quantize(_whole(stored) if isinstance(x, Stored) else x, scheme, qparams=qparams), by_axis=by_axis)
+    if path == "reference" or (path is None and not _takes_fused_path(scheme, stored.shape, by_axis=by_axis)):
+        return measured(quantize(_whole(stored) if isinstance(x, Stored) else x, scheme, qparams=qparams), by_axis=by_axis, metrics=wanted)
     if qparams is not None:
         scheme = scheme.replace(calibration=External())
     spent = _compiling_seconds()
+    how = _Asked(scheme, qparams, by_axis, path, piece, threads)
     asked, tally = stored, None
     try:
-        tally, ran = _streamed(stored, scheme, qparams, by_axis, path, piece, known)
+        tally, ran = _streamed(stored, how, known)
     except QuantVizError:
         if scheme.nonfinite == "ignore" or (known or facts(stored)).found is None:
             # Said of the whole tensor, not of a part of it.
@@ -865,7 +935,7 @@ def measure(
         notes = (*notes, *more)
         if asked is not stored:
             known = facts(asked)
-            tally, ran = _streamed(asked, scheme, qparams, by_axis, path, piece, known)
+            tally, ran = _streamed(asked, how, known)
         assert tally
         if not tally.finite:
             params, at = _params_of_whole(asked, scheme, qparams, known), tally.largest_at
@@ -876,21 +946,83 @@ def measure(
         notes = (*notes, Note.of("negatives_clip", count=negative)) if negative else notes
     if _compiled() is None:
         notes = (*notes, Note.of("without_numba"))
-    ends, axes = np.cumsum((0, *stored.shape)), []
-    for low, high in itertools.pairwise(ends) if by_axis else ():
-        axes.append(AxisSums(torch.from_numpy(tally.signal[low:high]), torch.from_numpy(tally.noise[low:high])))
+    moments, missing = tally.moments(), {name for metric in wanted for name in METRICS[metric].reads} - ONE_PASS
+    if missing:
+        params = _params_of_whole(asked, scheme, qparams, known)
+        moments = dataclasses.replace(moments, **_more_moments(asked, Coder(scheme, params, asked.shape, path), missing, scheme, threads))
     return Measured(
         scheme,
         stored.shape,
         scheme.layout(stored.shape),
-        MappingProxyType(tally.metrics(bits_per_element(scheme, stored.shape))),
+        MappingProxyType(metrics_of(moments, bits_per_element(scheme, stored.shape), wanted)),
         ran,
         _compiling_seconds() - spent,
         notes,
         place_of(tally.largest_at, stored.shape),
-        tuple(axes),
+        moments,
+        tally.along_axes(),
         int(tally.counts[CELLS]),
     )
+
+
+#: The fields of `Moments` that the one pass over a tensor gives.
+ONE_PASS = frozenset(each.name for each in dataclasses.fields(Moments) if getattr(Tally(0, 1, ()).moments(), each.name) is not None)
+
+
+def metrics_named(ids: Iterable[str] | None) -> tuple[str, ...]:
+    """Return the metrics that are asked for by id, those of one pass where none are named; `QuantVizError` for one there is not."""
+    if ids is None:
+        return tuple(name for name, metric in METRICS.items() if metric.reads <= ONE_PASS)
+    wanted = tuple(ids)
+    for name in wanted:
+        if name not in METRICS:
+            raise QuantVizError("unknown_metric", got=name, known=", ".join(METRICS))
+    return wanted
+
+
+def _takes_fused_path(scheme: Scheme, shape: Shape, *, by_axis: bool) -> bool:
+    """Whether compiled kernels answer sooner: for what is large, and from `FUSED` on where nothing need be compiled or imported for it."""
+    count = math.prod(shape)
+    if count <= FUSED or count > SMALL:
+        return count > SMALL
+    return "quantviz.compiled" in sys.modules and bool(_known_sources(scheme, shape, by_axis=by_axis))
+
+
+def _more_moments(x: Stored, coder: Coder, wanted: Collection[str], scheme: Scheme, threads: int | None) -> dict[str, torch.Tensor]:
+    """Return those fields of `Moments` that take one more pass, which makes the cells again where their codes or errors are asked for."""
+    pieces = list(_runs(x.count, PIECE))
+    found: list[Moments | None] = [None] * len(pieces)
+    of_cells = not {"abs_e", "code_counts"}.isdisjoint(wanted)
+
+    def work(numbers: Iterator[int]) -> None:
+        made = Buffers(CHUNK if of_cells else 0)
+        for k in numbers:
+            for start, stop in _runs(pieces[k][1] - pieces[k][0], CHUNK):
+                start, stop = start + pieces[k][0], stop + pieces[k][0]
+                own, part = x.run(start, stop), made.part(0, stop - start)
+                if of_cells:
+                    coder.put(own, start, part)
+                moments, before = _moments_of_chunk(own, part, wanted, scheme), found[k]
+                found[k] = moments if before is None else before.join(moments)
+
+    shared_out(work, range(len(pieces)), threads)
+    whole = joined(each for each in found if each is not None)
+    return {name: getattr(whole, name) for name in wanted}
+
+
+def _moments_of_chunk(values: Array, made: Buffers, wanted: Collection[str], scheme: Scheme) -> Moments:
+    keep = np.isfinite(values) if scheme.nonfinite == "ignore" else slice(None)
+    x, sums = values[keep].astype(np.float64), {}
+    if not {"x", "x3", "x4"}.isdisjoint(wanted):
+        square = x * x
+        sums = {"x": x.sum(), "x3": (square * x).sum(), "x4": (square * square).sum()}
+    found = {name: torch.tensor(total, dtype=torch.float64) for name, total in sums.items() if name in wanted}
+    if "abs_e" in wanted:
+        found["abs_e"] = torch.tensor(np.abs(made.arrays[2][keep].astype(np.float64)).sum(), dtype=torch.float64)
+    if "code_counts" in wanted:
+        fmt = scheme.number_format
+        found["code_counts"] = torch.from_numpy(np.bincount(made.arrays[0][keep] - fmt.code_min, minlength=fmt.levels)).to(torch.float64)
+    return Moments(**found)
 
 
 def _compiling_seconds() -> float:
@@ -905,73 +1037,112 @@ def _params_of_whole(x: Stored, scheme: Scheme, given: QParams | None, known: Fa
     return stored_qparams(given, torch.tensor(absmax), scheme, scheme.layout(x.shape))
 
 
-def _streamed(x: Stored, scheme: Scheme, given: QParams | None, by_axis: bool, path: str | None, piece: int, known: Facts | None) -> tuple[Tally, str]:
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """What `measure` was asked for."""
+
+    scheme: Scheme
+    given: QParams | None
+    by_axis: bool
+    path: str | None
+    #: About how many elements a piece has.
+    piece: int
+    threads: int | None
+
+
+def _streamed(x: Stored, asked: _Asked, known: Facts | None) -> tuple[Tally, str]:
     """The sums of all cells, and which path ran."""
+    scheme, given = asked.scheme, asked.given
     layout, fmt = _in_line(scheme.layout(x.shape)), scheme.number_format
-    bands = _bands(layout, piece, in_place=x.in_place)
-    tallies: list[Tally] = []
-
-    def tally() -> Tally:
-        tallies.append(Tally(fmt.code_min, fmt.levels, x.shape if by_axis else ()))
-        return tallies[-1]
-
-    compiled = path != "chunked" and _compiled() is not None
-    banded = compiled and given is None and len(bands) > 1 and not isinstance(scheme.calibration, Given)
+    rows = _rows_of_piece(layout, x.shape, asked)
+    compiled = asked.path != "chunked" and _compiled() is not None
+    banded = compiled and given is None and rows < layout.view_shape[0] and not isinstance(scheme.calibration, Given)
     absmax = torch.tensor((known or facts(x)).absmax if banded and scheme.arithmetic.scale.global_rule else 0.0)
-    of_row = math.prod(layout.view_shape[1:])
-
-    def params_of(first: int, last: int) -> tuple[QParams, BlockLayout]:
-        part = _banded(layout, first, last)
-        found = _ranges(_Band(x, first * of_row, part.view_shape), scheme, part, piece, alone=True)
-        return qparams_of_range(found, absmax, scheme, part), part
-
+    whole = Tally(fmt.code_min, fmt.levels, x.shape if asked.by_axis else ())
     params: QParams | None = None if banded else _params_of_whole(x, scheme, given, known)
     types = _types(scheme) if params is None else _types_of(params)
     program = _program(scheme, types, layout.block_shape[-1] == 1) if compiled else None
     if program is None:
-        own, whole = tally(), params or _params_of_whole(x, scheme, given, known)
-        for start, stop in _runs(x.count, min(CHUNK, piece)):
-            own.add(_result(x, scheme, whole, start, stop), start)
-        return own, "chunked"
+        params = params or _params_of_whole(x, scheme, given, known)
+        for start, stop in _runs(x.count, min(CHUNK, asked.piece)):
+            whole.add(_result(x, scheme, params, start, stop), start)
+        return whole, "chunked"
+    in_order, tallies, lines = _InOrder(whole), [whole], len(whole.signal)
+
+    def tally() -> Tally:
+        tallies.append(Tally(fmt.code_min, fmt.levels, x.shape if asked.by_axis else ()))
+        return tallies[-1]
 
     def of_bands(items: Iterator[tuple[int, int]]) -> None:
-        own, made = tally(), Buffers(_kernels().CHUNK)
-        run = program.of_bands(x, layout, float(absmax), made, own)
+        own, made, of_row = tally(), Buffers(_kernels().CHUNK), math.prod(layout.view_shape[1:])
+        run = program.of_bands(x, layout, rows * of_row, float(absmax), made, own)
         for first, last in items:
-            while first < last:
-                first = run(first * of_row, last * of_row) // of_row
-                if first < last:
-                    upto = min(first + _rows_of_band(layout, piece), last)
-                    of_band, part = params_of(first, upto)
-                    program.run(x, first * of_row, upto * of_row, part, first * of_row, program.of_blocks(of_band), made, own)
-                    first = upto
+            pieces = Pieces(last - first, rows * of_row, lines)
+            row, end = first * rows, min(last * rows, layout.view_shape[0])
+            while row < end:
+                k = row // rows
+                row = run(row * of_row, end * of_row, (row - k * rows) * of_row, _rest_of(pieces, k - first)) // of_row
+                if row < end:
+                    # A band that must be looked at more closely, and the rest of its piece.
+                    k = row // rows
+                    upto = min((k + 1) * rows, end)
+                    part = _banded(layout, row, upto)
+                    found = _ranges(_Band(x, row * of_row, part.view_shape), scheme, part, asked.piece, alone=True)
+                    of_band = qparams_of_range(found, absmax, scheme, part)
+                    to = pieces.of(k - first, own)
+                    program.run(x, row * of_row, upto * of_row, part, row * of_row, program.of_blocks(of_band), made, to)
+                    row = upto
+            in_order.put(first, pieces)
 
     def of_runs(items: Iterator[tuple[int, int]]) -> None:
         assert params is not None
         own, made, flat = tally(), Buffers(_kernels().CHUNK), program.of_blocks(params)
-        for start, stop in items:
-            program.run(x, start, stop, layout, 0, flat, made, own)
+        for first, last in items:
+            pieces = Pieces(last - first, size, lines)
+            program.of_pieces(x, first * size, min(last * size, x.count), layout, flat, made, own, pieces)
+            in_order.put(first, pieces)
 
-    if banded:
-        shared_out(of_bands, bands)
-    else:
-        shared_out(of_runs, _shares(x.count, piece, in_place=x.in_place))
-    return tallies[0].join(tallies[1:]), "fused"
+    size = _size_of_piece(x.shape, asked)
+    count, most = (-(-layout.view_shape[0] // rows) if banded else -(-x.count // size)), max(1, _MOST_LINES // max(lines, 1))
+    shares = _shares(count, 1, in_place=x.in_place, threads=asked.threads)
+    shares = ((start, min(start + most, last)) for first, last in shares for start in range(first, last, most))
+    shared_out(of_bands if banded else of_runs, shares, asked.threads)
+    return whole.join(tallies[1:]), "fused"
 
 
-def measured(r: QuantResult, *, by_axis: bool = False) -> Measured:
-    """The same of a result that is there already: path "reference"."""
+#: Lines whose sums are kept at once by a thread: 16 bytes each.
+_MOST_LINES = 2**20
+
+
+def _size_of_piece(shape: Shape, asked: _Asked) -> int:
+    """How many elements a planned piece has: many times as many as it has sums of lines, so that these take no time."""
+    return max(asked.piece, 16 * sum(shape) if asked.by_axis else 0)
+
+
+def _rows_of_piece(layout: BlockLayout, shape: Shape, asked: _Asked) -> int:
+    """How many rows of the view a planned piece has: whole bands."""
+    size = _size_of_piece(shape, asked)
+    band = _rows_of_band(layout, min(BAND, size))
+    return max(_rows_of_band(layout, size) // band, 1) * band
+
+
+def _rest_of(pieces: Pieces, k: int) -> Pieces:
+    """Those from the k-th on, in the same memory."""
+    rest = Pieces(0, pieces.size, 0)
+    sums, signal, noise = pieces.arrays
+    rest.arrays = sums[k:], signal[k:], noise[k:]
+    return rest
+
+
+def measured(r: QuantResult, *, by_axis: bool = False, metrics: Iterable[str] | None = None) -> Measured:
+    """Return the same of a result that is there already: path "reference"."""
     errors = r.error.abs()
     errors = errors if r.counted is None else errors.masked_fill(~r.counted, -1)
-    signal, noise = r.x.to(torch.float64).square(), r.error.to(torch.float64).square()
-    if r.counted is not None:
-        signal, noise = (values.masked_fill(~r.counted, 0) for values in (signal, noise))
-    axes = []
-    for axis in range(r.x.dim() if by_axis else 0):
-        others = tuple(i for i in range(r.x.dim()) if i != axis)
-        axes.append(AxisSums(signal.sum(others), noise.sum(others)) if others else AxisSums(signal, noise))
+    axes = tuple(Moments.along(r, axis) for axis in range(r.x.dim() if by_axis else 0))
     largest, counted = place_of(int(errors.argmax()), r.shape), r.x.numel() if r.counted is None else int(r.counted.sum())
-    return Measured(r.scheme, r.shape, r.layout, MappingProxyType(metrics(r)), "reference", 0.0, r.notes, largest, tuple(axes), counted)
+    moments = Moments.of(r)
+    found = MappingProxyType(metrics_of(moments, bits_per_element(r.scheme, r.shape), metrics_named(metrics)))
+    return Measured(r.scheme, r.shape, r.layout, found, "reference", 0.0, r.notes, largest, moments, axes, counted)
 
 
 def as_asked(x: Any, stored: Stored, scheme: Scheme, known: Facts) -> tuple[Stored, tuple[Note, ...]]:
@@ -1003,16 +1174,16 @@ def place_of(flat: int, shape: Shape) -> Shape:
     return index
 
 
-def _shares(count: int, least: int, step: int = 1, *, in_place: bool) -> Iterator[tuple[int, int]]:
+def _shares(count: int, least: int, step: int = 1, *, in_place: bool, threads: int | None = None) -> Iterator[tuple[int, int]]:
     """From … to, for threads to take one after the other: `least` each, a multiple of `step`; where nothing is copied, as much as half of what
     each thread has before it, since for each of them the interpreter is waited for, which others may use.
 
     >>> list(_shares(10, 4, in_place=False))
     [(0, 4), (4, 8), (8, 10)]
     """
-    start = 0
+    start, threads = 0, threads or default_threads()
     while start < count:
-        size = max(least, (count - start) // (2 * _workers()) // step * step if in_place else 0)
+        size = max(least, (count - start) // (2 * threads) // step * step if in_place else 0)
         yield start, min(start + size, count)
         start += size
 

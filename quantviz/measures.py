@@ -1,149 +1,135 @@
 """Metrics: what a quantization cost, as numbers.
 
-A metric is added here: one function in `METRICS` and its words in each language. All are computed
-in float64 over the whole tensor, cells that are left out (`QuantResult.counted`) excepted: of no cells means are nan.
+A metric is added here: one entry in `METRICS`, a formula over `Moments`, and its words in each language. It is then on the
+page, in tables and in exports, for tensors of any size: what it reads of the moments decides which passes find it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
+from typing import Any
 
 import torch
 
+from quantviz.moments import Moments
 from quantviz.quantizer import QuantResult
 from quantviz.scheme import Scheme
 
 #: Root mean square of pure rounding, errors spread evenly over one step: 1/√12.
 RMSE_STEPS_OF_ROUNDING = 1 / math.sqrt(12)
-
-Metric = Callable[[QuantResult], float]
-
-
-def rounding_mse(r: QuantResult) -> float:
-    """The part of the MSE in elements that were not clipped."""
-    return _mean(_squared_error(r) * ~_cells(r, r.clipped))
+#: From moments and the bits that an element costs at stored size to the metric, a number for each line or block of the moments.
+Formula = Callable[[Any, Any], Any]
 
 
-def clipping_mse(r: QuantResult) -> float:
-    """The part of the MSE in clipped elements: their whole squared error."""
-    return _mean(_squared_error(r) * _cells(r, r.clipped))
+@dataclass(frozen=True)
+class Metric:
+    """One number that says what a quantization cost.
+
+    The formula uses only what torch has as a function of tensors, so that it can be written down as code like an operation.
+
+    >>> from quantviz import Given, quantize
+    >>> METRICS["max_abs_error"](quantize([1.0, 2.75], Scheme("int8", calibration=Given(1.0))))
+    0.25
+    """
+
+    #: Its name in links, tables and files; its words are under `[metrics]` in `quantviz/text`.
+    id: str
+    #: What it is counted in: "x", "x²", "steps", "dB", "share", "bit", "codes" or "" for a plain number.
+    unit: str
+    formula: Formula
+
+    def of(self, moments: Moments, bits: float = math.nan) -> torch.Tensor:
+        """Return the metric of moments, of their shape; `bits` is what an element costs at stored size."""
+        made: torch.Tensor = self.formula(moments, torch.tensor(bits, dtype=torch.float64))
+        return made
+
+    def __call__(self, r: QuantResult) -> float:
+        """Return the metric of a result."""
+        return float(self.of(Moments.of(r), bits_per_element(r.scheme, r.shape)))
+
+    @cached_property
+    def reads(self) -> frozenset[str]:
+        """The fields of `Moments` that the formula reads."""
+        asked = _Asked()
+        self.formula(asked, torch.tensor(1.0))
+        return frozenset(asked.names)
 
 
-def mse(r: QuantResult) -> float:
-    """Mean squared error, the sum of its two parts."""
-    return rounding_mse(r) + clipping_mse(r)
+class _Asked:
+    """Moments that note which of them a formula asks for."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def __getattr__(self, name: str) -> torch.Tensor:
+        self.names.add(name)
+        return torch.ones(2, dtype=torch.float64)
 
 
-def rmse(r: QuantResult) -> float:
-    """Root mean squared error, in units of x."""
-    return math.sqrt(mse(r))
+def _mse(m: Any, bits: Any) -> Any:
+    """The sum of its two parts."""
+    # Of lines and blocks the parts are not known.
+    return m.e2 / m.cells if m.kept_e2 is None else m.kept_e2 / m.cells + m.clipped_e2 / m.cells
 
 
-def rmse_steps(r: QuantResult) -> float:
-    """Root mean square of each element's error in its own steps."""
-    return math.sqrt(_mean(_cells(r, steps_of_error(r)).square()))
+def _sqnr_db(m: Any, bits: Any) -> Any:
+    """10·log10(Σx² / Σe²); inf where there is no error, nan where there is no cell."""
+    nothing_lost = m.e2 == 0 if m.cells is None else (m.e2 == 0) & (m.cells > 0)
+    return torch.where(nothing_lost, math.inf, 10 * torch.log10(m.x2 / m.e2))
 
 
-def unclipped_rmse_steps(r: QuantResult) -> float:
-    """The same over the elements that were not clipped; 0 where all were."""
-    steps = _cells(r, steps_of_error(r))
-    kept = steps[~_cells(r, r.clipped)]
-    return math.sqrt(_mean(kept.square())) if kept.numel() or not steps.numel() else 0.0
+def _cosine(m: Any, bits: Any) -> Any:
+    """Of the angle between x and x̂; nan where one of them is all zero."""
+    lengths = torch.sqrt(m.x2) * torch.sqrt(m.x_hat2)
+    return torch.where(lengths == 0, math.nan, m.x_x_hat / lengths)
 
 
-def max_abs_error(r: QuantResult) -> float:
-    """The largest error in size."""
-    errors = _cells(r, r.error)
-    return float(errors.abs().max()) if errors.numel() else math.nan
+def _unclipped_rmse_steps(m: Any, bits: Any) -> Any:
+    """0 where all cells were clipped."""
+    kept = m.cells - m.clipped
+    return torch.where((kept == 0) & (m.cells > 0), 0.0, torch.sqrt(m.kept_steps2 / kept))
 
 
-def mean_error(r: QuantResult) -> float:
-    """Mean of x̂ - x: the bias."""
-    return _mean(_cells(r, r.error).to(torch.float64))
+def _zeroed_share(m: Any, bits: Any) -> Any:
+    """Of the non-zero elements; 0 where there is none."""
+    nonzero = m.cells - m.zeros
+    return torch.where(nonzero > 0, m.zeroed / nonzero, 0.0)
 
 
-def l2_norm_error(r: QuantResult) -> float:
-    """Euclidean norm of the error, `torch.norm(x - x_hat)` of source notebook 002."""
-    return math.sqrt(float(_squared_error(r).sum()))
-
-
-def sqnr_db(r: QuantResult) -> float:
-    """Signal-to-quantization-noise ratio, 10·log10(Σx² / Σerror²) dB; inf where there is no error, nan where there is no cell."""
-    x = _cells(r, r.x)
-    noise = float(_squared_error(r).sum())
-    signal = float(x.to(torch.float64).square().sum())
-    if not x.numel():
-        return math.nan
-    if noise == 0:
-        return math.inf
-    return 10 * math.log10(signal / noise) if signal else -math.inf
-
-
-def cosine(r: QuantResult) -> float:
-    """Cosine of the angle between x and x̂; nan where one of them is all zero."""
-    x, x_hat = (_cells(r, values).to(torch.float64) for values in (r.x, r.x_hat))
-    lengths = math.sqrt(float(x.square().sum())) * math.sqrt(float(x_hat.square().sum()))
-    return float((x * x_hat).sum()) / lengths if lengths else math.nan
-
-
-def clipped_share(r: QuantResult) -> float:
-    """Share of elements whose code was changed by saturation."""
-    return _mean(_cells(r, r.clipped).to(torch.float64))
-
-
-def zeroed_share(r: QuantResult) -> float:
-    """Share of the non-zero elements whose x̂ is 0; 0 where there is no non-zero element."""
-    nonzero = _cells(r, r.x) != 0
-    count = int(nonzero.sum())
-    return int((nonzero & (_cells(r, r.x_hat) == 0)).sum()) / count if count else 0.0
-
-
-def nonzero_share(r: QuantResult) -> float:
-    """Share of elements that are not zero."""
-    return _mean((_cells(r, r.x) != 0).to(torch.float64))
-
-
-def levels_used(r: QuantResult) -> float:
-    """How many different codes occur."""
-    return float(torch.unique(_cells(r, r.q)).numel())
-
-
-def effective_bits(r: QuantResult) -> float:
-    """Bits an element costs: its code and its share of scales and zero points at stored size."""
-    return bits_per_element(r.scheme, r.shape)
-
-
-#: Every metric by name.
+#: Every metric by id. All are computed in float64; of no cells means are nan.
 METRICS: Mapping[str, Metric] = MappingProxyType(
     {
-        each.__name__: each
+        each.id: each
         for each in (
-            mse,
-            rmse,
-            rmse_steps,
-            unclipped_rmse_steps,
-            max_abs_error,
-            mean_error,
-            l2_norm_error,
-            sqnr_db,
-            cosine,
-            clipped_share,
-            zeroed_share,
-            nonzero_share,
-            levels_used,
-            rounding_mse,
-            clipping_mse,
-            effective_bits,
+            Metric("mse", "x²", _mse),
+            Metric("rmse", "x", lambda m, bits: torch.sqrt(_mse(m, bits))),
+            Metric("rmse_steps", "steps", lambda m, bits: torch.sqrt((m.kept_steps2 + m.clipped_steps2) / m.cells)),
+            Metric("unclipped_rmse_steps", "steps", _unclipped_rmse_steps),
+            Metric("max_abs_error", "x", lambda m, bits: torch.where(m.max_error < 0, math.nan, m.max_error)),
+            # The bias: the mean of x̂ - x.
+            Metric("mean_error", "x", lambda m, bits: m.e / m.cells),
+            # Source notebook 002: torch.norm(x - x_hat).
+            Metric("l2_norm_error", "x", lambda m, bits: torch.sqrt(m.e2)),
+            Metric("sqnr_db", "dB", _sqnr_db),
+            Metric("cosine", "", _cosine),
+            Metric("clipped_share", "share", lambda m, bits: m.clipped / m.cells),
+            Metric("zeroed_share", "share", _zeroed_share),
+            Metric("nonzero_share", "share", lambda m, bits: (m.cells - m.zeros) / m.cells),
+            Metric("levels_used", "codes", lambda m, bits: m.codes_seen.sum(-1)),
+            Metric("rounding_mse", "x²", lambda m, bits: m.kept_e2 / m.cells),
+            Metric("clipping_mse", "x²", lambda m, bits: m.clipped_e2 / m.cells),
+            Metric("effective_bits", "bit", lambda m, bits: bits),
         )
     }
 )
 
 
 def metrics(r: QuantResult) -> dict[str, float]:
-    """All metrics of a result by name.
+    """Return all metrics of a result by id.
 
     Source notebook 003, cell 11:
 
@@ -152,7 +138,18 @@ def metrics(r: QuantResult) -> dict[str, float]:
     >>> round(metrics(quantize(x, Scheme("int8", "asymmetric", calibration=Given(3.5, -70))))["mse"], 4)
     170.8753
     """
-    return {name: metric(r) for name, metric in METRICS.items()}
+    return metrics_of(Moments.of(r), bits_per_element(r.scheme, r.shape), METRICS)
+
+
+def metrics_of(moments: Moments, bits: float, wanted: Collection[str]) -> dict[str, float]:
+    """Return the metrics `wanted` of a whole tensor's moments, by id; `bits` is what an element costs at stored size."""
+    return {name: float(METRICS[name].of(moments, bits)) for name in wanted}
+
+
+def sqnr_db_of_lines(lines: Moments) -> torch.Tensor:
+    """Return the SQNR of each line or block in dB; inf without error, nan where x is all zero: such a line says nothing."""
+    assert lines.x2 is not None
+    return torch.where(lines.x2 > 0, METRICS["sqnr_db"].of(lines), math.nan)
 
 
 def bits_per_element(scheme: Scheme, shape: tuple[int, ...]) -> float:
@@ -188,34 +185,3 @@ def stored_bits(scheme: Scheme) -> StoredBits:
     convention, fmt = scheme.arithmetic, scheme.number_format
     zero_point = (convention.zero_bits or fmt.bits) if scheme.mode == "asymmetric" else 0
     return StoredBits(convention.code_bits or fmt.bits, convention.scale_bits, zero_point, 32 if convention.scale.global_rule else 0)
-
-
-def steps_of_error(r: QuantResult) -> torch.Tensor:
-    """Each element's error in its own steps, float64; inf where a scale of 0 leaves an error, nan where the cell is left out."""
-    error = r.error.to(torch.float64)
-    # What a scale of 0 has no error in is no step off: 0 / 0 would be NaN.
-    return torch.where(error == 0, error, error / r.step_of_cells().to(torch.float64))
-
-
-def sqnr_db_by_axis(r: QuantResult, axis: int) -> torch.Tensor:
-    """SQNR of each index of `axis`, in dB; inf without error, nan where x is all zero."""
-    others = tuple(i for i in range(r.x.dim()) if i != axis % r.x.dim())
-    signal, noise = r.x.to(torch.float64).square(), r.error.to(torch.float64).square()
-    if r.counted is not None:
-        signal, noise = (values.masked_fill(~r.counted, 0) for values in (signal, noise))
-    if others:
-        signal, noise = signal.sum(others), noise.sum(others)
-    return 10 * torch.log10(signal / noise)
-
-
-def _squared_error(r: QuantResult) -> torch.Tensor:
-    return _cells(r, r.error).to(torch.float64).square()
-
-
-def _cells(r: QuantResult, values: torch.Tensor) -> torch.Tensor:
-    """Those of the cells that count."""
-    return values if r.counted is None else values[r.counted]
-
-
-def _mean(values: torch.Tensor) -> float:
-    return float(values.mean())

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,9 @@ from quantviz.granularity import BlockLayout, Shape, Window, flat_index
 from quantviz.grids import GRIDS
 from quantviz.kernels import Buffers, Coder, Facts, facts, place_of, shared_out
 from quantviz.link import POOLS, View
-from quantviz.measures import steps_of_error
-from quantviz.quantizer import QParams, quantize_cells
+from quantviz.measures import METRICS, sqnr_db_of_lines
+from quantviz.moments import Moments, side_by_side
+from quantviz.quantizer import QParams, quantize_cells, steps_of_error
 from quantviz.scheme import Scheme
 from quantviz.stored import Stored, Values
 
@@ -381,41 +382,20 @@ def _pool(frame: _Frame, how: str) -> _Largest | _Sums:
 MOST_KEPT = 2**20
 
 
-@dataclass(frozen=True, eq=False)
-class Sums:
-    """What is added up over the cells of each of n lines or blocks; a cell of x that is NaN or Inf is left out."""
+def worst(lines: Moments, n: int) -> Array:
+    """Return the places of the `n` lines or blocks of largest Σe², the worst first, of equal ones the first; NaN last."""
+    noise = _array(lines.e2)
+    if n < len(noise):
+        least = np.partition(noise, len(noise) - n)[len(noise) - n]
+        among = np.flatnonzero(~(noise < least))
+    else:
+        among = np.arange(len(noise))
+    return among[np.argsort(-noise[among], kind="stable")][:n]
 
-    #: Of x², and of error²; float64.
-    signal: Array
-    noise: Array
-    #: The largest |error|, float32.
-    largest_error: Array
-    #: How many cells count, int64.
-    cells: Array
 
-    @property
-    def rmse(self) -> Array:
-        """Root mean squared error of each, in units of x; nan without cells."""
-        return np.sqrt(np.divide(self.noise, self.cells, out=np.full_like(self.noise, math.nan), where=self.cells > 0))
-
-    @property
-    def sqnr_db(self) -> Array:
-        """10·log10(Σx² / Σerror²) of each; inf without error, nan where x is all zero."""
-        ratio = np.divide(self.signal, self.noise, out=np.full_like(self.noise, math.inf), where=self.noise > 0)
-        return 10 * np.log10(ratio, out=np.full_like(ratio, math.nan), where=self.signal > 0)
-
-    def at(self, places: Array) -> Sums:
-        """Those at `places`."""
-        return Sums(self.signal[places], self.noise[places], self.largest_error[places], self.cells[places])
-
-    def worst(self, n: int) -> Array:
-        """The places of the `n` of most noise, the worst first, of equal ones the first; NaN last."""
-        if n < len(self.noise):
-            least = np.partition(self.noise, len(self.noise) - n)[len(self.noise) - n]
-            among = np.flatnonzero(~(self.noise < least))
-        else:
-            among = np.arange(len(self.noise))
-        return among[np.argsort(-self.noise[among], kind="stable")][:n]
+def _array(values: torch.Tensor | None) -> Array:
+    assert values is not None
+    return values.numpy()
 
 
 @dataclass(frozen=True)
@@ -442,10 +422,10 @@ class Survey:
     histograms: HistogramData
     #: The cells of largest |error|, the largest first, of equal ones the first in row-major order; none without error.
     cells: tuple[WorstCell, ...]
-    #: Of each index of each axis, over all others; none for an axis longer than `MOST_KEPT`.
-    axes: tuple[Sums | None, ...]
-    #: Of the worst blocks.
-    blocks: Sums
+    #: Of each index of each axis, over all others: Σx², Σe², the largest |e| and how many cells count; none for an axis longer than `MOST_KEPT`.
+    axes: tuple[Moments | None, ...]
+    #: The same of the worst blocks.
+    blocks: Moments
     #: The number of each of them, row-major in the grid: int64, ascending.
     block_numbers: Array
     #: Σerror² of the whole tensor.
@@ -464,7 +444,7 @@ def survey(x: Stored, scheme: Scheme, qparams: QParams, n: int = 20, *, known: F
     >>> found = survey(InMemory(x), scheme, choose_qparams(x, scheme), n=2)
     >>> [(cell.index, cell.q) for cell in found.cells]
     [((1, 1), 3), ((1, 0), 0)]
-    >>> [len(sums.noise) for sums in found.axes], found.histograms.cells
+    >>> [len(lines.e2) for lines in found.axes], found.histograms.cells
     ([2, 4], 8)
     """
     known = known or facts(x)
@@ -492,9 +472,9 @@ def worst_lines(found: Survey, axis: int, n: int = 20) -> dict[str, list[Any]]:
     Ranked by noise, Σerror²: mending the first helps the whole tensor most. By SQNR a line of next to nothing, which no
     output would miss, would come first; it stands beside it. `noise_share` is the part of the tensor's noise. Empty for an axis longer than `MOST_KEPT`.
     """
-    sums = found.axes[axis]
-    places = np.zeros(0, dtype=np.int64) if sums is None else sums.worst(n)
-    return {"index": places.tolist(), **({} if sums is None else _columns(sums.at(places), found.noise))}
+    lines = found.axes[axis]
+    places = np.zeros(0, dtype=np.int64) if lines is None else worst(lines, n)
+    return {"index": places.tolist(), **({} if lines is None else _columns(lines.at(torch.from_numpy(places)), found.noise))}
 
 
 def worst_blocks(found: Survey, n: int = 20) -> dict[str, list[Any]]:
@@ -502,7 +482,7 @@ def worst_blocks(found: Survey, n: int = 20) -> dict[str, list[Any]]:
 
     Ranked as in `worst_lines`.
     """
-    places = found.blocks.worst(n)
+    places = worst(found.blocks, n)
     numbers = found.block_numbers[places]
     layout = found.layout
     blocks = [place_of(int(number), layout.grid_shape) for number in numbers]
@@ -511,13 +491,15 @@ def worst_blocks(found: Survey, n: int = 20) -> dict[str, list[Any]]:
         "block": blocks,
         "index": [place_of(flat_index(corner, layout.view_shape), found.shape) for corner in corners],
         "scale": [float(found.qparams.scale[block]) for block in blocks],
-        **_columns(found.blocks.at(places), found.noise),
+        **_columns(found.blocks.at(torch.from_numpy(places)), found.noise),
     }
 
 
-def _columns(sums: Sums, noise: float) -> dict[str, list[Any]]:
-    share = sums.noise / noise if noise else np.zeros_like(sums.noise)
-    return {"sqnr_db": sums.sqnr_db.tolist(), "rmse": sums.rmse.tolist(), "largest_error": sums.largest_error.tolist(), "noise_share": share.tolist()}
+def _columns(lines: Moments, noise: float) -> dict[str, list[Any]]:
+    e2 = _array(lines.e2)
+    share = e2 / noise if noise else np.zeros_like(e2)
+    found = {"sqnr_db": sqnr_db_of_lines(lines), "rmse": METRICS["rmse"].of(lines), "largest_error": METRICS["max_abs_error"].of(lines)}
+    return {**{name: values.tolist() for name, values in found.items()}, "noise_share": share.tolist()}
 
 
 class _Tally:
@@ -532,13 +514,13 @@ class _Tally:
         # Channels are blocks and lines at once.
         twins = (adder for axis, adder in enumerate(self._axes) if adder and _same_blocks(_of_axis(shape, axis), self._layout))
         self._blocks = next(twins, None) or (_Adder(self._layout) if _all_kept(self._layout) else None)
-        self._worst_blocks: list[tuple[Array, Sums]] = []
+        self._worst_blocks: list[tuple[Array, Moments]] = []
         self._noise = 0.0
 
     def add(self, x: Stored, coder: Coder, start: int, stop: int) -> None:
         """Adds a run of cells; where not all blocks are kept, of whole blocks."""
         blocks = self._blocks or _Adder(self._layout, start, stop)
-        worst, buffers = _WorstOfRun(self._n), Buffers(CHUNK)
+        largest, buffers = _WorstOfRun(self._n), Buffers(CHUNK)
         for begin in range(start, stop, CHUNK):
             values = x.run(begin, min(begin + CHUNK, stop))
             made = buffers.part(0, len(values))
@@ -552,13 +534,13 @@ class _Tally:
             _pooling().add_to_bins(_still(counted[0]), *counted[1:], self._bins.edges, self._bins.cuts, self._value_counts, self._error_counts)
             for adder in {id(adder): adder for adder in (*self._axes, blocks) if adder}.values():
                 adder.add(values, error, None if finite.all() else ~finite, begin)
-            worst.add(error, begin)
-        self._worst += worst.found()
+            largest.add(error, begin)
+        self._worst += largest.found()
         if self._blocks is None:
-            sums = blocks.sums
-            places = np.sort(sums.worst(self._n))
-            self._worst_blocks.append((blocks.first + places, sums.at(places)))
-            self._noise += float(sums.noise.sum())
+            found = blocks.moments
+            places = np.sort(worst(found, self._n))
+            self._worst_blocks.append((blocks.first + places, found.at(torch.from_numpy(places))))
+            self._noise += float(_array(found.e2).sum())
 
     def join(self, others: list[_Tally]) -> _Tally:
         """This one with what the others counted."""
@@ -576,22 +558,22 @@ class _Tally:
     def survey(self, x: Stored) -> Survey:
         """What was found."""
         if self._blocks:
-            blocks, numbers = self._blocks.sums, np.arange(self._layout.block_count)
-            noise = float(blocks.noise.sum())
+            blocks, numbers = self._blocks.moments, np.arange(self._layout.block_count)
+            noise = float(_array(blocks.e2).sum())
         else:
             found = sorted(self._worst_blocks, key=lambda each: int(each[0][0]))
             numbers = np.concatenate([numbers for numbers, _ in found])
-            blocks = Sums(*(np.concatenate([getattr(sums, each.name) for _, sums in found]) for each in fields(Sums)))
+            blocks = side_by_side(moments for _, moments in found)
             noise = self._noise
-        places = np.sort(blocks.worst(self._n))
+        places = np.sort(worst(blocks, self._n))
         return Survey(
             self._shape,
             self._layout,
             self._qparams,
             histograms(self._scheme, self._qparams, self._bins, self._value_counts, self._error_counts),
             self._cells(x),
-            tuple(adder.sums if adder else None for adder in self._axes),
-            blocks.at(places),
+            tuple(adder.moments if adder else None for adder in self._axes),
+            blocks.at(torch.from_numpy(places)),
             numbers[places],
             noise,
         )
@@ -648,14 +630,15 @@ class _Adder:
         np.maximum(self._largest, other._largest, out=self._largest)
 
     @property
-    def sums(self) -> Sums:
+    def moments(self) -> Moments:
         """What was added up."""
         layout = self._layout
         places = np.unravel_index(np.arange(self.first, self.first + len(self._noise)), layout.grid_shape)
         cells = np.ones(len(self._noise), dtype=np.int64)
         for at, size, length in zip(places, layout.block_shape, layout.view_shape, strict=True):
             cells *= np.minimum(size, length - at * size)
-        return Sums(self._signal, self._noise, self._largest, cells - self._left_out.astype(np.int64))
+        x2, e2, largest, count = map(torch.from_numpy, (self._signal, self._noise, self._largest.astype(np.float64), cells - self._left_out))
+        return Moments(cells=count, x2=x2, e2=e2, max_error=largest)
 
 
 def _of_axis(shape: Shape, axis: int) -> BlockLayout:

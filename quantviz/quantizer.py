@@ -108,6 +108,13 @@ class QuantResult(Picklable):
         return local_step(self.x, self.scale_of_cells(), self.scheme.number_format)
 
 
+def steps_of_error(r: QuantResult) -> torch.Tensor:
+    """Return each element's error in its own steps, float64; inf where a scale of 0 leaves an error, nan where the cell is left out."""
+    error = r.error.to(torch.float64)
+    # What a scale of 0 has no error in is no step off: 0 / 0 would be NaN.
+    return torch.where(error == 0, error, error / r.step_of_cells().to(torch.float64))
+
+
 def part(r: QuantResult, index: Window) -> QuantResult:
     """The same result seen on a part of the tensor, one number or slice for each axis: every cell keeps the scale it had.
 

@@ -7,7 +7,7 @@ large as the tensor: ranges and metrics come from streaming passes, and only the
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -21,6 +21,7 @@ from quantviz.export import block_columns, scales_table
 from quantviz.granularity import BlockLayout, Shape, Window
 from quantviz.grids import local_step
 from quantviz.link import MOST_WHOLE, View
+from quantviz.measures import METRICS
 from quantviz.quantizer import QParams, QuantResult, part, quantize, quantize_part
 from quantviz.scheme import Scheme
 from quantviz.stored import InMemory, Replaced, Stored
@@ -110,13 +111,13 @@ class Study:
 
     @property
     def measured(self) -> Measured:
-        """All metrics of the whole tensor, and the sums along each axis."""
+        """The metrics of the whole tensor that one pass gives, and the sums along each axis."""
         return cast("Measured", self.keep(f"measured {self.scheme}", self._measured))
 
-    def _measured(self) -> Measured:
+    def _measured(self, metrics: Iterable[str] | None = None) -> Measured:
         if self.result is not None:
-            return kernels.measured(self.result, by_axis=True)
-        return kernels.measure(self.x, self.scheme, qparams=self.qparams, by_axis=True, known=self.facts)
+            return kernels.measured(self.result, by_axis=True, metrics=metrics)
+        return kernels.measure(self.x, self.scheme, qparams=self.qparams, by_axis=True, metrics=metrics, known=self.facts)
 
     @property
     def nbytes(self) -> int:
@@ -128,8 +129,8 @@ class Study:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """All metrics of the whole tensor by name."""
-        return dict(self.measured.metrics)
+        """All metrics of the whole tensor by id; of a large one some take a pass of their own."""
+        return dict(cast("Measured", self.keep(f"measured all {self.scheme}", lambda: self._measured(METRICS))).metrics)
 
     def measured_part(self, index: Window) -> Measured:
         """The same of the part at `index`; it is made as a whole, so it should not be larger than `MOST_PART`."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -11,13 +13,15 @@ import numpy.typing as npt
 import torch
 
 from quantviz.granularity import Shape
-from quantviz.measures import METRICS, steps_of_error
-from quantviz.quantizer import QuantResult
+from quantviz.moments import Moments
+from quantviz.quantizer import QuantResult, steps_of_error
 
 Array = npt.NDArray[Any]
 
 #: Places in `sums`, float64: of x², x_hat², x · x_hat, error, and of error² and the same in steps, of cells that were not clipped and of those that were.
 SIGNAL, VALUES, PRODUCT, BIAS, NOISE, CLIPPED_NOISE, STEPS, CLIPPED_STEPS = range(8)
+#: How many they are.
+SUMS = 8
 #: Places in `counts`, int64: cells, those clipped, x that are 0, other x of which the value is 0; bits of the largest error and where it is;
 #: the first and last of the codes that are known to have occurred one next to the other; and cells that were left out.
 CELLS, CLIPPED, ZEROS, ZEROED, LARGEST, LARGEST_AT, FIRST_SEEN, LAST_SEEN, LEFT_OUT = range(9)
@@ -28,14 +32,13 @@ INFINITE = 0x7F800000
 class Tally:
     """Sums and counts. Those of several threads are added together.
 
-    >>> tally = Tally(-8, 16, ())
-    >>> tally.metrics(4.0)["levels_used"]
+    >>> Tally(-8, 16, ()).moments().cells.item()
     0.0
     """
 
     def __init__(self, code_min: int, levels: int, shape: Shape) -> None:
         self.code_min = code_min
-        self.sums = np.zeros(8)
+        self.sums = np.zeros(SUMS)
         self.counts = np.zeros(9, np.int64)
         self.counts[LARGEST] = self.counts[LARGEST_AT] = self.counts[LAST_SEEN] = -1
         #: Which codes have occurred.
@@ -65,6 +68,12 @@ class Tally:
         self.counts[:LARGEST] += [x.numel(), *(int(each.sum()) for each in (clipped, zero, (x_hat == 0) & ~zero))]
         self.seen[torch.unique(q).to(torch.int64).numpy() - self.code_min] = True
 
+    def with_sums(self, sums: Array, signal: Array, noise: Array) -> Tally:
+        """This one with other sums, in whose place they are added up; counts and codes seen are its own."""
+        other = copy(self)
+        other.sums, other.signal, other.noise = sums, signal, noise
+        return other
+
     def join(self, others: Iterable[Tally]) -> Tally:
         """With those of other threads added."""
         for other in others:
@@ -92,31 +101,33 @@ class Tally:
         """How many cells were left out."""
         return int(self.counts[LEFT_OUT])
 
-    def metrics(self, effective_bits: float) -> dict[str, float]:
-        """Every one of `METRICS`, by name."""
-        signal, values, product, bias, noise, clipped_noise, steps, clipped_steps = map(float, self.sums)
+    def moments(self) -> Moments:
+        """Return what was added up as moments."""
+        signal, values, product, bias, noise, clipped_noise, steps, clipped_steps = (_number(total) for total in self.sums.tolist())
         cells, clipped, zeros, zeroed, largest = map(int, self.counts[: LARGEST + 1])
-        lengths = math.sqrt(signal) * math.sqrt(values)
-        rounding, clipping, noise = _over(noise, cells), _over(clipped_noise, cells), noise + clipped_noise
-        found = {
-            "mse": rounding + clipping,
-            "rmse": math.sqrt(rounding + clipping),
-            "rmse_steps": math.sqrt(_over(steps + clipped_steps, cells)),
-            "unclipped_rmse_steps": math.sqrt(_over(steps, cells - clipped)) if cells > clipped or not cells else 0.0,
-            "max_abs_error": float(torch.tensor(largest, dtype=torch.int32).view(torch.float32)) if cells else math.nan,
-            "mean_error": _over(bias, cells),
-            "l2_norm_error": math.sqrt(noise),
-            "sqnr_db": math.nan if not cells else math.inf if noise == 0 else 10 * math.log10(signal / noise) if signal else -math.inf,
-            "cosine": product / lengths if lengths else math.nan,
-            "clipped_share": _over(clipped, cells),
-            "zeroed_share": zeroed / (cells - zeros) if cells > zeros else 0.0,
-            "nonzero_share": _over(cells - zeros, cells),
-            "levels_used": float(self.seen.sum()),
-            "rounding_mse": rounding,
-            "clipping_mse": clipping,
-            "effective_bits": effective_bits,
-        }
-        return {name: found[name] for name in METRICS}
+        return Moments(
+            cells=_number(cells),
+            clipped=_number(clipped),
+            zeros=_number(zeros),
+            zeroed=_number(zeroed),
+            x2=signal,
+            x_hat2=values,
+            x_x_hat=product,
+            e=bias,
+            e2=noise + clipped_noise,
+            kept_e2=noise,
+            clipped_e2=clipped_noise,
+            kept_steps2=steps,
+            clipped_steps2=clipped_steps,
+            max_error=torch.tensor(largest, dtype=torch.int32).view(torch.float32).to(torch.float64) if cells else _number(-math.inf),
+            codes_seen=torch.from_numpy(self.seen).to(torch.float64),
+        )
+
+    def along_axes(self) -> tuple[Moments, ...]:
+        """Return Σx² and Σe² of each index of each axis, where they were asked for."""
+        ends = np.cumsum((0, *self.shape))
+        parts = itertools.pairwise(ends) if len(self.shape) else ()
+        return tuple(Moments(x2=torch.from_numpy(self.signal[low:high]), e2=torch.from_numpy(self.noise[low:high])) for low, high in parts)
 
     def _larger(self, bits: int, at: int) -> None:
         """Keeps the largest error, the first of its size; of errors that are no finite numbers the first."""
@@ -135,5 +146,5 @@ class Tally:
             rest, end = rest // n, end - n
 
 
-def _over(total: float, count: int) -> float:
-    return total / count if count else math.nan
+def _number(value: float) -> torch.Tensor:
+    return torch.tensor(value, dtype=torch.float64)

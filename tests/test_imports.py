@@ -93,7 +93,7 @@ RANKS = {
     "scheme": 5, "format_facts": 5, "stored": 5,
     "arithmetic": 6,
     "quantizer": 7, "sources": 7,
-    "measures": 8, "explanation": 8, "scenarios": 8, "link": 8, "export": 8,
+    "moments": 8, "measures": 8, "explanation": 8, "scenarios": 8, "link": 8, "export": 8,
     "comparison": 9, "address": 9, "kernels": 9, "compiled": 9, "tally": 9, "tracing": 9, "lanes": 9, "binning": 9,
     "pooling": 10, "overview": 10, "recipes": 10,
     "study": 11,

@@ -7,6 +7,8 @@ import torch
 
 import quantviz as qv
 from quantviz import measures
+from quantviz.moments import Moments
+from quantviz.quantizer import steps_of_error
 
 NAMES = [
     "mse", "rmse", "rmse_steps", "unclipped_rmse_steps", "max_abs_error", "mean_error", "l2_norm_error", "sqnr_db", "cosine", "clipped_share",
@@ -110,7 +112,7 @@ def test_effective_bits_count_scales_and_zero_points(scheme, shape, bits):
 def test_effective_bits_are_those_that_are_published(format_id, mode, granularity, convention, bits):
     scheme = qv.Scheme(format_id, mode, granularity, convention=convention)
     assert measures.bits_per_element(scheme, (16, 512)) == bits
-    assert measures.effective_bits(qv.quantize(normal(16, 512), scheme)) == bits
+    assert qv.METRICS["effective_bits"](qv.quantize(normal(16, 512), scheme)) == bits
 
 
 @pytest.mark.parametrize("convention", qv.CONVENTIONS)
@@ -133,10 +135,10 @@ def test_clipped_in_a_float_format_is_where_the_end_changed_the_code(overflow):
     x = [447.0, 448.0, 463.9, 464.1, -500.0, 1e6, 0.001]
     r = qv.quantize(x, qv.Scheme("float8_e4m3fn", calibration=qv.Given(1.0), convention=convention), strict=True)
     assert r.clipped.tolist() == [False, False, False, True, True, True, False]
-    assert measures.clipped_share(r) == pytest.approx(3 / 7)
+    assert qv.METRICS["clipped_share"](r) == pytest.approx(3 / 7)
     if overflow == "saturate":
-        assert measures.clipping_mse(r) + measures.rounding_mse(r) == measures.mse(r)
-        assert measures.clipping_mse(r) == pytest.approx(((464.1 - 448) ** 2 + 52**2 + (1e6 - 448) ** 2) / 7, rel=1e-6)
+        assert qv.METRICS["clipping_mse"](r) + qv.METRICS["rounding_mse"](r) == qv.METRICS["mse"](r)
+        assert qv.METRICS["clipping_mse"](r) == pytest.approx(((464.1 - 448) ** 2 + 52**2 + (1e6 - 448) ** 2) / 7, rel=1e-6)
     else:
         assert torch.isnan(r.x_hat).tolist() == r.clipped.tolist()
 
@@ -144,7 +146,7 @@ def test_clipped_in_a_float_format_is_where_the_end_changed_the_code(overflow):
 @pytest.mark.parametrize("format_id", ["float8_e4m3fn", "float6_e2m3fn", "float4_e2m1fn", "nf4", "bnb_dynamic8"])
 def test_rounding_alone_is_within_half_a_step(format_id):
     r = qv.quantize(normal(64, 64), qv.Scheme(format_id, calibration=qv.Percentile(95.0)))
-    steps = measures.steps_of_error(r).abs()
+    steps = steps_of_error(r).abs()
     inside = ~r.clipped
     assert inside.double().mean() > 0.8
     assert r.clipped.any()
@@ -154,12 +156,12 @@ def test_rounding_alone_is_within_half_a_step(format_id):
 def test_a_scale_of_zero_without_error_is_no_step_off():
     r = qv.quantize([[3.0, 3.0]], qv.Scheme("uint4", "asymmetric", qv.PerChannel(0), convention="quanto_qbits"))
     assert r.qparams.scale.item() == 0
-    assert measures.rmse_steps(r) == 0
+    assert qv.METRICS["rmse_steps"](r) == 0
 
 
 def test_sqnr_by_axis_is_the_sqnr_of_each_index():
     r = qv.quantize(normal(4, 6), qv.Scheme("int4"))
-    by_row = measures.sqnr_db_by_axis(r, 0)
+    by_row = measures.sqnr_db_of_lines(Moments.along(r, 0))
     assert by_row.shape == (4,)
     e = r.error[1].double().square().sum().item()
     assert by_row[1].item() == pytest.approx(10 * math.log10(r.x[1].double().square().sum().item() / e))

@@ -15,8 +15,10 @@ from quantviz.binning import PARTS
 from quantviz.figures.histograms import histogram_data
 from quantviz.grids import GRIDS
 from quantviz.link import View
-from quantviz.measures import sqnr_db_by_axis, steps_of_error
+from quantviz.measures import sqnr_db_of_lines
+from quantviz.moments import Moments
 from quantviz.overview import POOLS, Patch, overview, pooled, survey, worst_blocks, worst_cells, worst_lines
+from quantviz.quantizer import steps_of_error
 from quantviz.stored import InMemory, Stored
 
 SHAPES = [(37,), (13, 32), (5, 7, 16), (3, 4, 5, 8)]
@@ -244,22 +246,22 @@ def test_a_survey_finds_what_the_whole_result_has(r, kept, monkeypatch):
     for axis, sums in enumerate(found.axes):
         assert (sums is None) == (r.shape[axis] > kept)
         if sums:
-            assert sums.noise == pytest.approx(line_sums(error**2, axis), rel=1e-12)
-            assert sums.sqnr_db == pytest.approx(sqnr_db_by_axis(r, axis).numpy(), rel=1e-12, nan_ok=True)
-            assert np.array_equal(sums.cells, line_sums(ones, axis))
+            assert sums.e2.numpy() == pytest.approx(line_sums(error**2, axis), rel=1e-12)
+            assert sqnr_db_of_lines(sums).numpy() == pytest.approx(sqnr_db_of_lines(Moments.along(r, axis)).numpy(), rel=1e-12, nan_ok=True)
+            assert np.array_equal(sums.cells.numpy(), line_sums(ones, axis))
 
     noise, signal, cells = (blocks.block_sums(each, r.layout).flatten().numpy() for each in (error**2, x**2, ones))
     assert len(found.block_numbers) == min(7, r.layout.block_count)
-    assert sorted(found.blocks.noise) == pytest.approx(sorted(noise)[-7:], rel=1e-12)
+    assert sorted(found.blocks.e2.numpy()) == pytest.approx(sorted(noise)[-7:], rel=1e-12)
     numbers = found.block_numbers
     assert (numbers[1:] > numbers[:-1]).all()
-    assert found.blocks.noise == pytest.approx(noise[numbers], rel=1e-12)
-    assert found.blocks.signal == pytest.approx(signal[numbers], rel=1e-12)
-    assert np.array_equal(found.blocks.cells, cells[numbers])
+    assert found.blocks.e2.numpy() == pytest.approx(noise[numbers], rel=1e-12)
+    assert found.blocks.x2.numpy() == pytest.approx(signal[numbers], rel=1e-12)
+    assert np.array_equal(found.blocks.cells.numpy(), cells[numbers])
     assert found.noise == pytest.approx(noise.sum(), rel=1e-12)
     every = survey(InMemory(r.x), r.scheme, r.qparams, n=r.layout.block_count).blocks
-    assert every.noise == pytest.approx(noise, rel=1e-12)
-    assert every.signal == pytest.approx(signal, rel=1e-12)
+    assert every.e2.numpy() == pytest.approx(noise, rel=1e-12)
+    assert every.x2.numpy() == pytest.approx(signal, rel=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from quantviz.figures.drawn import Drawn
 from quantviz.figures.numbers import number
 from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, bare_layout, faint
 from quantviz.figures.theme import THEMES, Theme
-from quantviz.measures import steps_of_error
+from quantviz.quantizer import steps_of_error
 from quantviz.text import DEFAULT_LANGUAGE, text
 
 if TYPE_CHECKING:

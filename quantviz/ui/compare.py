@@ -154,11 +154,11 @@ def _apart(kept: Kept, present: str, other: str) -> Difference:
 
 
 def _measures(kept: Kept, name: str) -> dict[str, float]:
-    from quantviz import measures
+    from quantviz.measures import metrics
 
     if name not in kept.measures:
-        result = kept.comparison.results[name]
-        kept.measures[name] = {"mse": measures.mse(result), "sqnr": measures.sqnr_db(result)}
+        found = metrics(kept.comparison.results[name])
+        kept.measures[name] = {"mse": found["mse"], "sqnr": found["sqnr_db"]}
     return kept.measures[name]
 
 

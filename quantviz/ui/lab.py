@@ -246,7 +246,7 @@ def error_end(study: Study, state: LabState) -> float | None:
     if state.error_range == "same_as_x":
         return study.absmax or 1.0
     if state.held is None:
-        largest = study.metrics["max_abs_error"] or (study.largest_step or 2.0) / 2
+        largest = study.measured.metrics["max_abs_error"] or (study.largest_step or 2.0) / 2
         session.remember_held(float(f"{largest:.3g}"))
     return session.state().held
 

@@ -82,12 +82,14 @@ def tiles(study: Study, state: LabState) -> tuple[Tile, ...]:
 
 def _sqnr(own: Measured, state: LabState) -> Tile:
     """SQNR, with the median row or column, whichever fares worse, and what a Gaussian would get."""
+    from quantviz.measures import sqnr_db_of_lines
+
     whole, view, found = own.metrics["sqnr_db"], state.view, {}
     if view.rows is not None:
         # A slice keeps the tensor's order of axes, whichever of them is seen as rows.
         row_axis, col_axis = (view.rows, view.cols) if scope_of(state) == "tensor" else (int(view.rows > view.cols), int(view.cols > view.rows))
         for name, axis in (("row", row_axis), ("column", col_axis)):
-            each = own.axes[axis].sqnr_db
+            each = sqnr_db_of_lines(own.axes[axis])
             each = each[~each.isnan()]
             if len(each):
                 found[name] = float(np.median(each.numpy()))
