@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import quantviz as qv
-from quantviz import compiled, kernels
+from quantviz import compiled, kernels, measures
 from quantviz.blocks import Blocks
 from quantviz.calibration import External
 from quantviz.conventions import CHOICES
@@ -492,3 +492,76 @@ def test_a_folder_that_others_can_write_to_is_not_trusted(tmp_path):
     done = run_as("assert kernels.cache_folder() is None", QUANTVIZ_CACHE_DIR=str(shared))
     assert done.returncode == 0, done.stderr
     assert not list(shared.rglob("*.nb?"))
+
+
+def bits_of(found):
+    """Everything that was summed, as bytes."""
+    sums = [found.moments.x2, found.moments.kept_e2, found.moments.kept_steps2, *(part for axis in found.axes for part in (axis.x2, axis.e2))]
+    return [float(value).hex() for value in found.metrics.values()], [part.numpy().tobytes() for part in sums]
+
+
+@pytest.mark.parametrize("shape", [(1500, 1111), (3, 700, 900), (2**21 + 5,)])
+@pytest.mark.parametrize(
+    "form", ["int8,asymmetric,per_channel(axis=0)", "int4,symmetric,per_tensor", "float8_e4m3fn,symmetric,per_tensor", "int4,symmetric,per_channel(axis=1)"]
+)
+def test_sums_have_the_same_bits_on_any_number_of_threads(shape, form):
+    scheme = qv.Scheme.parse(f"{form},min_max,course")
+    if scheme.problems(shape):
+        scheme = scheme.replace(granularity=qv.PerTensor())
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(2))
+    wanted = bits_of(kernels.measure(x, scheme, path="fused", piece=2**16, by_axis=True, threads=1))
+    for threads in (2, 2, 3, 7):
+        assert bits_of(kernels.measure(x, scheme, path="fused", piece=2**16, by_axis=True, threads=threads)) == wanted
+
+
+def test_the_number_of_threads_is_a_setting(monkeypatch):
+    monkeypatch.setenv(kernels.THREADS_VARIABLE, "3")
+    assert kernels.default_threads() == 3
+    for wrong in ("0", "-1", "two", "1.5", "99999", "\u0663"):
+        monkeypatch.setenv(kernels.THREADS_VARIABLE, wrong)
+        with pytest.raises(qv.QuantVizError, match="QUANTVIZ_THREADS"):
+            kernels.default_threads()
+
+
+def test_every_metric_is_had_at_any_size_and_by_every_path():
+    x = torch.randn(1100, 1000, generator=torch.Generator().manual_seed(4))
+    x[3, 4] = 40.0
+    scheme = qv.Scheme("int4", "asymmetric", qv.PerChannel(0), qv.Percentile(99.0))
+    wanted = qv.metrics(qv.quantize(x, scheme))
+    assert wanted.keys() == qv.METRICS.keys()
+    for path in ("fused", "chunked", "reference"):
+        found = qv.measure(x, scheme, metrics=qv.METRICS, path=path)
+        assert found.path == path
+        assert found.metrics == pytest.approx(wanted, rel=2e-6, abs=1e-9)
+        assert qv.measure(x, scheme, metrics=["sqnr_db"], path=path).metrics.keys() == {"sqnr_db"}
+    with pytest.raises(qv.QuantVizError, match="no_such"):
+        qv.measure(x, scheme, metrics=["no_such"])
+
+
+#: What a metric can read that one pass does not give.
+MORE = {
+    "kurtosis": lambda m, bits: (
+        (m.x4 / m.cells - 4 * m.x3 * m.x / m.cells**2 + 6 * m.x2 * m.x**2 / m.cells**3 - 3 * (m.x / m.cells) ** 4)
+        / (m.x2 / m.cells - (m.x / m.cells) ** 2) ** 2
+    ),
+    "mean_abs_error": lambda m, bits: m.abs_e / m.cells,
+    "codes_twice": lambda m, bits: (m.code_counts > 1).sum(-1),
+}
+
+
+@pytest.mark.parametrize("name", MORE)
+@pytest.mark.parametrize("nonfinite", ["refuse", "ignore"])
+def test_a_new_metric_is_one_entry(name, nonfinite, monkeypatch):
+    metric = qv.METRICS["mse"].__class__(f"new_{name}", "", MORE[name])
+    registry = {**qv.METRICS, metric.id: metric}
+    for module in (kernels, measures):
+        monkeypatch.setattr(module, "METRICS", registry)
+    x = torch.randn(1100, 1000, generator=torch.Generator().manual_seed(4))
+    if nonfinite == "ignore":
+        x[7, 7] = math.nan
+    scheme = qv.Scheme("int4", granularity=qv.PerChannel(0), nonfinite=nonfinite)
+    wanted = measures.metrics(qv.quantize(x, scheme))[metric.id]
+    for path in ("fused", "chunked"):
+        assert kernels.measure(x, scheme, metrics=registry, path=path).metrics[metric.id] == pytest.approx(wanted, rel=1e-9)
+    # What takes a pass of its own is found where it is asked for.
+    assert metric.id not in kernels.measure(x, scheme, path="fused").metrics
