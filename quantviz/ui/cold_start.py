@@ -9,7 +9,8 @@ from __future__ import annotations
 import time
 
 import streamlit as st
-from streamlit.runtime.pages_manager import PagesManager
+
+from quantviz.ui import streamlit_private
 
 #: Seconds from the process's first run in which visitors may have come before the pages were known.
 _STARTING = 20.0
@@ -37,7 +38,7 @@ def before_navigation() -> bool:
     """
     first_run = "cold_start_asked" not in st.session_state
     st.session_state["cold_start_asked"] = True
-    return bool(PagesManager.uses_pages_directory) or (first_run and time.monotonic() - _started() < _STARTING)
+    return streamlit_private.pages_are_unknown() or (first_run and time.monotonic() - _started() < _STARTING)
 
 
 @st.cache_resource(show_spinner=False)

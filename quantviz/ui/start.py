@@ -10,10 +10,11 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import streamlit as st
 from streamlit import runtime
+
+from quantviz.ui import streamlit_private
 
 #: Seconds the browser gets to fetch and paint the frame before the imports begin.
 _HEAD_START = 0.25
@@ -109,8 +110,7 @@ def forget_ended_sessions() -> bool:
 
     Streamlit does so when the next session is left, which after the last one may be never.
     """
-    # Streamlit's own tests of a page have a runtime without sessions.
-    if runtime.exists() and hasattr(runtime.get_instance(), "_session_mgr"):
+    if streamlit_private.has_sessions():
         threading.Thread(target=_forget_now_and_then, name="quantviz-forget", daemon=True).start()
     return True
 
@@ -122,11 +122,7 @@ def _forget_now_and_then() -> None:
         time.sleep(pause)
         if not runtime.exists():
             return
-        # No public way: Streamlit is pinned, and tests/app/test_isolation.py holds this to a server.
-        manager: Any = runtime.get_instance()._session_mgr
-        with manager._storage_lock:
-            manager._session_storage._cache.expire()
-        now = {info.session.id for info in manager.list_sessions()}
+        now = streamlit_private.expire_sessions()
         if before - now:
             # A session and its parts hold each other, and those of the first sessions were frozen with all the rest.
             gc.unfreeze()

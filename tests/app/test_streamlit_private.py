@@ -1,0 +1,38 @@
+"""What of Streamlit is not public and leaned on all the same: what another release has changed is said by name."""
+
+import ast
+import re
+from importlib.metadata import version
+from pathlib import Path
+
+from streamlit.runtime.memory_session_storage import MemorySessionStorage
+from streamlit.runtime.pages_manager import PagesManager
+from streamlit.runtime.session_manager import SessionManager
+from streamlit.runtime.websocket_session_manager import WebsocketSessionManager
+
+from quantviz.ui import streamlit_private
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_it_was_tried_on_the_release_that_is_installed():
+    assert version("streamlit") == streamlit_private.TRIED, "try all of quantviz/ui/streamlit_private.py on the new release, then raise TRIED"
+
+
+def test_what_it_leans_on_is_there():
+    assert isinstance(PagesManager.uses_pages_directory, bool | None)
+    assert callable(SessionManager.list_sessions)
+    manager = WebsocketSessionManager(MemorySessionStorage(), None, None, None)
+    with manager._storage_lock:
+        manager._session_storage._cache.expire()
+
+
+def test_nothing_private_of_streamlit_is_used_elsewhere():
+    for path in [*(ROOT / "quantviz").rglob("*.py"), *(ROOT / "pages").rglob("*.py"), ROOT / "app.py"]:
+        if path.name == "streamlit_private.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and re.match(r"streamlit\.(?!testing)", node.module or ""):
+                raise AssertionError(f"{path.name} imports {node.module}")
+            private = isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__")
+            assert not (private and getattr(node.value, "id", "") in ("st", "runtime")), path.name
