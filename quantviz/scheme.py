@@ -299,7 +299,7 @@ class Scheme:
         >>> Scheme.parse("uint4,asymmetric,per_group(size=32),percentile(p=99.9),course").granularity
         PerGroup(size=32, axis=-1)
         """
-        parts = textform.split_outside_parentheses(form)
+        parts = textform.split_outside_parentheses(form) if isinstance(form, str) else []
         if not 5 <= len(parts) <= 6:
             raise QuantVizError("scheme_form_parts", got=form, count=len(parts))
         return cls(
