@@ -17,7 +17,7 @@ MOST_SHOWN = 120
 #: The same of what there is, which the error itself lists.
 _MOST_LISTED = 2000
 #: Parameters that list what there is.
-_LISTS = ("known", "allowed", "offered", "sizes")
+_LISTS = ("known", "allowed", "offered", "sizes", "recipes")
 
 
 class QuantVizError(ValueError):
@@ -58,7 +58,7 @@ class QuantVizError(ValueError):
         if not isinstance(got, str) or not isinstance(known, str) or len(got) > MOST_SHOWN:
             return None
         names = known[:_MOST_LISTED].split(", ")
-        return next(iter(difflib.get_close_matches(got.casefold(), names, 1)), None)
+        return next((name for name in difflib.get_close_matches(got.casefold(), names, 1) if name != got), None)
 
     def again(self) -> QuantVizError:
         """The same error without the traceback of its last time: one that is kept is raised as another each time."""
@@ -80,8 +80,8 @@ class _Shown:
     def __format__(self, spec: str) -> str:
         value = self._value
         if isinstance(value, str):
-            return format(_cut(value, self._most), spec)
-        if isinstance(value, int | list | tuple | dict | set | frozenset) and not spec:
+            value = _cut(value, self._most)
+        elif isinstance(value, int | list | tuple | dict | set | frozenset) and not spec:
             return repr(self)
         try:
             return _cut(format(value, spec), self._most)

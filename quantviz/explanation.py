@@ -32,7 +32,7 @@ from quantviz.errors import QuantVizError
 from quantviz.formats import FORMATS
 from quantviz.granularity import BlockLayout, Shape, flat_index
 from quantviz.grids import GRIDS, local_step, neighbours
-from quantviz.quantizer import QParams, QuantResult, block_values, counted_cells, largest_magnitude, range_values
+from quantviz.quantizer import QParams, QuantResult, block_values, counted_cells, largest_magnitude, range_values, refuse_other_than_results
 from quantviz.scheme import Scheme
 from quantviz.tensors import dtype_name
 
@@ -196,6 +196,7 @@ def explain(r: QuantResult, index: Shape | int) -> Explanation:
     >>> why.cause
     'zeroed'
     """
+    refuse_other_than_results(r)
     place = _checked(index, r.shape)
     block = r.layout.block_of(place, r.shape)
     known = {} if r.range is None else range_values(r.range, largest_magnitude(r.x), r.layout)

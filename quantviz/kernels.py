@@ -38,6 +38,7 @@ from quantviz.quantizer import (
     quantize_cells,
     stored_qparams,
 )
+from quantviz.recipes import as_scheme
 from quantviz.scheme import Scheme
 from quantviz.stored import Replaced, Stored, as_stored
 from quantviz.tally import CELLS, Tally
@@ -824,7 +825,7 @@ class _Held(Stored):
 
 def measure(
     x: Any,
-    scheme: Scheme,
+    scheme: Scheme | str,
     *,
     qparams: QParams | None = None,
     by_axis: bool = False,
@@ -834,13 +835,14 @@ def measure(
 ) -> Measured:
     """The metrics of a scheme on a tensor, without making anything as large as it.
 
-    `x` is what `quantize` takes, or a `Stored`. `qparams` as in `quantize`. `by_axis` adds the sums along each axis.
+    `x` is what `quantize` takes, or a `Stored`. `scheme` and `qparams` as in `quantize`. `by_axis` adds the sums along each axis.
     `known` are the `facts` of `x` where they are known.
     `path` forces one of "reference", "fused" and "chunked"; about `piece` elements are read at a time. Raises `QuantVizError` as `quantize` does.
 
     >>> round(measure([[191.6, -13.5, 728.6], [92.14, 295.5, -184], [0, 684.6, 245.5]], Scheme("int8", "asymmetric")).metrics["mse"], 3)
     1.573
     """
+    scheme = as_scheme(scheme)
     stored, notes = as_stored(x)
     for problem in scheme.problems(stored.shape):
         raise problem

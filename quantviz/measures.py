@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 import torch
 
-from quantviz.quantizer import QuantResult
+from quantviz.quantizer import QuantResult, refuse_other_than_results
 from quantviz.scheme import Scheme
 
 #: Root mean square of pure rounding, errors spread evenly over one step: 1/√12.
@@ -152,6 +152,7 @@ def metrics(r: QuantResult) -> dict[str, float]:
     >>> round(metrics(quantize(x, Scheme("int8", "asymmetric", calibration=Given(3.5, -70))))["mse"], 4)
     170.8753
     """
+    refuse_other_than_results(r)
     return {name: metric(r) for name, metric in METRICS.items()}
 
 

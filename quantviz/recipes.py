@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 from quantviz.calibration import AbsMean
 from quantviz.conventions import CONVENTIONS, Convention
 from quantviz.errors import QuantVizError
+from quantviz.formats import FORMATS
 from quantviz.granularity import Flat, PerChannel, PerGroup, PerTensor, Shape
 from quantviz.scheme import Scheme
+from quantviz.text import languages, text
 
 if TYPE_CHECKING:
     from quantviz.kernels import Measured
@@ -92,6 +94,37 @@ RECIPE_GROUPS: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
 #: Every recipe by id.
 RECIPES: Mapping[str, Scheme] = MappingProxyType({name: scheme for recipes in RECIPE_GROUPS.values() for name, scheme in recipes.items()})
 
+
+
+def as_scheme(named: Scheme | str) -> Scheme:
+    """The scheme itself, or the one that is called so: a recipe by its id or name, whatever the case, or a scheme by its text form.
+
+    Wherever Python takes a scheme, this converts it. `QuantVizError` suggests the nearest recipe, or those of a number format.
+
+    >>> as_scheme("MXFP4") == as_scheme("mxfp4") == RECIPES["mxfp4"], as_scheme("int4 in groups of 128") == RECIPES["int4_g128"]
+    (True, True)
+    >>> as_scheme("int8")
+    Traceback (most recent call last):
+    ...
+    quantviz.errors.QuantVizError: 'int8' is a number format alone, and says nothing of scales. Use a recipe with it: int8_per_tensor, \
+int8_per_row, int8_per_column, int8_g32, int8_g128, bnb_int8, mxint8, q8_0; or Scheme('int8').
+    """
+    if isinstance(named, Scheme):
+        return named
+    if not isinstance(named, str):
+        raise QuantVizError("scheme_wanted", got=type(named).__name__)
+    called = named.strip().casefold()
+    for name, scheme in RECIPES.items():
+        if called == name or called in {text(f"recipe_plot.{part}.{name}", language).casefold() for part in ("name", "short") for language in languages()}:
+            return scheme
+    if "," in called:
+        return Scheme.parse(named.strip())
+    if called in FORMATS:
+        of_format = [name for name, scheme in RECIPES.items() if scheme.format == called]
+        raise QuantVizError("scheme_is_format", got=named, format=called, recipes=", ".join(of_format) or "–")
+    raise QuantVizError("unknown_recipe", got=named, known=", ".join(RECIPES))
+
+
 #: The id of a row that is no recipe but the scheme that is set.
 CURRENT = "current"
 #: An error a tenth as large as the values, both as root mean squares: 20 dB.
@@ -136,7 +169,7 @@ class RecipeAnswer:
     others: tuple[RecipeRow, ...]
 
 
-def recipe_rows(x: Any, *, current: Scheme) -> tuple[RecipeRow, ...]:
+def recipe_rows(x: Any, *, current: Scheme | str) -> tuple[RecipeRow, ...]:
     """Every recipe on this very tensor, in the order of `RECIPES`.
 
     `x` is a real tensor or nested list of 1 to 4 axes, or a `Stored`. A recipe that cannot be used on it, because its
@@ -152,6 +185,7 @@ def recipe_rows(x: Any, *, current: Scheme) -> tuple[RecipeRow, ...]:
     from quantviz.kernels import measure
     from quantviz.stored import as_stored
 
+    current = as_scheme(current)
     stored, _ = as_stored(x)
     same = current_recipe(current, stored.shape)
     rows = []

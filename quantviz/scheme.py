@@ -269,6 +269,8 @@ class Scheme:
         if shape is not None:
             if not 1 <= len(shape) <= 4:
                 yield QuantVizError("input_dims", got=len(shape), shape=shape)
+            elif 0 in shape:
+                yield QuantVizError("input_empty", shape=shape)
             elif not granularity_problems:
                 yield from self.granularity.shape_problems(shape, self.convention.tail)
 

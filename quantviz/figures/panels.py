@@ -608,6 +608,8 @@ def plot_quantization_errors(
     >>> [annotation.text for annotation in figure.layout.annotations][1]
     '8-bit Linear Quantized Tensor'
     """
+    if not isinstance(dtype, torch.dtype) or not isinstance(n_bits, int) or not 1 <= n_bits <= 64:
+        raise QuantVizError("dtype_wanted", got=dtype, n_bits=n_bits)
     code_range = (float(-(1 << (n_bits - 1))), float((1 << (n_bits - 1)) - 1)) if dtype.is_signed else (0.0, float((1 << n_bits) - 1))
     data = panels_data(original, quantized, dequantized, code_range=code_range)
     if result:

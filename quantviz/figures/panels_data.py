@@ -24,6 +24,8 @@ from quantviz.figures.arrangement import PANELS
 from quantviz.granularity import Shape
 from quantviz.grids import GRIDS, local_step
 from quantviz.link import ERROR_VIEWS, View
+from quantviz.recipes import as_scheme
+from quantviz.tensors import as_plain
 
 if TYPE_CHECKING:
     from quantviz.granularity import BlockLayout
@@ -192,7 +194,7 @@ def panels_data(
     q: Any,
     x_hat: Any,
     *,
-    scheme: Scheme | None = None,
+    scheme: Scheme | str | None = None,
     qparams: QParams | None = None,
     cause: Any = None,
     view: View | None = None,
@@ -211,7 +213,7 @@ def panels_data(
     >>> data.shape, data.value_range, data.error_held
     ((1, 2), (-2.0, 2.0), False)
     """
-    tensors = {"x": _tensor(x), "q": _tensor(q), "x_hat": _tensor(x_hat)}
+    tensors = {"x": as_plain(x), "q": as_plain(q), "x_hat": as_plain(x_hat)}
     shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     shape = shapes["x"]
     if len(set(shapes.values())) > 1:
@@ -221,6 +223,7 @@ def panels_data(
     if not all(shape):
         raise QuantVizError("input_empty", shape=shape)
     view = view or View.of(shape)
+    scheme = None if scheme is None else as_scheme(scheme)
     layout = scheme.layout(shape) if scheme else None
     return _shown(tensors, view, scheme, qparams, layout, cause, error_view, error_range, code_range)
 
@@ -332,7 +335,7 @@ def _shown(
         matrix=matrix,
         top=view.top,
         left=view.left,
-        cause=None if cause is None else _seen(_tensor(cause), view),
+        cause=None if cause is None else _seen(as_plain(cause), view),
         blocks=block_map,
         unscaled=_unscaled(seen["q"], scheme),
         format_id=scheme.format if scheme else None,
@@ -363,15 +366,6 @@ def _placed(data: PanelsData, layout: BlockLayout, whole: Shape, view: View) -> 
         blocks=data.blocks and dataclasses.replace(data.blocks, ids=_seen(ids, _part_view(tuple(ids.shape), view)), grid_shape=layout.grid_shape),
         stamp=_stamp((view.top, view.left, *matrix), data.x, data.q, data.x_hat),
     )
-
-
-def _tensor(values: Any) -> torch.Tensor:
-    if isinstance(values, torch.Tensor):
-        return values.detach().cpu()
-    try:
-        return torch.as_tensor(values)
-    except (ValueError, TypeError, RuntimeError, OverflowError):
-        raise QuantVizError("input_not_tensor", got=type(values).__name__) from None
 
 
 def _seen(tensor: torch.Tensor, view: View) -> Array:
