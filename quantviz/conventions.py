@@ -282,6 +282,12 @@ class Convention:
         parts = ",".join(f"{name}={textform.write_value(self.get(name))}" for name in ordered)
         return f"{self.id}({parts})" if parts else self.id
 
+    def __repr__(self) -> str:
+        try:
+            return f"Convention.parse({str(self)!r})"
+        except QuantVizError:  # one that was made by hand has no text form
+            return f"Convention({self.id!r}, …)"
+
     @classmethod
     def parse(cls, form: str) -> Convention:
         """The convention written as `form`.

@@ -11,7 +11,6 @@ from typing import Any
 
 from quantviz.text import DEFAULT_LANGUAGE, text
 
-
 #: Characters of one value that an error repeats: about a line.
 MOST_SHOWN = 120
 #: The same of what there is, which the error itself lists.

@@ -40,6 +40,7 @@ from quantviz.quantizer import (
 )
 from quantviz.recipes import as_scheme
 from quantviz.scheme import Scheme
+from quantviz.shown import table
 from quantviz.stored import Replaced, Stored, as_stored
 from quantviz.tally import CELLS, Tally
 from quantviz.tensors import NonFinite, as_input, torch_dtype
@@ -131,6 +132,13 @@ class Measured:
     axes: tuple[AxisSums, ...]
     #: How many elements were counted: all but NaN and Inf that are left out.
     counted: int
+
+    def __repr__(self) -> str:
+        own = ", ".join(f"{name}={self.metrics[name]:.6g}" for name in ("mse", "sqnr_db", "effective_bits"))
+        return f"Measured({self.scheme!r}, shape={self.shape}, {own})"
+
+    def _repr_html_(self) -> str:
+        return table([("scheme", repr(self.scheme)), ("shape", self.shape), *((name, f"{value:.6g}") for name, value in self.metrics.items())])
 
 
 # ---- what is compiled, and on how many threads ---------------------------------------------------

@@ -193,8 +193,8 @@ def overview_of(x: torch.Tensor, q: torch.Tensor, x_hat: torch.Tensor, pixels: t
     (values, x_at), (errors, error_at) = (pooled(InMemory(each), patch, pixels) for each in (x, error))
     frame = _Frame.of((rows, cols), patch, pixels, None)
     places = frame.places_in(x_at)
-    shown = (each.flatten()[places].numpy() for each in (q, x_hat))
-    return Overview(values, *shown, errors, x_at, error_at, frame.row_edges, frame.col_edges, "largest")
+    codes, dequantized = (each.flatten()[places].numpy() for each in (q, x_hat))
+    return Overview(values, codes, dequantized, errors, x_at, error_at, frame.row_edges, frame.col_edges, "largest")
 
 
 # ---- where cells lie ----------------------------------------------------------------------------

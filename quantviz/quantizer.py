@@ -32,6 +32,7 @@ from quantviz.granularity import BlockLayout, Shape, Window
 from quantviz.grids import GRIDS, local_step
 from quantviz.recipes import as_scheme
 from quantviz.scheme import Scheme
+from quantviz.shown import table
 from quantviz.tensors import as_codes, as_input, as_plain, torch_dtype
 
 
@@ -84,6 +85,25 @@ class QuantResult:
     range: Range | None
     #: What a person should know of the way here.
     notes: tuple[Note, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"QuantResult({self.scheme!r}, shape={self.shape}, blocks={self.layout.block_count})"
+
+    def _repr_html_(self) -> str:
+        scales = self.qparams.scale.to(torch.float64)
+        errors = self.error if self.counted is None else self.error[self.counted]
+        return table(
+            [
+                ("scheme", repr(self.scheme)),
+                ("shape", self.shape),
+                ("blocks", f"{self.layout.block_count} of {self.layout.block_shape}"),
+                ("scale", f"{scales.min().item():.6g} … {scales.max().item():.6g}"),
+                ("q", f"{self.q.min().item()} … {self.q.max().item()}"),
+                ("largest |error|", f"{errors.abs().max().item() if errors.numel() else 0:.6g}"),
+                ("clipped", int(self.clipped.sum())),
+                *(("note", note) for note in self.notes),
+            ]
+        )
 
     @property
     def shape(self) -> Shape:

@@ -5,7 +5,7 @@ A recipe is added here: one entry in `RECIPE_GROUPS` and its words in each langu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from quantviz.calibration import AbsMean
@@ -14,6 +14,7 @@ from quantviz.errors import QuantVizError
 from quantviz.formats import FORMATS
 from quantviz.granularity import Flat, PerChannel, PerGroup, PerTensor, Shape
 from quantviz.scheme import Scheme
+from quantviz.shown import table
 from quantviz.text import languages, text
 
 
@@ -85,9 +86,33 @@ RECIPE_GROUPS: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
         ),
     }
 )
-#: Every recipe by id.
-RECIPES: Mapping[str, Scheme] = MappingProxyType({name: scheme for recipes in RECIPE_GROUPS.values() for name, scheme in recipes.items()})
 
+
+class _Recipes(Mapping[str, Scheme]):
+    """Schemes by id, read-only, a line for each where they are shown."""
+
+    def __init__(self, groups: Mapping[str, Mapping[str, Scheme]]) -> None:
+        self._schemes = {name: scheme for recipes in groups.values() for name, scheme in recipes.items()}
+
+    def __getitem__(self, name: str) -> Scheme:
+        return self._schemes[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._schemes)
+
+    def __len__(self) -> int:
+        return len(self._schemes)
+
+    def __repr__(self) -> str:
+        width = max(map(len, self))
+        return "\n".join(f"{name:{width}}  {scheme}" for name, scheme in self.items())
+
+    def _repr_html_(self) -> str:
+        return table((name, text(f"recipe_plot.name.{name}"), scheme) for name, scheme in self.items())
+
+
+#: Every recipe by id.
+RECIPES: Mapping[str, Scheme] = _Recipes(RECIPE_GROUPS)
 
 
 def as_scheme(named: Scheme | str) -> Scheme:
@@ -108,14 +133,16 @@ int8_per_row, int8_per_column, int8_g32, int8_g128, bnb_int8, mxint8, q8_0; or S
     if not isinstance(named, str):
         raise QuantVizError("scheme_wanted", got=type(named).__name__)
     called = named.strip().casefold()
-    for name, scheme in RECIPES.items():
-        if called == name or called in {text(f"recipe_plot.{part}.{name}", language).casefold() for part in ("name", "short") for language in languages()}:
-            return scheme
-    if "," in called:
-        return Scheme.parse(named.strip())
+    if called in RECIPES:
+        return RECIPES[called]
     if called in FORMATS:
         of_format = [name for name, scheme in RECIPES.items() if scheme.format == called]
         raise QuantVizError("scheme_is_format", got=named, format=called, recipes=", ".join(of_format) or "–")
+    for name, scheme in RECIPES.items():
+        if called in {text(f"recipe_plot.{part}.{name}", language).casefold() for part in ("name", "short") for language in languages()}:
+            return scheme
+    if "," in called:
+        return Scheme.parse(named.strip())
     raise QuantVizError("unknown_recipe", got=named, known=", ".join(RECIPES))
 
 

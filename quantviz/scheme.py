@@ -288,6 +288,14 @@ class Scheme:
             if offered and value not in offered:
                 yield QuantVizError("not_offered", convention=name, what=what, got=value, offered=", ".join(map(str, offered)))
 
+    def __repr__(self) -> str:
+        if isinstance(self.calibration, External):
+            return f"{self.replace(calibration=MinMax())!r}.replace(calibration=External())"
+        try:
+            return f"Scheme.parse({str(self)!r})"
+        except QuantVizError:  # of a convention that was made by hand
+            return f"Scheme({self.format!r}, {self.mode!r}, {self.granularity!r}, {self.calibration!r}, {self.convention!r}, {self.nonfinite!r})"
+
     def __str__(self) -> str:
         if isinstance(self.calibration, External):
             raise QuantVizError("external_has_no_text")

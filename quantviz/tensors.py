@@ -175,7 +175,7 @@ def _of_array(array: np.ndarray[Any, Any]) -> torch.Tensor:
     """A NumPy array as a tensor; in its own memory where torch can read that."""
     if isinstance(array, np.ma.MaskedArray):
         if np.ma.is_masked(array):
-            raise QuantVizError("input_masked", count=int(np.ma.count_masked(array)), shape=array.shape)
+            raise QuantVizError("input_masked", count=int(np.ma.getmaskarray(array).sum()), shape=array.shape)
         array = array.data
     if array.dtype.kind not in "fiub":
         # bfloat16 and 8-bit floats of ml_dtypes are kinds of their own.

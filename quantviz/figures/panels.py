@@ -607,8 +607,8 @@ def plot_quantization_errors(
     `quantize` returned with these codes, adds block borders and scales, and each cell's block,
     scale and cause where the pointer is; without it a line says that they are missing. `selected`
     is a cell (row, column) marked in all four. Of a tensor with more cells a side than a screen has pixels for, the figure
-    is a picture in which a pixel tells the largest of its cells. Where a notebook's front end draws no plotly, it shows a PNG. Raises `QuantVizError` where shapes differ, and for
-    the result of other codes.
+    is a picture in which a pixel tells the largest of its cells. Where a notebook's front end draws no plotly, it shows a PNG.
+    Raises `QuantVizError` where shapes differ, and for the result of other codes.
 
     >>> figure = plot_quantization_errors([[1.0, -2.0]], [[64, -127]], [[1.008, -2.0]])
     >>> [annotation.text for annotation in figure.layout.annotations][1]

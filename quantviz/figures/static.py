@@ -39,7 +39,7 @@ class NotebookFigure(Drawn):
             return
         from IPython.display import display
 
-        display({**bundle, "text/plain": f"<{len(self.to_dict()['data'])} panels>"}, raw=True)
+        display({**bundle, "text/plain": f"<{len(self.to_dict()['data'])} panels>"}, raw=True)  # type: ignore[no-untyped-call]
 
 
 def panels_png(data: PanelsData, titles: Sequence[str], ramps: Sequence[Ramp], theme: Theme, note: str | None = None) -> bytes:
