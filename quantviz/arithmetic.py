@@ -602,7 +602,7 @@ def _limits(scheme: Scheme) -> Operations:
 
 
 def _overflow(fmt: NumberFormat, rule: str) -> Operation:
-    """Beyond the largest value Inf or NaN; below the smallest of a format without a sign NaN."""
+    """Beyond the largest value Inf or NaN. In a format without a sign and 0, NaN for these, and the smallest value for what is less but positive."""
     low, high = number_code(fmt.value_min), number_code(fmt.value_max)
     beyond, words = (math.inf, "copysign(inf, y)") if rule == "inf" else (math.nan, "nan")
 
@@ -611,8 +611,13 @@ def _overflow(fmt: NumberFormat, rule: str) -> Operation:
 
     if fmt.signed:
         return Operation("overflow", f"q = where(abs(y) > {high}, {words}, y)", lambda v: above(v["y"]))
-    line = f"q = where(y < {low}, nan, where(y > {high}, {beyond}, y))"
-    return Operation("overflow", line, lambda v: torch.where(v["y"] < fmt.value_min, math.nan, above(v["y"])))
+    line = f"q = where((copysign(1, y) < 0) | (x == 0), nan, where(y > {high}, {beyond}, max(y, {low})))"
+
+    def without_sign(v: Values) -> torch.Tensor:
+        # What was rounded to -0 was negative.
+        return torch.where(torch.signbit(v["y"]) | (v["x"] == 0), math.nan, above(v["y"].clamp(min=fmt.value_min)))
+
+    return Operation("overflow", line, without_sign)
 
 
 def fma(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:

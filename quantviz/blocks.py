@@ -60,22 +60,30 @@ class Blocks:
     def percentiles(self, *percents: float) -> tuple[torch.Tensor, ...]:
         """The `percents` (0 to 100) of each block, interpolated linearly between two values."""
         # Sorted by hand: torch.quantile refuses more than 2**24 elements. What fills a short block, or is left out, comes last.
-        padded = self.layout.tail == "pad"
-        ordered = self._rows_of(self._filled(math.inf), 0 if padded else math.inf).sort(-1).values.to(torch.float64)
-        last = (self._rows_of(self._ones(), 1 if padded else 0).sum(-1) - 1).to(torch.float64)
+        ordered = self._rows_of(self._filled(math.inf), math.inf).sort(-1).values.to(torch.float64)
+        zeros = self._padding()
+        last = self._rows_of(self._ones(), 0).sum(-1, dtype=torch.float64) + zeros - 1
         if self.counted is not None:
             ordered, last = ordered.masked_fill((last < 0).unsqueeze(-1), 0), last.clamp(min=0)
+        # The zeros that fill a padded block come after its negative values; they are counted, not made.
+        negative = (ordered < 0).sum(-1)
+
+        def at(place: torch.Tensor) -> torch.Tensor:
+            behind = torch.where(place < negative, place, place - zeros).clamp(0, ordered.shape[-1] - 1).to(torch.int64)
+            values = ordered.gather(-1, behind.unsqueeze(-1)).squeeze(-1)
+            return values.masked_fill((place >= negative) & (place < negative + zeros), 0)
+
         answers = []
         for percent in percents:
             place = last * percent / 100
             below = place.floor()
-            lower, upper = (ordered.gather(-1, at.to(torch.int64).unsqueeze(-1)).squeeze(-1) for at in (below, torch.minimum(below + 1, last)))
+            lower, upper = at(below), at(torch.minimum(below + 1, last))
             answers.append((lower + (upper - lower) * (place - below)).to(self.dtype))
         return tuple(answers)
 
     def mean_magnitude(self) -> torch.Tensor:
         """The mean of |x| of each block: the exact sum rounded once, so that no order of adding up changes it."""
-        sizes, counts = self._rows_of(self._filled(0).abs(), 0), self._rows_of(self._ones(), 1 if self.layout.tail == "pad" else 0).sum(-1, dtype=torch.float64)
+        sizes, counts = self._rows_of(self._filled(0).abs(), 0), self._rows_of(self._ones(), 0).sum(-1, dtype=torch.float64) + self._padding()
         sums = torch.tensor([math.fsum(row) for row in sizes.flatten(0, -2).tolist()], dtype=torch.float64)
         # Nothing counted adds up to 0.
         return (sums.reshape(self.layout.grid_shape) / counts.clamp(min=1)).to(self.dtype)
@@ -83,6 +91,10 @@ class Blocks:
     def constant(self, value: float) -> torch.Tensor:
         """`value` for each block."""
         return torch.full(self.layout.grid_shape, value, dtype=self.dtype)
+
+    def _padding(self) -> torch.Tensor:
+        """How many zeros fill each block."""
+        return self.layout.block_size - block_sizes(self.layout) if self.layout.tail == "pad" else torch.zeros(self.layout.grid_shape, dtype=torch.int64)
 
     def _rows(self, fill: float) -> torch.Tensor:
         return self._rows_of(self._filled(fill), fill)
@@ -111,9 +123,9 @@ def expand(grid: torch.Tensor, layout: BlockLayout, shape: Shape) -> torch.Tenso
     """
     if layout.view_shape == shape and all(1 in pair for pair in zip(layout.grid_shape, layout.block_shape, strict=True)):
         return grid
-    spread = [n for pair in zip(layout.grid_shape, layout.block_shape, strict=True) for n in pair]
+    spread = _axes(layout)
     single = [n for blocks in layout.grid_shape for n in (blocks, 1)]
-    full = grid.reshape(single).expand(spread).reshape(layout.padded_shape)
+    full = grid.reshape(single).expand(spread).reshape([blocks * size for blocks, size in zip(spread[::2], spread[1::2], strict=True)])
     return full[tuple(slice(n) for n in layout.view_shape)].reshape(shape)
 
 
@@ -225,11 +237,24 @@ def viewed(values: torch.Tensor, shape: Shape) -> torch.Tensor:
 
 
 def _split(x: torch.Tensor, layout: BlockLayout, fill: float) -> torch.Tensor:
-    view = x.reshape(layout.view_shape)
-    if layout.padded_shape != layout.view_shape:
-        missing = [n for pair in zip(layout.padded_shape, layout.view_shape, strict=True) for n in (pair[0] - pair[1], 0)]
-        view = torch.nn.functional.pad(view, missing[::-1], value=fill)
-    return view.reshape([n for pair in zip(layout.grid_shape, layout.block_shape, strict=True) for n in pair])
+    view, axes = x.reshape(layout.view_shape), _axes(layout)
+    missing = [blocks * size - n for blocks, size, n in zip(axes[::2], axes[1::2], layout.view_shape, strict=True)]
+    if any(missing):
+        view = torch.nn.functional.pad(view, [n for each in reversed(missing) for n in (0, each)], value=fill)
+    return view.reshape(axes)
+
+
+def _axes(layout: BlockLayout) -> list[int]:
+    """Blocks along the first axis of the view, places in one of them, blocks along the second axis, and so on.
+
+    Of a block that reaches beyond the tensor nothing is made but one place, which tells that it does: it may be many times as long.
+
+    >>> from quantviz.granularity import PerGroup
+    >>> _axes(PerGroup(4).layout((2, 10), "pad")), _axes(PerGroup(4000).layout((2, 10), "pad"))
+    ([2, 1, 3, 4], [2, 1, 1, 11])
+    """
+    lengths = zip(layout.grid_shape, layout.block_shape, layout.view_shape, strict=True)
+    return [n for blocks, size, length in lengths for n in (blocks, min(size, length + 1))]
 
 
 def _inside(layout: BlockLayout) -> tuple[int, ...]:

@@ -25,6 +25,7 @@ from quantviz.explanation import Explanation, Step, explain
 from quantviz.granularity import Shape
 from quantviz.grids import GRIDS
 from quantviz.quantizer import QuantResult, block_values, choose_qparams, quantize
+from quantviz.recipes import as_scheme
 from quantviz.scheme import Scheme
 from quantviz.tensors import as_input
 
@@ -109,7 +110,7 @@ class Reason:
         return self.one.before_rounding, self.other.before_rounding
 
 
-def compare(x: Any, scheme: Scheme, conventions: Iterable[str | Convention] = tuple(CONVENTIONS)) -> Comparison:
+def compare(x: Any, scheme: Scheme | str, conventions: Iterable[str | Convention] = tuple(CONVENTIONS)) -> Comparison:
     """`x` under `scheme` with each of `conventions`: format, mode, granularity and range stay the same.
 
     `x` is a real tensor or nested list of 1 to 4 axes. A convention that does not offer the scheme, or
@@ -122,6 +123,7 @@ def compare(x: Any, scheme: Scheme, conventions: Iterable[str | Convention] = tu
     >>> found.groups, int(found.codes_differ.sum()), list(found.refused)
     ((('course', 'torch'), ('onnxruntime',)), 3, ['gguf'])
     """
+    scheme = as_scheme(scheme)
     tensor, _ = as_input(x, scheme.nonfinite)
     results: dict[str, QuantResult] = {}
     refused: dict[str, QuantVizError] = {}

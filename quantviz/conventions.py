@@ -238,8 +238,9 @@ class Convention:
                 yield QuantVizError("convention_bad_value", field=name, got=value, allowed="≥ 0")
         for name, smallest in (("scale_bits", 1), ("zero_bits", 0), ("narrow_symmetric_from", 0), ("seed", 0), ("lattice", 0)):
             value = self.get(name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < smallest:
-                yield QuantVizError("convention_bad_value", field=name, got=value, allowed=f"≥ {smallest}")
+            # Its text form has 18 digits.
+            if not isinstance(value, int) or isinstance(value, bool) or not smallest <= value < 10**18:
+                yield QuantVizError("convention_bad_value", field=name, got=value, allowed=f"{smallest} … 10^18 - 1")
 
     def _lacking(self) -> Iterator[QuantVizError]:
         """The fields whose value reads what another field's value does not make."""
@@ -280,6 +281,12 @@ class Convention:
         ordered = sorted(own, key=lambda name: name.startswith("scale."))
         parts = ",".join(f"{name}={textform.write_value(self.get(name))}" for name in ordered)
         return f"{self.id}({parts})" if parts else self.id
+
+    def __repr__(self) -> str:
+        try:
+            return f"Convention.parse({str(self)!r})"
+        except QuantVizError:  # one that was made by hand has no text form
+            return f"Convention({self.id!r}, …)"
 
     @classmethod
     def parse(cls, form: str) -> Convention:

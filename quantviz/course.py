@@ -32,9 +32,9 @@ from quantviz.conventions import CONVENTIONS
 from quantviz.errors import QuantVizError
 from quantviz.formats import FORMATS
 from quantviz.granularity import Granularity, PerChannel, PerGroup, PerTensor
-from quantviz.quantizer import QParams, QuantResult, choose_qparams, dequantize, quantize
+from quantviz.quantizer import QParams, QuantResult, choose_qparams, quantize, values_of_codes
 from quantviz.scheme import Scheme
-from quantviz.tensors import as_input, dtype_name
+from quantviz.tensors import as_input, as_plain, dtype_name
 
 if TYPE_CHECKING:
     from quantviz.granularity import Shape
@@ -156,8 +156,9 @@ def linear_dequantization(quantized_tensor: torch.Tensor, scale: Number, zero_po
     """
     if strict:
         return scale * (quantized_tensor.float() - zero_point)
-    granularity, params = _spread(scale, zero_point, tuple(quantized_tensor.shape))
-    return dequantize(quantized_tensor, Scheme("int8", "asymmetric", granularity), params)
+    q = as_plain(quantized_tensor)
+    granularity, params = _spread(scale, zero_point, tuple(q.shape))
+    return values_of_codes(q, Scheme("int8", "asymmetric", granularity), params)
 
 
 def linear_quantization(tensor: torch.Tensor, dtype: torch.dtype = torch.int8, *, strict: bool = False) -> tuple[torch.Tensor, float, int]:
@@ -280,7 +281,7 @@ def linear_dequantization_per_group(quantized_tensor: torch.Tensor, scale: torch
     if strict:
         values = linear_dequantization(blocks.viewed(quantized_tensor, (-1, group_size)), scale, 0, strict=True)
         return blocks.viewed(values, tuple(quantized_tensor.shape))
-    return dequantize(quantized_tensor, Scheme(granularity=PerGroup(group_size)), QParams(scale))
+    return values_of_codes(as_plain(quantized_tensor), Scheme(granularity=PerGroup(group_size)), QParams(scale))
 
 
 def quantized_linear_W8A32_without_bias(input: torch.Tensor, q_w: torch.Tensor, s_w: Number, z_w: Number, *, strict: bool = False) -> torch.Tensor:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+import math
+import reprlib
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -9,18 +12,26 @@ from typing import Any
 from quantviz.pickling import Picklable
 from quantviz.text import DEFAULT_LANGUAGE, text
 
+#: Characters of one value that an error repeats: about a line.
+MOST_SHOWN = 120
+#: The same of what there is, which the error itself lists.
+_MOST_LISTED = 2000
+#: Parameters that list what there is.
+_LISTS = ("known", "allowed", "offered", "sizes", "recipes")
+
 
 class QuantVizError(ValueError):
     """Something a person can mend: what failed, the value, the rule, the way out.
 
     `key` names the sentence under `[errors]` in `quantviz/text/*.toml` and `params` fills
-    its braces, so a page can say it in any language; `str(error)` is the English one.
+    its braces, so a page can say it in any language; `str(error)` is the English one. Of a
+    long value only about a line is repeated, and where a name is not `known`, the nearest one is suggested.
 
-    >>> error = QuantVizError("unknown_format", got="int9", known="int4, int8")
+    >>> error = QuantVizError("unknown_format", got="int44", known="int4, int8")
     >>> error.key
     'unknown_format'
     >>> print(error)
-    Unknown number format: got 'int9'. Use one of int4, int8.
+    Unknown number format: got 'int44'. Use one of int4, int8. Did you mean 'int4'?
     """
 
     def __init__(self, key: str, /, **params: object) -> None:
@@ -33,8 +44,21 @@ class QuantVizError(ValueError):
 
     def message(self, language: str = DEFAULT_LANGUAGE) -> str:
         """The sentence in `language`."""
-        said = {name: value.message(language) if isinstance(value, QuantVizError) else value for name, value in self.params.items()}
-        return text(f"errors.{self.key}", language, **said)
+        said = {
+            name: value.message(language) if isinstance(value, QuantVizError) else _Shown(value, _MOST_LISTED if name in _LISTS else MOST_SHOWN)
+            for name, value in self.params.items()
+        }
+        sentence = text(f"errors.{self.key}", language, **said)
+        nearest = self._nearest()
+        return f"{sentence} {text('errors.nearest', language, nearest=nearest)}" if nearest else sentence
+
+    def _nearest(self) -> str | None:
+        """The known name most like the one that is not; none where none is."""
+        got, known = self.params.get("field", self.params.get("got")), self.params.get("known")
+        if not isinstance(got, str) or not isinstance(known, str) or len(got) > MOST_SHOWN:
+            return None
+        names = known[:_MOST_LISTED].split(", ")
+        return next((name for name in difflib.get_close_matches(got.casefold(), names, 1) if name != got), None)
 
     def again(self) -> QuantVizError:
         """The same error without the traceback of its last time: one that is kept is raised as another each time."""
@@ -42,6 +66,49 @@ class QuantVizError(ValueError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (self.key, self.params)
+
+
+class _Shown:
+    """A value as an error's sentence has it: formatted as asked, but no longer than `most` characters."""
+
+    def __init__(self, value: object, most: int) -> None:
+        self._value, self._most = value, most
+
+    def __repr__(self) -> str:
+        return _cut(_short.repr(_cut(self._value, self._most) if isinstance(self._value, str) else self._value), self._most + 2)
+
+    def __format__(self, spec: str) -> str:
+        value = self._value
+        if isinstance(value, str):
+            value = _cut(value, self._most)
+        elif isinstance(value, int | list | tuple | dict | set | frozenset) and not spec:
+            return repr(self)
+        try:
+            return _cut(format(value, spec), self._most)
+        except (ValueError, OverflowError, TypeError):
+            # A whole number beyond float64, or a value that cannot be written at all.
+            return repr(self)
+
+
+class _ShortRepr(reprlib.Repr):
+    """`repr` that never writes a long value out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxtuple = self.maxlist = 10
+        self.maxother = self.maxstring = _MOST_LISTED
+
+    def repr_int(self, x: int, level: int) -> str:
+        """A whole number, or its power of ten: Python refuses to write one of more than 4,300 digits."""
+        return repr(x) if abs(x) < 10**MOST_SHOWN else f"{'-' if x < 0 else ''}10^{math.log10(abs(x)):.0f}"
+
+
+_short = _ShortRepr()
+
+
+def _cut(words: str, most: int) -> str:
+    """`words` without their middle where they are longer than `most`."""
+    return words if len(words) <= most else f"{words[: most * 2 // 3]}…{words[len(words) - most // 3 + 1 :]}"
 
 
 def _rebuild(key: str, params: dict[str, object]) -> QuantVizError:

@@ -33,8 +33,9 @@ from quantviz.formats import FORMATS
 from quantviz.granularity import BlockLayout, Shape, flat_index
 from quantviz.grids import GRIDS, local_step, neighbours
 from quantviz.pickling import Picklable
-from quantviz.quantizer import QParams, QuantResult, block_values, counted_cells, largest_magnitude, range_values
+from quantviz.quantizer import QParams, QuantResult, block_values, counted_cells, largest_magnitude, range_values, refuse_other_than_results
 from quantviz.scheme import Scheme
+from quantviz.shown import table
 from quantviz.tensors import dtype_name
 
 #: What can have happened to a cell, the worst of them last; or it is NaN or Inf and left out. The place in this tuple is its number in arrays.
@@ -167,6 +168,12 @@ class Explanation(Picklable):
     #: The scale's own rounding, where it is kept in a format of fewer bits.
     stored_scale: StoredScale | None
 
+    def __repr__(self) -> str:
+        return f"Explanation(index={self.index}, x={self.x:.6g}, q={self.q}, x_hat={self.x_hat:.6g}, error={self.error:.6g}, cause={self.cause!r})"
+
+    def _repr_html_(self) -> str:
+        return table((step.name, step.code_line, f"{step.output:.9g}", step.dtype) for step in self.steps)
+
     @property
     def tie(self) -> bool:
         """Whether x lies exactly half-way between two codes."""
@@ -197,6 +204,7 @@ def explain(r: QuantResult, index: Shape | int) -> Explanation:
     >>> why.cause
     'zeroed'
     """
+    refuse_other_than_results(r)
     place = _checked(index, r.shape)
     block = r.layout.block_of(place, r.shape)
     known = {} if r.range is None else range_values(r.range, largest_magnitude(r.x), r.layout)

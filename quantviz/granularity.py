@@ -14,6 +14,10 @@ from typing import ClassVar, Protocol
 from quantviz.errors import QuantVizError
 
 Shape = tuple[int, ...]
+#: Elements of a block up to which it may have more than four times those of the tensor.
+MOST_IN_BLOCK = 2**16
+#: What a text form can hold: 18 digits.
+_MOST = 10**18 - 1
 #: A part of a tensor: one number or slice for each axis, all inside its shape.
 Window = tuple[int | slice, ...]
 
@@ -46,11 +50,6 @@ class BlockLayout:
     grid_shape: Shape
     #: What happens where a block does not fill up: "refuse", "short" (it has fewer elements) or "pad" (zeros fill it).
     tail: str = "refuse"
-
-    @property
-    def padded_shape(self) -> Shape:
-        """The shape of the view once its last blocks are full."""
-        return tuple(blocks * size for blocks, size in zip(self.grid_shape, self.block_shape, strict=True))
 
     @property
     def block_count(self) -> int:
@@ -225,6 +224,7 @@ class PerGroup(_ByBlockShape):
         if not axis_problems and tail in ("refuse", "short_tiles") and shape[self.axis] % self.size:
             length = shape[self.axis]
             yield QuantVizError("group_does_not_divide", size=self.size, axis=self.axis, length=length, shape=shape, sizes=_listed(divisors(length)))
+        yield from _size_problems(self.size, shape)
 
     def fitted(self, shape: Shape) -> Granularity:
         axis = max(-len(shape), min(self.axis, len(shape) - 1))
@@ -268,6 +268,7 @@ class PerBlock(_ByBlockShape):
                 row_sizes=_listed(divisors(shape[-2])),
                 col_sizes=_listed(divisors(shape[-1])),
             )
+        yield from _size_problems(self.rows * self.cols, shape)
 
     def fitted(self, shape: Shape) -> Granularity:
         if len(shape) < 2:
@@ -305,6 +306,7 @@ class Flat(_ByBlockShape):
         # What is strided has no last block that could be short.
         if (tail in ("refuse", "short_tiles") or self.strided) and count % self.size:
             yield QuantVizError("flat_does_not_divide", size=self.size, count=count, shape=shape, sizes=_listed(divisors(count)))
+        yield from _size_problems(self.size, shape)
 
     def fitted(self, shape: Shape) -> Granularity:
         return Flat(_largest_fitting(self.size, math.prod(shape)), self.strided)
@@ -385,6 +387,16 @@ def _integer_problems(owner: Granularity, name: str, value: object, smallest: in
         yield QuantVizError("field_not_integer", owner=type(owner).__name__, field=name, got=value)
     elif smallest is not None and value < smallest:
         yield QuantVizError("field_too_small", owner=type(owner).__name__, field=name, got=value, smallest=smallest)
+    elif abs(value) > _MOST:
+        yield QuantVizError("field_too_large", owner=type(owner).__name__, field=name, got=value, largest=_MOST)
+
+
+def _size_problems(size: int, shape: Shape) -> Iterator[QuantVizError]:
+    """What keeps a block from a far smaller tensor: no engine has such, and a link could ask for any."""
+    count = math.prod(shape)
+    most = max(MOST_IN_BLOCK, 4 * count)
+    if size > most:
+        yield QuantVizError("block_too_large", size=size, shape=shape, count=count, largest=most)
 
 
 def _axis_problems(axis: int, shape: Shape) -> Iterator[QuantVizError]:

@@ -43,7 +43,9 @@ from quantviz.quantizer import (
     steps_of_error,
     stored_qparams,
 )
+from quantviz.recipes import as_scheme
 from quantviz.scheme import Scheme
+from quantviz.shown import table
 from quantviz.stored import Replaced, Stored, as_stored
 from quantviz.tally import CELLS, SUMS, Tally
 from quantviz.tensors import NonFinite, as_input, torch_dtype
@@ -124,6 +126,13 @@ class Measured(Picklable):
     axes: tuple[Moments, ...]
     #: How many elements were counted: all but NaN and Inf that are left out.
     counted: int
+
+    def __repr__(self) -> str:
+        own = ", ".join(f"{name}={self.metrics[name]:.6g}" for name in ("mse", "sqnr_db", "effective_bits"))
+        return f"Measured({self.scheme!r}, shape={self.shape}, {own})"
+
+    def _repr_html_(self) -> str:
+        return table([("scheme", repr(self.scheme)), ("shape", self.shape), *((name, f"{value:.6g}") for name, value in self.metrics.items())])
 
 
 # ---- what is compiled, and on how many threads ---------------------------------------------------
@@ -880,7 +889,7 @@ class _Held(Stored):
 
 def measure(
     x: Any,
-    scheme: Scheme,
+    scheme: Scheme | str,
     *,
     qparams: QParams | None = None,
     by_axis: bool = False,
@@ -894,7 +903,7 @@ def measure(
 
     Args:
         x: What `quantize` takes, or a `Stored`.
-        scheme: The scheme.
+        scheme: The scheme, a recipe or a text form, as in `quantize`.
         qparams: Scale and zero point in place of the scheme's calibration, as in `quantize`.
         by_axis: Whether to add up Σx² and Σe² along each axis too.
         metrics: Ids of `METRICS`; all of them by `metrics=METRICS`. Where none are named, those that the one pass over the tensor
@@ -910,6 +919,7 @@ def measure(
     >>> round(measure([[191.6, -13.5, 728.6], [92.14, 295.5, -184], [0, 684.6, 245.5]], Scheme("int8", "asymmetric")).metrics["mse"], 3)
     1.573
     """
+    scheme = as_scheme(scheme)
     wanted = metrics_named(metrics)
     stored, notes = as_stored(x)
     for problem in scheme.problems(stored.shape):

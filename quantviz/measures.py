@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from quantviz.moments import Moments
-from quantviz.quantizer import QuantResult
+from quantviz.quantizer import QuantResult, refuse_other_than_results
 from quantviz.scheme import Scheme
 
 #: Root mean square of pure rounding, errors spread evenly over one step: 1/√12.
@@ -138,6 +138,7 @@ def metrics(r: QuantResult) -> dict[str, float]:
     >>> round(metrics(quantize(x, Scheme("int8", "asymmetric", calibration=Given(3.5, -70))))["mse"], 4)
     170.8753
     """
+    refuse_other_than_results(r)
     return metrics_of(Moments.of(r), bits_per_element(r.scheme, r.shape), METRICS)
 
 

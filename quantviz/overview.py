@@ -25,7 +25,7 @@ from quantviz.measures import METRICS, sqnr_db_of_lines
 from quantviz.moments import Moments, side_by_side
 from quantviz.quantizer import QParams, quantize_cells, steps_of_error
 from quantviz.scheme import Scheme
-from quantviz.stored import Stored, Values
+from quantviz.stored import InMemory, Stored, Values
 
 Array = npt.NDArray[Any]
 
@@ -178,6 +178,24 @@ def pooled(x: Stored, patch: Patch, pixels: tuple[int, int], how: str = "largest
 
     shared_out(add, frame.parts(_IN_PLACE if x.in_place else _LONG_CHUNK))
     return pool.result()
+
+
+def overview_of(x: torch.Tensor, q: torch.Tensor, x_hat: torch.Tensor, pixels: tuple[int, int]) -> Overview:
+    """What a picture of at most `pixels` shows of matrices that are there already, whoever made them: "largest" of all their cells.
+
+    `x` and `x_hat` are float32.
+
+    >>> x = torch.tensor([[1.0, -8.0, 2.0, 3.0], [0.4, 4.0, 0.0, 7.0]])
+    >>> overview_of(x, x.to(torch.int8), x.round(), (1, 2)).q.tolist()
+    [[-8, 7]]
+    """
+    rows, cols = x.shape
+    patch, error = Patch(0, 0, rows, cols), torch.where(torch.isfinite(x), x_hat - x, math.nan)
+    (values, x_at), (errors, error_at) = (pooled(InMemory(each), patch, pixels) for each in (x, error))
+    frame = _Frame.of((rows, cols), patch, pixels, None)
+    places = frame.places_in(x_at)
+    codes, dequantized = (each.flatten()[places].numpy() for each in (q, x_hat))
+    return Overview(values, codes, dequantized, errors, x_at, error_at, frame.row_edges, frame.col_edges, "largest")
 
 
 # ---- where cells lie ----------------------------------------------------------------------------

@@ -31,8 +31,10 @@ from quantviz.errors import Note, QuantVizError
 from quantviz.granularity import BlockLayout, Shape, Window
 from quantviz.grids import GRIDS, local_step
 from quantviz.pickling import Picklable
+from quantviz.recipes import as_scheme
 from quantviz.scheme import Scheme
-from quantviz.tensors import as_input, torch_dtype
+from quantviz.shown import table
+from quantviz.tensors import as_codes, as_input, as_plain, torch_dtype
 
 #: The number of the reference's arithmetic, part of the key of every result that is kept from one version to the next. Raise it
 #: whenever a code, scale, zero point or value of any scheme changes: a test of recorded codes fails until that is done.
@@ -88,6 +90,25 @@ class QuantResult(Picklable):
     range: Range | None
     #: What a person should know of the way here.
     notes: tuple[Note, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"QuantResult({self.scheme!r}, shape={self.shape}, blocks={self.layout.block_count})"
+
+    def _repr_html_(self) -> str:
+        scales = self.qparams.scale.to(torch.float64)
+        errors = self.error if self.counted is None else self.error[self.counted]
+        return table(
+            [
+                ("scheme", repr(self.scheme)),
+                ("shape", self.shape),
+                ("blocks", f"{self.layout.block_count} of {self.layout.block_shape}"),
+                ("scale", f"{scales.min().item():.6g} … {scales.max().item():.6g}"),
+                ("q", f"{self.q.min().item()} … {self.q.max().item()}"),
+                ("largest |error|", f"{errors.abs().max().item() if errors.numel() else 0:.6g}"),
+                ("clipped", int(self.clipped.sum())),
+                *(("note", note) for note in self.notes),
+            ]
+        )
 
     @property
     def shape(self) -> Shape:
@@ -176,24 +197,27 @@ def _quantized(x: torch.Tensor, scheme: Scheme, cells: Values) -> tuple[torch.Te
 # ---- the three verbs ----------------------------------------------------------------------------
 
 
-def choose_qparams(x: Any, scheme: Scheme) -> QParams:
+def choose_qparams(x: Any, scheme: Scheme | str) -> QParams:
     """Scale and zero point of each block of `x`, by the scheme's calibration and convention.
 
-    `x` is a real tensor or nested list of 1 to 4 axes. Raises `QuantVizError` as `quantize` does.
+    `x` and `scheme` are as in `quantize`. Raises `QuantVizError` as `quantize` does.
 
     >>> params = choose_qparams([[191.6, -13.5, 728.6], [92.14, 295.5, -184], [0, 684.6, 245.5]], Scheme("int8", "asymmetric"))
     >>> params.scale.item(), params.zero_point.item()
     (3.578823433670343, -77)
     """
+    scheme = as_scheme(scheme)
     tensor, _ = as_input(x, scheme.nonfinite)
     _raise_first(scheme, tuple(tensor.shape))
     return _choose(tensor, scheme, scheme.layout(tuple(tensor.shape)))[0]
 
 
-def quantize(x: Any, scheme: Scheme, *, qparams: QParams | None = None, strict: bool = False) -> QuantResult:
+def quantize(x: Any, scheme: Scheme | str, *, qparams: QParams | None = None, strict: bool = False) -> QuantResult:
     """Quantize and dequantize `x`: codes, values and error of every element.
 
-    `x` is a real tensor or nested list of 1 to 4 axes. `qparams` gives scale and zero point, one for
+    `x` is a real tensor, nested list or NumPy array of 1 to 4 axes; a NumPy array in which something is masked is refused,
+    because there is no value to quantize. `scheme` is a `Scheme`, its text form, or a recipe by its id or name, such as
+    "q4_0" or "MXFP4". `qparams` gives scale and zero point, one for
     all blocks or one a block, in place of the scheme's calibration: made by hand, or those of
     `choose_qparams` or of another result, say of calibration data. `strict` returns what the
     arithmetic gives where it would be refused: a range wider than float32, an infinite value.
@@ -209,6 +233,7 @@ def quantize(x: Any, scheme: Scheme, *, qparams: QParams | None = None, strict: 
     >>> torch.equal(quantize(x, gguf, qparams=choose_qparams(x, gguf)).q, quantize(x, gguf).q)
     True
     """
+    scheme = as_scheme(scheme)
     tensor, notes = as_input(x, scheme.nonfinite)
     shape = tuple(tensor.shape)
     _raise_first(scheme, shape)
@@ -230,15 +255,29 @@ def quantize(x: Any, scheme: Scheme, *, qparams: QParams | None = None, strict: 
     return QuantResult(scheme, params, tensor, q, x_hat, error, clipped, layout, found, notes)
 
 
-def dequantize(q: torch.Tensor, scheme: Scheme, qparams: QParams) -> torch.Tensor:
+def dequantize(q: Any, scheme: Scheme | str, qparams: QParams) -> torch.Tensor:
     """The values that codes stand for: float32 of the shape of `q`.
+
+    `q` are whole numbers, a tensor, nested list or NumPy array of 1 to 4 axes; `scheme` is as in `quantize`. Raises
+    `QuantVizError` for a code that the format has not, and where scales do not fit.
 
     >>> dequantize(torch.tensor([-15, 127]), Scheme("int8", "asymmetric"), QParams(3.5, -70)).tolist()
     [192.5, 689.5]
     """
+    scheme = as_scheme(scheme)
+    return values_of_codes(as_codes(q, scheme.number_format), scheme, qparams)
+
+
+def values_of_codes(q: torch.Tensor, scheme: Scheme, qparams: QParams) -> torch.Tensor:
+    """The same without looking whether the format has such codes: of integers any number has a value.
+
+    >>> values_of_codes(torch.tensor([200.0]), Scheme("int8"), QParams(0.5)).tolist()
+    [100.0]
+    """
     shape = tuple(q.shape)
     _raise_first(scheme, shape)
     layout = scheme.layout(shape)
+    _refuse_other(qparams)
     params = _given(qparams.scale, qparams.zero_point, scheme, layout, chosen=True)
     known = block_values(params)
     known |= run_operations(given_operations(scheme), known) | {name: grid for name, grid in qparams.others.items() if name in block_names(scheme)}
@@ -254,6 +293,12 @@ def _dequantize(q: torch.Tensor, scheme: Scheme, of_cells: Values) -> torch.Tens
 def block_values(params: QParams) -> Values:
     """What is known of each block, by its name in the operations."""
     return {"scale": params.scale, "zero_point": params.zero_point, **params.others}
+
+
+def refuse_other_than_results(r: object) -> None:
+    """`QuantVizError` for what is no `QuantResult`, where one is needed."""
+    if not isinstance(r, QuantResult):
+        raise QuantVizError("result_wanted", got=type(r).__name__)
 
 
 def counted_cells(x: torch.Tensor, scheme: Scheme) -> torch.Tensor | None:
@@ -337,6 +382,7 @@ def stored_qparams(params: QParams, absmax: torch.Tensor, scheme: Scheme, layout
 
     `absmax` is the tensor's `largest_magnitude`. Raises `QuantVizError` where they are no numbers, too many or too few.
     """
+    _refuse_other(params)
     given = _given(params.scale, params.zero_point, scheme, layout, chosen=params.stored)
     made = _qparams(run_operations(store_operations(scheme, given=True), {**block_values(given), **tensor_values(absmax, layout)}), scheme)
     if not params.stored:
@@ -380,9 +426,16 @@ def _given(scale: Any, zero_point: Any, scheme: Scheme, layout: BlockLayout, *, 
 
 def _numbers(value: Any) -> torch.Tensor:
     try:
-        return torch.as_tensor(value).detach().cpu().to(torch.float64) if isinstance(value, torch.Tensor) else torch.tensor(value, dtype=torch.float64)
-    except (ValueError, TypeError, RuntimeError):
+        if isinstance(value, list | tuple | int | float):
+            return torch.tensor(value, dtype=torch.float64)
+        return as_plain(value).to(torch.float64)
+    except (ValueError, TypeError, RuntimeError, OverflowError):
         raise QuantVizError("qparams_not_numbers", got=type(value).__name__) from None
+
+
+def _refuse_other(qparams: object) -> None:
+    if not isinstance(qparams, QParams):
+        raise QuantVizError("qparams_wanted", got=type(qparams).__name__)
 
 
 def _raise_first(scheme: Scheme, shape: Shape) -> None:

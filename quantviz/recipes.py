@@ -1,24 +1,21 @@
-"""Recipes: schemes with a name, to set everything at once, and what each makes of one tensor.
+"""Recipes: schemes with a name, to set everything at once.
 
 A recipe is added here: one entry in `RECIPE_GROUPS` and its words in each language.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
 
 from quantviz.calibration import AbsMean
 from quantviz.conventions import CONVENTIONS, Convention
 from quantviz.errors import QuantVizError
+from quantviz.formats import FORMATS
 from quantviz.granularity import Flat, PerChannel, PerGroup, PerTensor, Shape
 from quantviz.scheme import Scheme
-
-if TYPE_CHECKING:
-    from quantviz.kernels import Measured
+from quantviz.shown import table
+from quantviz.text import languages, text
 
 
 def _group(format_id: str, convention: str | Convention, size: int = 32, mode: str = "symmetric") -> Scheme:
@@ -89,141 +86,78 @@ RECIPE_GROUPS: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
         ),
     }
 )
+
+
+class _Recipes(Mapping[str, Scheme]):
+    """Schemes by id, read-only, a line for each where they are shown."""
+
+    def __init__(self, groups: Mapping[str, Mapping[str, Scheme]]) -> None:
+        self._schemes = {name: scheme for recipes in groups.values() for name, scheme in recipes.items()}
+
+    def __getitem__(self, name: str) -> Scheme:
+        return self._schemes[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._schemes)
+
+    def __len__(self) -> int:
+        return len(self._schemes)
+
+    def __repr__(self) -> str:
+        width = max(map(len, self))
+        return "\n".join(f"{name:{width}}  {scheme}" for name, scheme in self.items())
+
+    def _repr_html_(self) -> str:
+        return table((name, text(f"recipe_plot.name.{name}"), scheme) for name, scheme in self.items())
+
+
 #: Every recipe by id.
-RECIPES: Mapping[str, Scheme] = MappingProxyType({name: scheme for recipes in RECIPE_GROUPS.values() for name, scheme in recipes.items()})
-
-#: The id of a row that is no recipe but the scheme that is set.
-CURRENT = "current"
-#: An error a tenth as large as the values, both as root mean squares: 20 dB.
-TARGET_DB = 20.0
+RECIPES: Mapping[str, Scheme] = _Recipes(RECIPE_GROUPS)
 
 
-@dataclass(frozen=True)
-class RecipeRow:
-    """What one scheme makes of one tensor, or why it cannot be used on it."""
+def as_scheme(named: Scheme | str) -> Scheme:
+    """The scheme itself, or the one that is called so: a recipe by its id or name, whatever the case, or a scheme by its text form.
 
-    #: An id of `RECIPES`, or `CURRENT`.
-    id: str
-    scheme: Scheme
-    #: Whether it does to this tensor what the current scheme does.
-    is_current: bool = False
-    #: Why it does not fit; the numbers are nan then.
-    problem: QuantVizError | None = None
-    #: Bits an element, scales included.
-    bits: float = math.nan
-    sqnr_db: float = math.nan
-    #: Share of the non-zero elements that became 0.
-    zeroed_share: float = math.nan
-    mse: float = math.nan
+    Wherever Python takes a scheme, this converts it. `QuantVizError` suggests the nearest recipe, or those of a number format.
 
-    @property
-    def fits(self) -> bool:
-        """Whether there are numbers."""
-        return self.problem is None
-
-
-@dataclass(frozen=True)
-class RecipeAnswer:
-    """Which recipe to use on a tensor, as data for a sentence."""
-
-    #: The SQNR asked for.
-    target_db: float
-    #: Whether some recipe reaches it.
-    reached: bool
-    #: The fewest bits that reach it; where none does, the highest SQNR.
-    choice: RecipeRow
-    #: The nearest ones in another number format that no other beats, with fewer bits and with more: what to compare the choice with.
-    others: tuple[RecipeRow, ...]
-
-
-def recipe_rows(x: Any, *, current: Scheme) -> tuple[RecipeRow, ...]:
-    """Every recipe on this very tensor, in the order of `RECIPES`.
-
-    `x` is a real tensor or nested list of 1 to 4 axes, or a `Stored`. A recipe that cannot be used on it, because its
-    groups do not divide the last axis for example, has `problem` in place of numbers. What is done with NaN and
-    Inf is `current`'s choice.
-
-    >>> rows = recipe_rows([[1.0, 2.0, 3.0, 40.0]], current=RECIPES["int4_per_row"])
-    >>> [row.id for row in rows if row.fits][:5], [row.id for row in rows if row.is_current]
-    (['int8_per_tensor', 'int8_per_row', 'int8_per_column', 'int4_per_tensor', 'int4_per_row'], ['int4_per_row'])
-    >>> rows[3].problem.key
-    'group_does_not_divide'
+    >>> as_scheme("MXFP4") == as_scheme("mxfp4") == RECIPES["mxfp4"], as_scheme("int4 in groups of 128") == RECIPES["int4_g128"]
+    (True, True)
+    >>> as_scheme("int8")
+    Traceback (most recent call last):
+    ...
+    quantviz.errors.QuantVizError: 'int8' is a number format alone, and says nothing of scales. Use a recipe with it: int8_per_tensor, \
+int8_per_row, int8_per_column, int8_g32, int8_g128, bnb_int8, mxint8, q8_0; or Scheme('int8').
     """
-    from quantviz.kernels import measure
-    from quantviz.stored import as_stored
-
-    stored, _ = as_stored(x)
-    same = current_recipe(current, stored.shape)
-    rows = []
-    for name, recipe in RECIPES.items():
-        scheme = recipe.replace(nonfinite=current.nonfinite)
-        try:
-            if _needs_lines(recipe) and len(stored.shape) == 1:
-                raise QuantVizError("recipe_needs_lines", shape=stored.shape)
-            rows.append(row_of(measure(stored, scheme), name, is_current=name == same))
-        except QuantVizError as problem:
-            rows.append(RecipeRow(name, scheme, problem=problem))
-    return tuple(rows)
-
-
-def row_of(own: Measured, name: str = CURRENT, *, is_current: bool = True) -> RecipeRow:
-    """The row of a scheme that was measured already."""
-    m = own.metrics
-    return RecipeRow(
-        id=name,
-        scheme=own.scheme,
-        is_current=is_current,
-        bits=m["effective_bits"],
-        sqnr_db=m["sqnr_db"],
-        zeroed_share=m["zeroed_share"],
-        mse=m["mse"],
-    )
-
-
-def pareto_front(rows: Iterable[RecipeRow]) -> tuple[RecipeRow, ...]:
-    """The rows that no other one beats, by bits: fewer bits with no less SQNR, or more SQNR with no more bits.
-
-    Of rows with the same bits and SQNR the first is kept.
-    """
-    front: list[RecipeRow] = []
-    for row in sorted((row for row in rows if row.fits), key=lambda row: (row.bits, -row.sqnr_db)):
-        if not front or row.sqnr_db > front[-1].sqnr_db:
-            front.append(row)
-    return tuple(front)
-
-
-def answer(rows: Iterable[RecipeRow], target_db: float = TARGET_DB) -> RecipeAnswer | None:
-    """The recipe of the fewest bits with an SQNR of at least `target_db`; none where no recipe fits.
-
-    It is compared with its neighbours, because the target is only a rule of thumb: an SQNR ranks
-    recipes for one tensor and does not predict what a model will do.
-
-    >>> found = answer(recipe_rows([[0.1, 0.2, 0.3, 8.0], [0.3, -0.2, 0.1, 0.2]], current=Scheme()), target_db=30.0)
-    >>> found.choice.id, [row.id for row in found.others]
-    ('mxfp6_e3m2', ['mxint4', 'mxfp8_e4m3'])
-    """
-    front = pareto_front(rows)
-    if not front:
-        return None
-    reaching = [row for row in front if row.sqnr_db >= target_db]
-    choice = reaching[0] if reaching else front[-1]
-    other = [row for row in front if row.scheme.format != choice.scheme.format]
-    fewer, more = [row for row in other if row.bits < choice.bits], [row for row in other if row.bits > choice.bits]
-    return RecipeAnswer(target_db, bool(reaching), choice, (*fewer[-1:], *more[:1]))
+    if isinstance(named, Scheme):
+        return named
+    if not isinstance(named, str):
+        raise QuantVizError("scheme_wanted", got=type(named).__name__)
+    called = named.strip().casefold()
+    if called in RECIPES:
+        return RECIPES[called]
+    if called in FORMATS:
+        of_format = [name for name, scheme in RECIPES.items() if scheme.format == called]
+        raise QuantVizError("scheme_is_format", got=named, format=called, recipes=", ".join(of_format) or "–")
+    for name, scheme in RECIPES.items():
+        if called in {text(f"recipe_plot.{part}.{name}", language).casefold() for part in ("name", "short") for language in languages()}:
+            return scheme
+    if "," in called:
+        return Scheme.parse(named.strip())
+    raise QuantVizError("unknown_recipe", got=named, known=", ".join(RECIPES))
 
 
 def current_recipe(current: Scheme, shape: Shape) -> str | None:
     """The id of the recipe that is the current scheme, or that has the same blocks on this shape; what is done with NaN and Inf is left aside."""
     current = current.replace(nonfinite="refuse")
     exact = next((name for name, scheme in RECIPES.items() if scheme == current), None)
-    if len(shape) == 1 and _needs_lines(current):
+    if len(shape) == 1 and needs_lines(current):
         return None
     if exact or current.problems(shape):
         return exact
     return next((name for name, scheme in RECIPES.items() if _same_effect(scheme, current, shape)), None)
 
 
-def _needs_lines(recipe: Scheme) -> bool:
+def needs_lines(recipe: Scheme) -> bool:
     """Whether it is one of rows or columns."""
     return isinstance(recipe.granularity, PerChannel)
 

@@ -269,6 +269,8 @@ class Scheme:
         if shape is not None:
             if not 1 <= len(shape) <= 4:
                 yield QuantVizError("input_dims", got=len(shape), shape=shape)
+            elif 0 in shape:
+                yield QuantVizError("input_empty", shape=shape)
             elif not granularity_problems:
                 yield from self.granularity.shape_problems(shape, self.convention.tail)
 
@@ -286,6 +288,14 @@ class Scheme:
             if offered and value not in offered:
                 yield QuantVizError("not_offered", convention=name, what=what, got=value, offered=", ".join(map(str, offered)))
 
+    def __repr__(self) -> str:
+        if isinstance(self.calibration, External):
+            return f"{self.replace(calibration=MinMax())!r}.replace(calibration=External())"
+        try:
+            return f"Scheme.parse({str(self)!r})"
+        except QuantVizError:  # of a convention that was made by hand
+            return f"Scheme({self.format!r}, {self.mode!r}, {self.granularity!r}, {self.calibration!r}, {self.convention!r}, {self.nonfinite!r})"
+
     def __str__(self) -> str:
         if isinstance(self.calibration, External):
             raise QuantVizError("external_has_no_text")
@@ -299,7 +309,7 @@ class Scheme:
         >>> Scheme.parse("uint4,asymmetric,per_group(size=32),percentile(p=99.9),course").granularity
         PerGroup(size=32, axis=-1)
         """
-        parts = textform.split_outside_parentheses(form)
+        parts = textform.split_outside_parentheses(form) if isinstance(form, str) else []
         if not 5 <= len(parts) <= 6:
             raise QuantVizError("scheme_form_parts", got=form, count=len(parts))
         return cls(

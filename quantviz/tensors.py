@@ -6,9 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from quantviz.errors import Note, QuantVizError
+from quantviz.formats import NumberFormat
 from quantviz.granularity import Shape
 
 #: Dtypes whose every value is a float32 value.
@@ -31,19 +33,15 @@ _COUNTED = frozenset({torch.float64, torch.uint8, torch.int8, torch.int16, torch
 def as_float32(tensor: torch.Tensor) -> tuple[torch.Tensor, tuple[Note, ...]]:
     """`tensor` as float32 on the CPU, detached, and a note that counts the values changed by it.
 
-    Raises `QuantVizError` for bool, complex, quantized and sparse tensors.
+    Raises `QuantVizError` for bool, complex, quantized, sparse and nested tensors.
 
     >>> values, notes = as_float32(torch.tensor([1, 2**24 + 1]))
     >>> values.dtype, str(notes[0])
     (torch.float32, 'int64 was stored as float32: 1 of 2 values changed.')
     """
-    if tensor.layout != torch.strided or tensor.is_quantized or tensor.device.type == "meta":
-        raise QuantVizError("input_not_dense")
-    plain = tensor.detach().cpu()
+    plain = as_plain(tensor)
     if plain.dtype in _EXACT:
         return plain.to(torch.float32), ()
-    if plain.dtype not in _COUNTED:
-        raise QuantVizError("input_dtype", dtype=dtype_name(plain.dtype))
     values = plain.to(torch.float32)
     # NaN differs from itself but is no change; a finite value that became inf is refused later, by place.
     back = values.to(plain.dtype)
@@ -117,7 +115,7 @@ def as_real(x: Any) -> tuple[torch.Tensor, tuple[Note, ...]]:
 
 
 def as_input(x: Any, nonfinite: str = "refuse") -> tuple[torch.Tensor, tuple[Note, ...]]:
-    """`x`, a real tensor or nested list, as the tensor that is quantized, and what changed on the way.
+    """`x`, a real tensor, array or nested list (see `as_plain`), as the tensor that is quantized, and what changed on the way.
 
     `nonfinite` is one of `scheme.NONFINITE`: under "refuse" and "clip" all of the answer is finite, under
     "ignore" NaN and Inf are still in it. Raises `QuantVizError` for anything else than 1 to 4 axes of real
@@ -130,7 +128,7 @@ def as_input(x: Any, nonfinite: str = "refuse") -> tuple[torch.Tensor, tuple[Not
     """
     tensor = _tensor(x)
     values, notes = as_float32(tensor)
-    found = NonFinite.of(values, tensor.detach())
+    found = NonFinite.of(values, tensor)
     if found is None:
         return values, notes
     if nonfinite == "refuse":
@@ -144,18 +142,74 @@ def as_input(x: Any, nonfinite: str = "refuse") -> tuple[torch.Tensor, tuple[Not
     return values.nan_to_num(0.0, largest, smallest), (*notes, found.clipped(smallest, largest))
 
 
+def as_plain(x: Any) -> torch.Tensor:
+    """`x` as a dense tensor of real numbers on the CPU, detached, in its own dtype and with any number of axes.
+
+    `x` is a torch tensor, nested list, NumPy array in any order of bytes and elements, or what NumPy reads as one, such
+    as a table of pandas. Raises `QuantVizError` for anything else, and for a masked array of NumPy in which something is
+    masked: what stands there is no value, so that neither using it nor making one up would be right.
+
+    >>> as_plain(np.array([1.0, 2.0], dtype=">f4")[::-1])
+    tensor([2., 1.])
+    """
+    tensor = x if isinstance(x, torch.Tensor) else _converted(x)
+    if tensor.is_nested or tensor.layout != torch.strided or tensor.is_quantized or tensor.device.type == "meta":
+        raise QuantVizError("input_not_dense")
+    if tensor.dtype not in _EXACT | _COUNTED:
+        raise QuantVizError("input_dtype", dtype=dtype_name(tensor.dtype))
+    return tensor.detach().cpu()
+
+
+def _converted(x: Any) -> torch.Tensor:
+    try:
+        if hasattr(x, "__array__") or hasattr(x, "__array_interface__"):
+            return _of_array(x if isinstance(x, np.ndarray) else np.array(x))
+        return torch.tensor(x) if isinstance(x, list | tuple) else torch.as_tensor(x)
+    except QuantVizError:
+        raise
+    except (ValueError, TypeError, RuntimeError, OverflowError):
+        raise QuantVizError("input_not_tensor", got=type(x).__name__) from None
+
+
+def _of_array(array: np.ndarray[Any, Any]) -> torch.Tensor:
+    """A NumPy array as a tensor; in its own memory where torch can read that."""
+    if isinstance(array, np.ma.MaskedArray):
+        if np.ma.is_masked(array):
+            raise QuantVizError("input_masked", count=int(np.ma.getmaskarray(array).sum()), shape=array.shape)
+        array = array.data
+    if array.dtype.kind not in "fiub":
+        # bfloat16 and 8-bit floats of ml_dtypes are kinds of their own.
+        if not np.can_cast(array.dtype, np.float32):
+            raise QuantVizError("input_dtype", dtype=array.dtype)
+        array = array.astype(np.float32)
+    if array.itemsize > 8:
+        raise QuantVizError("input_dtype", dtype=array.dtype)
+    native = array.astype(array.dtype.newbyteorder("="), copy=False)
+    return torch.as_tensor(native.copy() if min(native.strides, default=0) < 0 else native)
+
+
 def _tensor(x: Any) -> torch.Tensor:
-    if isinstance(x, torch.Tensor):
-        tensor = x
-    else:
-        try:
-            tensor = torch.tensor(x) if isinstance(x, list | tuple) else torch.as_tensor(x)
-        except (ValueError, TypeError, RuntimeError, OverflowError):
-            raise QuantVizError("input_not_tensor", got=type(x).__name__) from None
+    tensor = as_plain(x)
     if not 1 <= tensor.dim() <= 4:
         raise QuantVizError("input_dims", got=tensor.dim(), shape=tuple(tensor.shape))
     if tensor.numel() == 0:
         raise QuantVizError("input_empty", shape=tuple(tensor.shape))
+    return tensor
+
+
+def as_codes(q: Any, fmt: NumberFormat) -> torch.Tensor:
+    """`q`, whole numbers of 1 to 4 axes, as codes of the format; `QuantVizError` where it has no such code.
+
+    >>> from quantviz.formats import FORMATS
+    >>> as_codes([3, 15], FORMATS["nf4"]).tolist()
+    [3, 15]
+    """
+    tensor = _tensor(q)
+    # 16 bits without a sign have no arithmetic.
+    wide = tensor.to(torch.float64 if tensor.is_floating_point() else torch.int64)
+    known = (wide >= fmt.code_min) & (wide <= fmt.code_max) & (wide == wide.round())
+    if not bool(known.all()):
+        raise QuantVizError("code_out_of_range", got=wide[~known][0].item(), format=fmt.id, smallest=fmt.code_min, largest=fmt.code_max)
     return tensor
 
 

@@ -16,6 +16,8 @@ from typing import Any, get_type_hints
 
 from quantviz.errors import QuantVizError
 
+#: Each digit can be read in one way only: else a long one that ends in a letter is tried in all of them.
+_FLOAT = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?", re.ASCII)
 _FORM = re.compile(r"([a-z][a-z0-9_]*)(?:\((.*)\))?", re.ASCII)
 
 
@@ -25,14 +27,13 @@ def split_outside_parentheses(form: str, separator: str = ",") -> list[str]:
     >>> split_outside_parentheses("int4,per_group(size=4,axis=1)")
     ['int4', 'per_group(size=4,axis=1)']
     """
-    parts, depth = [""], 0
-    for character in form:
+    parts, depth, start = [], 0, 0
+    for at, character in enumerate(form):
         depth += (character == "(") - (character == ")")
         if character == separator and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += character
-    return parts
+            parts.append(form[start:at])
+            start = at + 1
+    return [*parts, form[start:]]
 
 
 def read_head(form: str) -> tuple[str, dict[str, str]]:
@@ -80,7 +81,7 @@ def read_value(raw: str, kind: Any) -> Any:
             return raw
         if option is int and re.fullmatch(r"[+-]?\d{1,18}", raw, re.ASCII):
             return int(raw)
-        if option is float and re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", raw, re.ASCII) and math.isfinite(float(raw)):
+        if option is float and _FLOAT.fullmatch(raw) and math.isfinite(float(raw)):
             return float(raw)
     raise QuantVizError("text_form_bad_value", got=raw, wanted=" / ".join(getattr(each, "__name__", str(each)) for each in options))
 

@@ -9,9 +9,11 @@ import pytest
 import torch
 
 import quantviz as qv
+from quantviz import kernels
 from quantviz.arithmetic import stored
 from quantviz.formats import FORMATS, find_format
 from quantviz.grids import GRIDS, nearest
+from quantviz.stored import InMemory
 
 FLOATS = [name for name, fmt in FORMATS.items() if fmt.kind == "float"]
 SMALL_FLOATS = [name for name in FLOATS if FORMATS[name].bits <= 8]
@@ -243,10 +245,28 @@ def test_saturating_is_that_of_onnxruntime(name):
 def test_a_format_without_a_sign_has_no_number_for_negative_values():
     got = beyond("float8_e8m0fnu", "nan", [-3.0, 3.0, 0.0]).x_hat
     assert torch.isnan(got).tolist() == [True, False, True]
-    with np.errstate(invalid="ignore"):
-        theirs = np.array([-3.0, 3.0, 0.0], np.float32).astype(ml_dtypes.float8_e8m0fnu).astype(np.float32)
-    assert same_floats(got.numpy(), theirs)
     assert beyond("float8_e8m0fnu", "saturate", [-3.0, 0.0]).x_hat.tolist() == [2.0**-127] * 2
+
+
+@pytest.mark.parametrize("overflow", ["nan", "inf"])
+def test_e8m0_is_that_of_ml_dtypes_and_torch_at_both_ends(overflow):
+    """Less than the smallest value is the smallest value, code 0, while it is positive; 0 and what is negative ml_dtypes has no number for.
+
+    torch has 2^-127 for 0, and for a negative value that of its magnitude: what has no sign there can only be wrong.
+    """
+    tiny = 2.0**-127
+    positive = [2.0**-149, 1e-42, tiny / 4, tiny / 2, tiny * 0.51, tiny * 0.75, tiny, tiny * 1.75, 2 * tiny, 1.0, 3.0, 2.0**127, 3.4e38]
+    x = torch.tensor([*positive, 0.0, -0.0, -(2.0**-149), -tiny, -1.0, -3.4e38, math.nan, math.inf, -math.inf], dtype=torch.float32)
+    scheme = qv.Scheme("float8_e8m0fnu", calibration=qv.Given(1.0), convention=qv.CONVENTIONS["course"].replace(overflow=overflow), nonfinite="ignore")
+    got = qv.quantize(x, scheme, strict=True)
+    with np.errstate(invalid="ignore"):
+        theirs = x.numpy().astype(ml_dtypes.float8_e8m0fnu).view(np.uint8)
+    assert got.q.tolist() == theirs.tolist()
+    more = torch.tensor(positive, dtype=torch.float32)
+    assert got.q[: len(positive)].tolist() == more.to(torch.float8_e8m0fnu).view(torch.uint8).tolist()
+    assert got.q[:6].tolist() == [0] * 6
+    coder = kernels.codes(InMemory(x), scheme, got.qparams, 0, len(x), path="fused")
+    assert coder[0].tolist() == got.q.tolist()
 
 
 def test_a_codebook_saturates_whatever_is_asked():

@@ -17,7 +17,7 @@ from quantviz.explanation import CAUSES, causes
 from quantviz.export import as_csv, as_npz, python_lines, scales_table
 from quantviz.figures.histograms import histogram_data
 from quantviz.link import opening, read_link, write_link
-from quantviz.recipes import recipe_rows
+from quantviz.ranking import recipe_rows
 from quantviz.sources.typed import Typed
 from quantviz.stored import InMemory, Replaced
 from quantviz.tensors import NonFinite, as_input

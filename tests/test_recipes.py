@@ -10,7 +10,8 @@ import quantviz as qv
 from quantviz.errors import QuantVizError
 from quantviz.kernels import measured
 from quantviz.measures import bits_per_element
-from quantviz.recipes import CURRENT, RECIPE_GROUPS, RECIPES, RecipeRow, answer, current_recipe, pareto_front, recipe_rows, row_of
+from quantviz.ranking import CURRENT, RecipeRow, answer, pareto_front, recipe_rows, row_of
+from quantviz.recipes import RECIPE_GROUPS, RECIPES, current_recipe
 from quantviz.scenarios import SCENARIOS
 from quantviz.sources import Builtin
 

@@ -192,7 +192,8 @@ def test_problems_agree_with_layout(scheme, shape):
         assert layout.view_shape == shape or isinstance(scheme.granularity, qv.Flat)
         assert layout.grid_shape == tuple(-(-n // b) for n, b in zip(layout.view_shape, layout.block_shape, strict=True))
         if scheme.arithmetic.tail == "refuse":
-            assert layout.padded_shape == layout.view_shape
+            assert layout.tail == "refuse"
+            assert all(n % b == 0 for n, b in zip(layout.view_shape, layout.block_shape, strict=True))
 
 
 @settings(deadline=None, max_examples=60)

@@ -22,10 +22,13 @@ from quantviz.errors import QuantVizError
 from quantviz.explanation import CAUSES
 from quantviz.figures.arrangement import BREAKPOINTS, MOST_CELLS, PANELS, USUAL_WIDTH, Arrangement, Box, arrange
 from quantviz.figures.drawn import Drawn, encoded
-from quantviz.figures.panels_data import Array, PanelsData, Pixels, overview_panels, panels_data, result_panels
+from quantviz.figures.panels_data import Array, PanelsData, Pixels, overview_panels, panels_data, picture_panels, result_panels
 from quantviz.figures.raster import data_uri
+from quantviz.figures.static import NotebookFigure, panels_png
 from quantviz.figures.theme import THEMES, Ramp, Theme, one_sided, stops
 from quantviz.formats import FORMATS
+from quantviz.quantizer import refuse_other_than_results
+from quantviz.tensors import as_plain
 from quantviz.text import DEFAULT_LANGUAGE, text
 
 if TYPE_CHECKING:
@@ -48,6 +51,8 @@ __all__ = [
 MOST_HOVER = 64
 #: Cells a side up to which a notebook's figure prints the values.
 MOST_PRINTED = 10
+#: Cells a side up to which a notebook's figure has each of them; a larger tensor's has so many pixels.
+MOST_PIXELS = 384
 #: Pixels above a notebook's figure for plotly's buttons.
 _BUTTONS = 24
 #: Where no axis reaches.
@@ -594,33 +599,40 @@ def plot_quantization_errors(
     *,
     result: QuantResult | None = None,
     selected: tuple[int, int] | None = None,
-) -> Drawn:
+) -> NotebookFigure:
     """The source notebooks' figure: original, quantized, dequantized and error tensor side by side.
 
     The three are tensors or nested lists of one shape, 1 to 4 axes. `dtype` (signed or not) and
     `n_bits` give the codes' colour range. The error is dequantized - original. `result`, what
     `quantize` returned with these codes, adds block borders and scales, and each cell's block,
     scale and cause where the pointer is; without it a line says that they are missing. `selected`
-    is a cell (row, column) marked in all four. Raises `QuantVizError` where shapes differ, and for
-    the result of other codes.
+    is a cell (row, column) marked in all four. Of a tensor with more cells a side than a screen has pixels for, the figure
+    is a picture in which a pixel tells the largest of its cells. Where a notebook's front end draws no plotly, it shows a PNG.
+    Raises `QuantVizError` where shapes differ, and for the result of other codes.
 
     >>> figure = plot_quantization_errors([[1.0, -2.0]], [[64, -127]], [[1.008, -2.0]])
     >>> [annotation.text for annotation in figure.layout.annotations][1]
     '8-bit Linear Quantized Tensor'
     """
+    if not isinstance(dtype, torch.dtype) or not isinstance(n_bits, int) or not 1 <= n_bits <= 64:
+        raise QuantVizError("dtype_wanted", got=dtype, n_bits=n_bits)
     code_range = (float(-(1 << (n_bits - 1))), float((1 << (n_bits - 1)) - 1)) if dtype.is_signed else (0.0, float((1 << n_bits) - 1))
-    data = panels_data(original, quantized, dequantized, code_range=code_range)
-    if result:
-        own = result_panels(result)
-        if not np.array_equal(own.q, data.q):
+    if result is not None:
+        refuse_other_than_results(result)
+        if not _same_codes(result, quantized):
             raise QuantVizError("panels.result_of_others")
+    coded = result.scheme if result is not None and result.scheme.number_format.kind != "integer" else None
+    data = picture_panels(original, quantized, dequantized, MOST_PIXELS, scheme=coded, code_range=code_range)
+    if result is not None and data.pixels is None:
+        own = result_panels(result)
         data = dataclasses.replace(data, blocks=own.blocks, cause=own.cause, format_id=own.format_id)
         if own.unscaled is not None:
             data = dataclasses.replace(data, unscaled=own.unscaled, code_range=own.code_range)
     titles = [text(f"panels.notebook.{name}", n_bits=n_bits) for name in PANELS]
     edge = edge_scales(data)
     one = edge.labels[0] if edge and edge.side == "title" else None
-    note = text("panels.notebook.one_scale", scale=one) if one else None if result else text("panels.no_result")
+    notes = [text("panels.notebook.one_scale", scale=one)] if one else [] if result is not None else [text("panels.no_result")]
+    note = " ".join([*notes, *([] if data.pixels is None else [_pixel_words(data.pixels, DEFAULT_LANGUAGE)])]) or None
     figure = panels_figure(data, titles=titles, note=note, hover=True, printed=True, selected=selected)
     # A notebook may be dark, and it does not say so: the light colours bring their own page.
     page = THEMES["light"]
@@ -629,4 +641,10 @@ def plot_quantization_errors(
     )
     # Nor does it take a config: the buttons stand above the titles, and those that do nothing here are left out.
     figure.update_layout(margin_t=_BUTTONS, height=figure.layout.height + _BUTTONS, modebar_remove=["select2d", "lasso2d", "autoScale2d"])
-    return figure
+    ramps = [panel_ramp(name, data, page) for name in data.panels]
+    return NotebookFigure(figure.to_dict(), lambda: panels_png(data, titles, ramps, page, note))
+
+
+def _same_codes(result: QuantResult, quantized: Any) -> bool:
+    codes = as_plain(quantized)
+    return tuple(codes.shape) == result.shape and bool((codes == result.q).all())

@@ -24,6 +24,8 @@ from quantviz.figures.arrangement import PANELS
 from quantviz.granularity import Shape
 from quantviz.grids import GRIDS, local_step
 from quantviz.link import ERROR_VIEWS, View
+from quantviz.recipes import as_scheme
+from quantviz.tensors import as_plain
 
 if TYPE_CHECKING:
     from quantviz.granularity import BlockLayout
@@ -192,7 +194,7 @@ def panels_data(
     q: Any,
     x_hat: Any,
     *,
-    scheme: Scheme | None = None,
+    scheme: Scheme | str | None = None,
     qparams: QParams | None = None,
     cause: Any = None,
     view: View | None = None,
@@ -211,7 +213,16 @@ def panels_data(
     >>> data.shape, data.value_range, data.error_held
     ((1, 2), (-2.0, 2.0), False)
     """
-    tensors = {"x": _tensor(x), "q": _tensor(q), "x_hat": _tensor(x_hat)}
+    tensors = _of_one_shape(x, q, x_hat)
+    shape = tuple(tensors["x"].shape)
+    view = view or View.of(shape)
+    scheme = None if scheme is None else as_scheme(scheme)
+    layout = scheme.layout(shape) if scheme else None
+    return _shown(tensors, view, scheme, qparams, layout, cause, error_view, error_range, code_range)
+
+
+def _of_one_shape(x: Any, q: Any, x_hat: Any) -> dict[str, torch.Tensor]:
+    tensors = {"x": as_plain(x), "q": as_plain(q), "x_hat": as_plain(x_hat)}
     shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     shape = shapes["x"]
     if len(set(shapes.values())) > 1:
@@ -220,9 +231,28 @@ def panels_data(
         raise QuantVizError("input_dims", got=len(shape), shape=shape)
     if not all(shape):
         raise QuantVizError("input_empty", shape=shape)
-    view = view or View.of(shape)
-    layout = scheme.layout(shape) if scheme else None
-    return _shown(tensors, view, scheme, qparams, layout, cause, error_view, error_range, code_range)
+    return tensors
+
+
+def picture_panels(x: Any, q: Any, x_hat: Any, most: int, *, scheme: Scheme | None = None, code_range: Span | None = None) -> PanelsData:
+    """`panels_data` of the last two axes, but of more than `most` cells a side a picture of so many pixels: each tells its cell of largest |x|,
+    and its largest error.
+
+    >>> x = torch.arange(20.0).expand(30, 20)
+    >>> picture_panels(x, x, x, 10).shape, picture_panels(x, x, x, 100).shape
+    ((10, 10), (30, 20))
+    """
+    from quantviz.overview import overview_of
+
+    tensors = _of_one_shape(x, q, x_hat)
+    shape = tuple(tensors["x"].shape)
+    view = View.of(shape)
+    if max(view.matrix(shape)) <= most:
+        return panels_data(x, q, x_hat, code_range=code_range)
+    seen = {name: blocks.matrix(tensor, view.rows, view.cols, view.at) for name, tensor in tensors.items()}
+    found = overview_of(seen["x"].to(torch.float32), seen["q"], seen["x_hat"].to(torch.float32), (most, most))
+    data = overview_panels(found, scheme=scheme, matrix=view.matrix(shape), value_range=(_smallest(found.x), _greatest(found.x)))
+    return dataclasses.replace(data, code_range=code_range) if code_range and scheme is None else data
 
 
 def result_panels(
@@ -251,11 +281,12 @@ def result_panels(
 
 
 def overview_panels(
-    overview: Overview, *, scheme: Scheme, matrix: tuple[int, int], value_range: Span, error_view: str = "signed", error_range: float | None = None
+    overview: Overview, *, scheme: Scheme | None, matrix: tuple[int, int], value_range: Span, error_view: str = "signed", error_range: float | None = None
 ) -> PanelsData:
     """What the four panels show of a window of `matrix` (rows, columns) in which a pixel stands for many cells.
 
-    `value_range` is the least and greatest value of the whole tensor. `error_view` is one of `POOLED_ERROR_VIEWS`.
+    `scheme` is none where it is not known whose codes they are; `how` is "largest" then. `value_range` is the least and greatest value of the
+    whole tensor. `error_view` is one of `POOLED_ERROR_VIEWS`.
     Means lie closer together than the values they are of: their colours reach to their own ends.
     """
     if error_view not in POOLED_ERROR_VIEWS:
@@ -289,8 +320,8 @@ def overview_panels(
         left=left,
         pixels=pixels,
         # The mean of codes that are no numbers is that of what they stand for.
-        unscaled=_unscaled(overview.q, scheme) if found else None if scheme.number_format.kind == "integer" else overview.q,
-        format_id=scheme.format,
+        unscaled=_unscaled(overview.q, scheme) if found or scheme is None else None if scheme.number_format.kind == "integer" else overview.q,
+        format_id=scheme.format if scheme else None,
     )
 
 
@@ -332,7 +363,7 @@ def _shown(
         matrix=matrix,
         top=view.top,
         left=view.left,
-        cause=None if cause is None else _seen(_tensor(cause), view),
+        cause=None if cause is None else _seen(as_plain(cause), view),
         blocks=block_map,
         unscaled=_unscaled(seen["q"], scheme),
         format_id=scheme.format if scheme else None,
@@ -363,15 +394,6 @@ def _placed(data: PanelsData, layout: BlockLayout, whole: Shape, view: View) -> 
         blocks=data.blocks and dataclasses.replace(data.blocks, ids=_seen(ids, _part_view(tuple(ids.shape), view)), grid_shape=layout.grid_shape),
         stamp=_stamp((view.top, view.left, *matrix), data.x, data.q, data.x_hat),
     )
-
-
-def _tensor(values: Any) -> torch.Tensor:
-    if isinstance(values, torch.Tensor):
-        return values.detach().cpu()
-    try:
-        return torch.as_tensor(values)
-    except (ValueError, TypeError, RuntimeError, OverflowError):
-        raise QuantVizError("input_not_tensor", got=type(values).__name__) from None
 
 
 def _seen(tensor: torch.Tensor, view: View) -> Array:

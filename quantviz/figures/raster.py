@@ -25,6 +25,12 @@ def data_uri(values: npt.NDArray[np.generic], lo: float, hi: float, ramp: Ramp, 
     return "data:image/png;base64," + base64.b64encode(_png(_indices(values, lo, hi), palette)).decode("ascii")
 
 
+def coloured(values: npt.NDArray[np.generic], lo: float, hi: float, ramp: Ramp, middle: float = 0.5, missing: str = "#ffffff") -> npt.NDArray[np.uint8]:
+    """The same as red, green and blue, (rows, columns, 3) bytes; NaN and Inf are of the colour `missing`."""
+    colours = np.vstack([rgb(ramp, _COLOURS, middle), rgb((missing,) * 3, 1)])
+    return colours[_indices(values, lo, hi)]
+
+
 def _indices(values: npt.NDArray[np.generic], lo: float, hi: float) -> npt.NDArray[np.uint8]:
     # A range as wide as float32's own has no width in float32.
     scaled: npt.NDArray[np.floating] = values.astype(np.float32 if hi - lo <= float(np.finfo(np.float32).max) else np.float64)

@@ -11,7 +11,7 @@ from quantviz.figures.drawn import Drawn
 from quantviz.figures.numbers import number
 from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, bare_layout, faint
 from quantviz.figures.theme import THEMES, Theme
-from quantviz.recipes import CURRENT, RecipeAnswer, RecipeRow, pareto_front
+from quantviz.ranking import CURRENT, RecipeAnswer, RecipeRow, pareto_front
 from quantviz.text import DEFAULT_LANGUAGE, text
 
 #: For `st.plotly_chart(config=…)`.
@@ -78,7 +78,7 @@ def recipe_plot_data(rows: Iterable[RecipeRow], current: RecipeRow | None = None
     Named are what is set now and the recipes that no other one beats; the others are told on hover.
 
     >>> from quantviz import Scheme
-    >>> from quantviz.recipes import recipe_rows
+    >>> from quantviz.ranking import recipe_rows
     >>> data = recipe_plot_data(recipe_rows([[1.0, 2.0, 3.0, 40.0]], current=Scheme()))
     >>> data.points[0].row.id, data.current.row.id, [point.row.id for point in data.points if point.label]
     ('int8_per_tensor', 'int8_per_tensor', ['int8_per_tensor', 'mxfp6_e2m3', 'mxint4', 'binary_absmean'])
@@ -195,7 +195,7 @@ def answer_sentence(answer: RecipeAnswer | None, language: str = DEFAULT_LANGUAG
     """Which recipe to use, in one or two sentences; empty without an answer.
 
     >>> from quantviz import Scheme
-    >>> from quantviz.recipes import answer, recipe_rows
+    >>> from quantviz.ranking import answer, recipe_rows
     >>> found = answer(recipe_rows([[0.1, 0.2, 0.3, 8.0], [0.3, -0.2, 0.1, 0.2]], current=Scheme()), target_db=30.0)
     >>> print(answer_sentence(found))  # doctest: +NORMALIZE_WHITESPACE
     Of these, at least 30 dB with the fewest bits: MXFP6 E3M2, 48.7 dB at 8 bits.

@@ -10,7 +10,8 @@ import streamlit as st
 
 from quantviz.export import slice_index
 from quantviz.link import LabState
-from quantviz.recipes import RECIPES, RecipeRow, answer, current_recipe, recipe_rows
+from quantviz.ranking import RecipeRow, answer, recipe_rows
+from quantviz.recipes import RECIPES, current_recipe
 from quantviz.ui import session
 from quantviz.ui.arithmetic import group_of, recipe_words
 from quantviz.ui.clipboard import copy_button
@@ -40,7 +41,7 @@ _MOST_CSV = 2**20
 def show_recipes(state: LabState, study: Study) -> None:
     """The recipes on this very tensor; a click loads one."""
     from quantviz.figures.recipe_plot import RECIPE_PLOT_CONFIG, answer_sentence, recipe_plot_figure
-    from quantviz.recipes import row_of
+    from quantviz.ranking import row_of
 
     rows = _rows(state)
     st.markdown(f"**{plain(answer_sentence(answer(rows), language()))}**")

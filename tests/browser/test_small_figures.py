@@ -9,7 +9,7 @@ from quantviz.figures.histograms import HISTOGRAM_CONFIG, histogram_data, histog
 from quantviz.figures.number_line import HEIGHT, number_line_data, number_line_html, number_line_svg
 from quantviz.figures.recipe_plot import recipe_plot_figure
 from quantviz.kernels import measured
-from quantviz.recipes import recipe_rows, row_of
+from quantviz.ranking import recipe_rows, row_of
 from quantviz.scenarios import SCENARIOS
 from quantviz.text import languages
 

@@ -12,7 +12,8 @@ import quantviz as qv
 from quantviz.figures.recipe_plot import _LINE, _MARGIN, _MOST_LABELS, HEIGHT, answer_sentence, recipe_name, recipe_plot_data, recipe_plot_figure
 from quantviz.figures.theme import THEMES
 from quantviz.kernels import measured
-from quantviz.recipes import CURRENT, RECIPE_GROUPS, RECIPES, answer, recipe_rows, row_of
+from quantviz.ranking import CURRENT, answer, recipe_rows, row_of
+from quantviz.recipes import RECIPE_GROUPS, RECIPES
 from quantviz.scenarios import SCENARIOS
 from quantviz.text import catalogue, languages
 

@@ -1,0 +1,326 @@
+"""What a person gets for a mistake in Python or in a text form: a sentence of bounded length, soon; and what is none must simply work."""
+
+import random
+import string
+import time
+
+import numpy as np
+import pytest
+import torch
+
+import quantviz as qv
+from quantviz.errors import MOST_SHOWN
+from quantviz.figures.panels_data import panels_data
+from quantviz.link import opening, read_link, write_link
+from quantviz.text import languages
+
+X = torch.tensor([[1.0, -2.0, 3.0, 40.0], [0.5, 0.25, -7.0, 1.0]])
+SCHEME = qv.Scheme()
+RESULT = qv.quantize(X, SCHEME)
+HUGE = 10**5000
+
+
+def nested():
+    return torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.strided)
+
+
+NO_TENSORS = {
+    "nested": nested,
+    "jagged": lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged),
+    "sparse": lambda: torch.eye(2).to_sparse(),
+    "sparse rows": lambda: torch.eye(2).to_sparse_csr(),
+    "meta": lambda: torch.ones(2, 2, device="meta"),
+    "complex": lambda: torch.ones(2, dtype=torch.complex64),
+    "bool": lambda: torch.ones(2, dtype=torch.bool),
+    "empty": lambda: torch.ones(0, 3),
+    "no axes": lambda: 3.0,
+    "text": lambda: "1, 2, 3",
+    "texts": lambda: ["a", "b"],
+    "array of texts": lambda: np.array(["a", "b"]),
+    "array of objects": lambda: np.array([1, None]),
+    "dates": lambda: np.array(["2020-01-01"], dtype="datetime64[D]"),
+    "records": lambda: np.zeros(3, dtype=[("a", "f4")]),
+    "masked": lambda: np.ma.array([1.0, 2.0], mask=[False, True]),
+    "ragged": lambda: [[1.0], [1.0, 2.0]],
+    "beyond": lambda: [HUGE],
+    "nothing": lambda: None,
+    "a dict": lambda: {"a": 1.0},
+    "a set": lambda: {1.0},
+}
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors", "ignore:Sparse CSR tensor support")
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks")
+@pytest.mark.parametrize("name", NO_TENSORS)
+def test_what_is_no_tensor_is_refused_by_every_verb(name):
+    value = NO_TENSORS[name]()
+    for use in (
+        lambda: qv.quantize(value, SCHEME),
+        lambda: qv.choose_qparams(value, SCHEME),
+        lambda: qv.measure(value, SCHEME),
+        lambda: qv.dequantize(value, SCHEME, qv.QParams(1.0)),
+        lambda: panels_data(value, [[1]], [[1.0]]),
+        lambda: panels_data([[1.0]], value, [[1.0]]),
+        lambda: qv.metrics(value),
+        lambda: qv.explain(value, (0, 0)),
+    ):
+        with pytest.raises(qv.QuantVizError) as refused:
+            use()
+        assert all(refused.value.message(language) for language in languages())
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize(
+    "params",
+    [None, 3.0, "a", *(qv.QParams(scale) for scale in (HUGE, -HUGE, "a", 1j, None, [], [1.0, 2.0, 3.0], torch.tensor(1j), torch.ones(1, device="meta")))],
+    ids=lambda params: type(params).__name__,
+)
+def test_what_is_no_scale_is_refused(params):
+    for use in (qv.quantize, qv.measure):
+        if params is not None:
+            with pytest.raises(qv.QuantVizError):
+                use(X, SCHEME, qparams=params)
+    with pytest.raises(qv.QuantVizError):
+        qv.dequantize(RESULT.q, SCHEME, params)
+    with pytest.raises(qv.QuantVizError):
+        qv.dequantize(RESULT.q, SCHEME, qv.QParams(nested()))
+
+
+@pytest.mark.parametrize("format_id", qv.FORMATS)
+def test_only_codes_that_a_format_has_stand_for_values(format_id):
+    fmt = qv.FORMATS[format_id]
+    scheme = qv.Scheme("int8", "asymmetric").with_format(format_id) if format_id != "int1" else qv.Scheme("int1", "asymmetric")
+    ends = [fmt.code_min, fmt.code_max]
+    assert qv.dequantize(ends, scheme, qv.QParams(1.0)).tolist() == pytest.approx([fmt.value(code) for code in ends], nan_ok=True)
+    for code in (fmt.code_min - 1, fmt.code_max + 1, 0.5):
+        with pytest.raises(qv.QuantVizError, match="has no code"):
+            qv.dequantize(torch.tensor([code]), scheme, qv.QParams(1.0))
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4"])
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_arrays_in_any_order_are_their_values(dtype, order):
+    values = np.arange(12).reshape(3, 4)
+    array = values.astype(f"{order}{dtype}")
+    for seen, wanted in (
+        (array, values),
+        (array[::-1], values[::-1]),
+        (array[:, ::-2], values[:, ::-2]),
+        (array.T, values.T),
+        (array[0, ::-1], values[0, ::-1]),
+    ):
+        for use in (lambda x: qv.quantize(x, "int8_per_tensor").x, lambda x: torch.from_numpy(panels_data(x, x, x).x)):
+            assert torch.equal(use(seen).reshape(wanted.shape), torch.tensor(wanted.copy(), dtype=torch.float32))
+        assert qv.measure(seen, SCHEME).metrics == qv.measure(torch.tensor(wanted.copy()), SCHEME).metrics
+    assert torch.equal(qv.dequantize(array[::-1], SCHEME, qv.QParams(1.0)), torch.tensor(values[::-1].copy(), dtype=torch.float32))
+    scales = np.array([1.0, 2.0, 3.0])
+    rows = qv.Scheme(granularity=qv.PerChannel(0))
+    assert qv.quantize(array, rows, qparams=qv.QParams(scales[::-1])).qparams.scale.flatten().tolist() == [3.0, 2.0, 1.0]
+
+
+def test_tables_and_other_floats_are_their_values():
+    pandas, ml_dtypes = pytest.importorskip("pandas"), pytest.importorskip("ml_dtypes")
+    assert qv.quantize(pandas.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]}), SCHEME).x.tolist() == [[1.0, 3.0], [2.0, 4.0]]
+    assert qv.quantize(pandas.Series([1, 2]), SCHEME).x.tolist() == [1.0, 2.0]
+    assert qv.quantize(np.array([1.5, 2.0], dtype=ml_dtypes.bfloat16), SCHEME).x.tolist() == [1.5, 2.0]
+    with pytest.raises(qv.QuantVizError, match="object"):
+        qv.quantize(pandas.DataFrame({"a": ["x"]}), SCHEME)
+
+
+def test_a_mask_is_never_forgotten():
+    masked = np.ma.array([1.0, 1e9, 3.0], mask=[False, True, False])
+    with pytest.raises(qv.QuantVizError, match="1 values of the array are masked"):
+        qv.quantize(masked, SCHEME)
+    assert qv.quantize(np.ma.array([1.0, 2.0]), SCHEME).x.tolist() == [1.0, 2.0]
+    left_out = qv.quantize(masked.astype(float).filled(np.nan), SCHEME.replace(nonfinite="ignore"))  # what the sentence says
+    assert left_out.counted.tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize(("dtype", "n_bits"), [("int8", 8), (None, 8), (torch.int8, 0), (torch.int8, 10**100), (torch.int8, "8"), (torch.int8, 2.5)])
+def test_a_picture_of_no_codes_is_refused(dtype, n_bits):
+    with pytest.raises(qv.QuantVizError, match="dtype of codes"):
+        qv.plot_quantization_errors(X, RESULT.q, RESULT.x_hat, dtype, n_bits)
+
+
+# ---- what an error repeats -----------------------------------------------------------------------
+
+VALUES = {
+    "a long text": "x" * 10**6,
+    "a huge number": HUGE,
+    "a huge negative number": -HUGE,
+    "many numbers": list(range(10**5)),
+    "huge numbers": [HUGE] * 1000,
+    "lists in lists": [[[[["x" * 1000] * 100] * 100]]],
+    "a dict": dict.fromkeys(range(1000), "x" * 1000),
+    "a tensor": torch.ones(100, 100),
+    "a type": qv.PerTensor,
+    "a group": qv.PerGroup(HUGE),
+    "bytes": b"x" * 10**6,
+}
+USES = {
+    "Scheme.format": lambda value: qv.Scheme(value),
+    "Scheme.mode": lambda value: qv.Scheme(mode=value),
+    "Scheme.nonfinite": lambda value: qv.Scheme(nonfinite=value),
+    "Scheme.granularity": lambda value: qv.Scheme(granularity=value),
+    "Scheme.calibration": lambda value: qv.Scheme(calibration=value),
+    "Scheme.convention": lambda value: qv.Scheme(convention=value),
+    "Scheme.parse": qv.Scheme.parse,
+    "PerChannel.axis": lambda value: qv.Scheme(granularity=qv.PerChannel(value)),
+    "PerGroup.size": lambda value: qv.Scheme(granularity=qv.PerGroup(value)),
+    "PerBlock.rows": lambda value: qv.Scheme(granularity=qv.PerBlock(value, 1)),
+    "Flat.strided": lambda value: qv.Scheme(granularity=qv.Flat(1, value)),
+    "Percentile.p": lambda value: qv.Scheme(calibration=qv.Percentile(value)),
+    "ManualRange.lo": lambda value: qv.Scheme(calibration=qv.ManualRange(value, value)),
+    "Given.scale": lambda value: qv.Scheme(calibration=qv.Given(value)),
+    "Given.zero_point": lambda value: qv.Scheme(calibration=qv.Given(1.0, value)),
+    "a field": lambda value: qv.CONVENTIONS["course"].replace(ties=value),
+    "a number field": lambda value: qv.CONVENTIONS["course"].replace(seed=value),
+    "quantize": lambda value: qv.quantize(X, value),
+    "explain": lambda value: qv.explain(RESULT, (value, value)),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("name", VALUES)
+def test_an_error_repeats_no_more_than_a_line(name, use):
+    with pytest.raises(qv.QuantVizError) as refused:
+        USES[use](VALUES[name])
+    for language in languages():
+        known = sum(len(str(value)) for name, value in refused.value.params.items() if name in ("known", "allowed"))
+        assert len(refused.value.message(language)) < 300 + 2 * MOST_SHOWN + known
+
+
+@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
+def test_whatever_an_error_is_given_its_sentence_is_short(value):
+    for key, params in (("unknown_mode", {"got": value, "known": "a"}), ("range_beyond_float32", {"width": value, "largest": value})):
+        for language in languages():
+            assert len(qv.QuantVizError(key, **params).message(language)) < 500
+
+
+@pytest.mark.parametrize(
+    ("use", "nearest"),
+    [
+        (lambda: qv.Scheme("int44"), "int4"),
+        (lambda: qv.Scheme("INT4"), "int4"),
+        (lambda: qv.Scheme(mode="symetric"), "symmetric"),
+        (lambda: qv.Scheme(nonfinite="ignored"), "ignore"),
+        (lambda: qv.Scheme(convention="torch_ao"), "torchao"),
+        (lambda: qv.Scheme.parse("int8,symmetric,per_grup(size=2),min_max,course"), "per_group"),
+        (lambda: qv.Scheme.parse("int8,symmetric,per_tensor,minmax,course"), "min_max"),
+        (lambda: qv.Scheme.parse("int8,symmetric,per_group(sise=2),min_max,course"), "size"),
+        (lambda: qv.CONVENTIONS["course"].replace(tie="even"), "ties"),
+        (lambda: qv.quantize(X, "mxpf4"), "mxfp4"),
+        (lambda: qv.measure(X, "int4_g12"), "int4_g128"),
+    ],
+)
+def test_an_unknown_name_brings_the_nearest(use, nearest):
+    with pytest.raises(qv.QuantVizError) as refused:
+        use()
+    for language in languages():
+        assert refused.value.message(language).endswith(("？", "?"))
+        assert repr(nearest) in refused.value.message(language).rpartition("。" if language == "zh" else ". ")[2]
+
+
+def test_nothing_is_suggested_for_what_is_like_nothing():
+    with pytest.raises(qv.QuantVizError) as refused:
+        qv.Scheme("zzz")
+    assert str(refused.value).endswith(".")
+
+
+# ---- text forms ----------------------------------------------------------------------------------
+
+LONG = 10**6
+FORMS = {
+    "letters": "a" * LONG,
+    "commas": "," * LONG,
+    "opened": "(" * LONG,
+    "closed": ")" * LONG,
+    "in one another": "int8,symmetric," + "per_tensor(" * (LONG // 10) + ",min_max,course",
+    "digits": f"int8,symmetric,per_group(size={'1' * LONG}),min_max,course",
+    "digits and a letter": f"int8,symmetric,per_tensor,percentile(p={'1' * LONG}x),course",
+    "fraction and a letter": f"int8,symmetric,per_tensor,percentile(p=1.{'1' * LONG}x),course",
+    "a huge power": f"int8,symmetric,per_tensor,percentile(p=1e{'9' * LONG}),course",
+    "fields": f"int8,symmetric,per_tensor,min_max,course({','.join(f'f{i}=1' for i in range(LONG // 10))})",
+    "the same field": f"int8,symmetric,per_tensor({'a=1,' * (LONG // 4)}),min_max,course",
+}
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_a_long_text_form_is_refused_soon(form):
+    """A million characters took 20 seconds."""
+    start = time.process_time()
+    for read in (qv.Scheme.parse, lambda form: qv.quantize(X, form)):
+        with pytest.raises(qv.QuantVizError) as refused:
+            read(form)
+        assert len(str(refused.value)) < 1500
+    assert time.process_time() - start < 5
+    state, problems = read_link({"s": form})
+    assert (state, len(problems)) == (opening(), 1)
+
+
+NO_NUMBERS = ("nan", "inf", "-inf", "Infinity", "1_000", "٣", "３", "²", "0x10", "1e999", "", " 1", "1 ", "1\n", "--1", "1.", "none", "true")
+
+
+@pytest.mark.parametrize("number", NO_NUMBERS, ids=repr)
+def test_a_number_in_a_form_is_ascii_and_finite(number):
+    with pytest.raises(qv.QuantVizError):
+        qv.Scheme.parse(f"int8,symmetric,per_group(size={number}),min_max,course")
+    if number != "1.":
+        with pytest.raises(qv.QuantVizError):
+            qv.Scheme.parse(f"int8,symmetric,per_tensor,given(scale={number}),course")
+    for name in ("c", "a", "h", "v") if number != "1." else ("c", "a"):
+        assert read_link({name: number})[1]
+
+
+def damaged(form, chance):
+    """The form after some small changes."""
+    pieces = [
+        *string.printable,
+        "٣",
+        "\u202e",
+        "\0",
+        "(",
+        ")",
+        ",",
+        "=",
+        "nan",
+        "inf",
+        "1e999",
+        "9" * 30,
+        "per_group",
+        "course",
+        "scale.floor",
+        "(size=3)",
+        "，",
+    ]
+    for _ in range(chance.choice((1, 1, 2, 3, 8))):
+        at = chance.randrange(len(form) + 1)
+        form = form[:at] + chance.choice(("", chance.choice(pieces), form[: chance.randrange(40)])) + form[at + chance.choice((0, 0, 1, 5)) :]
+    return form
+
+
+def test_damaged_text_forms_and_links_are_refused_or_round_trip():
+    chance = random.Random(7)
+    forms = [
+        *map(str, qv.RECIPES.values()),
+        "int8,asymmetric,per_block(rows=2,cols=2),given(scale=3.5,zero_point=-70),course(scale.floor=1e-08,ties=away),clip",
+    ]
+    read = 0
+    for _ in range(3000):
+        form = damaged(chance.choice(forms), chance)
+        try:
+            scheme, problem = qv.Scheme.parse(form), ""
+        except qv.QuantVizError as refused:
+            scheme, problem = None, str(refused)
+        assert len(problem) < 1500
+        if scheme is not None:
+            read += 1
+            assert qv.Scheme.parse(str(scheme)) == scheme
+    assert read > 20
+    whole = write_link(opening().replace(baseline=qv.RECIPES["int4_g32"]), "en") | {"a": "0.1_0.0_0.0.4.4", "h": "1.5", "e": "steps", "m": "all"}
+    for _ in range(2000):
+        name = chance.choice(tuple(whole))
+        state, problems = read_link(whole | {name: damaged(whole[name], chance)})
+        assert all(len(problem.message(language)) < 2500 for problem in problems for language in languages())
+        assert not state.scheme.problems(state.source.shape)
+        assert state.baseline is None or not state.baseline.problems(state.source.shape)
