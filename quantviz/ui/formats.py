@@ -25,6 +25,7 @@ from quantviz.ui.clipboard import copy_button
 from quantviz.ui.room import enlarge, parameters
 from quantviz.ui.sidebar import show_language
 from quantviz.ui.start import warm_up
+from quantviz.ui.tab import name_tab
 from quantviz.ui.words import language, number, plain, say, say_error, theme
 
 if TYPE_CHECKING:
@@ -208,6 +209,7 @@ def show_page() -> None:
         st.warning("\n\n".join(map(say_error, problems)))
     _show_choices(state)
     first, second = _formats(state)
+    name_tab(say("pages.formats"), _name(first))
     landings = tuple(land(state.x, fmt, state.ties) for fmt in (first, second) if fmt)
     code = landings[0].code if state.code is None else state.code
     _show_line(state, first, second)
@@ -542,7 +544,7 @@ def _show_facts(state: FormatsState, first: NumberFormat, second: NumberFormat |
     tall += "".join(
         f"<tr><th{_term(name)}><span>{head}</span></th>{''.join(f'<td>{html.escape(row[name])}</td>' for row in facts)}</tr>" for name, head in heads.items()
     )
-    st.html(f'<table class="qv-facts qv-wide">{wide}</table><table class="qv-facts qv-tall">{tall}</table>')
+    st.html(f'<div class="qv-fit"><table class="qv-facts qv-wide">{wide}</table><table class="qv-facts qv-tall">{tall}</table></div>')
 
 
 def _show_terms() -> None:
