@@ -195,7 +195,6 @@ class Bridge {
     this.host = parentElement;
     this.send = setTriggerValue;
     this.keep = setStateValue;
-    document.documentElement.lang = data.lang;
     // What was clicked here stands until the server has answered that click, not an earlier one.
     if (this.pending && same(this.pending, data.selected)) this.pending = null;
     this.style.textContent = this.rules();

@@ -30,8 +30,6 @@ from quantviz.text import text
 if TYPE_CHECKING:
     from quantviz.figures.panels_data import BlockMap, PanelsData, Pixels
 
-#: What `<html lang>` is called in each language: "zh" alone leaves open which characters.
-_HTML_LANG: Mapping[str, str] = {"zh": "zh-CN"}
 _CELLS = "quantviz_cells"
 _STATE = "quantviz_bridge"
 
@@ -203,7 +201,6 @@ def _state(chart_key: str, panels: int, selected: tuple[int, int] | None, width:
         "selected": list(selected) if selected is not None else None,
         "width": width,
         "breakpoints": {name: least * enlarge for name, least in BREAKPOINTS[panels].items()},
-        "lang": _HTML_LANG.get(language, language),
         "labels": _labels(language),
         "colors": {
             "text": colors.text,

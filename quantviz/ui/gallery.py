@@ -24,6 +24,7 @@ from quantviz.ui.picture import show_panels
 from quantviz.ui.room import enlarge, parameters
 from quantviz.ui.sidebar import show_language
 from quantviz.ui.start import warm_up
+from quantviz.ui.tab import name_tab
 from quantviz.ui.words import language, number, plain, say, say_error
 
 if TYPE_CHECKING:
@@ -165,6 +166,8 @@ def show_controls() -> GalleryState:
     from quantviz.bugs import BUGS
 
     state = _state()
+    # A puzzle does not tell which bug it is.
+    name_tab(say("pages.bugs"), say("bugs.page.spot") if state.spotting else say(f"bugs.{_bug(state).id}.name"))
     words = say("bugs.page.hint_spot", all=len(BUGS)) if state.spotting else say("bugs.page.hint")
     hint.markdown(f"**{say('bugs.page.title')}** &nbsp; {plain(words)}", width="stretch")
     with actions:

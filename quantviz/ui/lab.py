@@ -28,9 +28,10 @@ from quantviz.ui.nonfinite import show_choice
 from quantviz.ui.picture import show_panels
 from quantviz.ui.places import has_places, show_places, show_pool, show_worst
 from quantviz.ui.room import classroom, visible
-from quantviz.ui.sidebar import show_sidebar
+from quantviz.ui.sidebar import show_sidebar, source_name
 from quantviz.ui.start import warm_up
 from quantviz.ui.strip import show_strip
+from quantviz.ui.tab import name_tab
 from quantviz.ui.tiles import scope_of, show_tiles, tiles
 from quantviz.ui.words import number, plain, say, say_error, say_note
 
@@ -64,6 +65,7 @@ class Areas:
 
 def show_controls(state: LabState) -> Areas:
     """Title, strip, sidebar and the empty frame: all of it without torch."""
+    name_tab(say("pages.lab"), _tab_name(state))
     recipes = _header(state) if not classroom().projector else None
     for problem in session.named():
         st.warning(say_error(problem))
@@ -82,6 +84,11 @@ def show_controls(state: LabState) -> Areas:
         st.session_state["lab_painted"] = True
     warm_up()
     return Areas(tiles, bridge, panels, comparison, cell, recipes)
+
+
+def _tab_name(state: LabState) -> str:
+    name = scenario_of(state.source)
+    return say(f"scenarios.{name}.name") if name else source_name(state.source)
 
 
 def _header(state: LabState) -> Any:

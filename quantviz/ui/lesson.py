@@ -30,6 +30,7 @@ from quantviz.ui.room import classroom, parameters
 from quantviz.ui.scheme_words import scheme_words
 from quantviz.ui.sidebar import show_language
 from quantviz.ui.start import warm_up
+from quantviz.ui.tab import name_tab
 from quantviz.ui.tiles import cover_tile, show_tile, tiles
 from quantviz.ui.words import language, number, plain, say, say_error
 
@@ -114,6 +115,7 @@ def show_page() -> None:
     for wrong in session.named():
         st.warning(say_error(wrong))
     lesson = found.get(place.lesson) if place.lesson else None
+    name_tab(say("pages.lessons"), lesson.title if isinstance(lesson, Lesson) else "")
     if place.lesson and lesson is None:
         st.warning(say("lessons.unknown", got=plain(place.lesson)))
     if isinstance(lesson, QuantVizError):

@@ -29,6 +29,7 @@ from quantviz.ui.clipboard import copy_button
 from quantviz.ui.room import PARAMETER, parameters
 from quantviz.ui.sidebar import show_language
 from quantviz.ui.signs import project
+from quantviz.ui.tab import name_tab
 from quantviz.ui.words import language, plain, say, say_error
 
 _CHOICE = "teacher_choice"
@@ -98,6 +99,7 @@ def _setting(key: str, name: str) -> Callable[..., None]:
 
 def show_page() -> None:
     """Choices left, the link and its code right, and what a link can do below."""
+    name_tab(say("pages.teacher"))
     with st.sidebar:
         show_language()
     with st.container(key="header", horizontal=True, vertical_alignment="center", gap="small"):
