@@ -125,7 +125,7 @@ def entry(dtype="F32", shape=(2,), offsets=(0, 8)):
 
 NPY_HEADER = "{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }\n"
 SAFE = FILES["x.safetensors"]
-DAMAGED, TENSOR = "file.damaged", "file.tensor_damaged"
+DAMAGED, TENSOR, AXES = "file.damaged", "file.tensor_damaged", "file.too_many_axes"
 
 BAD = {
     # any file
@@ -161,7 +161,7 @@ BAD = {
     "huge.npy": (raw_npy((NPY_HEADER % "1000000000000, 1000000000000").encode()), TENSOR),
     "negative.npy": (raw_npy((NPY_HEADER % "-1, 2").encode(), bytes(8)), DAMAGED),
     "words.npy": (raw_npy((NPY_HEADER % "two, 2").encode(), bytes(8)), DAMAGED),
-    "axes.npy": (raw_npy((NPY_HEADER % ("1," * 2000)).encode(), bytes(4)), DAMAGED),
+    "axes.npy": (raw_npy((NPY_HEADER % ("1," * 2000)).encode(), bytes(4)), AXES),
     "longnumber.npy": (raw_npy((NPY_HEADER % ("9" * 5000)).encode()), DAMAGED),
     # npz
     "cut.npz": (FILES["x.npz"][:-30], DAMAGED),
@@ -475,6 +475,7 @@ add("nulname.npz", raw_zip([stored_member(b"x\0.npy", NPY_BYTES)]), DAMAGED)
 add("mixed.npz", npz(bad=numpy.array([1j]), x=X.numpy()), NUMBERS)
 add("fortran.npz", npz(x=numpy.asfortranarray(X.numpy().astype(">f8"))), {"x": X.tolist()})
 add("object.npz", zipped([("x.npy", numpy_header("(1,)", "'|O'") + pickle.dumps([Calls(os.system, CANARY_COMMAND)]))]), NUMBERS)
+add("axes65.npz", zipped([("x.npy", numpy_header("(" + "1, " * 65 + ")") + bytes(4))]), AXES)
 add("scalar.npz", npz(x=numpy.float32(2.5)), {"x": 2.5})
 
 # pt
@@ -538,7 +539,8 @@ add("kind.pt", with_pickle(state(tensor(made=storage(kind="Tensor")))), DAMAGED)
 add("nokind.pt", with_pickle(state(tensor(made=storage(kind="WeirdStorage")))), OBJECTS)
 add("outside.pt", with_pickle(state(tensor(offset=1))), DAMAGED)
 add("strideout.pt", with_pickle(state(tensor((2,), (100,)))), DAMAGED)
-add("axes.pt", with_pickle(state(tensor((1,) * 100, (1,) * 100))), {"x": (1,) * 100})
+add("axes64.pt", with_pickle(state(tensor((1,) * 64, (1,) * 64))), {"x": (1,) * 64})
+add("axes65.pt", with_pickle(state(tensor((1,) * 65, (1,) * 65))), AXES)
 add("expanded.pt", with_pickle(state(tensor((2**20, 2**20), (0, 0)))), LARGE)
 add("expandedmost.pt", with_pickle(state(tensor((2**31 - 1, 2**31 - 1), (0, 0)))), LARGE)
 add("expandedoverflow.pt", with_pickle(state(tensor((2**31 - 1,) * 4, (0,) * 4))), DAMAGED)
@@ -609,7 +611,7 @@ add("surrogate.json", b'{"\\ud800": [1]}', {"\ud800": [1]})
 add("nulname.json", b'{"a\\u0000b": [1]}', {"a\0b": [1]})
 add("noname.json", b'{"": [1]}', {"noname": [1]})
 add("open.json", b'{"a": ' * 1000, DAMAGED)
-add("deepinlist.json", b'{"a": ' + b"[" * 900 + b"1" + b"]" * 900 + b"}", "typed.axes")
+add("deepinlist.json", b'{"a": ' + b"[" * 900 + b"1" + b"]" * 900 + b"}", AXES)
 add("longnames.json", lambda: b'{"' + b"n" * 2**20 + b'": {' + b",".join(b'"%d": []' % i for i in range(100)) + b"}}", HEADER)
 add("scalarsbelow.json", lambda: b'{"' + b"n" * 2**22 + b'": {' + b",".join(b'"%d": 0' % i for i in range(200_000)) + b"}}", "file.empty")
 add("brackets.json", lambda: b"[" + b"[]," * 2**20 + b"[]]", "file.too_many_lists")
@@ -718,6 +720,10 @@ add("number63.safetensors", raw_safetensors(entry(shape=(2**63,), offsets=(0, 2*
 add("fp4odd.safetensors", raw_safetensors(entry("F4", (3,), (0, 1)), bytes(2)), TENSOR)
 add("nan.safetensors", raw_safetensors(b'{"x":{"dtype":"F32","shape":[NaN],"data_offsets":[0,8]}}', bytes(8)), DAMAGED)
 add("threeoffsets.safetensors", raw_safetensors(entry(offsets=(0, 8, 16)), bytes(16)), DAMAGED)
+add("axes64.safetensors", raw_safetensors(entry(shape=(1,) * 64, offsets=(0, 4)), bytes(4)), {"x": (1,) * 64})
+add("axes65.safetensors", raw_safetensors(entry(shape=(1,) * 65, offsets=(0, 4)), bytes(4)), AXES)
+add("axes_huge64.safetensors", raw_safetensors(entry(shape=(2**62,) * 64, offsets=(0, 4)), bytes(4)), TENSOR)
+add("longdtype.safetensors", raw_safetensors(entry("F" * 10**6), bytes(8)), NUMBERS)
 add("textshape.safetensors", raw_safetensors(b'{"x":{"dtype":"F32","shape":"12","data_offsets":[0,8]}}', bytes(8)), DAMAGED)
 add("rtldtype.safetensors", raw_safetensors(entry("\u202eF32<b>")), NUMBERS)
 add("surrogate.safetensors", raw_safetensors(b'{"\\ud800":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}', bytes(4)), {"\ud800": [0.0]})
@@ -774,7 +780,9 @@ for label, dims, expected in (
     ("negative", (2**64 - 1,), DAMAGED),
     ("huge", (2**62, 2**62), TENSOR),
     ("wraps", (2**32, 2**32), TENSOR),
-    ("many", (1,) * 65, DAMAGED),
+    ("most", (1,) * 63 + (2,), {"x": (1,) * 63 + (2,)}),
+    ("many", (1,) * 65, AXES),
+    ("huge_many", (2**62,) * 5000, AXES),
     ("none", (0,), TENSOR),
 ):
     add(f"dims_{label}.onnx", onnx_model(initializer(dims=dims)), expected)
@@ -792,6 +800,7 @@ add("twodata.onnx", onnx_model(initializer(more=field(4, struct.pack("<2f", 1, 2
 add("noname.onnx", onnx_model(initializer("")), {"": [1.5, -2.0]})
 add("surrogate.onnx", onnx_model(initializer("\ud800")), DAMAGED)
 add("longname.onnx", onnx_model(initializer("n" * 2**17)), DAMAGED)
+add("sparse_many.onnx", field(1, 8) + field(7, field(15, field(1, initializer()) + field(3, 1) * 65)), AXES)
 add("sparse.onnx", field(1, 8) + field(7, field(15, field(1, initializer()) + field(3, 4))), NUMBERS)
 add("ints.onnx", onnx_model(field(1, 2) + field(2, 7) + field(8, b"x") + field(7, varint(3) + varint(2**64 - 5))), {"x": [3.0, -5.0]})
 add("badints.onnx", onnx_model(field(1, 2) + field(2, 7) + field(8, b"x") + field(7, b"\xff" * 20)), DAMAGED)
@@ -865,6 +874,9 @@ BOMBS = {
     "fields.onnx": Case(lambda: field(1, 8) + field(7, field(5, field(1, 1) * 2**21)), DAMAGED),
     "initializers.onnx": Case(lambda: onnx_model(*(initializer(str(i)) for i in range(100_001))), TOO_MANY),
     "header.safetensors": Case(lambda: raw_safetensors(b'{"x":' + b"[" * 2**24 + b"}"), "file.too_many_lists"),
+    "axes.safetensors": Case(lambda: raw_safetensors(entry(shape=(1,) * 300_000, offsets=(0, 4)), bytes(4)), AXES),
+    "product.safetensors": Case(lambda: raw_safetensors(entry(shape=(2**62,) * 50_000, offsets=(0, 4)), bytes(4)), AXES),
+    "axes.pt": Case(lambda: with_pickle(state(tensor((1,) * 300_000, (1,) * 300_000))), AXES),
     "lists.safetensors": Case(lambda: raw_safetensors(b'{"x":[' + b"[]," * 2**23 + b"[]]}"), "file.too_many_lists"),
 }
 

@@ -48,6 +48,9 @@ _COUNTED_DTYPES = frozenset({"float64", "int32", "int64", "uint32", "uint64"})
 #: Those of which it does although they are no floats; people are told that nothing changed.
 _WHOLE_DTYPES = frozenset({"int8", "int16", "uint8", "uint16"})
 
+#: Most axes a tensor may declare, as many as numpy has. The product of so many lengths is soon worked out.
+MOST_AXES = 64
+
 #: Values that are converted at a time.
 _AT_ONCE = 2**22
 #: Lists and objects in a text of JSON: an empty one takes thirty times its two characters.
@@ -420,9 +423,21 @@ class Catalog(ABC):
     def _unreadable(self, name: str, dtype: str) -> QuantVizError:
         return self._data.error("not_numbers", name=clipped(name), dtype=visible(clipped(dtype)))
 
+    def _shape(self, name: str, lengths: Sequence[int]) -> Shape:
+        """Return the shape that a tensor declares. Every reader takes it from here before it multiplies the lengths.
+
+        `QuantVizError` for more than `MOST_AXES`.
+        """
+        self._check_axes(name, len(lengths))
+        return tuple(lengths)
+
+    def _check_axes(self, name: str, count: int) -> None:
+        if count > MOST_AXES:
+            raise self._data.error("too_many_axes", name=clipped(name), got=count, most=MOST_AXES)
+
     def _info(self, name: str, dtype: str, shape: Shape, notes: tuple[Note, ...] = ()) -> TensorInfo:
         """The info of a tensor, with its problem where the dtype is not one of real numbers."""
-        return TensorInfo(dtype, shape, notes=notes, problem=None if dtype in REAL_DTYPES else self._unreadable(name, dtype))
+        return TensorInfo(clipped(dtype), shape, notes=notes, problem=None if dtype in REAL_DTYPES else self._unreadable(name, dtype))
 
     def _check_count(self, count: int) -> None:
         if count > self._limits.tensors:

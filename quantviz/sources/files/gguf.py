@@ -131,7 +131,7 @@ class GgufCatalog(Catalog):
             if not 1 <= axes <= _MOST_AXES:
                 raise cursor.damaged()
             # The file names the fastest axis first.
-            shape = tuple(cursor.uint64() for _ in range(axes))[::-1]
+            shape = self._shape(name, [cursor.uint64() for _ in range(axes)][::-1])
             declared[name] = _Declared(shape, cursor.uint32(), cursor.uint64())
         self._alignment = alignment
         self._body = -(-cursor.at // alignment) * alignment

@@ -62,7 +62,7 @@ class NpzCatalog(Catalog):
         if header is None:
             return TensorInfo("unknown", (), problem=damaged)
         self._members[name] = member, header
-        info = self._info(name, header.dtype, header.shape)
+        info = self._info(name, header.dtype, self._shape(name, header.shape))
         # The size the zip declares and the one the array declares must agree before anything is inflated.
         if info.problem is None and member.file_size != header.offset + header.data_bytes:
             return TensorInfo(info.dtype, info.shape, problem=damaged)

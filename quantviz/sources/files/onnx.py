@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from quantviz.granularity import Window
-from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, clipped
+from quantviz.sources.files.catalog import MOST_AXES, Catalog, FileData, TensorInfo, clipped
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,8 +44,6 @@ _DATA_WIRES = {
 
 #: Longest name of a tensor, in bytes.
 _LONGEST_NAME = 2**16
-#: Most axes of a tensor, as many as numpy has.
-_MOST_AXES = 64
 #: What a field counts at least against the limit of the header: each takes time, however short it is.
 _FIELD_COST = 32
 #: Fields that are looked at to tell whether a file is a model; a model has a handful besides its functions and metadata.
@@ -158,6 +156,8 @@ class _Tensor:
     def __init__(self) -> None:
         self.name = ""
         self.dims: list[int] = []
+        #: How many lengths it declares.
+        self.axes = 0
         self.data_type = 0
         self.external = False
         self.segment = False
@@ -225,11 +225,14 @@ class OnnxCatalog(Catalog):
                 name = self._tensor(field.start, field.stop).name
             elif field.number == _SPARSE_DIMS:
                 dims += self._numbers(field)
+        self._check_axes(name, len(dims))
         return name, TensorInfo("sparse", tuple(dims), problem=self._unreadable(name, "sparse"))
 
     def _dense(self, start: int, stop: int) -> tuple[str, TensorInfo]:
         tensor = self._tensor(start, stop)
-        name, shape = tensor.name, tuple(tensor.dims)
+        name = tensor.name
+        self._check_axes(name, tensor.axes)
+        shape = tuple(tensor.dims)
         dtype = DTYPES.get(tensor.data_type)
         if dtype is None:
             return name, self._info(name, str(tensor.data_type), shape)
@@ -252,8 +255,11 @@ class OnnxCatalog(Catalog):
         view = self._data.view
         for field in self._walk(start, stop):
             if field.number == _DIMS:
-                tensor.dims += self._numbers(field)
-                if len(tensor.dims) > _MOST_AXES or max(tensor.dims, default=0) >= 2**63:
+                numbers = self._numbers(field)
+                tensor.axes += len(numbers)
+                # The name of one with too many comes later; what it declares until then is not kept.
+                tensor.dims += numbers if tensor.axes <= MOST_AXES else []
+                if max(numbers, default=0) >= 2**63:
                     raise _Damaged
             elif field.number == _DATA_TYPE and field.wire == _VARINT:
                 tensor.data_type = field.value
@@ -284,7 +290,7 @@ class OnnxCatalog(Catalog):
         """The integers of a repeated field, which may come one by one or packed."""
         if field.wire == _VARINT:
             return [field.value]
-        if field.wire != _BYTES or field.stop - field.start > _MOST_AXES * _LONGEST_VARINT:
+        if field.wire != _BYTES or field.stop - field.start > MOST_AXES * _LONGEST_VARINT:
             raise _Damaged
         numbers, at = [], field.start
         while at < field.stop:

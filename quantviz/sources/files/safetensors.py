@@ -7,7 +7,6 @@ import struct
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from quantviz.granularity import Shape
 from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, clipped, parsed_json
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ class SafetensorsCatalog(Catalog):
         return header
 
     def _entry_info(self, name: str, entry: dict[str, Any]) -> TensorInfo:
-        shape: Shape = tuple(entry["shape"])
+        shape = self._shape(name, entry["shape"])
         start, stop = entry["data_offsets"]
         for number in (*shape, start, stop):
             if type(number) is not int or not 0 <= number < 2**63:
