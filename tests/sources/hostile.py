@@ -126,6 +126,7 @@ def entry(dtype="F32", shape=(2,), offsets=(0, 8)):
 NPY_HEADER = "{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }\n"
 SAFE = FILES["x.safetensors"]
 DAMAGED, TENSOR, AXES = "file.damaged", "file.tensor_damaged", "file.too_many_axes"
+RANGES = "file.ranges"
 
 BAD = {
     # any file
@@ -182,13 +183,13 @@ BAD = {
     "nokeys.safetensors": (raw_safetensors({"x": {}}), DAMAGED),
     "negative.safetensors": (raw_safetensors(entry(shape=(-2,)), bytes(8)), DAMAGED),
     "fraction.safetensors": (raw_safetensors(entry(shape=(2.0,)), bytes(8)), DAMAGED),
-    "truth.safetensors": (raw_safetensors(entry(shape=(True,), offsets=(0, 4)), bytes(8)), DAMAGED),
-    "outside.safetensors": (raw_safetensors(entry(offsets=(8, 16)), bytes(8)), TENSOR),
-    "backwards.safetensors": (raw_safetensors(entry(offsets=(8, 0)), bytes(8)), TENSOR),
+    "truth.safetensors": (raw_safetensors(entry(shape=(True,), offsets=(0, 4)), bytes(4)), DAMAGED),
+    "outside.safetensors": (raw_safetensors(entry(shape=(4,), offsets=(0, 16)), bytes(8)), TENSOR),
+    "backwards.safetensors": (raw_safetensors(entry(offsets=(8, 0)), bytes(8)), RANGES),
     "size.safetensors": (raw_safetensors(entry(shape=(3,)), bytes(8)), TENSOR),
     "huge.safetensors": (raw_safetensors(entry(shape=(2**40, 2**40)), bytes(8)), TENSOR),
     "dtype.safetensors": (raw_safetensors(entry(dtype="F7"), bytes(8)), "file.not_numbers"),
-    "f6.safetensors": (raw_safetensors(entry(dtype="F6_E2M3", shape=(4,), offsets=(0, 3)), bytes(8)), "file.not_numbers"),
+    "f6.safetensors": (raw_safetensors(entry(dtype="F6_E2M3", shape=(4,), offsets=(0, 3)), bytes(3)), "file.not_numbers"),
     "listdtype.safetensors": (raw_safetensors(entry(dtype=["F32"]), bytes(8)), DAMAGED),
     "twice.safetensors": (
         raw_safetensors(b'{"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}', bytes(4)),
@@ -707,6 +708,8 @@ for _ in range(6):
 add("nested.gguf", gguf_file([ONE], [pair("a", ARRAY, NESTED)]), DAMAGED)
 add("header.gguf", gguf_file([ONE], [pair("a", ARRAY, array(UINT8, 4096, bytes(4096)))]), HEADER, header_bytes=1000)
 
+TWO = struct.pack("<2f", 1.5, -2.0)
+
 # safetensors
 for place, cut in cut_at(SAFE, (1, 7, 8, 9, 30)):
     add(f"cut{place}.safetensors", cut, DAMAGED)
@@ -717,9 +720,25 @@ add("noneofmany.safetensors", raw_safetensors(entry(shape=(0, 2**62), offsets=(0
 add("noneoftoomany.safetensors", raw_safetensors(entry(shape=(0, 2**62, 2**62), offsets=(0, 0))), DAMAGED)
 add("wraps.safetensors", raw_safetensors(entry(shape=(2**32, 2**32), offsets=(0, 0))), TENSOR)
 add("number63.safetensors", raw_safetensors(entry(shape=(2**63,), offsets=(0, 2**63)), bytes(8)), DAMAGED)
-add("fp4odd.safetensors", raw_safetensors(entry("F4", (3,), (0, 1)), bytes(2)), TENSOR)
+add("fp4odd.safetensors", raw_safetensors(entry("F4", (3,), (0, 1)), bytes(1)), TENSOR)
 add("nan.safetensors", raw_safetensors(b'{"x":{"dtype":"F32","shape":[NaN],"data_offsets":[0,8]}}', bytes(8)), DAMAGED)
 add("threeoffsets.safetensors", raw_safetensors(entry(offsets=(0, 8, 16)), bytes(16)), DAMAGED)
+for label, *places in (
+    ("overlap", (0, 8), (4, 12)),
+    ("same", (0, 8), (0, 8)),
+    ("within", (0, 16), (4, 8)),
+    ("hole", (0, 8), (12, 20)),
+    ("late", (8, 16)),
+    ("nothing_within", (0, 8), (4, 4)),
+):
+    ranged = {str(number): {"dtype": "F32", "shape": [(stop - start) // 4], "data_offsets": [start, stop]} for number, (start, stop) in enumerate(places)}
+    add(f"{label}.safetensors", raw_safetensors(ranged, bytes(max(stop for _, stop in places))), RANGES)
+add("rest.safetensors", raw_safetensors(entry(), bytes(9)), "file.rest")
+add(
+    "unsorted.safetensors",
+    raw_safetensors({"b": entry(offsets=(8, 16))["x"], "a": entry()["x"], "none": entry(shape=(0,), offsets=(8, 8))["x"]}, bytes(8) + TWO),
+    {"b": [1.5, -2.0], "a": [0.0, 0.0], "none": []},
+)
 add("axes64.safetensors", raw_safetensors(entry(shape=(1,) * 64, offsets=(0, 4)), bytes(4)), {"x": (1,) * 64})
 add("axes65.safetensors", raw_safetensors(entry(shape=(1,) * 65, offsets=(0, 4)), bytes(4)), AXES)
 add("axes_huge64.safetensors", raw_safetensors(entry(shape=(2**62,) * 64, offsets=(0, 4)), bytes(4)), TENSOR)
@@ -746,9 +765,6 @@ def field(place, content):
     if isinstance(content, int):
         return varint(place << 3) + varint(content)
     return varint(place << 3 | 2) + varint(len(content)) + content
-
-
-TWO = struct.pack("<2f", 1.5, -2.0)
 
 
 def initializer(name="x", dims=(2,), kind=1, raw=TWO, more=b""):
