@@ -234,6 +234,11 @@ def test_a_servers_folders_are_never_shown(tmp_path):
         ("\ufeff1,2\n3,4", (2, 2), []),
         ('"1","2"\n"3","4"', (2, 2), []),
         ("tensor([[1., 2.],\n        [3., 4.]])", (2, 2), []),
+        ('"1,5";"2,5"\n3,5;"4"', (2, 2), ["source.decimal_commas"]),
+        ('"loss, last";"step 2"\n"1,5"\t"2,5"', (2,), ["source.header_skipped", "source.decimal_commas"]),
+        ("x.1;x.2\n1,5;2,5", (2,), ["source.header_skipped", "source.decimal_commas"]),
+        ('"","a ""b"""\n1,2', (2,), ["source.header_skipped"]),
+        ("2020Q1,2020Q2\n1,2", (2,), ["source.header_skipped"]),
     ],
 )
 def test_tables(text, shape, notes):
@@ -242,6 +247,32 @@ def test_tables(text, shape, notes):
             loaded, given = catalog.read("t")
             assert tuple(loaded.shape) == shape
             assert [note.key for note in given] == notes
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "got"),
+    [
+        ('"1,234.5",17.5', "typed.separator_in_cell", '"1,234.5"'),
+        ('a,b\n"1,000",5.5', "typed.separator_in_cell", '"1,000"'),
+        ('"1,000";5.5', "typed.separator_in_cell", '"1,000"'),
+        ('"1,5","2,5"', "typed.separator_in_cell", '"1,5"'),
+        ("0x1F,0x2F\n1,2", "typed.no_number", "0x1F"),
+        ("x,1_000\n1,2", "typed.no_number", "x"),
+        ('"a,b\n1,2', "typed.unclosed_quote", None),
+    ],
+)
+def test_what_may_be_meant_as_a_number_is_refused_and_not_read_otherwise(text, key, got):
+    for whole in (text, text + "\n" + "1,2\n" * 2**18):
+        with pytest.raises(QuantVizError) as caught, open_tensors(whole.encode(), "t.csv"):
+            pass
+        problem = caught.value.params["problem"]
+        assert (problem.key, problem.params.get("got")) == (key, got)
+
+
+def test_long_tables_of_quoted_cells_are_read_like_others():
+    for line, row in (('"1.5","-2"', [1.5, -2]), ('"1,5";"2,5"', [1.5, 2.5]), ('"1,5"\t2,5', [1.5, 2.5]), ('"1" "2"', [1, 2])):
+        with open_tensors((f"{line}\n" * 2**18).encode(), "long.csv") as catalog:
+            assert torch.equal(catalog.load("long"), torch.tensor([row]).expand(2**18, 2))
 
 
 def test_long_tables_are_read_in_blocks_and_errors_keep_their_lines():
@@ -254,6 +285,10 @@ def test_long_tables_are_read_in_blocks_and_errors_keep_their_lines():
         (69_000, "0.5,1.5,2.5,x", "typed.no_number"),
         (69_000, "0.5,1.5,2.5", "typed.ragged"),
         (69_999, "1e39,1,1,1", "typed.beyond_float32"),
+        (69_000, '"1,000",1.5,2.5,3.5', "typed.separator_in_cell"),
+        (69_000, '"0.5,1.5,2.5,3.5', "typed.unclosed_quote"),
+        (69_000, '"0.5"1,1.5,2.5,3.5', "typed.no_number"),
+        (69_000, '0.5,"1.5""",2.5,3.5', "typed.no_number"),
     ):
         lines[place], good = bad, lines[place]
         with pytest.raises(QuantVizError) as caught, open_tensors("\n".join(lines).encode(), "long.csv"):
