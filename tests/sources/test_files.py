@@ -1,9 +1,11 @@
 """Files: each format reads back what its own library wrote, windows are the slices, and bad files get a sentence."""
 
+import io
 import json
 import struct
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy
 import pytest
@@ -407,3 +409,35 @@ def test_a_snippet_quotes_names():
     with pytest.raises(QuantVizError) as caught:
         cut_out_snippet("model.h5")
     assert caught.value.key == "file.unknown_kind"
+
+
+@pytest.mark.parametrize(
+    ("content", "filename", "key", "way_out"),
+    [
+        (None, None, "no_path", "path of a file"),
+        (3, None, "no_path", "path of a file"),
+        (["x.npy"], None, "no_path", "path of a file"),
+        (io.BytesIO(b"1 2"), None, "no_path", "file.read()"),
+        ("", None, "no_path", "path of a file"),
+        (b"1 2", 3, "no_filename", "Give a name"),
+        (b"1 2", b"x.npy", "no_filename", "Give a name"),
+        (b"", None, "empty", "Choose another"),
+        (".", None, "is_folder", "one file in it"),
+        (Path(), None, "is_folder", "one file in it"),
+        ("nowhere.npy", None, "missing", "Check its name"),
+        (str(Path(__file__) / "x.npy"), None, "missing", "Check its name"),
+        ("a\0b.npy", None, "not_readable", "Check that it is a file"),
+    ],
+)
+def test_misuse_of_open_tensors_is_told_the_way_out(content, filename, key, way_out):
+    with pytest.raises(QuantVizError) as caught, open_tensors(content, filename):
+        pass
+    assert caught.value.key == f"file.{key}"
+    assert way_out in str(caught.value)
+
+
+@pytest.mark.parametrize("name", [None, 3, ["x"], "y"])
+def test_what_is_no_name_of_a_tensor_is_told_the_names(name):
+    with open_tensors(FILES["x.npz"], "x.npz") as catalog, pytest.raises(QuantVizError) as caught:
+        catalog.load(name)
+    assert caught.value.params["nearest"] == "'x'"

@@ -107,6 +107,8 @@ class OpenFile:
         by_number = Path(f"/dev/fd/{descriptor}")
         self.path = by_number if by_number.exists() else path
         self._first = os.fstat(self.descriptor)
+        if stat.S_ISDIR(self._first.st_mode):
+            raise IsADirectoryError
         if not stat.S_ISREG(self._first.st_mode):
             raise OSError
 
@@ -135,9 +137,10 @@ class FileData:
         *,
         beside: Callable[[str], FileData] | None = None,
     ) -> None:
+        _check_kinds(content, filename)
         path = Path(content) if isinstance(content, str | PurePath) else None
         #: The name without its folders: an error never shows where a server keeps its files.
-        self.name = (PurePath(filename.replace("\\", "/")).name if filename else path.name if path else "") or "?"
+        self.name = (PurePath(filename.replace("\\", "/")).name if filename else path.name or str(path) if path else "") or "?"
         self._map: mmap.mmap | None = None
         self._content = b"" if path or isinstance(content, OpenFile) else bytes(cast("bytes", content))
         self._view = memoryview(self._content)
@@ -156,8 +159,10 @@ class FileData:
     def _opened(self, path: Path) -> OpenFile:
         try:
             return OpenFile(os.open(path, READ_FLAGS), self.name, path)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             raise self.error("missing") from None
+        except IsADirectoryError:
+            raise self.error("is_folder") from None
         except (OSError, ValueError):
             raise self.error("not_readable") from None
 
@@ -208,6 +213,17 @@ class FileData:
     def error(self, key: str, /, **params: object) -> QuantVizError:
         """The error `file.<key>` that names this file."""
         return QuantVizError(f"file.{key}", file=clipped(self.name), **params)
+
+
+def _check_kinds(content: object, filename: object) -> None:
+    """Refuse what is no path and no bytes, as people give it from Python."""
+    if not isinstance(content, str | PurePath | bytes | bytearray | memoryview | OpenFile):
+        raise QuantVizError("file.no_path", got=type(content).__name__)
+    if filename is not None and not isinstance(filename, str):
+        raise QuantVizError("file.no_filename", got=type(filename).__name__)
+    # Path("") is the folder one is in.
+    if content == "":
+        raise QuantVizError("file.no_path", got="''")
 
 
 def _beside(path: Path, name: str) -> FileData:
@@ -318,7 +334,8 @@ class Catalog(ABC):
 
     def info(self, name: str) -> TensorInfo:
         """What is known of a tensor without loading it; `QuantVizError` for an unknown name."""
-        if name not in self._infos:
+        if not isinstance(name, str) or name not in self._infos:
+            name = str(name)
             # Among the first only: looking through all names of a large checkpoint would take long.
             some = list(itertools.islice(self._infos, _NAMES_COMPARED))
             nearest = difflib.get_close_matches(name[:200], some, n=3, cutoff=0) or some[:3]
