@@ -92,7 +92,7 @@ def _reader(data: FileData) -> type[Catalog]:
     named = reader_of(data.name)
     if named is None:
         raise data.error("unknown_kind", known=", ".join(READERS))
-    if named.recognises(data):
+    if named is inside or named.recognises(data):
         return named
     if inside in (None, ShardedCatalog, JsonCatalog, TableCatalog):
         raise data.error("damaged", kind=named.kind)

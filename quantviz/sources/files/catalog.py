@@ -141,6 +141,8 @@ class FileData:
         path = Path(content) if isinstance(content, str | PurePath) else None
         #: The name without its folders: an error never shows where a server keeps its files.
         self.name = (PurePath(filename.replace("\\", "/")).name if filename else path.name or str(path) if path else "") or "?"
+        #: The names of its members where it is a zip and somebody has looked: each reader asks for them.
+        self.members: list[str] | None = None
         self._map: mmap.mmap | None = None
         self._content = b"" if path or isinstance(content, OpenFile) else bytes(cast("bytes", content))
         self._view = memoryview(self._content)

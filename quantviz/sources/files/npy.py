@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 import struct
@@ -61,6 +62,7 @@ def read_header(stream: BinaryIO) -> NpyHeader | None:
     return _parse(header.decode("utf-8", "replace"), 8 + len(raw_length) + length) if len(header) == length else None
 
 
+@functools.lru_cache(maxsize=64)  # the members of an archive often have the same
 def _parse(header: str, offset: int) -> NpyHeader | None:
     order, shape = _ORDER.search(header), _SHAPE.search(header)
     if not order or not shape:
