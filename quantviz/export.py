@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from quantviz.conventions import CONVENTIONS, Convention
 from quantviz.errors import QuantVizError
-from quantviz.link import LabState, Upload, View
+from quantviz.link import MOST_PART, LabState, Upload, View
 from quantviz.scheme import Scheme
 from quantviz.sources import Source
 from quantviz.sources.builtin import Builtin
@@ -83,8 +83,6 @@ def python_lines(state: LabState, *, uploaded: UploadedFile | None = None, langu
 
 def scope_of(state: LabState) -> str:
     """Return what the tiles count: the slice in view, where that is one and can be made at once, else the whole tensor."""
-    from quantviz.study import MOST_PART
-
     rows, cols = state.view.size(state.source.shape)
     return state.scope if state.sliced and rows * cols <= MOST_PART else "tensor"
 
