@@ -161,7 +161,7 @@ BAD = {
     "a number of eleven bytes": (message(7, message(5, field(1, 0, b"\xff" * 10 + b"\x01"))), DAMAGED),
     "a number of 2^64": (message(7, message(5, field(1, 0, b"\x80" * 9 + b"\x02"))), DAMAGED),
     "a negative length": (by_hand(field(1, 0, varint(2**64 - 2)), of_type(1), message(9, FLOATS)), DAMAGED),
-    "a hundred axes": (by_hand(dims(*[1] * 100), of_type(1), message(9, bytes(4))), DAMAGED),
+    "a hundred axes": (by_hand(dims(*[1] * 100), of_type(1), message(9, bytes(4))), "file.too_many_axes"),
     "too few bytes": (by_hand(dims(3), of_type(1), message(9, FLOATS)), TENSOR),
     "too many bytes": (by_hand(dims(1), of_type(1), message(9, FLOATS)), TENSOR),
     "no elements": (by_hand(dims(1), of_type(1)), TENSOR),
