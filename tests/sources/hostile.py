@@ -822,6 +822,13 @@ add("sparse_many.onnx", field(1, 8) + field(7, field(15, field(1, initializer())
 add("sparse.onnx", field(1, 8) + field(7, field(15, field(1, initializer()) + field(3, 4))), NUMBERS)
 add("ints.onnx", onnx_model(field(1, 2) + field(2, 7) + field(8, b"x") + field(7, varint(3) + varint(2**64 - 5))), {"x": [3.0, -5.0]})
 add("badints.onnx", onnx_model(field(1, 2) + field(2, 7) + field(8, b"x") + field(7, b"\xff" * 20)), DAMAGED)
+NESTED_GRAPH = field(5, initializer("w"))
+for _ in range(40):
+    NESTED_GRAPH = field(1, field(4, b"If") + field(5, field(1, b"then") + field(6, NESTED_GRAPH)))
+add("nested.onnx", field(1, 8) + field(7, NESTED_GRAPH), "file.too_deep")
+add("nodenumber.onnx", field(1, 8) + field(7, field(1, 3)), DAMAGED)
+add("attributetensor.onnx", field(1, 8) + field(7, field(1, field(5, field(5, 3)))), DAMAGED)
+add("functionname.onnx", ONNX + field(25, field(1, b"\xff")), DAMAGED)
 add("deep.onnx", field(1, 8) + field(7, b"\x2a\x7f" * 500), DAMAGED)
 
 # the list of shards: what it names must lie beside it
@@ -889,6 +896,8 @@ BOMBS = {
     "long.txt": Case(lambda: b"9" * 2**24, "file.too_large"),
     "arrays.gguf": Case(lambda: gguf_file([ONE], [pair("a", ARRAY, array(STRING, 2**21, bytes(8 * 2**21)))]), {"x": [1.5, -2.0]}),
     "names.gguf": Case(lambda: gguf_file([ONE._replace(name=f"{i}{'n' * 900}") for i in range(4000)]), {"0" + "n" * 900: [1.5, -2.0]}),
+    "nodes.onnx": Case(lambda: field(1, 8) + field(7, field(1, field(4, b"If") * 30) * 2**17), HEADER),
+    "constants.onnx": Case(lambda: field(1, 8) + field(7, field(1, field(4, b"Constant") + field(5, field(5, initializer()))) * 100_001), TOO_MANY),
     "fields.onnx": Case(lambda: field(1, 8) + field(7, field(5, field(1, 1) * 2**21)), DAMAGED),
     "initializers.onnx": Case(lambda: onnx_model(*(initializer(str(i)) for i in range(100_001))), TOO_MANY),
     "header.safetensors": Case(lambda: raw_safetensors(b'{"x":' + b"[" * 2**24 + b"}"), "file.too_many_lists"),
