@@ -898,7 +898,11 @@ BOMBS = {
     "names.gguf": Case(lambda: gguf_file([ONE._replace(name=f"{i}{'n' * 900}") for i in range(4000)]), {"0" + "n" * 900: [1.5, -2.0]}),
     "nodes.onnx": Case(lambda: field(1, 8) + field(7, field(1, field(4, b"If") * 30) * 2**17), HEADER),
     "constants.onnx": Case(lambda: field(1, 8) + field(7, field(1, field(4, b"Constant") + field(5, field(5, initializer()))) * 100_001), TOO_MANY),
-    "fields.onnx": Case(lambda: field(1, 8) + field(7, field(5, field(1, 1) * 2**21)), DAMAGED),
+    "texts.gguf": Case(lambda: gguf_file([ONE], [pair("a", ARRAY, array(STRING, 2**60, bytes(2**25)))]), HEADER),
+    "names.safetensors": Case(
+        lambda: raw_safetensors({f"{i}{'n' * 200}": entry(shape=(1,), offsets=(4 * i, 4 * i + 4))["x"] for i in range(100_001)}, bytes(400_004)), TOO_MANY
+    ),
+    "fields.onnx": Case(lambda: field(1, 8) + field(7, field(5, field(1, 1) * 2**21)), HEADER),
     "initializers.onnx": Case(lambda: onnx_model(*(initializer(str(i)) for i in range(100_001))), TOO_MANY),
     "header.safetensors": Case(lambda: raw_safetensors(b'{"x":' + b"[" * 2**24 + b"}"), "file.too_many_lists"),
     "axes.safetensors": Case(lambda: raw_safetensors(entry(shape=(1,) * 300_000, offsets=(0, 4)), bytes(4)), AXES),

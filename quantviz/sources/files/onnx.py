@@ -270,7 +270,7 @@ class OnnxCatalog(Catalog):
         if name in self._found:
             raise self._data.error("duplicate_name", name=clipped(name))
         # A long path is repeated in the name of everything below it.
-        self._header += len(name)
+        self._header += len(name) - len(tensor.name)
         self._check_header(self._header)
         self._found[name] = self._tensor_info(tensor, name)
 
