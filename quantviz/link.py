@@ -39,6 +39,8 @@ LONGEST = 4000
 POOLS = ("largest", "mean", "rms")
 #: Elements up to which the result for a whole tensor is made at once: it takes some five times the tensor's memory.
 MOST_WHOLE = 2**20
+#: Elements up to which a part of a larger tensor is made.
+MOST_PART = 2**20
 #: Cells a side that links of before had in view at most, where they named a corner.
 _WINDOW_OF_OLD_LINKS = 512
 

@@ -20,6 +20,7 @@ from quantviz.explanation import CellInput, Explanation, explain, explain_cell
 from quantviz.export import block_columns, scales_table
 from quantviz.granularity import BlockLayout, Shape, Window
 from quantviz.grids import local_step
+from quantviz.link import MOST_PART as MOST_PART
 from quantviz.link import MOST_WHOLE, View
 from quantviz.quantizer import QParams, QuantResult, part, quantize, quantize_part
 from quantviz.scheme import Scheme
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
 
 #: Gives what is known by a name, or what the function makes.
 Keep = Callable[[str, Callable[[], Any]], Any]
-
-#: Elements up to which a part of a larger tensor is made.
-MOST_PART = 2**20
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from quantviz.export import slice_index
+from quantviz.export import scope_of, slice_index
 from quantviz.link import LabState
 from quantviz.ranking import RecipeRow, answer, recipe_rows
 from quantviz.recipes import RECIPES, current_recipe
@@ -19,7 +19,6 @@ from quantviz.ui.code import show_python
 from quantviz.ui.data import kept, stored_of, upload_place
 from quantviz.ui.room import locked
 from quantviz.ui.signs import show_lock
-from quantviz.ui.tiles import scope_of
 from quantviz.ui.words import language, plain, say, say_error, theme
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from quantviz.errors import QuantVizError
+from quantviz.export import scope_of
 from quantviz.link import ERROR_RANGES, ERROR_VIEWS, SCOPES, LabState
 from quantviz.parts import PANEL_PARTS
 from quantviz.scenarios import SCENARIOS, scenario_of
@@ -32,7 +33,7 @@ from quantviz.ui.sidebar import show_sidebar, source_name
 from quantviz.ui.start import warm_up
 from quantviz.ui.strip import show_strip
 from quantviz.ui.tab import name_tab
-from quantviz.ui.tiles import scope_of, show_tiles, tiles
+from quantviz.ui.tiles import show_tiles, tiles
 from quantviz.ui.words import number, plain, say, say_error, say_note
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import streamlit as st
 
-from quantviz.export import slice_index
+from quantviz.export import scope_of, slice_index
 from quantviz.link import LabState
 from quantviz.scheme import Scheme
 from quantviz.ui.data import gaussian_sqnr_db, study_of
@@ -36,14 +36,6 @@ class Tile:
     facts: dict[str, str]
     #: The number itself, to compare with the baseline's.
     raw: float
-
-
-def scope_of(state: LabState) -> str:
-    """What the tiles count: the whole tensor, or the slice in view, where that is no more than can be made at once."""
-    from quantviz.study import MOST_PART
-
-    rows, cols = state.view.size(state.source.shape)
-    return state.scope if state.sliced and rows * cols <= MOST_PART else "tensor"
 
 
 def measured(study: Study, state: LabState) -> Measured:

@@ -1,6 +1,7 @@
 """The Lab through AppTest: what each control does, what a link opens, what a mistake says."""
 
 import base64
+import contextlib
 import io
 import json
 import re
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 import quantviz as qv
+from quantviz.export import python_lines
 from quantviz.link import opening, write_link
 from quantviz.scenarios import SCENARIOS
 from quantviz.sources import Builtin
@@ -583,3 +585,15 @@ def test_locked_schemes_keep_every_new_control():
         assert at.selectbox(key=key).disabled, key
     assert all(button.disabled for button in at.button if button.key in ("per_row", "per_flat", "rules_as_engine"))
     assert at.number_input(key="rule_seed").disabled
+
+
+@pytest.mark.parametrize("scheme", ["int4", "float8_e4m3fn", "nf4"])
+def test_the_copied_python_prints_the_rmse_of_the_tile(scheme):
+    """In steps only where a format has equal ones; it printed steps for floats, where the tile gives the RMSE itself."""
+    state = opening().replace(scheme=qv.Scheme(scheme))
+    at = opened(**write_link(state))
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(python_lines(at.session_state["lab_state"]), {})
+    rmse = next(line for line in printed.getvalue().splitlines() if line.startswith("RMSE"))
+    assert rmse == at.metric[0].delta
