@@ -14,9 +14,10 @@ from quantviz.conventions import CONVENTIONS, Convention
 from quantviz.errors import QuantVizError
 from quantviz.link import LabState, Upload, View
 from quantviz.scheme import Scheme
-from quantviz.sources import Source
+from quantviz.sources import AsMatrix, Source
 from quantviz.sources.builtin import Builtin
 from quantviz.sources.local import LocalTensor
+from quantviz.sources.matrix import original
 from quantviz.sources.typed import Typed
 from quantviz.text import DEFAULT_LANGUAGE, text
 
@@ -117,6 +118,8 @@ def _comment(key: str, language: str, **params: object) -> str:
 
 def _tensor_lines(source: Source | Upload, scheme: Scheme, uploaded: UploadedFile | None, language: str) -> list[str]:
     """The lines that make `x`."""
+    if isinstance(source, AsMatrix):
+        return [*_tensor_lines(source.source, scheme, uploaded, language), "x = qv.as_matrix(x)"]
     if isinstance(source, Upload):
         return _upload_lines(uploaded or UploadedFile.of(source), language)
     if not isinstance(source, Typed):
@@ -355,6 +358,7 @@ def file_name(source: Source | Upload, scheme: Scheme, ending: str) -> str:
 
 
 def _source_name(source: Source | Upload) -> str:
+    source = original(source)
     if isinstance(source, Builtin):
         return source.name
     if isinstance(source, LocalTensor):

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from quantviz.axes import Axes
 from quantviz.calibration import AbsMean
 from quantviz.conventions import CONVENTIONS, Convention
 from quantviz.errors import QuantVizError
 from quantviz.granularity import Flat, PerChannel, PerGroup, PerTensor, Shape
 from quantviz.scheme import Scheme
+from quantviz.text import DEFAULT_LANGUAGE, text
 
 if TYPE_CHECKING:
     from quantviz.kernels import Measured
@@ -91,6 +93,9 @@ RECIPE_GROUPS: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
 )
 #: Every recipe by id.
 RECIPES: Mapping[str, Scheme] = MappingProxyType({name: scheme for recipes in RECIPE_GROUPS.values() for name, scheme in recipes.items()})
+
+#: The axes of a tensor that is not at hand.
+MATRIX = Axes((1, 1))
 
 #: The id of a row that is no recipe but the scheme that is set.
 CURRENT = "current"
@@ -221,6 +226,20 @@ def current_recipe(current: Scheme, shape: Shape) -> str | None:
     if exact or current.problems(shape):
         return exact
     return next((name for name, scheme in RECIPES.items() if _same_effect(scheme, current, shape)), None)
+
+
+def recipe_name(recipe_id: str, language: str = DEFAULT_LANGUAGE, axes: Axes = MATRIX, *, short: bool = False) -> str:
+    """The recipe in words, on a tensor of these `axes`; in as few as there are where it is `short`.
+
+    >>> recipe_name("int4_g32"), recipe_name("int4_per_row", "zh"), recipe_name("int4_per_row", axes=Axes((64, 3, 7, 7)))
+    ('int4 in groups of 32', 'int4，逐行', 'int4 per output channel (axis 0)')
+    """
+    granularity, words = RECIPES[recipe_id].granularity, {}
+    if isinstance(granularity, PerChannel):
+        # A recipe of columns does not fit a tensor of one axis, and is told all the same.
+        named = axes if len(axes.shape) > granularity.axis else MATRIX
+        words = {name: named.words(granularity.axis, form, language) for name, form in (("channel", "name"), ("short", "short"))}
+    return text(f"recipe_plot.{'short' if short else 'name'}.{recipe_id}", language, **words)
 
 
 def _needs_lines(recipe: Scheme) -> bool:

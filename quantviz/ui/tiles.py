@@ -14,7 +14,7 @@ from quantviz.link import LabState
 from quantviz.scheme import Scheme
 from quantviz.ui.data import gaussian_sqnr_db, study_of
 from quantviz.ui.room import visible
-from quantviz.ui.words import count_text, number, plain, say, share
+from quantviz.ui.words import count_text, number, plain, say, say_axis, share
 
 if TYPE_CHECKING:
     from quantviz.kernels import Measured
@@ -81,18 +81,18 @@ def tiles(study: Study, state: LabState) -> tuple[Tile, ...]:
 
 
 def _sqnr(own: Measured, state: LabState) -> Tile:
-    """SQNR, with the median row or column, whichever fares worse, and what a Gaussian would get."""
-    whole, view, found = own.metrics["sqnr_db"], state.view, {}
+    """SQNR, with the median of the axis in view that fares worse, and what a Gaussian would get."""
+    whole, view, found = own.metrics["sqnr_db"], state.view, dict[int, float]()
     if view.rows is not None:
         # A slice keeps the tensor's order of axes, whichever of them is seen as rows.
         row_axis, col_axis = (view.rows, view.cols) if scope_of(state) == "tensor" else (int(view.rows > view.cols), int(view.cols > view.rows))
-        for name, axis in (("row", row_axis), ("column", col_axis)):
-            each = own.axes[axis].sqnr_db
+        for axis, place in ((view.rows, row_axis), (view.cols, col_axis)):
+            each = own.axes[place].sqnr_db
             each = each[~each.isnan()]
             if len(each):
-                found[name] = float(np.median(each.numpy()))
-    worst = min(found, key=lambda name: found[name], default=None)
-    line = say(f"tiles.sqnr.{worst}", median=number(found[worst], 3)) if worst else ""
+                found[axis] = float(np.median(each.numpy()))
+    worst = min(found, key=lambda axis: found[axis], default=None)
+    line = "" if worst is None else say("tiles.sqnr.line", one=say_axis(state.source, worst, "one"), median=number(found[worst], 3))
     return Tile("sqnr", f"{number(whole, 3)} dB", line, {"gaussian": _gaussian_words(state, whole)}, whole)
 
 

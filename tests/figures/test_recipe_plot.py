@@ -9,10 +9,10 @@ import pytest
 import torch
 
 import quantviz as qv
-from quantviz.figures.recipe_plot import _LINE, _MARGIN, _MOST_LABELS, HEIGHT, answer_sentence, recipe_name, recipe_plot_data, recipe_plot_figure
+from quantviz.figures.recipe_plot import _LINE, _MARGIN, _MOST_LABELS, HEIGHT, answer_sentence, recipe_plot_data, recipe_plot_figure
 from quantviz.figures.theme import THEMES
 from quantviz.kernels import measured
-from quantviz.recipes import CURRENT, RECIPE_GROUPS, RECIPES, answer, recipe_rows, row_of
+from quantviz.recipes import CURRENT, RECIPE_GROUPS, RECIPES, answer, recipe_name, recipe_rows, row_of
 from quantviz.scenarios import SCENARIOS
 from quantviz.text import catalogue, languages
 
