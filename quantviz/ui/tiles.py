@@ -116,6 +116,7 @@ def _storage(study: Study) -> dict[str, str]:
     from quantviz.measures import stored_bits
 
     stored = stored_bits(study.scheme)
+    codes, cells = math.prod(study.layout.padded_shape), math.prod(study.shape)
     parts = [say("tiles.bits.scale", bits=stored.scale)]
     parts += [say("tiles.bits.zero", bits=stored.zero_point)] if stored.zero_point else []
     return {
@@ -123,6 +124,7 @@ def _storage(study: Study) -> dict[str, str]:
         "blocks": str(study.layout.block_count),
         "block": say("tiles.bits.and").join(parts),
         "tensor": say("tiles.bits.tensor", bits=stored.tensor) if stored.tensor else "",
+        "padding": say("tiles.bits.padding", codes=f"{codes:,}", cells=f"{cells:,}") if stored.whole and codes > cells else "",
     }
 
 
