@@ -37,8 +37,8 @@ class Axes:
         return ("row", "column")[axis + 2 - count] if count <= 2 else "axis"
 
     def words(self, axis: int, form: str = "name", language: str = DEFAULT_LANGUAGE) -> str:
-        """An axis in words: its `name`, `one` of its indices, `each` of them, `many`; how it is named on a `button` or, where there
-        is little room, in `short`; and what lies `along` it.
+        """An axis in words: its `name`, `one` of its indices, `each` of them, `many`; on a `button`; in a scheme's name the
+        `channel`, and in `short` where there is little room; and what lies `along` it.
 
         >>> [Axes((2, 3, 4)).words(2, form) for form in ("one", "each", "many", "along")]
         ['index of axis 2', 'each index of axis 2', 'Axis 2', 'axis 2']

@@ -205,7 +205,7 @@ def answer(rows: Iterable[RecipeRow], target_db: float = TARGET_DB) -> RecipeAns
 
     >>> found = answer(recipe_rows([[0.1, 0.2, 0.3, 8.0], [0.3, -0.2, 0.1, 0.2]], current=Scheme()), target_db=30.0)
     >>> found.choice.id, [row.id for row in found.others]
-    ('mxfp6_e3m2', ['mxint4', 'mxfp8_e4m3'])
+    ('int8_per_tensor', ['int4_per_row', 'fp8_e4m3_per_tensor'])
     """
     front = pareto_front(rows)
     if not front:
@@ -232,13 +232,13 @@ def recipe_name(recipe_id: str, language: str = DEFAULT_LANGUAGE, axes: Axes = M
     """The recipe in words, on a tensor of these `axes`; in as few as there are where it is `short`.
 
     >>> recipe_name("int4_g32"), recipe_name("int4_per_row", "zh"), recipe_name("int4_per_row", axes=Axes((64, 3, 7, 7)))
-    ('int4 in groups of 32', 'int4，逐行', 'int4 per output channel (axis 0)')
+    ('int4 in groups of 32', 'int4，逐行', 'int4 per output channel')
     """
     granularity, words = RECIPES[recipe_id].granularity, {}
     if isinstance(granularity, PerChannel):
         # A recipe of columns does not fit a tensor of one axis, and is told all the same.
         named = axes if len(axes.shape) > granularity.axis else MATRIX
-        words = {name: named.words(granularity.axis, form, language) for name, form in (("channel", "name"), ("short", "short"))}
+        words = {form: named.words(granularity.axis, form, language) for form in ("channel", "short")}
     return text(f"recipe_plot.{'short' if short else 'name'}.{recipe_id}", language, **words)
 
 

@@ -81,8 +81,8 @@ def recipe_plot_data(rows: Iterable[RecipeRow], current: RecipeRow | None = None
     >>> from quantviz import Scheme
     >>> from quantviz.recipes import recipe_rows
     >>> data = recipe_plot_data(recipe_rows([[1.0, 2.0, 3.0, 40.0]], current=Scheme()))
-    >>> data.points[0].row.id, data.current.row.id, [point.row.id for point in data.points if point.label]
-    ('int8_per_tensor', 'int8_per_tensor', ['int8_per_tensor', 'mxfp6_e2m3', 'mxint4', 'binary_absmean'])
+    >>> data.points[0].row.id, data.current.row.id, [point.row.id for point in data.points if point.label][:3]
+    ('int8_per_tensor', 'int8_per_tensor', ['int8_per_tensor', 'int4_per_tensor', 'int4_per_column'])
     """
     recipes = [row for row in rows if row.fits]
     alone = current is not None and current.fits and not any(row.is_current for row in recipes)
@@ -190,8 +190,8 @@ def answer_sentence(answer: RecipeAnswer | None, language: str = DEFAULT_LANGUAG
     >>> from quantviz.recipes import answer, recipe_rows
     >>> found = answer(recipe_rows([[0.1, 0.2, 0.3, 8.0], [0.3, -0.2, 0.1, 0.2]], current=Scheme()), target_db=30.0)
     >>> print(answer_sentence(found))  # doctest: +NORMALIZE_WHITESPACE
-    Of these, at least 30 dB with the fewest bits: MXFP6 E3M2, 48.7 dB at 8 bits.
-    For comparison: MXINT4, 26.6 dB at 6 bits; MXFP8 E4M3, 52.7 dB at 10 bits.
+    Of these, at least 30 dB with the fewest bits: int8, one scale for all, 44.7 dB at 10 bits.
+    For comparison: int4 per row, 26.6 dB at 8 bits; FP8 E4M3, one scale for all, 51.5 dB at 12 bits.
     """
     if answer is None:
         return ""
