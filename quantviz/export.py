@@ -17,6 +17,7 @@ from quantviz.scheme import Scheme
 from quantviz.sources import Source
 from quantviz.sources.builtin import Builtin
 from quantviz.sources.local import LocalTensor
+from quantviz.sources.matrix import original
 from quantviz.sources.typed import Typed
 from quantviz.text import DEFAULT_LANGUAGE, text
 
@@ -122,7 +123,17 @@ def _comment(key: str, language: str, **params: object) -> str:
 
 def _tensor_lines(state: LabState, uploaded: UploadedFile | None, language: str) -> list[str]:
     """The lines that make `x`: a tensor, or of a large one what it is read from a part at a time."""
-    source = state.source
+    own = original(state.source)
+    if isinstance(own, Typed) and len(own.values) > MOST_WRITTEN_OUT:
+        # The page saves it as it is seen.
+        saved = file_name(state.source, state.scheme, "npz")
+        return [_comment("export.python.too_many", language, count=len(own.values)), *_file_lines(saved, "'x'", False, language)]
+    lines = _lines_of(own, state, uploaded, language)
+    return lines if own is state.source else [*lines, "x = qv.as_matrix(x)"]
+
+
+def _lines_of(source: Source | Upload, state: LabState, uploaded: UploadedFile | None, language: str) -> list[str]:
+    """The same of a source that is not seen as a matrix."""
     if isinstance(source, LocalTensor):
         # Whoever copies this has the file, but not the server's folder.
         return _file_lines(PurePosixPath(source.file).name, repr(source.name), state.large, language)
@@ -132,12 +143,9 @@ def _tensor_lines(state: LabState, uploaded: UploadedFile | None, language: str)
         made = f"{source!r}.tensor()"
         stored = ["from quantviz.stored import InMemory"] if state.large else []
         return [f"from quantviz.sources import {type(source).__name__}", *stored, f"x = InMemory({made})" if state.large else f"x = {made}"]
-    if len(source.values) <= MOST_WRITTEN_OUT:
-        # NaN and Inf are no words of Python's own.
-        named = [] if all(map(math.isfinite, source.values)) else ["from math import inf, nan"]
-        return [*named, f"x = {source.to_text()}"]
-    saved = file_name(source, state.scheme, "npz")
-    return [_comment("export.python.too_many", language, count=len(source.values)), *_file_lines(saved, "'x'", False, language)]
+    # NaN and Inf are no words of Python's own.
+    named = [] if all(map(math.isfinite, source.values)) else ["from math import inf, nan"]
+    return [*named, f"x = {source.to_text()}"]
 
 
 def _upload_lines(uploaded: UploadedFile, large: bool, language: str) -> list[str]:
@@ -378,6 +386,7 @@ def file_name(source: Source | Upload, scheme: Scheme, ending: str) -> str:
 
 
 def _source_name(source: Source | Upload) -> str:
+    source = original(source)
     if isinstance(source, Builtin):
         return source.name
     if isinstance(source, LocalTensor):

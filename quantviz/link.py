@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, cast
 
 from quantviz import textform
 from quantviz.conventions import CONVENTIONS
@@ -19,7 +19,8 @@ from quantviz.errors import QuantVizError
 from quantviz.granularity import Shape
 from quantviz.scenarios import FIRST, SCENARIOS
 from quantviz.scheme import Scheme
-from quantviz.sources import Source, parse_source, write_source
+from quantviz.sources import AsMatrix, Source, parse_source, write_source
+from quantviz.sources.matrix import original
 from quantviz.sources.typed import Typed
 
 #: How the error is shown.
@@ -293,7 +294,13 @@ def read_link(params: Mapping[str, str]) -> tuple[LabState, tuple[QuantVizError,
 
 
 def read_source(form: str) -> Source:
-    """The source whose text form is `form`."""
+    """The source whose text form is `form`; `as_matrix(…)` around another form is a view of that one."""
+    head, _, inner = form.partition("(")
+    if head == AsMatrix.id and inner.endswith(")"):
+        matrix = AsMatrix(read_source(inner[:-1]))
+        for problem in matrix.problems():
+            raise problem
+        return matrix
     if form.startswith("typed."):
         return Typed.from_payload(form.removeprefix("typed."))
     if form.startswith(Upload.id):
@@ -303,6 +310,7 @@ def read_source(form: str) -> Source:
 
 def link_problem(source: Source | Upload) -> QuantVizError | None:
     """Why a link cannot carry this tensor, where it cannot."""
+    source = original(source)
     if isinstance(source, Upload):
         return QuantVizError("link.upload")
     if isinstance(source, Typed) and len(source.values) > 256:
@@ -311,9 +319,11 @@ def link_problem(source: Source | Upload) -> QuantVizError | None:
 
 
 def _write_source(source: Source | Upload) -> str:
-    if isinstance(source, Upload) or link_problem(source):
+    if isinstance(original(source), Upload) or link_problem(source):
         return Upload.id
-    return f"typed.{source.to_payload()}" if isinstance(source, Typed) else write_source(source)
+    if isinstance(source, AsMatrix):
+        return f"{AsMatrix.id}({_write_source(source.source)})"
+    return f"typed.{source.to_payload()}" if isinstance(source, Typed) else write_source(cast("Source", source))
 
 
 def _write_place(place: Shape) -> str:

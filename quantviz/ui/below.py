@@ -12,14 +12,15 @@ from quantviz.export import scope_of, slice_index
 from quantviz.link import LabState
 from quantviz.ranking import RecipeRow, answer, recipe_rows
 from quantviz.recipes import RECIPES, current_recipe
+from quantviz.sources.matrix import axes_of
 from quantviz.ui import session
-from quantviz.ui.arithmetic import group_of, recipe_words
+from quantviz.ui.arithmetic import group_of
 from quantviz.ui.clipboard import copy_button
 from quantviz.ui.code import show_python
 from quantviz.ui.data import kept, stored_of, upload_place
 from quantviz.ui.room import locked
 from quantviz.ui.signs import show_lock
-from quantviz.ui.words import language, plain, say, say_error, theme
+from quantviz.ui.words import language, plain, say, say_error, say_recipe, theme
 
 if TYPE_CHECKING:
     from quantviz.binning import HistogramData
@@ -42,28 +43,28 @@ def show_recipes(state: LabState, study: Study) -> None:
     from quantviz.figures.recipe_plot import RECIPE_PLOT_CONFIG, answer_sentence, recipe_plot_figure
     from quantviz.ranking import row_of
 
-    rows = _rows(state)
-    st.markdown(f"**{plain(answer_sentence(answer(rows), language()))}**")
+    rows, axes = _rows(state), axes_of(state.source)
+    st.markdown(f"**{plain(answer_sentence(answer(rows), language(), axes))}**")
     if locked("scheme"):
         show_lock("scheme")
     else:
         st.caption(say("recipes.how"))
     table, plot = st.columns([7, 5], gap="small")
     with table:
-        _table(rows)
+        _table(rows, state)
     with plot:
-        figure = recipe_plot_figure(rows, row_of(study.measured), language=language(), theme=theme())
+        figure = recipe_plot_figure(rows, row_of(study.measured), language=language(), theme=theme(), axes=axes)
         st.plotly_chart(figure, key="recipe_plot", theme=None, config=dict(RECIPE_PLOT_CONFIG), alt=say("recipes.plot_alt"))
-    for reason, names in _not_fitting(rows).items():
+    for reason, names in _not_fitting(rows, state).items():
         st.caption(f"{say('recipes.not_fitting', names=plain(', '.join(names)))} {reason}")
 
 
-def _not_fitting(rows: tuple[RecipeRow, ...]) -> dict[str, list[str]]:
+def _not_fitting(rows: tuple[RecipeRow, ...], state: LabState) -> dict[str, list[str]]:
     """The names of the recipes that cannot be used here, by the reason."""
     found: dict[str, list[str]] = {}
     for row in rows:
         if row.problem:
-            found.setdefault(say_error(row.problem), []).append(recipe_words(row.id))
+            found.setdefault(say_error(row.problem), []).append(say_recipe(row.id, state.source))
     return found
 
 
@@ -76,13 +77,13 @@ def _rows(state: LabState) -> tuple[RecipeRow, ...]:
     return tuple(dataclasses.replace(row, is_current=row.id == now) for row in rows)
 
 
-def _table(rows: tuple[RecipeRow, ...]) -> None:
+def _table(rows: tuple[RecipeRow, ...], state: LabState) -> None:
     from quantviz.figures.recipe_plot import HEIGHT
 
     fitting = [row for row in rows if not row.problem]
     columns: dict[str, list[Any]] = {
         "group": [group_of(row.id) for row in fitting],
-        "name": [recipe_words(row.id) for row in fitting],
+        "name": [say_recipe(row.id, state.source) for row in fitting],
         "bits": [row.bits for row in fitting],
         "sqnr_db": [row.sqnr_db for row in fitting],
         "zeroed": [100 * row.zeroed_share for row in fitting],

@@ -21,6 +21,7 @@ from quantviz.link import ALL, MOST_WHOLE, LabState, View
 from quantviz.scheme import Scheme
 from quantviz.sources.typed import Typed
 from quantviz.ui import session
+from quantviz.ui.choice import choose
 from quantviz.ui.data import source_key, tensor_of
 from quantviz.ui.room import locked, visible
 from quantviz.ui.scheme_words import convention_words, field_name, part_words, value_words
@@ -234,7 +235,7 @@ def show_comparison(shown: Shown, state: LabState) -> None:
         if visible("q") and visible("steps"):
             _detail(shown, state)
     if shown.kept.refused:
-        _refused(shown, state.scheme)
+        _refused(shown, state)
 
 
 def _headline(shown: Shown) -> str:
@@ -256,7 +257,8 @@ def _nothing(compared: bool) -> None:
 
 def _choices(shown: Shown) -> None:
     groups = {group[0]: group for group in shown.comparison.groups}
-    st.selectbox(
+    choose(
+        st.selectbox,
         say("compare.lit"),
         (ALL, *shown.others),
         key=session.show("compare_with", shown.other or ALL),
@@ -265,7 +267,8 @@ def _choices(shown: Shown) -> None:
         label_visibility="collapsed",
         width=310,
     )
-    st.segmented_control(
+    choose(
+        st.segmented_control,
         say("compare.light"),
         LIGHTS,
         key=session.show(_LIGHT, shown.light),
@@ -286,7 +289,8 @@ def _engines(shown: Shown) -> None:
     engines = [name for name in shown.kept.offering if name != shown.present]
     chosen = [name for name in engines if name in shown.comparison.results]
     with st.popover(say("compare.engines", chosen=len(chosen) + 1, offered=len(engines) + 1), key="compare_engines"):
-        st.pills(
+        choose(
+            st.pills,
             say("compare.engines_label"),
             engines,
             selection_mode="multi",
@@ -459,12 +463,13 @@ def _side(shown: Shown, reason: Reason, side: int, engine: str, names: list[str]
     return "<tr>" + "".join(f'<td data-name="{html.escape(name)}">{cell}</td>' for name, cell in zip(names, cells, strict=True)) + "</tr>"
 
 
-def _refused(shown: Shown, scheme: Scheme) -> None:
+def _refused(shown: Shown, state: LabState) -> None:
     """Who does not take part: in one line who lacks the same part of the scheme, then who has a reason of their own."""
     refused = shown.kept.refused
     with st.expander(say("compare.refused", count=len(refused)), key="compare_refused"):
         lacking = {part: [name for name, problem in refused.items() if _lacks(problem, part)] for part in _PARTS}
-        lines = [say(f"compare.lacks_{part}", part=part_words(scheme, _PARTS[part]), names=_names(names)) for part, names in lacking.items() if names]
+        words = {part: part_words(state.scheme, field, state.source) for part, field in _PARTS.items()}
+        lines = [say(f"compare.lacks_{part}", part=words[part], names=_names(names)) for part, names in lacking.items() if names]
         own = [problem for problem in refused.values() if not any(_lacks(problem, part) for part in _PARTS)]
         st.markdown("\n".join([f"- {plain(line)}" for line in lines] + [f"- {say_error(problem)}" for problem in own]))
 

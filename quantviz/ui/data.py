@@ -16,8 +16,9 @@ from quantviz.errors import Note, QuantVizError
 from quantviz.export import UploadedFile
 from quantviz.link import MOST_WHOLE, LabState, Upload
 from quantviz.scheme import Scheme
-from quantviz.sources import SOURCES, LocalTensor, Source, write_source
+from quantviz.sources import SOURCES, AsMatrix, LocalTensor, Source, write_source
 from quantviz.sources.local import local_version, open_local
+from quantviz.sources.matrix import original
 from quantviz.sources.typed import Typed
 from quantviz.ui.shared import Shared, shared_fact, shared_tensor
 
@@ -51,8 +52,11 @@ def keep_upload(upload: Upload, place: UploadedFile, tensor: Stored, notes: tupl
 
 def stored_of(source: Source | Upload) -> Stored:
     """The tensor of a source, not to be changed."""
-    from quantviz.stored import InMemory
+    from quantviz.stored import InMemory, as_matrix
 
+    if isinstance(source, AsMatrix):
+        matrix: Stored = as_matrix(stored_of(source.source))
+        return matrix
     if isinstance(source, Upload):
         return _uploads()[source][0]
     if not _is_shared(source):
@@ -79,6 +83,7 @@ def tensor_of(source: Source | Upload) -> torch.Tensor:
 
 def upload_notes(source: Source | Upload) -> tuple[Note, ...]:
     """What was changed when the tensor was read from its file."""
+    source = original(source)
     if isinstance(source, LocalTensor):
         return stored_of(source).notes
     return _uploads()[source][1] if isinstance(source, Upload) else ()
@@ -86,6 +91,7 @@ def upload_notes(source: Source | Upload) -> tuple[Note, ...]:
 
 def upload_place(source: Source | Upload) -> UploadedFile | None:
     """The file an upload lies in."""
+    source = original(source)
     return _uploads()[source][2] if isinstance(source, Upload) else None
 
 
@@ -95,6 +101,8 @@ def _uploads() -> dict[Upload, tuple[Stored, tuple[Note, ...], UploadedFile]]:
 
 def source_key(source: Source | Upload) -> str:
     """What tells this tensor from any other of the session, without reading its values."""
+    if isinstance(source, AsMatrix):
+        return f"{source.id} {source_key(source.source)}"
     if isinstance(source, Upload):
         return f"upload {source.digest} {source.name}"
     if isinstance(source, LocalTensor):  # the file may become another one
@@ -103,6 +111,7 @@ def source_key(source: Source | Upload) -> str:
 
 
 def _is_shared(source: Source | Upload) -> bool:
+    source = original(source)
     return isinstance(source, LocalTensor) or source.id in SOURCES
 
 

@@ -11,8 +11,10 @@ from quantviz.errors import QuantVizError
 from quantviz.link import LabState
 from quantviz.sources import LocalTensor
 from quantviz.sources.local import Listing, data_folder, list_files, short
+from quantviz.sources.matrix import as_opened, original
 from quantviz.text import visible
 from quantviz.ui import session
+from quantviz.ui.choice import choose
 from quantviz.ui.data import catalog_of
 from quantviz.ui.nonfinite import show_choice, take
 from quantviz.ui.room import locked
@@ -31,7 +33,8 @@ _LISTING_SECONDS = 5
 
 def show_folder(state: LabState) -> None:
     """Choose a file of the folder and one of its tensors."""
-    source = state.source if isinstance(state.source, LocalTensor) else None
+    of = original(state.source)
+    source = of if isinstance(of, LocalTensor) else None
     if source:
         session.show("folder_file", source.file, "folder")
         session.show("folder_tensor", source.name, "folder")
@@ -64,7 +67,7 @@ def choose_tensor(key: str, names: Sequence[str], label: Callable[[str], str], c
     some = list(offered[:MOST_OFFERED])
     if now is not None and now in names and now not in some:
         some.insert(0, now)
-    st.selectbox(say("upload.tensor"), some, key=key, on_change=session.safely(change), format_func=label, disabled=locked("tensor"))
+    choose(st.selectbox, say("upload.tensor"), some, key=key, on_change=session.safely(change), format_func=label, disabled=locked("tensor"))
 
 
 def tensor_label(shown: str, catalog: Catalog, name: str) -> str:
@@ -102,7 +105,8 @@ def _choose_file(listing: Listing) -> None:
     if not files:
         st.caption(say("folder.none"))
         return
-    st.selectbox(
+    choose(
+        st.selectbox,
         say("folder.file"),
         files,
         index=None,
@@ -136,7 +140,7 @@ def _load() -> None:
 def _take(file: str) -> None:
     """Look at the chosen tensor; where it cannot be, the tensor that was open stays open."""
     name = st.session_state["folder_tensor"]
-    take(session.state().with_source(LocalTensor.of(file, name, catalog_of(file))))
+    take(session.state().with_source(as_opened(LocalTensor.of(file, name, catalog_of(file)))))
 
 
 @st.cache_data(ttl=_LISTING_SECONDS, show_spinner=False)

@@ -21,6 +21,7 @@ from quantviz.errors import QuantVizError
 from quantviz.formats import FORMATS, NumberFormat, find_format
 from quantviz.text import catalogue
 from quantviz.ui import session
+from quantviz.ui.choice import choose
 from quantviz.ui.clipboard import copy_button
 from quantviz.ui.room import enlarge, parameters
 from quantviz.ui.sidebar import show_language
@@ -318,7 +319,8 @@ def _show_choices(state: FormatsState) -> None:
     rules = {name: say(f"formats.ties.{name}") for name in ties_offered()}
     views = {name: say(f"formats.views.{name}") for name in VIEWS}
     with st.container(key="formats_choices", horizontal=True, gap="small", vertical_alignment="bottom"):
-        st.selectbox(
+        choose(
+            st.selectbox,
             say("formats.page.first"),
             _offered(),
             key=session.show("formats_first", state.first),
@@ -326,7 +328,8 @@ def _show_choices(state: FormatsState) -> None:
             format_func=names.__getitem__,
         )
         st.button("⇄", key="formats_swap", on_click=session.safely(_swap), help=say("formats.page.swap"), disabled=not state.second)
-        st.selectbox(
+        choose(
+            st.selectbox,
             say("formats.page.second"),
             tuple(names),
             key=session.show("formats_second", state.second),
@@ -341,7 +344,8 @@ def _show_choices(state: FormatsState) -> None:
             help=say("formats.page.number_help"),
             max_chars=60,
         )
-        st.selectbox(
+        choose(
+            st.selectbox,
             say("formats.page.ties"),
             tuple(rules),
             key=session.show("formats_ties", state.ties),
@@ -349,7 +353,8 @@ def _show_choices(state: FormatsState) -> None:
             format_func=rules.__getitem__,
             help=say("formats.page.ties_help"),
         )
-        st.segmented_control(
+        choose(
+            st.segmented_control,
             say("formats.page.view"),
             VIEWS,
             key=session.show("formats_view", state.view),

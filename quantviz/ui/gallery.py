@@ -19,6 +19,7 @@ from quantviz.figures.arrangement import arrange, arrangement_name
 from quantviz.sources.random import LARGEST_SEED
 from quantviz.ui import session
 from quantviz.ui.bridge import bridge_width, clicked_cell
+from quantviz.ui.choice import choose
 from quantviz.ui.clipboard import copy_button
 from quantviz.ui.picture import show_panels
 from quantviz.ui.room import enlarge, parameters
@@ -171,7 +172,8 @@ def show_controls() -> GalleryState:
     words = say("bugs.page.hint_spot", all=len(BUGS)) if state.spotting else say("bugs.page.hint")
     hint.markdown(f"**{say('bugs.page.title')}** &nbsp; {plain(words)}", width="stretch")
     with actions:
-        st.segmented_control(
+        choose(
+            st.segmented_control,
             say("bugs.page.mode"),
             _MODES,
             key=_showing("gallery_mode", _MODES[state.spotting]),
@@ -197,7 +199,8 @@ def _choices(state: GalleryState, bug: Bug, case: Case) -> None:
     from quantviz.bugs import BUGS
 
     with st.container(key="gallery_choices", horizontal=True, gap="small", vertical_alignment="center"):
-        st.selectbox(
+        choose(
+            st.selectbox,
             say("bugs.page.bug"),
             tuple(BUGS),
             key=_showing("gallery_bug", bug.id),
@@ -206,7 +209,8 @@ def _choices(state: GalleryState, bug: Bug, case: Case) -> None:
             label_visibility="collapsed",
         )
         cases = tuple(each.id for each in bug.cases)
-        st.segmented_control(
+        choose(
+            st.segmented_control,
             say("bugs.page.tensor"),
             cases,
             # Its own key for each bug: the cases have other names.

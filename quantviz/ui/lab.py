@@ -23,6 +23,7 @@ from quantviz.scenarios import SCENARIOS, scenario_of
 from quantviz.ui import below, compare, session
 from quantviz.ui.bridge import bridge_width, clicked_cell, zoomed_window
 from quantviz.ui.cell import select, show_cell_inputs, show_number_line, show_sentence, show_steps
+from quantviz.ui.choice import choose
 from quantviz.ui.clipboard import copy_button
 from quantviz.ui.data import source_key, study_of, upload_notes
 from quantviz.ui.nonfinite import show_choice
@@ -284,7 +285,7 @@ def _cell(study: Study, why: Any, state: LabState, end: float | None) -> None:
                 show_places(study, state)
     with right:
         if visible("sentence"):
-            show_sentence(why)
+            show_sentence(why, state.source)
         if visible("number_line"):
             show_number_line(why, study.qparams, bridge_width(_BRIDGE))
     if visible("steps"):
@@ -296,7 +297,8 @@ def _error_choices(state: LabState, end: float | None) -> None:
     reach = say("error.reach_fixed" if _has_fixed_end(state) else f"error.reach_{state.error_range}")
     shown = say("error.fitted") if end is None else f"±{number(end, 3)}"
     with st.popover(f"{say('error.label')}: {shown}, {reach}", key="error_choices", width="stretch"):
-        st.radio(
+        choose(
+            st.radio,
             say("error.view"),
             ERROR_VIEWS,
             key=session.show("error_view", state.error_view),
@@ -305,7 +307,8 @@ def _error_choices(state: LabState, end: float | None) -> None:
         )
         if state.error_view in _OF_ONE_CELL and is_pooled(state):
             st.caption(say("error.of_one_cell"))
-        st.radio(
+        choose(
+            st.radio,
             say("error.range"),
             ERROR_RANGES,
             key=session.show("error_range", state.error_range),
@@ -315,7 +318,8 @@ def _error_choices(state: LabState, end: float | None) -> None:
             format_func=lambda name: say(f"error.ranges.{name}"),
         )
         if state.sliced:
-            st.radio(
+            choose(
+                st.radio,
                 say("error.scope"),
                 SCOPES,
                 key=session.show("scope", state.scope),

@@ -23,6 +23,7 @@ from quantviz.parts import PANEL_PARTS, TILE_PARTS
 from quantviz.ui import questions, session
 from quantviz.ui.bridge import clicked_cell
 from quantviz.ui.cell import show_number_line, show_sentence, show_steps
+from quantviz.ui.choice import choose
 from quantviz.ui.code import show_python
 from quantviz.ui.picture import show_panels
 from quantviz.ui.progress import answers, keep_answer, show_progress
@@ -259,7 +260,7 @@ def _picture(now: Now) -> None:
     from quantviz.explanation import explain
 
     if "scheme" in show - covered:
-        st.caption(plain(scheme_words(state.scheme)))
+        st.caption(plain(scheme_words(state.scheme, state.source)))
     _tiles(now, r, state)
     panels = [name for name in PANEL_PARTS if name in show]
     if panels:
@@ -267,7 +268,7 @@ def _picture(now: Now) -> None:
     if _pointing(now) and _pointed(now):
         _chosen_cell(now, r, cast("tuple[int, ...]", _pointed(now)))
     if _EXPLAINED & (show - covered):
-        _why(explain(r, state.cell), r, show - covered)
+        _why(explain(r, state.cell), r, state, show - covered)
     if "table" in show and now.step.table:
         _table(now)
 
@@ -365,9 +366,9 @@ def _pointed(now: Now) -> tuple[int, ...] | None:
     return None if None in place else cast("tuple[int, ...]", place)
 
 
-def _why(why: Explanation, r: QuantResult, show: frozenset[str]) -> None:
+def _why(why: Explanation, r: QuantResult, state: LabState, show: frozenset[str]) -> None:
     if "sentence" in show:
-        show_sentence(why)
+        show_sentence(why, state.source)
     if "number_line" in show:
         show_number_line(why, r.qparams)
     if "steps" in show:
@@ -390,7 +391,8 @@ def _table(now: Now) -> None:
     st.html(f'<div class="qv-steps qv-table"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>')
     states = {state: words.say(now.scenes) for words, state in table.rows}
     if len(states) > 1 and now.step.show & set(PANEL_PARTS):
-        st.pills(
+        choose(
+            st.pills,
             say("lessons.look"),
             list(states),
             key=session.show(f"look_{now.id}", _look(now) if _look(now) in states else None),

@@ -12,9 +12,10 @@ from quantviz.figures.arrangement import MOST_CELLS
 from quantviz.granularity import Shape
 from quantviz.link import POOLS, LabState, View
 from quantviz.ui import session
+from quantviz.ui.choice import choose
 from quantviz.ui.data import kept, stored_of, study_of
 from quantviz.ui.minimap import minimap_size, show_minimap
-from quantviz.ui.words import say
+from quantviz.ui.words import say, say_axis
 
 if TYPE_CHECKING:
     from quantviz.study import Study
@@ -42,12 +43,13 @@ def show_places(study: Study, state: LabState) -> None:
     if view.size(shape) != matrix:
         show_minimap(_map(study, state), matrix=matrix, window=(view.top, view.left, *view.size(shape)), key=_MINIMAP)
     # A menu closes when something is chosen: left open, a list would cover the panel that was gone to.
-    st.menu_button(
+    choose(
+        st.menu_button,
         say("places.go"),
         [name for name in _JUMPS if not _nowhere(name, study, view)],
         key="go_to",
         on_click=session.safely(lambda: _go(st.session_state["go_to"])),
-        format_func=lambda name: say(f"places.{name}"),
+        format_func=lambda name: _jump_words(name, state),
         width="stretch",
     )
 
@@ -64,6 +66,11 @@ def _map(study: Study, state: LabState) -> Any:
     rows, cols = view.matrix(study.shape)
     what = f"map {view.rows} {view.cols} {view.at}"
     return kept(source, what, lambda: pooled(stored_of(source), Patch(0, 0, rows, cols), minimap_size((rows, cols)), view=view)[0])
+
+
+def _jump_words(name: str, state: LabState) -> str:
+    axis = {"worst_row": state.view.rows, "worst_column": state.view.cols}.get(name)
+    return say(f"places.{name}") if axis is None else say("places.worst_line", one=say_axis(state.source, axis, "one"))
 
 
 _JUMPS = ("largest_error", "largest_value", "first_nonfinite", "worst_row", "worst_column", "worst_block")
@@ -97,7 +104,8 @@ def go(cell: Shape) -> None:
 
 def show_pool(state: LabState) -> None:
     """What a pixel of many cells shows."""
-    st.radio(
+    choose(
+        st.radio,
         say("places.pool"),
         POOLS,
         key=session.show("pool", state.pool),
@@ -141,13 +149,13 @@ def show_worst(study: Study, state: LabState) -> None:
     import pandas as pd
 
     with opened:
-        what = st.segmented_control(
+        what = choose(
+            st.segmented_control,
             say("places.worst"),
             RANKED,
-            default=RANKED[0],
-            key="worst_of",
+            key=session.show("worst_of", st.session_state.get("worst_of", RANKED[0])),
             required=True,
-            format_func=lambda name: say(f"places.ranked.{name}"),
+            format_func=lambda name: _ranked_words(name, state),
             label_visibility="collapsed",
         )
         table = ranked(study, what, state.view)
@@ -170,6 +178,12 @@ def show_worst(study: Study, state: LabState) -> None:
             alt=say("places.worst"),
         )
         st.caption(say("places.worst_how"))
+
+
+def _ranked_words(name: str, state: LabState) -> str:
+    axis = {"rows": state.view.rows, "columns": state.view.cols}.get(name)
+    # A tensor of one axis has a heading for rows too, under which there are none.
+    return say(f"places.ranked.{name}") if name in ("cells", "blocks") else say_axis(state.source, axis or 0, "many")
 
 
 def _place(value: Any) -> str:

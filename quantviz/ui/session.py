@@ -27,7 +27,7 @@ from quantviz.ui.words import language
 _STATE, _BEFORE, _NAMED, _COMPLAINTS = "lab_state", "lab_before", "lab_named", "lab_complaints"
 _ADAPTED, _WAITING = "lab_adapted", "lab_waiting"
 _OPENED, _GOOD, _SHOWN_IN, _LINK = "lab_opened", "lab_good", "lab_shown_in", "lab_link"
-#: Keys of the widgets that the last run that came to its end has shown, and those of this run.
+#: The widgets that the last run that came to its end has shown, by key with the labels of their choices, and those of this run.
 _SHOWN, _SHOWING = "widgets_shown", "widgets_showing"
 #: The page on the screen, and whether it is another one than before.
 _PAGE, _ARRIVED = "page_shown", "page_arrived"
@@ -239,25 +239,36 @@ def named() -> tuple[QuantVizError, ...]:
 
 def show(key: str, value: object, field: str = "") -> str:
     """Let the widget `key` show `value`, unless what was typed into its `field` is being complained about."""
-    # A select box holds the label that was chosen: in another language it must be told its value again. So must a widget
-    # that the browser may not have seen, because the run that showed it was broken off.
+    # A widget must be told its value again in another language, and where the browser may not have seen it, because the
+    # run that showed it was broken off.
     again = st.session_state.get(_SHOWN_IN) != language() or key not in st.session_state.get(_SHOWN, ())
-    st.session_state.setdefault(_SHOWING, set()).add(key)
+    _showing().setdefault(key, ())
     if (field or key) not in complaints() and (again or key not in st.session_state or st.session_state[key] != value):
         st.session_state[key] = value
     return key
+
+
+def tell_again(key: str, labels: tuple[str, ...]) -> None:
+    """Tell the browser again what is chosen in the widget `key`, where its choices are not labelled as it saw them last: it holds a label."""
+    if key in st.session_state and st.session_state.get(_SHOWN, {}).get(key) != labels:
+        st.session_state[key] = st.session_state[key]
+    _showing()[key] = labels
+
+
+def _showing() -> dict[str, tuple[str, ...]]:
+    return cast("dict[str, tuple[str, ...]]", st.session_state.setdefault(_SHOWING, {}))
 
 
 def arrive(page: str) -> None:
     """Note which page this run shows."""
     st.session_state[_ARRIVED] = st.session_state.get(_PAGE) != page
     st.session_state[_PAGE] = page
-    st.session_state[_SHOWING] = set()
+    st.session_state[_SHOWING] = {}
 
 
 def leave() -> None:
     """Note that this run came to its end."""
-    st.session_state[_SHOWN] = frozenset(st.session_state[_SHOWING])
+    st.session_state[_SHOWN] = dict(_showing())
 
 
 def write_address() -> QuantVizError | None:

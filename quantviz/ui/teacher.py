@@ -25,6 +25,7 @@ from quantviz.parts import TILE_PARTS
 from quantviz.scenarios import FIRST, SCENARIOS
 from quantviz.text import languages
 from quantviz.ui import lesson, session
+from quantviz.ui.choice import choose
 from quantviz.ui.clipboard import copy_button
 from quantviz.ui.room import PARAMETER, parameters
 from quantviz.ui.sidebar import show_language
@@ -123,7 +124,8 @@ def show_page() -> None:
 
 def _show_what() -> None:
     choice = _choice()
-    st.segmented_control(
+    choose(
+        st.segmented_control,
         say("teacher.opens"),
         OPENS,
         key=session.show("teacher_opens", choice.opens),
@@ -132,7 +134,8 @@ def _show_what() -> None:
         format_func=lambda name: {"lab": say("teacher.open_lab"), "scenario": say("teacher.open_scenario"), "lesson": say("teacher.open_lesson")}[name],
     )
     if choice.opens == "scenario":
-        st.selectbox(
+        choose(
+            st.selectbox,
             say("sidebar.scenario"),
             tuple(SCENARIOS),
             key=session.show("teacher_scenario", choice.scenario),
@@ -151,7 +154,8 @@ def _show_lessons(choice: Choice) -> None:
     name = choice.lesson_in(found)
     steps = found[name].steps
     left, right = st.columns(2, gap="small")
-    left.selectbox(
+    choose(
+        left.selectbox,
         say("teacher.lesson"),
         tuple(found),
         key=session.show("teacher_lesson", name),
@@ -160,7 +164,8 @@ def _show_lessons(choice: Choice) -> None:
     )
     # Its own key for each lesson: the steps have other names.
     key = f"teacher_step_{name}"
-    right.selectbox(
+    choose(
+        right.selectbox,
         say("teacher.step"),
         range(1, len(steps) + 1),
         key=session.show(key, min(choice.step, len(steps))),
@@ -170,7 +175,8 @@ def _show_lessons(choice: Choice) -> None:
 
 
 def _show_answers() -> None:
-    st.segmented_control(
+    choose(
+        st.segmented_control,
         say("teacher.answers"),
         ANSWERS,
         key=session.show("teacher_answers", _choice().room.answers),
@@ -197,7 +203,8 @@ def _show_hidden() -> None:
             st.button(say("teacher.nothing"), key="teacher_nothing", on_click=_change_room, kwargs={"hidden": frozenset()}, disabled=not hidden)
         for group, parts in GROUPS.items():
             key = f"teacher_hidden_{group}"
-            st.pills(
+            choose(
+                st.pills,
                 say(f"teacher.groups.{group}"),
                 parts,
                 selection_mode="multi",
@@ -214,7 +221,8 @@ def _hide(key: str, parts: tuple[str, ...]) -> None:
 
 
 def _show_locked() -> None:
-    st.pills(
+    choose(
+        st.pills,
         say("teacher.locked"),
         LOCKABLE,
         selection_mode="multi",
@@ -228,7 +236,8 @@ def _show_locked() -> None:
 def _show_how() -> None:
     choice = _choice()
     with st.container(key="teacher_how", horizontal=True, gap="medium", vertical_alignment="bottom"):
-        st.segmented_control(
+        choose(
+            st.segmented_control,
             say("teacher.language"),
             ("", *languages()),
             key=session.show("teacher_language", choice.language or ""),

@@ -14,7 +14,7 @@ from quantviz.link import LabState
 from quantviz.scheme import Scheme
 from quantviz.ui.data import gaussian_sqnr_db, study_of
 from quantviz.ui.room import visible
-from quantviz.ui.words import count_text, number, plain, say, share
+from quantviz.ui.words import count_text, number, plain, say, say_axis, share
 
 if TYPE_CHECKING:
     from quantviz.kernels import Measured
@@ -73,18 +73,18 @@ def tiles(study: Study, state: LabState) -> tuple[Tile, ...]:
 
 
 def _sqnr(own: Measured, state: LabState) -> Tile:
-    """SQNR, with the median row or column, whichever fares worse, and what a Gaussian would get."""
-    whole, view, found = own.metrics["sqnr_db"], state.view, {}
+    """SQNR, with the median of the axis in view that fares worse, and what a Gaussian would get."""
+    whole, view, found = own.metrics["sqnr_db"], state.view, dict[int, float]()
     if view.rows is not None:
         # A slice keeps the tensor's order of axes, whichever of them is seen as rows.
         row_axis, col_axis = (view.rows, view.cols) if scope_of(state) == "tensor" else (int(view.rows > view.cols), int(view.cols > view.rows))
-        for name, axis in (("row", row_axis), ("column", col_axis)):
-            each = own.axes[axis].sqnr_db
+        for axis, place in ((view.rows, row_axis), (view.cols, col_axis)):
+            each = own.axes[place].sqnr_db
             each = each[~each.isnan()]
             if len(each):
-                found[name] = float(np.median(each.numpy()))
-    worst = min(found, key=lambda name: found[name], default=None)
-    line = say(f"tiles.sqnr.{worst}", median=number(found[worst], 3)) if worst else ""
+                found[axis] = float(np.median(each.numpy()))
+    worst = min(found, key=lambda axis: found[axis], default=None)
+    line = "" if worst is None else say("tiles.sqnr.line", one=say_axis(state.source, worst, "one"), median=number(found[worst], 3))
     return Tile("sqnr", f"{number(whole, 3)} dB", line, {"gaussian": _gaussian_words(state, whole)}, whole)
 
 
@@ -108,6 +108,7 @@ def _storage(study: Study) -> dict[str, str]:
     from quantviz.measures import stored_bits
 
     stored = stored_bits(study.scheme)
+    codes, cells = study.layout.padded_size, math.prod(study.shape)
     parts = [say("tiles.bits.scale", bits=stored.scale)]
     parts += [say("tiles.bits.zero", bits=stored.zero_point)] if stored.zero_point else []
     return {
@@ -115,6 +116,7 @@ def _storage(study: Study) -> dict[str, str]:
         "blocks": str(study.layout.block_count),
         "block": say("tiles.bits.and").join(parts),
         "tensor": say("tiles.bits.tensor", bits=stored.tensor) if stored.tensor else "",
+        "padding": say("tiles.bits.padding", codes=f"{codes:,}", cells=f"{cells:,}") if stored.whole and codes > cells else "",
     }
 
 

@@ -92,7 +92,6 @@ class _Cursor:
         else:
             raise self.damaged()
 
-
     def _skip_texts(self, count: int) -> None:
         """Move over so many texts: a vocabulary has some hundred thousand, so they are not skipped one by one."""
         view, at, last = self._data.view, self.at, min(self._data.size, self._most) - 8
