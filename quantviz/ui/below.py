@@ -16,6 +16,7 @@ from quantviz.ui.arithmetic import group_of, recipe_words
 from quantviz.ui.clipboard import copy_button
 from quantviz.ui.code import show_python
 from quantviz.ui.data import kept, stored_of, upload_place
+from quantviz.ui.places import block_words
 from quantviz.ui.room import locked
 from quantviz.ui.signs import show_lock
 from quantviz.ui.tiles import scope_of
@@ -165,12 +166,18 @@ def show_scales(study: Study, state: LabState) -> None:
         return
     with opened:
         columns = {name: values[:_MOST_LISTED] for name, values in study.scales(_MOST_LISTED).items()}
+        # Where a block lies says more than its place in the grid of blocks, an axis each.
+        grid = zip(*(columns.pop(f"axis_{axis}") for axis in range(len(study.layout.grid_shape))), strict=True)
+        places = [block_words(study.layout, study.shape, state.view, block) for block in grid]
         st.dataframe(
-            columns,
+            {"block": columns.pop("block"), "place": places, **columns},
             key="scales_table",
             hide_index=True,
             row_height=29,
-            column_config={name: st.column_config.NumberColumn(say(f"export.column.{name}"), format="%.6g") for name in columns},
+            column_config={
+                "place": st.column_config.TextColumn(say("places.columns.index")),
+                **{name: st.column_config.NumberColumn(say(f"export.column.{name}"), format="%.6g") for name in ("block", *columns)},
+            },
             alt=say("below.scales_alt"),
         )
         if count > _MOST_LISTED:

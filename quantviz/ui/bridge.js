@@ -177,6 +177,7 @@ class Bridge {
     window.addEventListener("pointerup", (event) => this.released(event), { ...options, capture: true });
     window.addEventListener("pointercancel", () => (this.press = null), options);
     window.addEventListener("scroll", () => this.leave(), { ...options, capture: true, passive: true });
+    window.addEventListener("keydown", (event) => undoOrRedo(event), options);
   }
 
   // Charts that are read against each other share one memory: zoom and panel.
@@ -892,6 +893,20 @@ class Card {
   remove() {
     this.box.remove();
   }
+}
+
+// Where a text is typed; a list that is closed only shows what was chosen.
+const TYPING = "input:not([type=radio], [type=checkbox], [type=range], [role=combobox][aria-expanded=false]), textarea, [contenteditable=true]";
+
+// Ctrl+Z and Ctrl+Shift+Z (on a Mac with ⌘) press the page's buttons; in a text they are the text's own. Every chart of a
+// page hears them: the first that does prevents the others.
+function undoOrRedo(event) {
+  if (event.key.toLowerCase() !== "z" || !(event.ctrlKey || event.metaKey) || event.altKey || event.defaultPrevented) return;
+  if (event.target.closest?.(TYPING)) return;
+  const button = document.querySelector(`.st-key-${event.shiftKey ? "redo" : "undo"} button`);
+  if (!button) return;
+  event.preventDefault();
+  button.click();
 }
 
 // A chart with all its axes drawn.

@@ -369,7 +369,8 @@ def _cells(shown: Shown, state: LabState) -> None:
 
 
 def _select(place: tuple[int, ...]) -> None:
-    session.change(cell=place)
+    now = session.state()
+    session.look(now.view.showing(place, now.source.shape), place)
 
 
 def _reason(shown: Shown, place: tuple[int, ...]) -> tuple[str, Reason] | None:

@@ -93,9 +93,15 @@ def _header(state: LabState) -> Any:
             if visible("actions"):
                 _baseline_button(state)
                 copy_button("copy_link", say("lab.copy_link"), say("lab.copied"), explanation=say("lab.copy_link_help"))
-                st.button(say("lab.undo"), key="undo", on_click=session.safely(session.undo), disabled=not session.can_undo(), help=say("lab.undo_help"))
+                _history_buttons()
                 st.button(say("lab.reset"), key="reset", on_click=session.safely(session.reset), help=say("lab.reset_help"))
     return recipes
+
+
+def _history_buttons() -> None:
+    """Undo and redo, by an icon each; the bridge presses them for Ctrl+Z and Ctrl+Shift+Z."""
+    for name, act, possible in (("undo", session.undo, session.can_undo()), ("redo", session.redo, session.can_redo())):
+        st.button(say(f"lab.{name}"), key=name, icon=f":material/{name}:", on_click=session.safely(act), disabled=not possible, help=say(f"lab.{name}_help"))
 
 
 def _recipes_button() -> Any:

@@ -283,3 +283,21 @@ def test_nothing_is_asked_of_another_machine(new_page, url):
     page.on("request", lambda request: outside.append(request.url) if request.url.startswith("http") and "127.0.0.1" not in request.url else None)
     opened(page, url, lang="en")
     assert outside == []
+
+
+def test_undo_and_redo_by_the_keyboard_but_not_in_a_text(new_page, url):
+    page = opened(new_page(), url, lang="en")
+    page.locator(".st-key-bits button").filter(has_text="8").click()
+    before, after = "int4,symmetric,per_tensor,min_max,course", "int8,symmetric,per_tensor,min_max,course"
+    wait_address(page, "s", after)
+    page.keyboard.press("Control+z")
+    wait_address(page, "s", before)
+    page.keyboard.press("Control+Shift+z")
+    wait_address(page, "s", after)
+    # Icons have names for those who hear them.
+    assert page.get_by_role("button", name="Undo", exact=True).is_enabled()
+    assert page.get_by_role("button", name="Redo", exact=True).is_disabled()
+    page.locator(".st-key-cell_row input").click()
+    page.keyboard.press("Control+z")
+    page.wait_for_timeout(1000)
+    wait_address(page, "s", after)
