@@ -158,7 +158,7 @@ def show_result(state: LabState, areas: Areas) -> Study:
     _panels(study, state, end, areas, compared)
     if compared:
         with areas.compare:
-            compare.show_comparison(compared, state)
+            compare.show_comparison(compared, state, pooled=is_pooled(state))
     with areas.cell:
         _cell(study, why, state, end)
     for note in (*study.notes, *upload_notes(state.source)):
