@@ -504,7 +504,7 @@ class _Painter:
 
     def _printed(self, i: int, name: str) -> dict[str, Any]:
         """The values in their cells: as many digits as fit, none where not even two do."""
-        values = self.data.panel(name)[0].tolist()
+        values = self.data.printed(name).tolist()
         room = self.boxes.boxes[i].width / self.data.shape[1]
         for digits, size in ((3, 10), (2, 10), (2, 9)):
             texts = [[short_number(value, digits) for value in row] for row in values]

@@ -36,6 +36,8 @@ Array = npt.NDArray[Any]
 Span = tuple[float, float]
 #: The error views of pixels that stand for many cells: the others divide by something that each cell has its own of.
 POOLED_ERROR_VIEWS = ("signed", "absolute")
+#: How far neighbouring float32 numbers lie apart at most, as a share of the number. `bridge.js` has it too.
+ROUNDING = 2.0**-23
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,6 +177,11 @@ class PanelsData:
             "x_hat": (self.x_hat, self.value_range),
             "error": (self.shown_error, self.error_range),
         }[name]
+
+    def printed(self, name: str) -> Array:
+        """What is printed into a panel's cells: as `panel` has it, but for errors no larger than float32's own rounding of x, which are 0."""
+        values, _ = self.panel(name)
+        return np.where(np.abs(self.error) <= ROUNDING * np.abs(self.x), np.float32(0), values) if name == "error" else values
 
     def extent(self) -> tuple[float, float, float, float]:
         """Where what is shown begins and ends: left, right, top and bottom, half a cell beyond the middles of the last ones."""

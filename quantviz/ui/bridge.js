@@ -12,6 +12,8 @@ const SVG = "http://www.w3.org/2000/svg";
 const MOST_PRINTED = 400;
 const SMALLEST_PRINT = 9;
 const CHARACTER = 0.52;
+// How far neighbouring float32 numbers lie apart at most, as a share of the number: `panels_data.ROUNDING`.
+const ROUNDING = 2 ** -23;
 // Milliseconds without a move after which the part looked at is asked for, and until which its answer is waited for.
 const QUIET = 200;
 const PATIENCE = 4000;
@@ -1027,7 +1029,9 @@ function printed(panel, cells, enlarged) {
       const value = panel.name === "error" ? shownError(cell, cells.error_view) : cell[panel.name];
       // An error relative to 0, or of what is left out, is not a number that went wrong: there is none.
       const none = panel.name === "error" && Number.isNaN(value) && (!Number.isNaN(cell.error) || leftOut(cell));
-      const label = none ? "–" : shortenings(value, panel.name !== "q" ? [3, 2, 1] : cells.code ? [3, 2] : [6]).find((text) => text.length <= room);
+      // The card tells the digits of such an error.
+      const rounded = panel.name === "error" && cell.x !== undefined && Math.abs(cell.error) <= ROUNDING * Math.abs(cell.x);
+      const label = none ? "–" : rounded ? "0" : shortenings(value, panel.name !== "q" ? [3, 2, 1] : cells.code ? [3, 2] : [6]).find((text) => text.length <= room);
       // What is too long to print and too small to see, such as the last bit of a float, must not empty the panel.
       if (label === undefined && !(Math.abs(value) < 1e-3 * reach)) return null;
       labels.push({ x, y, value, label: label ?? "~0" });

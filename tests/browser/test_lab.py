@@ -9,6 +9,7 @@ import torch
 import quantviz as qv
 from quantviz.link import opening, write_link
 from quantviz.sources import Builtin
+from quantviz.sources.typed import Typed
 from tests.browser.conftest import ROOT, _server, wait_idle
 
 APP = ROOT / "app.py"
@@ -301,3 +302,16 @@ def test_undo_and_redo_by_the_keyboard_but_not_in_a_text(new_page, url):
     page.keyboard.press("Control+z")
     page.wait_for_timeout(1000)
     wait_address(page, "s", after)
+
+
+def test_an_error_of_the_last_bit_is_printed_as_none_and_told_on_the_card(new_page, url):
+    source = Typed((1.3, 3.02, -7.25, 0.5), (2, 2))
+    state = opening().with_source(source).replace(scheme=qv.Scheme("int8", calibration=qv.Given(0.1)))
+    error = qv.quantize(source.tensor(), state.scheme).error
+    assert 0 < float(error[0, 0].abs()) <= 1.3 * 2**-23
+    page = opened(new_page(), url, **write_link(state, "en"))
+    printed = page.locator(".qv-overlay g[data-panel=error] text").all_text_contents()
+    assert printed[0] == "0"
+    page.mouse.move(*cell_at(page, 3, 0, 0))
+    page.wait_for_function("getComputedStyle(document.querySelector('.qv-card')).visibility === 'visible'")
+    assert f"{float(error[0, 0]):.5e}"[:6].replace("-", "−") in page.inner_text(".qv-card")

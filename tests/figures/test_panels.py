@@ -565,3 +565,23 @@ def test_enlarged_text_is_larger():
     usual, large = (go.Figure(panels_figure(result_panels(result(NOTEBOOK)), enlarge=factor)) for factor in (1.0, 1.5))
     assert large.layout.annotations[0].font.size == 1.5 * usual.layout.annotations[0].font.size
     assert large.layout.width == usual.layout.width
+
+
+def test_errors_below_the_rounding_of_x_are_printed_as_none():
+    one = np.float32(12.5)
+    x = [[float(one), 0.0, 1.0]]
+    x_hat = [[float(np.nextafter(one, np.float32(13))), 1e-7, 1.0001]]
+    figure = plot_quantization_errors(x, [[1, 2, 3]], x_hat)
+    printed = figure.data[3].text[0]
+    assert printed[0] == "0"
+    assert printed[1] == "1e−7"
+    assert printed[2].startswith("0.0001")
+    # The number itself is told where the pointer is.
+    assert decoded_hover(figure)[0] == pytest.approx(9.5367e-07, rel=1e-4)
+
+
+def decoded_hover(figure):
+    """The errors of the first row as the pointer tells them."""
+    custom = figure.to_dict()["data"][3]["customdata"]
+    shape = [int(n) for n in custom["shape"].split(",")]
+    return np.frombuffer(base64.b64decode(custom["bdata"]), dtype=custom["dtype"]).reshape(shape)[0, :, 3]
