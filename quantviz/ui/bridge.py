@@ -23,7 +23,7 @@ import numpy as np
 import streamlit as st
 
 from quantviz.figures.arrangement import BREAKPOINTS, PANELS, USUAL_WIDTH
-from quantviz.figures.theme import THEMES, Theme, stops
+from quantviz.figures.theme import THEMES, Theme, rgb, stops
 from quantviz.formats import FORMATS
 from quantviz.text import text
 
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 #: What `<html lang>` is called in each language: "zh" alone leaves open which characters.
 _HTML_LANG: Mapping[str, str] = {"zh": "zh-CN"}
+#: Colours that a logarithmic scale is told by.
+_SYMLOG_STOPS = 33
 _CELLS = "quantviz_cells"
 _STATE = "quantviz_bridge"
 
@@ -147,9 +149,15 @@ def _color_scale(name: str, data: PanelsData, theme: Theme) -> dict[str, Any]:
     # Imported here: the page paints its frame before torch comes in.
     from quantviz.figures.panels import panel_ramp
 
-    ramp = panel_ramp(name, data, theme)
+    ramp, middle = panel_ramp(name, data, theme), data.middle(name)
     lo, hi = data.panel(name)[1]
-    return {"ramp": ramp, "stops": stops(ramp, data.middle(name)), "lo": lo, "hi": hi}
+    if not data.symlog or name not in ("x", "x_hat"):
+        return {"ramp": ramp, "stops": stops(ramp, middle), "lo": lo, "hi": hi}
+    # The browser draws straight lines between values: enough of them follow the logarithm.
+    places = np.linspace(*data.colours(name)[1], _SYMLOG_STOPS)
+    values = np.sign(places) * np.expm1(np.abs(places)) * data.symlog
+    shades = [f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in rgb(ramp, _SYMLOG_STOPS, middle).tolist()]
+    return {"ramp": shades, "stops": np.clip((values - lo) / (hi - lo), 0, 1).tolist(), "lo": lo, "hi": hi}
 
 
 def _block_arrays(blocks: BlockMap) -> dict[str, np.ndarray[Any, Any]]:

@@ -315,7 +315,7 @@ def _engines(shown: Shown) -> None:
             say("compare.engines_label"),
             engines,
             selection_mode="multi",
-            key=session.show("compare_chosen", chosen),
+            key=session.show("compare_chosen", chosen, folded=True),
             on_change=session.safely(_leave_out),
             args=(tuple(engines),),
             format_func=_name,

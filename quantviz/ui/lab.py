@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from quantviz.errors import QuantVizError
-from quantviz.link import ERROR_RANGES, ERROR_VIEWS, SCOPES, LabState
+from quantviz.link import ERROR_RANGES, ERROR_VIEWS, SCOPES, VALUE_SCALES, LabState
 from quantviz.parts import PANEL_PARTS
 from quantviz.scenarios import SCENARIOS, scenario_of
 from quantviz.ui import below, compare, session
@@ -208,6 +208,13 @@ def _panels(study: Study, state: LabState, end: float | None, areas: Areas, comp
 
 def panels_of(study: Study, state: LabState, end: float | None, width: float) -> PanelsData:
     """What the panels show: the cells in view, or, where they are more than the screen has room for, a pixel for many."""
+    from quantviz.figures.panels_data import with_value_scale
+
+    data = _linear_panels(study, state, end, width)
+    return data if state.value_scale == VALUE_SCALES[0] else with_value_scale(data, state.value_scale, study.spread)
+
+
+def _linear_panels(study: Study, state: LabState, end: float | None, width: float) -> PanelsData:
     from quantviz.export import slice_index
     from quantviz.figures.arrangement import pixels_for
     from quantviz.figures.panels import result_panels
@@ -275,6 +282,8 @@ def _cell(study: Study, why: Any, state: LabState, end: float | None) -> None:
         left, right, *last = st.columns([1, 4, 1] if has_places(state) else [1, 5], gap="small")
         with left:
             show_cell_inputs(state)
+            if visible("x") or visible("x_hat"):
+                _value_choices(state)
             if visible("error"):
                 _error_choices(state, end)
         for places in last:
@@ -289,6 +298,19 @@ def _cell(study: Study, why: Any, state: LabState, end: float | None) -> None:
         show_steps(why)
 
 
+def _value_choices(state: LabState) -> None:
+    """How the colours of x and x̂ are spread."""
+    with st.popover(f"{say('values.label')}: {say(f'values.short.{state.value_scale}')}", key="value_choices", width="stretch"):
+        st.radio(
+            say("values.question"),
+            VALUE_SCALES,
+            key=session.show("value_scale", state.value_scale, folded=True),
+            on_change=session.safely(lambda: session.change(value_scale=st.session_state["value_scale"])),
+            format_func=lambda name: say(f"values.{name}"),
+            captions=[say(f"values.{name}_help") for name in VALUE_SCALES],
+        )
+
+
 def _error_choices(state: LabState, end: float | None) -> None:
     """What the error panel shows, how far its colours reach, and what the tiles count."""
     reach = say("error.reach_fixed" if _has_fixed_end(state) else f"error.reach_{state.error_range}")
@@ -297,7 +319,7 @@ def _error_choices(state: LabState, end: float | None) -> None:
         st.radio(
             say("error.view"),
             ERROR_VIEWS,
-            key=session.show("error_view", state.error_view),
+            key=session.show("error_view", state.error_view, folded=True),
             on_change=session.safely(lambda: session.change(error_view=st.session_state["error_view"])),
             format_func=lambda name: say(f"error.views.{name}"),
         )
@@ -306,7 +328,7 @@ def _error_choices(state: LabState, end: float | None) -> None:
         st.radio(
             say("error.range"),
             ERROR_RANGES,
-            key=session.show("error_range", state.error_range),
+            key=session.show("error_range", state.error_range, folded=True),
             on_change=session.safely(lambda: session.change(error_range=st.session_state["error_range"])),
             disabled=_has_fixed_end(state),
             help=say("error.range_fixed") if _has_fixed_end(state) else None,
@@ -316,7 +338,7 @@ def _error_choices(state: LabState, end: float | None) -> None:
             st.radio(
                 say("error.scope"),
                 SCOPES,
-                key=session.show("scope", state.scope),
+                key=session.show("scope", state.scope, folded=True),
                 on_change=session.safely(lambda: session.change(scope=st.session_state["scope"])),
                 format_func=lambda name: say(f"error.scopes.{name}"),
             )

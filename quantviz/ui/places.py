@@ -101,7 +101,7 @@ def show_pool(state: LabState) -> None:
     st.radio(
         say("places.pool"),
         POOLS,
-        key=session.show("pool", state.pool),
+        key=session.show("pool", state.pool, folded=True),
         on_change=session.safely(lambda: session.change(pool=st.session_state["pool"])),
         format_func=lambda name: say(f"places.pools.{name}"),
         captions=[say(f"places.pools.{name}_help") for name in POOLS],

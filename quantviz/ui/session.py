@@ -296,11 +296,14 @@ def named() -> tuple[QuantVizError, ...]:
     return cast(tuple[QuantVizError, ...], st.session_state.get(_NAMED, ()))
 
 
-def show(key: str, value: object, field: str = "") -> str:
-    """Let the widget `key` show `value`, unless what was typed into its `field` is being complained about."""
+def show(key: str, value: object, field: str = "", *, folded: bool = False) -> str:
+    """Let the widget `key` show `value`, unless what was typed into its `field` is being complained about.
+
+    `folded` widgets stand in a popover: the browser makes them when that is opened, and must be told their value by the run before.
+    """
     # A select box holds the label that was chosen: in another language it must be told its value again. So must a widget
     # that the browser may not have seen, because the run that showed it was broken off.
-    again = st.session_state.get(_SHOWN_IN) != language() or key not in st.session_state.get(_SHOWN, ())
+    again = folded or st.session_state.get(_SHOWN_IN) != language() or key not in st.session_state.get(_SHOWN, ())
     st.session_state.setdefault(_SHOWING, set()).add(key)
     if (field or key) not in complaints() and (again or key not in st.session_state or st.session_state[key] != value):
         st.session_state[key] = value

@@ -655,3 +655,23 @@ def test_locked_schemes_keep_every_new_control():
         assert at.selectbox(key=key).disabled, key
     assert all(button.disabled for button in at.button if button.key in ("per_row", "per_flat", "rules_as_engine"))
     assert at.number_input(key="rule_seed").disabled
+
+
+def test_the_colours_of_x_are_chosen_and_stay_over_scheme_and_tensor():
+    at = opened()
+    assert "x" not in address(at)
+    at.radio(key="value_scale").set_value("percentile").run()
+    assert address(healthy(at))["x"] == "percentile"
+    at.segmented_control(key="bits").set_value(8).run()
+    x, *_, error = panels(at)
+    layout = json.loads(chart(at, "panels_chart").proto.spec)["layout"]
+    far = float(np.sort(np.abs(x), axis=None)[-1])
+    assert layout["coloraxis"]["cmax"] == layout["coloraxis3"]["cmax"] == pytest.approx(far, rel=1e-3)
+    at.radio(key="value_scale").set_value("symlog").run()
+    drawn = panels(healthy(at))
+    assert float(drawn[0].max()) < 5
+    assert np.array_equal(drawn[3], error)
+    at.selectbox(key="scenario").set_value("one_cell").run()
+    assert "x" not in address(at)  # an example brings its whole state
+    again = opened(x="symlog")
+    assert again.radio(key="value_scale").value == "symlog"

@@ -315,3 +315,16 @@ def test_an_error_of_the_last_bit_is_printed_as_none_and_told_on_the_card(new_pa
     page.mouse.move(*cell_at(page, 3, 0, 0))
     page.wait_for_function("getComputedStyle(document.querySelector('.qv-card')).visibility === 'visible'")
     assert f"{float(error[0, 0]):.5e}"[:6].replace("-", "−") in page.inner_text(".qv-card")
+
+
+def test_choices_in_a_closed_popover_show_the_state_after_later_runs(new_page, url):
+    """The browser makes them when the popover is opened, from the last run, which need not be the one that set them."""
+    page = opened(new_page(width=820), url, x="percentile", r="half_step", lang="en")
+    page.locator(".st-key-bits button").filter(has_text="8").click()
+    wait_address(page, "s", "int8,symmetric,per_tensor,min_max,course")
+    for popover, chosen in (("value_choices", 2), ("error_choices", 2)):
+        page.locator(f".st-key-{popover} button").first.click()
+        radios = page.locator(f".st-key-{'value_scale' if popover == 'value_choices' else 'error_range'} input")
+        radios.first.wait_for(state="attached")
+        assert [radio.is_checked() for radio in radios.all()].index(True) == chosen
+        page.keyboard.press("Escape")
