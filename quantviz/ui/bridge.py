@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,17 @@ _CELLS = "quantviz_cells"
 _STATE = "quantviz_bridge"
 
 
+@dataclass(frozen=True)
+class Picture:
+    """What a saved picture of the panels is called."""
+
+    #: The file's name without its ending.
+    name: str
+    #: Two lines above the panels.
+    title: str
+    subtitle: str
+
+
 def chart_bridge(
     key: str,
     chart_key: str,
@@ -52,6 +64,7 @@ def chart_bridge(
     on_window: Callable[[], None] | None = None,
     enlarge: float = 1.0,
     first: str | None = None,
+    picture: Picture | None = None,
 ) -> tuple[int, int] | None:
     """Ties the chart in `st.container(key=chart_key)` to the page; returns the cell clicked in this run.
 
@@ -60,7 +73,7 @@ def chart_bridge(
     `group`, the first one's `chart_key`, are zoomed and switched together, by the switch of the first;
     `first` is the panel that a phone begins with; `on_cell` is run before the page when a cell was clicked, and finds it by `clicked_cell(key)`;
     `on_window` in the same way when another part of the matrix is looked at, which `zoomed_window(key)` tells and the next
-    figure is to show: without it a zoom stays in the browser.
+    figure is to show: without it a zoom stays in the browser. `picture` says what a saved picture is called.
     """
     _component(_CELLS)(key=f"{key}_cells", data=pack_cells(data, chart_key, theme))
     _component(_STATE)(
@@ -70,6 +83,7 @@ def chart_bridge(
             "group": group or chart_key,
             "first": first,
             "windows": on_window is not None,
+            "picture": {"name": picture.name, "title": picture.title, "subtitle": picture.subtitle} if picture else None,
         },
         on_cell_change=on_cell or _nothing,
         on_window_change=on_window or _nothing,

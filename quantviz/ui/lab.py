@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from quantviz.errors import QuantVizError
+from quantviz.figures.arrangement import USUAL_WIDTH
 from quantviz.link import ERROR_RANGES, ERROR_VIEWS, SCOPES, VALUE_SCALES, LabState
 from quantviz.parts import PANEL_PARTS
 from quantviz.scenarios import SCENARIOS, scenario_of
 from quantviz.ui import below, compare, session
-from quantviz.ui.bridge import bridge_width, clicked_cell, zoomed_window
+from quantviz.ui.bridge import Picture, bridge_width, clicked_cell, zoomed_window
 from quantviz.ui.cell import select, show_cell_inputs, show_number_line, show_sentence, show_steps
 from quantviz.ui.clipboard import copy_button
 from quantviz.ui.data import source_key, study_of, upload_notes
@@ -28,11 +29,12 @@ from quantviz.ui.nonfinite import show_choice
 from quantviz.ui.picture import show_panels
 from quantviz.ui.places import has_places, show_places, show_pool, show_worst
 from quantviz.ui.room import classroom, visible
-from quantviz.ui.sidebar import show_sidebar
+from quantviz.ui.scheme_words import scheme_words
+from quantviz.ui.sidebar import show_sidebar, source_name
 from quantviz.ui.start import warm_up
 from quantviz.ui.strip import show_strip
 from quantviz.ui.tiles import scope_of, show_tiles, tiles
-from quantviz.ui.words import number, plain, say, say_error, say_note
+from quantviz.ui.words import number, plain, say, say_error, say_note, shape_text
 
 if TYPE_CHECKING:
     from quantviz.figures.panels_data import PanelsData
@@ -203,7 +205,27 @@ def _panels(study: Study, state: LabState, end: float | None, areas: Areas, comp
         selected=state.view.place(state.cell),
         on_cell=_clicked,
         on_window=_zoomed,
+        picture=_picture(study, state),
     )
+
+
+def _picture(study: Study, state: LabState) -> Picture:
+    """What a saved picture tells: the tensor, and its scheme and SQNR as far as they are to be seen."""
+    from quantviz.export import picture_name
+
+    sqnr = study.metrics["sqnr_db"] if visible("tiles.sqnr") else None
+    scheme = state.scheme if visible("scheme") else None
+    told = [] if scheme is None else [scheme_words(scheme)]
+    told += [] if sqnr is None else [say("lab.picture_sqnr", sqnr=number(sqnr, 3))]
+    title = f"{source_name(state.source)} · {shape_text(study.shape)}"
+    return Picture(picture_name(state.source, scheme, sqnr), title, " · ".join(told))
+
+
+def _whole_panels(study: Study, state: LabState) -> PanelsData:
+    """The panels of the whole matrix, of which a window is seen."""
+    whole = state.replace(view=dataclasses.replace(state.view, top=0, left=0, height=None, width=None))
+    end = error_end(study, state) if visible("error") else None
+    return panels_of(study, whole, end, USUAL_WIDTH).only([name for name in PANEL_PARTS if visible(name)])
 
 
 def panels_of(study: Study, state: LabState, end: float | None, width: float) -> PanelsData:
@@ -357,7 +379,7 @@ def show_below(study: Study, state: LabState, areas: Areas) -> None:
         show_worst(study, state)
         below.show_histograms(study, state)
         below.show_scales(study, state)
-        below.show_exports(study, state)
+        below.show_exports(study, state, _PANELS, lambda: _whole_panels(study, state))
         st.caption(say("lab.purpose"))
         if state.large:
             st.caption(say(f"lab.paths.{study.measured.path}", count=study.x.count))

@@ -1,14 +1,18 @@
 """The Lab in Chromium, as a student, a teacher and an engineer open it. Screenshots go to tests/browser/shots."""
 
 import importlib.resources
+import io
+from pathlib import Path
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 import torch
+from PIL import Image
 
 import quantviz as qv
+from quantviz.classroom import Classroom
 from quantviz.link import opening, write_link
-from quantviz.sources import Builtin
+from quantviz.sources import Builtin, OneOutlier
 from quantviz.sources.typed import Typed
 from tests.browser.conftest import ROOT, _server, wait_idle
 
@@ -328,3 +332,56 @@ def test_choices_in_a_closed_popover_show_the_state_after_later_runs(new_page, u
         radios.first.wait_for(state="attached")
         assert [radio.is_checked() for radio in radios.all()].index(True) == chosen
         page.keyboard.press("Escape")
+
+
+def saved(page, button):
+    """Name and content of the picture that a button saves."""
+    with page.expect_download() as download:
+        page.locator(button).first.click()
+    return download.value.suggested_filename, Path(download.value.path()).read_bytes()
+
+
+def test_a_saved_picture_is_named_and_titled_and_holds_the_values(new_page, url):
+    page = opened(new_page(), url, lang="en")
+    name, content = saved(page, ".st-key-picture_svg button")
+    assert name == "loud_column_int4-symmetric-per_tensor-min_max-course_15.3dB.svg"
+    svg = content.decode("utf-8")
+    for told in ("one loud column · 8 × 8", "one scale for the whole tensor", "SQNR 15.3 dB", "error x̂ − x", ">−11.9<", "±1.64, held"):
+        assert told in svg, told
+    # Plotly's camera saves the same.
+    page.locator(".st-key-panels .js-plotly-plot").hover()
+    name, content = saved(page, ".st-key-panels .modebar-btn")
+    assert name.endswith("_15.3dB.png")
+    width, height = Image.open(io.BytesIO(content)).size
+    assert width > 2000
+    assert height > 600
+
+
+def test_a_phone_saves_the_panel_it_shows(new_page, url):
+    page = opened(new_page(390, 844, touch=True), url, lang="en")
+    svg = saved(page, ".st-key-picture_svg button")[1].decode("utf-8")
+    assert "error x̂ − x" in svg
+    assert "x original" not in svg
+    assert "q codes" not in svg
+
+
+def test_the_whole_of_a_large_matrix_is_saved_while_a_window_is_seen(new_page, url):
+    source = OneOutlier(rows=300, cols=260, row=271, col=13)
+    state = opening().with_source(source)
+    state = state.replace(view=state.view.window(10, 20, 40, 40, source.shape), cell=(15, 30))
+    page = opened(new_page(), url, **write_link(state, "en"))
+    window = saved(page, ".st-key-picture_svg button")[1].decode("utf-8")
+    assert "x original" in window
+    page.locator(".st-key-picture_whole label").first.click()
+    wait_idle(page)
+    whole = saved(page, ".st-key-picture_svg button")[1].decode("utf-8")
+    assert "x, largest of 2 × 2" in whole
+    assert ">250<" in whole.replace(" ", "")
+
+
+def test_a_saved_picture_tells_nothing_that_is_hidden(new_page, url):
+    page = opened(new_page(), url, lang="en", k=str(Classroom(hidden=frozenset({"tiles.sqnr", "scheme"}))))
+    name, content = saved(page, ".st-key-picture_svg button")
+    assert name == "loud_column.svg"
+    assert "SQNR" not in content.decode("utf-8")
+    assert "symmetric" not in content.decode("utf-8")
