@@ -381,8 +381,23 @@ def file_name(source: Source | Upload, scheme: Scheme, ending: str) -> str:
     >>> file_name(Builtin("loud_column"), Scheme("int4"), "csv")
     'loud_column_int4-symmetric-per_tensor-min_max-course.csv'
     """
-    name = f"{_source_name(source)}_{_scheme_text(scheme)}"
-    return re.sub(r"[^A-Za-z0-9._+]+|\.{2,}", "-", name).strip("-._")[:LONGEST_NAME].rstrip("-._") + f".{ending}"
+    return f"{_named(f'{_source_name(source)}_{_scheme_text(scheme)}', LONGEST_NAME)}.{ending}"
+
+
+def picture_name(source: Source | Upload, scheme: Scheme | None, sqnr_db: float | None) -> str:
+    """A name without an ending for a picture of this tensor, under this scheme and with this SQNR as far as they may be told.
+
+    >>> picture_name(Builtin("loud_column"), Scheme("int4"), 15.34), picture_name(Builtin("loud_column"), None, None)
+    ('loud_column_int4-symmetric-per_tensor-min_max-course_15.3dB', 'loud_column')
+    """
+    stem = _source_name(source) if scheme is None else f"{_source_name(source)}_{_scheme_text(scheme)}"
+    end = "" if sqnr_db is None or math.isnan(sqnr_db) else f"_{sqnr_db:.1f}dB"
+    return _named(stem, LONGEST_NAME - len(end)) + end
+
+
+def _named(name: str, longest: int) -> str:
+    """`name` with what may stand in a file's name."""
+    return re.sub(r"[^A-Za-z0-9._+]+|\.{2,}", "-", name).strip("-._")[:longest].rstrip("-._")
 
 
 def _source_name(source: Source | Upload) -> str:

@@ -27,6 +27,9 @@ from quantviz.sources.typed import Typed
 ERROR_VIEWS = ("signed", "absolute", "relative", "steps")
 #: How far the error's colours reach.
 ERROR_RANGES = ("held", "fit", "half_step", "same_as_x")
+#: How the colours of x and x̂ are spread over their values: evenly to the largest, by the logarithm beyond a linear middle, or evenly
+#: to the 99th percentile of the magnitudes.
+VALUE_SCALES = ("linear", "symlog", "percentile")
 #: What the tiles count.
 SCOPES = ("tensor", "slice")
 #: What the present convention is compared with: every other one, or one by its id.
@@ -192,6 +195,8 @@ class LabState:
     compared: str | None = None
     #: What a pixel of many cells shows, one of `POOLS`.
     pool: str = POOLS[0]
+    #: How the colours of x and x̂ are spread, one of `VALUE_SCALES`.
+    value_scale: str = VALUE_SCALES[0]
 
     @property
     def sliced(self) -> bool:
@@ -212,7 +217,7 @@ class LabState:
         """Another tensor: the scheme is kept as far as it fits, what belongs to the old tensor is dropped."""
         shape = source.shape
         baseline = self.baseline if self.baseline and not self.baseline.problems(shape) else None
-        kept = (baseline, self.error_view, self.error_range, None, self.scope, self.compared, self.pool)
+        kept = (baseline, self.error_view, self.error_range, None, self.scope, self.compared, self.pool, self.value_scale)
         return LabState(source, self.scheme.fitted(shape), View.of(shape), (0,) * len(shape), *kept)
 
 
@@ -243,6 +248,7 @@ def write_link(state: LabState, language: str | None = None) -> dict[str, str]:
         "o": state.scope if state.scope != usual.scope else None,
         "m": state.compared,
         "p": state.pool if state.pool != usual.pool else None,
+        "x": state.value_scale if state.value_scale != usual.value_scale else None,
         "lang": language,
     }
     return {name: value for name, value in parts.items() if value is not None}
@@ -289,6 +295,7 @@ def read_link(params: Mapping[str, str]) -> tuple[LabState, tuple[QuantVizError,
         scope=part("o", lambda form: _one_of(form, SCOPES), "tensor"),
         compared=part("m", lambda form: _one_of(form, COMPARED), None),
         pool=part("p", lambda form: _one_of(form, POOLS), POOLS[0]),
+        value_scale=part("x", lambda form: _one_of(form, VALUE_SCALES), VALUE_SCALES[0]),
     )
     return state, tuple(problems)
 

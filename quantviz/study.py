@@ -28,7 +28,7 @@ from quantviz.stored import InMemory, Replaced, Stored
 
 if TYPE_CHECKING:
     from quantviz.kernels import Facts, Measured
-    from quantviz.overview import Overview, Patch, Survey
+    from quantviz.overview import Overview, Patch, Spread, Survey
     from quantviz.tensors import NonFinite
 
 #: Gives what is known by a name, or what the function makes.
@@ -105,6 +105,11 @@ class Study:
     def absmax(self) -> float:
         """The largest finite magnitude of the tensor."""
         return self.facts.absmax
+
+    @property
+    def spread(self) -> Spread:
+        """How far the magnitudes of the whole tensor spread."""
+        return cast("Spread", self.keep(f"spread {self.scheme.nonfinite}", lambda: overview.spread(self.x)))
 
     @property
     def measured(self) -> Measured:

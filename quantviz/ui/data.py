@@ -20,7 +20,8 @@ from quantviz.sources import SOURCES, AsMatrix, LocalTensor, Source, write_sourc
 from quantviz.sources.local import local_version, open_local
 from quantviz.sources.matrix import original
 from quantviz.sources.typed import Typed
-from quantviz.ui.shared import Shared, shared_fact, shared_tensor
+from quantviz.ui import session
+from quantviz.ui.shared import Shared, held_bytes, shared_fact, shared_tensor
 
 if TYPE_CHECKING:
     import torch
@@ -37,17 +38,25 @@ _GAUSSIAN_VALUES = 2**14
 _LARGE_GAUSSIAN = 2**18
 #: Bytes of what was found out about a session's own tensors that are kept at most.
 _SESSION_BYTES = 32 * 2**20
+#: Bytes of a session's uploads that undo may ask for again; the open one and the one before it are kept whatever their size.
+_UPLOAD_BYTES = 64 * 2**20
 
 
 # ---- tensors ------------------------------------------------------------------------------------
 
 
 def keep_upload(upload: Upload, place: UploadedFile, tensor: Stored, notes: tuple[Note, ...], open_now: Source | Upload) -> None:
-    """Keep an uploaded tensor in this session, beside the one that is open, which undo will ask for."""
+    """Keep an uploaded tensor in this session, beside the one that is open and, as far as there is room, those that undo will ask for."""
     kept = _uploads()
-    for old in [each for each in kept if each != open_now]:
-        del kept[old]
+    kept.pop(upload, None)  # the newest stands last
     kept[upload] = (tensor, notes, place)
+    room = _UPLOAD_BYTES - sum(held_bytes(each[0]) for each in kept.values())
+    gone = set()
+    for old in [each for each in kept if each not in (upload, open_now)]:
+        if room < 0:
+            room += held_bytes(kept.pop(old)[0])
+            gone.add(old)
+    session.forget(gone)
 
 
 def stored_of(source: Source | Upload) -> Stored:

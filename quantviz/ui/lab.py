@@ -17,11 +17,12 @@ import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.export import scope_of
-from quantviz.link import ERROR_RANGES, ERROR_VIEWS, SCOPES, LabState
+from quantviz.figures.arrangement import USUAL_WIDTH
+from quantviz.link import ERROR_RANGES, ERROR_VIEWS, SCOPES, VALUE_SCALES, LabState
 from quantviz.parts import PANEL_PARTS
 from quantviz.scenarios import SCENARIOS, scenario_of
 from quantviz.ui import below, compare, session
-from quantviz.ui.bridge import bridge_width, clicked_cell, zoomed_window
+from quantviz.ui.bridge import Picture, bridge_width, clicked_cell, zoomed_window
 from quantviz.ui.cell import select, show_cell_inputs, show_number_line, show_sentence, show_steps
 from quantviz.ui.choice import choose
 from quantviz.ui.clipboard import copy_button
@@ -30,12 +31,13 @@ from quantviz.ui.nonfinite import show_choice
 from quantviz.ui.picture import show_panels
 from quantviz.ui.places import has_places, show_places, show_pool, show_worst
 from quantviz.ui.room import classroom, visible
+from quantviz.ui.scheme_words import scheme_words
 from quantviz.ui.sidebar import show_sidebar, source_name
 from quantviz.ui.start import warm_up
 from quantviz.ui.strip import show_strip
 from quantviz.ui.tab import name_tab
 from quantviz.ui.tiles import show_tiles, tiles
-from quantviz.ui.words import number, plain, say, say_error, say_note
+from quantviz.ui.words import number, plain, say, say_error, say_note, shape_text
 
 if TYPE_CHECKING:
     from quantviz.figures.panels_data import PanelsData
@@ -102,9 +104,15 @@ def _header(state: LabState) -> Any:
             if visible("actions"):
                 _baseline_button(state)
                 copy_button("copy_link", say("lab.copy_link"), say("lab.copied"), explanation=say("lab.copy_link_help"))
-                st.button(say("lab.undo"), key="undo", on_click=session.safely(session.undo), disabled=not session.can_undo(), help=say("lab.undo_help"))
+                _history_buttons()
                 st.button(say("lab.reset"), key="reset", on_click=session.safely(session.reset), help=say("lab.reset_help"))
     return recipes
+
+
+def _history_buttons() -> None:
+    """Undo and redo, by an icon each; the bridge presses them for Ctrl+Z and Ctrl+Shift+Z."""
+    for name, act, possible in (("undo", session.undo, session.can_undo()), ("redo", session.redo, session.can_redo())):
+        st.button(say(f"lab.{name}"), key=name, icon=f":material/{name}:", on_click=session.safely(act), disabled=not possible, help=say(f"lab.{name}_help"))
 
 
 def _recipes_button() -> Any:
@@ -161,7 +169,7 @@ def show_result(state: LabState, areas: Areas) -> Study:
     _panels(study, state, end, areas, compared)
     if compared:
         with areas.compare:
-            compare.show_comparison(compared, state)
+            compare.show_comparison(compared, state, pooled=is_pooled(state))
     with areas.cell:
         _cell(study, why, state, end)
     for note in (*study.notes, *upload_notes(state.source)):
@@ -206,11 +214,38 @@ def _panels(study: Study, state: LabState, end: float | None, areas: Areas, comp
         selected=state.view.place(state.cell),
         on_cell=_clicked,
         on_window=_zoomed,
+        picture=_picture(study, state),
     )
+
+
+def _picture(study: Study, state: LabState) -> Picture:
+    """What a saved picture tells: the tensor, and its scheme and SQNR as far as they are to be seen."""
+    from quantviz.export import picture_name
+
+    sqnr = study.measured.metrics["sqnr_db"] if visible("tiles.sqnr") else None
+    scheme = state.scheme if visible("scheme") else None
+    told = [] if scheme is None else [scheme_words(scheme, state.source)]
+    told += [] if sqnr is None else [say("lab.picture_sqnr", sqnr=number(sqnr, 3))]
+    title = f"{source_name(state.source)} · {shape_text(study.shape)}"
+    return Picture(picture_name(state.source, scheme, sqnr), title, " · ".join(told))
+
+
+def _whole_panels(study: Study, state: LabState) -> PanelsData:
+    """The panels of the whole matrix, of which a window is seen."""
+    whole = state.replace(view=dataclasses.replace(state.view, top=0, left=0, height=None, width=None))
+    end = error_end(study, state) if visible("error") else None
+    return panels_of(study, whole, end, USUAL_WIDTH).only([name for name in PANEL_PARTS if visible(name)])
 
 
 def panels_of(study: Study, state: LabState, end: float | None, width: float) -> PanelsData:
     """What the panels show: the cells in view, or, where they are more than the screen has room for, a pixel for many."""
+    from quantviz.figures.panels_data import with_value_scale
+
+    data = _linear_panels(study, state, end, width)
+    return data if state.value_scale == VALUE_SCALES[0] else with_value_scale(data, state.value_scale, study.spread)
+
+
+def _linear_panels(study: Study, state: LabState, end: float | None, width: float) -> PanelsData:
     from quantviz.export import slice_index
     from quantviz.figures.arrangement import pixels_for
     from quantviz.figures.panels import result_panels
@@ -278,6 +313,8 @@ def _cell(study: Study, why: Any, state: LabState, end: float | None) -> None:
         left, right, *last = st.columns([1, 4, 1] if has_places(state) else [1, 5], gap="small")
         with left:
             show_cell_inputs(state)
+            if visible("x") or visible("x_hat"):
+                _value_choices(state)
             if visible("error"):
                 _error_choices(state, end)
         for places in last:
@@ -292,6 +329,20 @@ def _cell(study: Study, why: Any, state: LabState, end: float | None) -> None:
         show_steps(why)
 
 
+def _value_choices(state: LabState) -> None:
+    """How the colours of x and x̂ are spread."""
+    with st.popover(f"{say('values.label')}: {say(f'values.short.{state.value_scale}')}", key="value_choices", width="stretch"):
+        choose(
+            st.radio,
+            say("values.question"),
+            VALUE_SCALES,
+            key=session.show("value_scale", state.value_scale, folded=True),
+            on_change=session.safely(lambda: session.change(value_scale=st.session_state["value_scale"])),
+            format_func=lambda name: say(f"values.{name}"),
+            captions=[say(f"values.{name}_help") for name in VALUE_SCALES],
+        )
+
+
 def _error_choices(state: LabState, end: float | None) -> None:
     """What the error panel shows, how far its colours reach, and what the tiles count."""
     reach = say("error.reach_fixed" if _has_fixed_end(state) else f"error.reach_{state.error_range}")
@@ -301,7 +352,7 @@ def _error_choices(state: LabState, end: float | None) -> None:
             st.radio,
             say("error.view"),
             ERROR_VIEWS,
-            key=session.show("error_view", state.error_view),
+            key=session.show("error_view", state.error_view, folded=True),
             on_change=session.safely(lambda: session.change(error_view=st.session_state["error_view"])),
             format_func=lambda name: say(f"error.views.{name}"),
         )
@@ -311,7 +362,7 @@ def _error_choices(state: LabState, end: float | None) -> None:
             st.radio,
             say("error.range"),
             ERROR_RANGES,
-            key=session.show("error_range", state.error_range),
+            key=session.show("error_range", state.error_range, folded=True),
             on_change=session.safely(lambda: session.change(error_range=st.session_state["error_range"])),
             disabled=_has_fixed_end(state),
             help=say("error.range_fixed") if _has_fixed_end(state) else None,
@@ -322,7 +373,7 @@ def _error_choices(state: LabState, end: float | None) -> None:
                 st.radio,
                 say("error.scope"),
                 SCOPES,
-                key=session.show("scope", state.scope),
+                key=session.show("scope", state.scope, folded=True),
                 on_change=session.safely(lambda: session.change(scope=st.session_state["scope"])),
                 format_func=lambda name: say(f"error.scopes.{name}"),
             )
@@ -341,7 +392,7 @@ def show_below(study: Study, state: LabState, areas: Areas) -> None:
         show_worst(study, state)
         below.show_histograms(study, state)
         below.show_scales(study, state)
-        below.show_exports(study, state)
+        below.show_exports(study, state, _PANELS, lambda: _whole_panels(study, state))
         st.caption(say("lab.purpose"))
         if state.large:
             st.caption(say(f"lab.paths.{study.measured.path}", count=study.x.count))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import streamlit as st
 
 from quantviz.figures.arrangement import MOST_CELLS
-from quantviz.granularity import Shape
+from quantviz.granularity import BlockLayout, Shape
 from quantviz.link import POOLS, LabState, View
 from quantviz.ui import session
 from quantviz.ui.choice import choose
@@ -108,7 +109,7 @@ def show_pool(state: LabState) -> None:
         st.radio,
         say("places.pool"),
         POOLS,
-        key=session.show("pool", state.pool),
+        key=session.show("pool", state.pool, folded=True),
         on_change=session.safely(lambda: session.change(pool=st.session_state["pool"])),
         format_func=lambda name: say(f"places.pools.{name}"),
         captions=[say(f"places.pools.{name}_help") for name in POOLS],
@@ -159,9 +160,7 @@ def show_worst(study: Study, state: LabState) -> None:
             label_visibility="collapsed",
         )
         table = ranked(study, what, state.view)
-        shown = {
-            name: [_place(value) for value in values] if name in ("index", "block") else values for name, values in table.items() if name not in _HIDDEN[what]
-        }
+        shown = {name: _column(name, values, study, state.view) for name, values in table.items() if name not in _HIDDEN[what]}
         st.dataframe(
             pd.DataFrame(shown, index=pd.RangeIndex(1, len(table["index"]) + 1, name=say("places.rank"))),
             key=f"worst_{what}",
@@ -186,8 +185,45 @@ def _ranked_words(name: str, state: LabState) -> str:
     return say(f"places.ranked.{name}") if name in ("cells", "blocks") else say_axis(state.source, axis or 0, "many")
 
 
+def _column(name: str, values: list[Any], study: Study, view: View) -> list[Any]:
+    """A column of the table: places in words."""
+    if name == "block":
+        return [block_words(study.layout, study.shape, view, block) for block in values]
+    return [_place(value) for value in values] if name == "index" else values
+
+
 def _place(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def block_words(layout: BlockLayout, shape: Shape, view: View, block: Shape) -> str:
+    """Where a block lies in a tensor of `shape`, such as "row 3999, columns 10992–11007", by the rows and columns in view.
+
+    An axis that it takes up wholly is left out. Blocks of a flattened tensor that end in another row than they begin in are told by
+    their first and last cell.
+    """
+    from quantviz.kernels import place_of
+
+    window = layout.window(block)
+    if layout.view_shape != shape:
+        if len(window) > 1:
+            return say("places.strided", first=_place(place_of(block[-1], shape)), step=layout.view_shape[-1])
+        first, last = (place_of(flat, shape) for flat in (window[0].start, window[0].stop - 1))
+        # As a part of the tensor, where it is one: within a line, or whole lines.
+        window = tuple(slice(a, b + 1) for a, b in zip(first, last, strict=True))
+        if math.prod(part.stop - part.start for part in window) != layout.size_of(block):
+            return say("places.run", first=_place(first), last=_place(last))
+    parts = [_part_words(axis, part, view) for axis, part in enumerate(window) if (part.start, part.stop) != (0, shape[axis])]
+    return say("places.and").join(parts) or say("places.whole")
+
+
+def _part_words(axis: int, part: slice, view: View) -> str:
+    one = part.stop - part.start == 1
+    at = str(part.start) if one else f"{part.start}–{part.stop - 1}"
+    if axis not in (view.rows, view.cols):
+        return say("places.on_axis", axis=axis, at=at)
+    name = "row" if axis == view.rows else "column"
+    return say(f"places.at_{name}" if one else f"places.at_{name}s", at=at)
 
 
 def _clicked(what: str) -> None:
