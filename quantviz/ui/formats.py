@@ -19,6 +19,7 @@ import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.formats import FORMATS, NumberFormat, find_format
+from quantviz.numerals import read_number
 from quantviz.text import catalogue
 from quantviz.ui import session
 from quantviz.ui.clipboard import copy_button
@@ -91,8 +92,6 @@ def _asked_second(state: FormatsState, asked: str) -> FormatsState:
 
 
 def _asked_number(state: FormatsState, asked: str) -> FormatsState:
-    from quantviz.format_facts import read_number
-
     return dataclasses.replace(state, x=read_number(asked))
 
 
@@ -140,8 +139,6 @@ def _setting(key: str, name: str) -> Callable[..., None]:
 
 
 def _typed() -> None:
-    from quantviz.format_facts import read_number
-
     try:
         _change(x=read_number(st.session_state["formats_number"]), code=None)
     except QuantVizError as problem:

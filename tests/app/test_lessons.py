@@ -162,7 +162,10 @@ def test_what_is_typed_wrongly_is_said_beside_it_and_nothing_is_lost():
     commit(at)
     assert "not a number" in at.error[0].value
     assert at.text_input(key=key).value == "about four"
-    at.text_input(key=key).set_value("３，５８")
+    at.text_input(key=key).set_value("1,234")
+    commit(at)
+    assert "1\\.234 or 1234" in at.error[0].value
+    at.text_input(key=key).set_value("（１０+2.5)/ ３，５ + 1e-2")
     commit(at)
     assert at.success
 
