@@ -25,7 +25,7 @@ from quantviz.ui.bridge import clicked_cell
 from quantviz.ui.cell import show_number_line, show_sentence, show_steps
 from quantviz.ui.code import show_python
 from quantviz.ui.picture import show_panels
-from quantviz.ui.progress import answers, keep_answer, show_progress
+from quantviz.ui.progress import answers, keep_answer, keep_in_browser, kept_words, show_progress, unreadable
 from quantviz.ui.room import classroom, parameters
 from quantviz.ui.scheme_words import scheme_words
 from quantviz.ui.sidebar import show_language
@@ -106,12 +106,13 @@ def show_page() -> None:
     place = _place()
     # First of all: what is clicked next comes with the new address.
     _write_address(place)
+    keep_in_browser()
     found = lessons(language())
     with st.sidebar:
         _show_contents(found, place)
         st.session_state[_HANDS] = st.toggle(say("lessons.hands"), st.session_state.get(_HANDS, False), help=say("lessons.hands_help"))
         show_language()
-    for wrong in session.named():
+    for wrong in (*session.named(), *filter(None, (unreadable(),))):
         st.warning(say_error(wrong))
     lesson = found.get(place.lesson) if place.lesson else None
     if place.lesson and lesson is None:
@@ -170,7 +171,7 @@ def _show_contents(found: Mapping[str, Lesson | QuantVizError], place: Place) ->
 def _show_list(found: Mapping[str, Lesson | QuantVizError]) -> None:
     st.markdown(f"### {say('lessons.title')}")
     st.markdown(say("lessons.about"))
-    st.caption(say("lessons.progress.kept"))
+    st.caption(kept_words())
     with st.container(key="lesson_list"):
         for i, (name, lesson) in enumerate(found.items(), 1):
             with st.container(border=True):
@@ -188,7 +189,7 @@ def _show_list(found: Mapping[str, Lesson | QuantVizError]) -> None:
 def _show_step(place: Place, lesson: Lesson) -> None:
     warm_up()
     step = lesson.steps[place.step]
-    attempt = st.session_state.setdefault(_ATTEMPTS, {}).get(f"{place.lesson}/{place.step}", 0)
+    attempt = _attempt(place)
     now = Now(place, lesson, step, _scenes(place, step, attempt), attempt)
     _header(now)
     try:
@@ -204,6 +205,12 @@ def _show_step(place: Place, lesson: Lesson) -> None:
         # A formula without a value on this tensor must not take the rest of the lessons away.
         st.error(say_error(error))
         _onward(now)
+
+
+def _attempt(place: Place) -> int:
+    """How often the step was asked anew: as in this session, else as its last answers tell, which the browser has kept."""
+    last = max((a.attempt for a in answers() if (a.lesson, a.step) == (place.lesson, place.step)), default=0)
+    return cast(int, st.session_state.setdefault(_ATTEMPTS, {}).get(f"{place.lesson}/{place.step}", last))
 
 
 def _scenes(place: Place, step: LessonStep, attempt: int) -> Mapping[str, Scene]:
@@ -445,8 +452,7 @@ def _commit(now: Now, i: int, question: Question, sure: bool) -> None:
         answer = questions.given(question, key)
         if answer is None:
             raise QuantVizError(f"lessons.no_answer.{question.kind}")
-        verdict = question.judge(answer, now.scenes)
-        keep_answer(Answer(cast(str, now.place.lesson), now.place.step, i, now.attempt, answer, sure, verdict.right))
+        keep_answer(Answer(cast(str, now.place.lesson), now.place.step, i, now.attempt, answer, sure))
         session.forgive()
 
 
@@ -458,18 +464,18 @@ def _hands(now: Now, i: int, question: Question) -> None:
 
 def _answered(now: Now, i: int, question: Question, answer: Answer | None) -> None:
     """What was answered, and, once the answers are told, what became of it."""
-    if answer is not None and not (answer.right and now.revealed):
+    verdict = question.judge(answer.given, now.scenes) if answer is not None and now.revealed else None
+    if answer is not None and not (verdict and verdict.right):
         words = questions.told(question, answer.given, now.scenes)
         st.markdown(say("lessons.you_said", answer=words, sure=say("lessons.was_sure" if answer.sure else "lessons.was_guess")))
     if not now.revealed:
         return
     truth = questions.truth_told(question, now.scenes).rstrip(".。")
-    if answer is None:
+    if answer is None or verdict is None:
         st.info(say("lessons.the_answer", truth=truth))
-    elif answer.right:
+    elif verdict.right:
         st.success(say("lessons.right", truth=truth) + (" " + say("lessons.good_guess") if question.why and not answer.sure else ""))
     else:
-        verdict = question.judge(answer.given, now.scenes)
         # What was given is spoken of before the answer, or it would be taken for it.
         said = [say("lessons.wrong"), verdict.diagnosis or say("lessons.no_diagnosis"), say("lessons.the_answer", truth=truth)]
         st.error(" ".join([*said, say("lessons.was_too_sure")] if answer.sure else said))

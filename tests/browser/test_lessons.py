@@ -1,5 +1,6 @@
 """The lessons in Chromium: a cell pointed at, an answer committed to, nothing told by hovering before."""
 
+import json
 from urllib.parse import urlencode
 
 import pytest
@@ -110,3 +111,103 @@ def test_a_projector_shows_the_picture_and_the_question(new_page, url, shot):
     assert page.evaluate("document.querySelector('.st-key-lesson_ask_0 p').getBoundingClientRect().top") < 600
     assert page.evaluate("parseFloat(getComputedStyle(document.querySelector('.st-key-lesson_ask_0 p')).fontSize)") >= 20
     shot(page, "projector")
+
+
+def commit_number(page, typed, sure=True):
+    field = page.get_by_label("Your number")
+    field.fill(typed)
+    field.press("Enter")
+    page.locator(f".st-key-commit_{'sure' if sure else 'guess'} button").click()
+    page.wait_for_function("document.querySelector('.st-key-lesson_question')?.innerText.includes('You said') || document.querySelector('.qv-rule')")
+
+
+def kept(page):
+    return json.loads(page.evaluate("localStorage.getItem('quantviz.lessons.v1')") or "{}").get("answers", [])
+
+
+def test_a_reload_and_another_link_keep_what_was_answered(new_page, url, shot):
+    page = opened(new_page(), url, l="range_to_grid", p=3, lang="en", k="withheld")
+    commit_number(page, "-128+184/3.5788")
+    page.wait_for_function("localStorage.getItem('quantviz.lessons.v1')")
+    assert [sorted(answer) for answer in kept(page)] == [["attempt", "given", "lesson", "question", "step", "sure"]]
+    # What is on the screen while the page loads: never the question as if it were still open.
+    page.add_init_script("""
+        window.qvOpen = 0;
+        const look = () => {
+            const button = document.querySelector(".st-key-commit_sure button");
+            if (button && getComputedStyle(button).visibility === "visible") window.qvOpen += 1;
+            requestAnimationFrame(look);
+        };
+        look();
+    """)
+    page.reload()
+    page.wait_for_function("document.querySelector('.st-key-lesson_question')?.innerText.includes('You said: −76.5')")
+    drawn(page)
+    assert page.evaluate("window.qvOpen") == 0
+    assert "step 3 of" in page.inner_text(".qv-place")
+    assert "Noted." in page.inner_text(".st-key-lesson_question")
+    shot(page, "reloaded")
+    # Nobody else's browser knows of it.
+    other = opened(new_page(), url, l="range_to_grid", p=3, lang="en")
+    assert other.locator(".st-key-commit_sure button").is_visible()
+    assert kept(other) == []
+    # The teacher opens the answers.
+    for room in ({}, {"k": "shown"}):
+        opened(page, url, l="range_to_grid", p=3, lang="en", **room)
+        page.wait_for_function("document.querySelector('.st-key-lesson_question')?.innerText.includes('You said: −76.5')")
+        assert "Not this time." in page.inner_text(".st-key-lesson_question")
+        assert len(kept(page)) == 1
+    page.get_by_role("button", name="My progress (1)").click()
+    page.get_by_text("0 of 1 answers right").wait_for()
+    shot(page, "progress")
+
+
+def test_two_pages_of_a_browser_lose_nothing_of_each_other(new_page, url):
+    one = opened(new_page(), url, l="range_to_grid", p=3, lang="en")
+    two = opened(one.context.new_page(), url, l="range_to_grid", p=5, lang="en")
+    commit_number(one, "3.58")
+    one.wait_for_function("JSON.parse(localStorage.getItem('quantviz.lessons.v1'))?.answers.length === 1")
+    commit_number(two, "3")
+    two.wait_for_function("JSON.parse(localStorage.getItem('quantviz.lessons.v1')).answers.length === 2")
+    two.get_by_role("button", name="My progress (2)").wait_for()
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "Object.defineProperty(window, 'localStorage', { get() { throw new DOMException('no', 'SecurityError'); } })",
+        "Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError'); }",
+    ],
+)
+def test_a_browser_that_keeps_nothing_says_so_and_the_lesson_works(new_page, url, shot, broken):
+    page = new_page()
+    page.add_init_script(broken)
+    opened(page, url, l="range_to_grid", p=3, lang="en")
+    commit_number(page, "3.58")
+    page.get_by_text("does not let the page keep your answers").first.wait_for()
+    assert "Right" in page.inner_text(".st-key-lesson_question")
+    shot(page, "not_kept")
+
+
+@pytest.mark.parametrize("stored", ["{", "null", '{"quantviz": "lessons", "version": 9, "answers": []}', "x" * 300_000])
+def test_what_another_program_left_in_the_browser_stops_nothing(new_page, url, stored):
+    page = new_page()
+    page.goto(f"{url}/_stcore/health")
+    page.evaluate("stored => localStorage.setItem('quantviz.lessons.v1', stored)", stored)
+    opened(page, url, l="range_to_grid", p=3, lang="en")
+    page.get_by_text("These answers").or_(page.get_by_text("These are no answers")).wait_for()
+    commit_number(page, "3.58")
+    page.wait_for_function("localStorage.getItem('quantviz.lessons.v1').includes('3.58')")
+    assert len(kept(page)) == 1
+
+
+def test_answers_are_cleared_for_the_next_learner(new_page, url):
+    page = opened(new_page(), url, l="range_to_grid", p=3, lang="en")
+    commit_number(page, "3.58")
+    page.get_by_role("button", name="My progress (1)").click()
+    page.get_by_role("button", name="Clear").click()
+    page.get_by_role("button", name="My progress (0)").wait_for()
+    page.wait_for_function("localStorage.getItem('quantviz.lessons.v1') === null")
+    page.reload()
+    drawn(page)
+    assert page.locator(".st-key-commit_sure button").is_visible()
