@@ -10,6 +10,7 @@ import streamlit as st
 from quantviz.sources.limits import Limits
 from quantviz.ui import cold_start, room, words
 from quantviz.ui.boundary import error_boundary
+from quantviz.ui.history import keep_history
 from quantviz.ui.session import arrive, leave
 from quantviz.ui.signs import show_room
 from quantviz.ui.start import forget_ended_sessions, turns
@@ -20,6 +21,7 @@ room.begin()
 words.begin()
 st.set_page_config(page_title=say("app.title"), page_icon="🧮", layout="wide", initial_sidebar_state=250)
 show_style()
+keep_history()
 cold = cold_start.before_navigation()
 # Streamlit gives the default page the address "/" alone, and links say /lab: the Lab answers at both.
 lab, title = "pages/lab/playground.py", say("pages.lab")

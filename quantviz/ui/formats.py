@@ -193,7 +193,7 @@ def show_page() -> None:
         show_language()
     with st.container(key="header", horizontal=True, vertical_alignment="center", gap="small"):
         # Torch comes in only after this is painted.
-        st.markdown(f"**{say('formats.page.title')}** &nbsp; {plain(say('formats.page.hint'))}", width="stretch")
+        st.markdown(f"# {say('formats.page.title')}\n\n{plain(say('formats.page.hint'))}", width="stretch")
         with st.container(key="actions", horizontal=True, gap="small", width="content", wrap=False, vertical_alignment="center"):
             copy_button("copy_link", say("lab.copy_link"), say("lab.copied"), explanation=say("lab.copy_link_help"))
     warm_up()
@@ -564,7 +564,7 @@ def _show_gaps(state: FormatsState, first: NumberFormat, second: NumberFormat | 
     from quantviz.figures.formats import FORMATS_CONFIG, gap_data, gap_figure
 
     with st.container(key="formats_gaps", gap="xsmall"):
-        st.markdown(f"**{say('formats.page.gaps_title')}** &nbsp; {plain(say('formats.page.gaps_help'))}")
+        st.markdown(f"## {say('formats.page.gaps_title')}\n\n{plain(say('formats.page.gaps_help'))}")
         st.plotly_chart(
             gap_figure(gap_data(first, second, x=state.x), language=language(), theme=theme(), enlarge=enlarge()),
             key="formats_gaps_chart",
@@ -584,7 +584,7 @@ def _show_codes(fmt: NumberFormat, code: int) -> None:
     else:
         title = say("formats.page.table_title_part", name=_name(fmt), code=code_name(fmt, code), shown=len(codes), count=f"{fmt.levels:,}")
     with st.container(key="formats_table", gap="xsmall"):
-        st.markdown(f"**{plain(title)}** &nbsp; {plain(say('formats.page.table_help'))}")
+        st.markdown(f"## {plain(title)}\n\n{plain(say('formats.page.table_help'))}")
         heads = [say("formats.page.code"), say("formats.page.hex"), say("formats.page.bits"), say("formats.page.kind"), say("formats.page.value")]
         heads += [say("formats.page.exactly")] if fmt.kind != "integer" else []
         head = "".join(f"<th>{html.escape(each)}</th>" for each in heads)

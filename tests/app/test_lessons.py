@@ -15,6 +15,7 @@ from quantviz.lessons import lessons
 from quantviz.lessons.formulas import HERE
 from quantviz.lessons.model import DIRECTIONS, Cell, Choice, Direction, Number, Order
 from quantviz.lessons.progress import Answer, as_json
+from quantviz.scenarios import SCENARIOS
 from quantviz.text import catalogue, languages
 
 IDS = list(lessons())
@@ -194,6 +195,16 @@ def test_the_lab_opens_with_the_steps_state():
     at = opened(l="rounding_against_clipping", k="shown")
     healthy(at.button(key="lesson_to_lab").click().run())
     assert asked(at, "s") == str(lesson.steps[0].state.scheme)
+    assert "Opened from step 1 of the lesson" in at.markdown[0].value
+    # It is the tensor of an example too, whose words are not this lesson's.
+    assert not [name for name in SCENARIOS if catalogue("en")[f"scenarios.{name}.look"] in at.markdown[0].value]
+    healthy(at.button(key="back_to_lesson").click().run())
+    assert (asked(at, "l"), asked(at, "p")) == ("rounding_against_clipping", "1")
+    # Who takes an example in the Lab is told of that example, and has left the lesson.
+    healthy(at.switch_page("pages/lab/playground.py").run())
+    healthy(at.button(key="reset").click().run())
+    assert not [button for button in at.button if button.key == "back_to_lesson"]
+    assert "Opened from step" not in at.markdown[0].value
 
 
 @pytest.mark.parametrize(
@@ -247,7 +258,8 @@ def test_withheld_answers_are_not_told_by_the_progress_either(language):
 
 
 def test_what_comes_after_the_next_question_is_not_told_by_the_progress_before():
-    name, i, step = next((name, i, step) for name, lesson in lessons().items() for i, step in enumerate(lesson.steps) if [q.kind for q in step.questions][:1] == ["direction"] and len(step.questions) == 2)
+    steps = [(name, i, step) for name, lesson in lessons().items() for i, step in enumerate(lesson.steps)]
+    name, i, step = next(each for each in steps if len(each[2].questions) == 2 and each[2].questions[0].kind == "direction")
     at = opened(l=name, p=str(i + 1))
     for k, question in enumerate(step.questions):
         answer(at, question, question.truth(step.scenes()), f"answer_{name}_{i}_{k}_0")
