@@ -140,10 +140,10 @@ def show_progress(found: Mapping[str, Lesson]) -> None:
     _show_loaded()
     if not popover.open:
         return
-    with popover:
+    with popover, st.container(key="progress_body"):
         if answers():
             _show_answers(found)
-        st.file_uploader(say("lessons.progress.load"), type=["json"], key=_FILE, on_change=session.safely(_load))
+        st.file_uploader(say("lessons.progress.load"), type=["json"], max_upload_size=1, key=_FILE, on_change=session.safely(_load))
         st.caption(kept_words())
 
 
