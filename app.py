@@ -10,6 +10,7 @@ import streamlit as st
 from quantviz.sources.limits import Limits
 from quantviz.ui import cold_start, room, tab, words
 from quantviz.ui.boundary import error_boundary
+from quantviz.ui.history import keep_history
 from quantviz.ui.missing import missing_pages
 from quantviz.ui.session import arrive, leave
 from quantviz.ui.signs import show_room
@@ -21,6 +22,7 @@ room.begin()
 words.begin()
 tab.begin()
 show_style()
+keep_history()
 cold = cold_start.before_navigation()
 # Streamlit gives the default page the address "/" alone, and links say /lab: the Lab answers at both.
 lab, title = "pages/lab/playground.py", say("pages.lab")

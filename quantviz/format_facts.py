@@ -6,7 +6,6 @@ import bisect
 import functools
 import itertools
 import math
-import re
 from dataclasses import dataclass
 
 import torch
@@ -343,42 +342,3 @@ def odd_times_power(value: float) -> tuple[int, int]:
     top, bottom = value.as_integer_ratio()
     twos = (top & -top).bit_length() - 1
     return top >> twos, twos - (bottom.bit_length() - 1)
-
-
-# ---- a number as it is typed --------------------------------------------------------------------
-
-_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?"
-_FORMS = re.compile(rf"(?:(?P<times>{_NUMBER})\*)?(?P<base>{_NUMBER})\^(?P<power>[+-]?\d+)|(?P<top>{_NUMBER})/(?P<bottom>{_NUMBER})|(?P<plain>{_NUMBER})")
-#: What people type or paste for the signs of a number.
-_SIGNS = str.maketrans({"−": "-", "–": "-", "×": "*", "·": "*", "＋": "+", "，": ".", ",": ".", "。": ".", " ": None, "\u00a0": None, "　": None})
-#: Characters of a number that are read.
-_LONGEST = 60
-
-
-def read_number(typed: str) -> float:
-    """A number as people write it: decimal, a fraction, or a power.
-
-    >>> read_number("2.5"), read_number("1/3"), read_number("5*2^-9"), read_number("−1e-3"), read_number("2,5")
-    (2.5, 0.3333333333333333, 0.009765625, -0.001, 2.5)
-    >>> read_number("two")
-    Traceback (most recent call last):
-    quantviz.errors.QuantVizError: 'two' is not a number. Type one such as 2.5, −1e-3, 1/3 or 5*2^-9.
-    """
-    found = _FORMS.fullmatch(typed.translate(_SIGNS).replace("**", "^").lower()) if len(typed) <= _LONGEST else None
-    if not found:
-        if typed.strip().lower().lstrip("+-−") in ("inf", "infinity", "nan", "∞"):
-            raise QuantVizError("number_not_finite", got=typed)
-        raise QuantVizError("number_unreadable", got=typed[:_LONGEST])
-    part = {name: text for name, text in found.groupdict().items() if text is not None}
-    try:
-        if "plain" in part:
-            value = float(part["plain"])
-        elif "top" in part:
-            value = float(part["top"]) / float(part["bottom"])
-        else:
-            value = float(part.get("times", 1)) * float(part["base"]) ** int(part["power"])
-    except (OverflowError, ZeroDivisionError):
-        value = math.inf
-    if not math.isfinite(value):
-        raise QuantVizError("number_not_finite", got=typed[:_LONGEST])
-    return value

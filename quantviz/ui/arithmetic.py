@@ -24,7 +24,7 @@ _FIRST = ("ties", "seed", "overflow", "scale.rule", "scale.format", "zero_in_ran
 
 def show_arithmetic(state: LabState) -> None:
     """The recipe that the scheme is, whose arithmetic, and its rules."""
-    st.markdown(f"#### 2 · {say('recipe.label')}", help=say("recipe.help"))
+    st.markdown(f"## 2 · {say('recipe.label')}", help=say("recipe.help"))
     _recipe(state)
     _convention(state)
     _rules(state)

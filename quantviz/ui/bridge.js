@@ -22,6 +22,24 @@ const PATIENCE = 4000;
 const SPACE = (window.__quantviz ??= {});
 for (const table of ["bridges", "cells", "states", "memory", "maps"]) SPACE[table] ??= new Map();
 
+// Pixels across a printed page: A4 less its margins. A wider figure is printed smaller, for it would be cut.
+const PAPER = 690;
+
+if (!SPACE.printing) {
+  SPACE.printing = true;
+  const charts = () => document.querySelectorAll(".stPlotlyChart");
+  window.addEventListener("beforeprint", () => {
+    for (const chart of charts()) {
+      const width = chart.clientWidth;
+      // The width is held, or plotly would draw it anew for a page that is gone by then.
+      Object.assign(chart.style, { width: `${width}px`, zoom: String(Math.min(1, PAPER / width)) });
+    }
+  });
+  window.addEventListener("afterprint", () => {
+    for (const chart of charts()) Object.assign(chart.style, { width: "", zoom: "" });
+  });
+}
+
 export default function (component) {
   const { data, parentElement } = component;
   if (data instanceof Uint8Array) {

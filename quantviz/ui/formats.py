@@ -19,6 +19,7 @@ import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.formats import FORMATS, NumberFormat, find_format
+from quantviz.numerals import read_number
 from quantviz.text import catalogue
 from quantviz.ui import session
 from quantviz.ui.choice import choose
@@ -103,8 +104,6 @@ def _asked_second(state: FormatsState, asked: str) -> FormatsState:
 
 
 def _asked_number(state: FormatsState, asked: str) -> FormatsState:
-    from quantviz.format_facts import read_number
-
     return dataclasses.replace(state, x=read_number(asked))
 
 
@@ -171,8 +170,6 @@ def _setting(key: str, name: str) -> Callable[..., None]:
 
 
 def _typed() -> None:
-    from quantviz.format_facts import read_number
-
     try:
         _change(x=read_number(st.session_state["formats_number"]), code=None)
     except QuantVizError as problem:
@@ -238,7 +235,7 @@ def show_page() -> None:
         show_language()
     with st.container(key="header", horizontal=True, vertical_alignment="center", gap="small"):
         # Torch comes in only after this is painted.
-        st.markdown(f"**{say('formats.page.title')}** &nbsp; {plain(say('formats.page.hint'))}", width="stretch")
+        st.markdown(f"# {say('formats.page.title')}\n\n{plain(say('formats.page.hint'))}", width="stretch")
         actions = st.container(key="actions", horizontal=True, gap="small", width="content", wrap=False, vertical_alignment="center")
     warm_up()
     from quantviz.format_facts import land
@@ -640,7 +637,7 @@ def _show_gaps(state: FormatsState, first: NumberFormat, second: NumberFormat | 
     formats = [each for each in (first, second) if each]
     grids = [brought_to_one(each) if _unit(state, each) != 1 else each for each in formats]
     with st.container(key="formats_gaps", gap="xsmall"):
-        st.markdown(f"**{say('formats.page.gaps_title')}** &nbsp; {plain(say('formats.page.gaps_help'))}")
+        st.markdown(f"## {say('formats.page.gaps_title')}\n\n{plain(say('formats.page.gaps_help'))}")
         st.plotly_chart(
             gap_figure(gap_data(*grids, x=state.x), language=language(), theme=theme(), enlarge=enlarge()),
             key="formats_gaps_chart",
@@ -660,7 +657,7 @@ def _show_codes(fmt: NumberFormat, code: int) -> None:
     else:
         title = say("formats.page.table_title_part", name=_name(fmt), code=code_name(fmt, code), shown=len(codes), count=f"{fmt.levels:,}")
     with st.container(key="formats_table", gap="xsmall"):
-        st.markdown(f"**{plain(title)}** &nbsp; {plain(say('formats.page.table_help'))}")
+        st.markdown(f"## {plain(title)}\n\n{plain(say('formats.page.table_help'))}")
         heads = [say("formats.page.code"), say("formats.page.hex"), say("formats.page.bits"), say("formats.page.kind"), say("formats.page.value")]
         heads += [say("formats.page.exactly")] if fmt.kind != "integer" else []
         head = "".join(f"<th>{html.escape(each)}</th>" for each in heads)

@@ -161,7 +161,7 @@ def show_controls() -> GalleryState:
         show_language()
     with st.container(key="header", horizontal=True, vertical_alignment="center", gap="small"):
         # Torch comes in only after this is painted.
-        hint = st.markdown(f"**{say('bugs.page.title')}**", width="stretch")
+        hint = st.markdown(f"# {say('bugs.page.title')}", width="stretch")
         actions = st.container(key="actions", horizontal=True, gap="small", width="content", wrap=False, vertical_alignment="center")
     warm_up()
     from quantviz.bugs import BUGS
@@ -170,7 +170,7 @@ def show_controls() -> GalleryState:
     # A puzzle does not tell which bug it is.
     name_tab(say("pages.bugs"), say("bugs.page.spot") if state.spotting else say(f"bugs.{_bug(state).id}.name"))
     words = say("bugs.page.hint_spot", all=len(BUGS)) if state.spotting else say("bugs.page.hint")
-    hint.markdown(f"**{say('bugs.page.title')}** &nbsp; {plain(words)}", width="stretch")
+    hint.markdown(f"# {say('bugs.page.title')}\n\n{plain(words)}", width="stretch")
     with actions:
         choose(
             st.segmented_control,
@@ -392,7 +392,7 @@ def _told(what: str, bug: str) -> str:
 
 def _program(shown: Shown) -> None:
     """All lines, and what each gives at the cell, both ways."""
-    st.markdown(f"**{plain(say('bugs.page.program', place=_place(shown)))}** &nbsp; {plain(say('bugs.page.program_help'))}")
+    st.markdown(f"## {plain(say('bugs.page.program', place=_place(shown)))}\n\n{plain(say('bugs.page.program_help'))}")
     heads = ("", say("bugs.page.line"), say("bugs.page.given_correct"), say("bugs.page.given_broken"))
     rows = []
     for at, (good, bad) in enumerate(zip(shown.correct.lines, shown.broken.lines, strict=True)):

@@ -37,7 +37,7 @@ from quantviz.ui.start import warm_up
 from quantviz.ui.strip import show_strip
 from quantviz.ui.tab import name_tab
 from quantviz.ui.tiles import show_tiles, tiles
-from quantviz.ui.words import number, plain, say, say_error, say_note, shape_text
+from quantviz.ui.words import language, number, plain, say, say_error, say_note, shape_text
 
 if TYPE_CHECKING:
     from quantviz.figures.panels_data import PanelsData
@@ -97,8 +97,11 @@ def _tab_name(state: LabState) -> str:
 
 def _header(state: LabState) -> Any:
     with st.container(key="header", horizontal=True, vertical_alignment="center", gap="small"):
-        st.markdown(f"**{say('lab.title')}** &nbsp; {plain(_hint(state))}", width="stretch")
+        st.markdown(f"# {say('lab.title')}\n\n{plain(_hint(state))}", width="stretch")
         with st.container(key="actions", horizontal=True, gap="small", width="content", wrap=False, vertical_alignment="center"):
+            origin = session.origin()
+            if origin:
+                _back_to_the_lesson(origin)
             recipes = _recipes_button() if visible("recipes") else None
             compare.show_button(state)
             if visible("actions"):
@@ -123,15 +126,34 @@ def _recipes_button() -> Any:
 def _hint(state: LabState) -> str:
     """What to look for; once the scheme was changed, it is told as what there was at the start.
 
-    Where a teacher has left something out, they are the one to say.
+    Where a teacher has left something out, they are the one to say; where a lesson's step was opened, it has said it.
     """
     if classroom().hidden or classroom().locked:
         return ""
+    origin = session.origin()
+    if origin:
+        return say("lab.from_lesson", step=origin.step + 1, lesson=_lesson_title(origin.lesson))
     name = scenario_of(state.source)
     if name is None:
         return say("lab.hint")
     look = say(f"scenarios.{name}.look")
     return look if state.scheme == SCENARIOS[name].scheme else say("lab.at_the_start", look=look)
+
+
+def _lesson_title(name: str) -> str:
+    from quantviz.lessons import lessons
+    from quantviz.lessons.model import Lesson
+
+    found = lessons(language()).get(name)
+    return found.title if isinstance(found, Lesson) else name
+
+
+def _back_to_the_lesson(origin: session.Origin) -> None:
+    if st.button(say("lab.back_to_lesson"), key="back_to_lesson", type="primary", help=say("lab.back_to_lesson_help", step=origin.step + 1)):
+        from quantviz.ui import lesson
+
+        lesson.go(origin.lesson, origin.step)
+        st.switch_page("pages/learn/lessons.py")
 
 
 def _baseline_button(state: LabState) -> None:

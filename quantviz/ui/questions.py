@@ -10,9 +10,9 @@ from typing import Any
 import streamlit as st
 
 from quantviz.errors import QuantVizError
-from quantviz.lessons.answers import read_number
 from quantviz.lessons.formulas import HERE, Scenes
 from quantviz.lessons.model import DIRECTIONS, Cell, Choice, Direction, Number, Order, Question
+from quantviz.numerals import LONGEST, read_number
 from quantviz.ui import session
 from quantviz.ui.choice import choose
 from quantviz.ui.words import number, plain, say
@@ -66,7 +66,7 @@ def _ask_direction(question: Question, scenes: Scenes, key: str) -> None:
 def _ask_number(question: Question, scenes: Scenes, key: str) -> None:
     assert isinstance(question, Number)
     label = say("lessons.your_number_in", unit=question.unit) if question.unit else say("lessons.your_number")
-    st.text_input(label, key=key, max_chars=40, placeholder=say("lessons.number_example"))
+    st.text_input(label, key=key, max_chars=LONGEST, placeholder=say("lessons.number_example"))
 
 
 def _ask_cell(question: Question, scenes: Scenes, key: str) -> None:

@@ -32,6 +32,8 @@ _OPENED, _GOOD, _SHOWN_IN, _LINK = "lab_opened", "lab_good", "lab_shown_in", "la
 _SHOWN, _SHOWING = "widgets_shown", "widgets_showing"
 #: The page on the screen, and whether it is another one than before.
 _PAGE, _ARRIVED = "page_shown", "page_arrived"
+#: Where the state was opened from, if not in the Lab itself.
+_ORIGIN = "lab_origin"
 #: The kind of source whose controls are shown although no tensor came from it yet.
 KIND_CHOSEN = "kind_chosen"
 #: Steps that undo reaches back.
@@ -56,6 +58,16 @@ class Step:
         wanted = self.before if back else self.after
         moved = (self.before.source, self.before.view, self.before.cell) != (self.after.source, self.after.view, self.after.cell)
         return wanted if moved or now.source != wanted.source else wanted.replace(view=now.view, cell=now.cell)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The step of a lesson that a state of the Lab was opened from."""
+
+    lesson: str
+    #: Number of the step, from 0.
+    step: int
+    source: Source | Upload
 
 
 @dataclass(frozen=True)
@@ -106,6 +118,18 @@ def _take(new: LabState) -> None:
     st.session_state[_COMPLAINTS] = {}
 
 
+def put_from_lesson(new: LabState, lesson: str, step: int) -> None:
+    """Take the state of a lesson's step, counted from 0, and remember the way back to it."""
+    put(new)
+    st.session_state[_ORIGIN] = Origin(lesson, step, state().source)
+
+
+def origin() -> Origin | None:
+    """The step that the state was opened from, as long as its tensor is the one on the screen."""
+    found = cast("Origin | None", st.session_state.get(_ORIGIN))
+    return found if found and found.source == state().source else None
+
+
 def _as_locked(new: LabState) -> LabState:
     """`new`, but for what is locked: whichever control asks for it, this holds."""
     now = state()
@@ -135,6 +159,7 @@ def look(view: View, cell: Shape | None = None) -> None:
 
 def put_source(source: Source | Upload) -> None:
     """Take another tensor; a scenario's tensor brings its whole state."""
+    st.session_state[_ORIGIN] = None
     name = scenario_of(source)
     if source != state().source:
         put(opening(name) if name else state().with_source(source))
@@ -240,6 +265,7 @@ def forget(gone: Collection[Source | Upload]) -> None:
 
 def reset() -> None:
     """The state this tensor's scenario opens with, else the first scenario's; where a teacher has locked something, what the link opened."""
+    st.session_state[_ORIGIN] = None
     if room.classroom().locked:
         put(st.session_state[_OPENED])
         return

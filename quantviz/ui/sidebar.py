@@ -46,7 +46,7 @@ def show_sidebar(state: LabState) -> None:
     """Tensor, slice, arithmetic, range and language."""
     with st.sidebar:
         if visible("tensor"):
-            st.markdown(f"#### 1 · {say('sidebar.tensor')}")
+            st.markdown(f"## 1 · {say('sidebar.tensor')}")
             _tensor(state)
             show_lock("tensor")
             _slice(state)

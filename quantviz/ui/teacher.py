@@ -104,7 +104,7 @@ def show_page() -> None:
     with st.sidebar:
         show_language()
     with st.container(key="header", horizontal=True, vertical_alignment="center", gap="small"):
-        st.markdown(f"**{say('teacher.title')}** &nbsp; {say('teacher.hint')}", width="stretch")
+        st.markdown(f"# {say('teacher.title')}\n\n{say('teacher.hint')}", width="stretch")
     choices, link = st.columns([7, 5], gap="medium")
     with choices, st.container(key="teacher_choices", gap="small"):
         _show_what()
@@ -115,8 +115,8 @@ def show_page() -> None:
             _show_locked()
         _show_how()
         with st.container(key="teacher_words", gap="small"):
-            st.markdown(f"**{say('teacher.limits_title')}** {say('teacher.limits')}")
-            st.markdown(f"**{say('teacher.hands_title')}** {say('teacher.hands')}")
+            st.markdown(f"## {say('teacher.limits_title')}\n\n{say('teacher.limits')}")
+            st.markdown(f"## {say('teacher.hands_title')}\n\n{say('teacher.hands')}")
     with link, st.container(key="teacher_link", gap="small"):
         _show_link()
     session.put_address({"lang": language(), **parameters()})
@@ -198,7 +198,7 @@ def _show_hidden() -> None:
     hidden = _choice().room.hidden
     with st.container(key="teacher_hidden", gap=None):
         with st.container(key="teacher_quick", horizontal=True, gap="small", vertical_alignment="center"):
-            st.markdown(f"**{say('teacher.hidden')}**", width="content")
+            st.markdown(f"## {say('teacher.hidden')}", width="content")
             st.button(say("teacher.predict"), key="teacher_predict", on_click=_change_room, kwargs={"hidden": RESULTS}, help=say("teacher.predict_help"))
             st.button(say("teacher.nothing"), key="teacher_nothing", on_click=_change_room, kwargs={"hidden": frozenset()}, disabled=not hidden)
         for group, parts in GROUPS.items():
