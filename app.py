@@ -8,8 +8,10 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 import streamlit as st
 
 from quantviz.sources.limits import Limits
-from quantviz.ui import cold_start, room, words
+from quantviz.ui import cold_start, room, tab, words
 from quantviz.ui.boundary import error_boundary
+from quantviz.ui.history import keep_history
+from quantviz.ui.missing import missing_pages
 from quantviz.ui.session import arrive, leave
 from quantviz.ui.signs import show_room
 from quantviz.ui.start import forget_ended_sessions, turns
@@ -18,21 +20,22 @@ from quantviz.ui.words import say
 
 room.begin()
 words.begin()
-st.set_page_config(page_title=say("app.title"), page_icon="🧮", layout="wide", initial_sidebar_state=250)
+tab.begin()
 show_style()
+keep_history()
 cold = cold_start.before_navigation()
 # Streamlit gives the default page the address "/" alone, and links say /lab: the Lab answers at both.
 lab, title = "pages/lab/playground.py", say("pages.lab")
-page = st.navigation(
-    [
-        st.Page(lab, title=title, url_path="home", default=True, visibility="hidden"),
-        st.Page(lab, title=title, url_path="lab"),
-        st.Page("pages/learn/lessons.py", title=say("pages.lessons"), url_path="lessons"),
-        st.Page("pages/learn/formats.py", title=say("pages.formats"), url_path="formats"),
-        st.Page("pages/learn/bugs.py", title=say("pages.bugs"), url_path="bugs"),
-        st.Page("pages/learn/teacher.py", title=say("pages.teacher"), url_path="teacher"),
-    ]
-)
+home = st.Page(lab, title=title, url_path="home", default=True, visibility="hidden")
+pages = [
+    home,
+    st.Page(lab, title=title, url_path="lab"),
+    st.Page("pages/learn/lessons.py", title=say("pages.lessons"), url_path="lessons"),
+    st.Page("pages/learn/formats.py", title=say("pages.formats"), url_path="formats"),
+    st.Page("pages/learn/bugs.py", title=say("pages.bugs"), url_path="bugs"),
+    st.Page("pages/learn/teacher.py", title=say("pages.teacher"), url_path="teacher"),
+]
+page = st.navigation([*pages, *missing_pages(pages, home)])
 cold_start.close_wrong_message(cold)
 forget_ended_sessions()
 with turns().take(), error_boundary():

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from quantviz.scheme import NONFINITE as NONFINITE
     from quantviz.scheme import Scheme as Scheme
     from quantviz.sources.files import open_tensors as open_tensors
+    from quantviz.stored import as_matrix as as_matrix
 
 _HOMES = {
     "blocks": ("Blocks",),
@@ -73,6 +74,7 @@ _HOMES = {
     "recipes": ("RECIPES",),
     "scheme": ("MODES", "NONFINITE", "Scheme"),
     "sources.files": ("open_tensors",),
+    "stored": ("as_matrix",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -156,6 +156,8 @@ class Convention:
     negative_zero: str = "keep"
     #: What happens where a block does not fill up: one of `granularity.TAILS`.
     tail: str = "refuse"
+    #: How such a block is stored: "short", or "whole", with what fills it up, as packed rows of blocks are, or that "…_if_integer" only.
+    tail_stored: str = "short"
     #: Bits in which one scale is stored, for the size of the result.
     scale_bits: int = 16
     #: Bits in which one zero point is stored; 0 for those of a code.
@@ -366,6 +368,7 @@ CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
         "overflow": ("saturate", "inf", "nan"),
         "negative_zero": ("keep", "never", "not_of_zero", "also_of_zero"),
         "tail": TAILS,
+        "tail_stored": ("short", "whole", "whole_if_integer"),
     }
 )
 
@@ -504,6 +507,7 @@ CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
                 ties="away",
                 zero_width="as_any",
                 tail="short",
+                tail_stored="whole",
                 scale_bits=32,
                 offer=Offer(_ids("uint2", "uint4", "uint8"), granularities=("per_group",), sizes=(16, 32, 64, 128, 256), usual_size=128),
             ),
@@ -676,6 +680,7 @@ CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
                 zero_width="as_any",
                 negative_zero="not_of_zero",
                 tail="pad",
+                tail_stored="whole",
                 scale_bits=8,
                 offer=Offer((*_FP8, *_FP6, _FP4, *_ids("int2", "int4", "int8")), _SYMMETRIC, ("per_tensor", "per_channel", "per_group", "per_block")),
             ),
@@ -704,6 +709,8 @@ CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
                 "modelopt_packed",
                 zero_width="as_any",
                 tail="short",
+                # INT8QTensor keeps what it was padded with, FP8QTensor does not.
+                tail_stored="whole_if_integer",
                 scale_bits=32,
                 offer=Offer(("int8", "float8_e4m3fn"), _SYMMETRIC, ("per_tensor", "per_channel", "per_group", "per_block")),
             ),

@@ -7,16 +7,17 @@ import itertools
 import math
 import re
 from dataclasses import dataclass
-from pathlib import PurePath
+from pathlib import PurePath, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from quantviz.conventions import CONVENTIONS, Convention
 from quantviz.errors import QuantVizError
-from quantviz.link import LabState, Upload, View
+from quantviz.link import MOST_PART, LabState, Upload, View
 from quantviz.scheme import Scheme
 from quantviz.sources import Source
 from quantviz.sources.builtin import Builtin
 from quantviz.sources.local import LocalTensor
+from quantviz.sources.matrix import original
 from quantviz.sources.typed import Typed
 from quantviz.text import DEFAULT_LANGUAGE, text
 
@@ -71,15 +72,20 @@ def python_lines(state: LabState, *, uploaded: UploadedFile | None = None, langu
         format='int4',
     ...
     """
-    tensor = _tensor_lines(state.source, state.scheme, uploaded, language)
-    imports = [line for line in tensor if line.startswith("from ")]
-    if state.scope == "slice":
-        imports.append("from quantviz.quantizer import part")
-    lines = ["import quantviz as qv", *imports, "", *(line for line in tensor if line not in imports)]
-    lines += [f"scheme = {scheme_code(state.scheme)}", "r = qv.quantize(x, scheme)", ""]
+    tensor = _tensor_lines(state, uploaded, language)
+    made = ["r = Study.of(x, scheme)"] if state.large else ["r = qv.quantize(x, scheme)"]
+    lines = [*tensor, f"scheme = {scheme_code(state.scheme)}", *made, ""]
     lines += [_comment("export.python.tiles", language), *_tile_lines(state), ""]
-    lines += [_comment("export.python.cell", language, cell=state.cell), *_cell_lines(state.cell)]
+    lines += [_comment("export.python.cell", language, cell=state.cell), *_cell_lines(state)]
+    imports = [line for line in lines if line.startswith("from ")]
+    lines = ["import quantviz as qv", *sorted(imports), "", *(line for line in lines if line not in imports)]
     return "\n".join(lines) + "\n"
+
+
+def scope_of(state: LabState) -> str:
+    """Return what the tiles count: the slice in view, where that is one and can be made at once, else the whole tensor."""
+    rows, cols = state.view.size(state.source.shape)
+    return state.scope if state.sliced and rows * cols <= MOST_PART else "tensor"
 
 
 def scheme_code(scheme: Scheme) -> str:
@@ -115,51 +121,76 @@ def _comment(key: str, language: str, **params: object) -> str:
     return "# " + text(key, language, **params)
 
 
-def _tensor_lines(source: Source | Upload, scheme: Scheme, uploaded: UploadedFile | None, language: str) -> list[str]:
-    """The lines that make `x`."""
+def _tensor_lines(state: LabState, uploaded: UploadedFile | None, language: str) -> list[str]:
+    """The lines that make `x`: a tensor, or of a large one what it is read from a part at a time."""
+    own = original(state.source)
+    if isinstance(own, Typed) and len(own.values) > MOST_WRITTEN_OUT:
+        # The page saves it as it is seen.
+        saved = file_name(state.source, state.scheme, "npz")
+        return [_comment("export.python.too_many", language, count=len(own.values)), *_file_lines(saved, "'x'", False, language)]
+    lines = _lines_of(own, state, uploaded, language)
+    return lines if own is state.source else [*lines, "x = qv.as_matrix(x)"]
+
+
+def _lines_of(source: Source | Upload, state: LabState, uploaded: UploadedFile | None, language: str) -> list[str]:
+    """The same of a source that is not seen as a matrix."""
+    if isinstance(source, LocalTensor):
+        # Whoever copies this has the file, but not the server's folder.
+        return _file_lines(PurePosixPath(source.file).name, repr(source.name), state.large, language)
     if isinstance(source, Upload):
-        return _upload_lines(uploaded or UploadedFile.of(source), language)
+        return _upload_lines(uploaded or UploadedFile.of(source), state.large, language)
     if not isinstance(source, Typed):
-        return [f"from quantviz.sources import {type(source).__name__}", f"x = {source!r}.tensor()"]
-    if len(source.values) <= MOST_WRITTEN_OUT:
-        # NaN and Inf are no words of Python's own.
-        named = [] if all(map(math.isfinite, source.values)) else ["from math import inf, nan"]
-        return [*named, f"x = {source.to_text()}"]
-    saved = UploadedFile(file_name(source, scheme, "npz"), "x")
-    return [_comment("export.python.too_many", language, count=len(source.values)), *_upload_lines(saved, language)]
+        made = f"{source!r}.tensor()"
+        stored = ["from quantviz.stored import InMemory"] if state.large else []
+        return [f"from quantviz.sources import {type(source).__name__}", *stored, f"x = InMemory({made})" if state.large else f"x = {made}"]
+    # NaN and Inf are no words of Python's own.
+    named = [] if all(map(math.isfinite, source.values)) else ["from math import inf, nan"]
+    return [*named, f"x = {source.to_text()}"]
 
 
-def _upload_lines(uploaded: UploadedFile, language: str) -> list[str]:
-    """The lines that read a file. Names are a stranger's text: only their `repr` gets into the script."""
-    need = _comment("export.python.file", language, file=repr(uploaded.file))
-    if uploaded.channel is not None:
-        return [
-            "from pathlib import Path",
-            "from quantviz.sources.image import image_tensor",
-            need,
-            f"x = image_tensor(Path({uploaded.file!r}).read_bytes(), {uploaded.channel!r})",
-        ]
-    name = repr(uploaded.tensor) if uploaded.tensor else "tensors.names[0]"
-    return [need, f"with qv.open_tensors({uploaded.file!r}) as tensors:", f"    x = tensors.load({name})"]
-
-
-def _tile_lines(state: LabState) -> list[str]:
-    """The five tiles, rounded as the page rounds them."""
-    seen = "r" if state.scope == "tensor" else f"part(r, {slice_index(state.view, state.source.shape)!r})"
+def _upload_lines(uploaded: UploadedFile, large: bool, language: str) -> list[str]:
+    """The lines that read an uploaded file. Names are a stranger's text: only their `repr` gets into the script."""
+    if uploaded.channel is None:
+        return _file_lines(uploaded.file, repr(uploaded.tensor) if uploaded.tensor else "tensors.names[0]", large, language)
     return [
-        f"m = qv.metrics({seen})",
-        "print(f\"MSE {m['mse']:.4g}\")",
-        "print(f\"RMSE {m['rmse_steps']:.3g} steps\")",
-        "print(f\"SQNR {m['sqnr_db']:.3g} dB\")",
-        "print(f\"rounded to zero {100 * m['zeroed_share']:.3g} %\")",
-        "print(f\"clipped {100 * m['clipped_share']:.3g} %\")",
-        "print(f\"bits per element {qv.METRICS['effective_bits'](r):.4g}\")",
+        "from pathlib import Path",
+        "from quantviz.sources.image import image_tensor",
+        _comment("export.python.file", language, file=repr(uploaded.file)),
+        f"x = image_tensor(Path({uploaded.file!r}).read_bytes(), {uploaded.channel!r})",
     ]
 
 
-def _cell_lines(cell: Shape) -> list[str]:
+def _file_lines(file: str, name: str, large: bool, language: str) -> list[str]:
+    """The lines that read the tensor called `name`, which is Python already, out of a file."""
+    need = _comment("export.python.file", language, file=repr(file))
+    return [need, f"with qv.open_tensors({file!r}) as tensors:", f"    x = tensors.{'stored' if large else 'load'}({name})"]
+
+
+def _tile_lines(state: LabState) -> list[str]:
+    """The five tiles, rounded as the page rounds them: in steps only where all steps of a block are alike."""
+    whole, index = scope_of(state) == "tensor", slice_index(state.view, state.source.shape)
+    if state.large:
+        imports = ["from quantviz.measures import bits_per_element", "from quantviz.study import Study"]
+        found, bits = "r.measured.metrics" if whole else f"r.measured_part({index!r}).metrics", "bits_per_element(scheme, x.shape)"
+    else:
+        imports = [] if whole else ["from quantviz.quantizer import part"]
+        found, bits = f"qv.metrics({'r' if whole else f'part(r, {index!r})'})", "qv.METRICS['effective_bits'](r)"
+    integers = state.scheme.number_format.kind == "integer"
     return [
-        f"why = qv.explain(r, {cell!r})",
+        *imports,
+        f"m = {found}",
+        "print(f\"MSE {m['mse']:.4g}\")",
+        "print(f\"RMSE {m['rmse_steps']:.3g} steps\")" if integers else "print(f\"RMSE {m['rmse']:.3g}\")",
+        "print(f\"SQNR {m['sqnr_db']:.3g} dB\")",
+        "print(f\"rounded to zero {100 * m['zeroed_share']:.3g} %\")",
+        "print(f\"clipped {100 * m['clipped_share']:.3g} %\")",
+        f'print(f"bits per element {{{bits}:.4g}}")',
+    ]
+
+
+def _cell_lines(state: LabState) -> list[str]:
+    return [
+        f"why = r.explain({state.cell!r})" if state.large else f"why = qv.explain(r, {state.cell!r})",
         "for step in why.steps:",
         '    print(f"{step.code_line:<44} # {step.output:.8g}")',
         "print(why.cause)",
@@ -350,11 +381,27 @@ def file_name(source: Source | Upload, scheme: Scheme, ending: str) -> str:
     >>> file_name(Builtin("loud_column"), Scheme("int4"), "csv")
     'loud_column_int4-symmetric-per_tensor-min_max-course.csv'
     """
-    name = f"{_source_name(source)}_{_scheme_text(scheme)}"
-    return re.sub(r"[^A-Za-z0-9._+]+|\.{2,}", "-", name).strip("-._")[:LONGEST_NAME].rstrip("-._") + f".{ending}"
+    return f"{_named(f'{_source_name(source)}_{_scheme_text(scheme)}', LONGEST_NAME)}.{ending}"
+
+
+def picture_name(source: Source | Upload, scheme: Scheme | None, sqnr_db: float | None) -> str:
+    """A name without an ending for a picture of this tensor, under this scheme and with this SQNR as far as they may be told.
+
+    >>> picture_name(Builtin("loud_column"), Scheme("int4"), 15.34), picture_name(Builtin("loud_column"), None, None)
+    ('loud_column_int4-symmetric-per_tensor-min_max-course_15.3dB', 'loud_column')
+    """
+    stem = _source_name(source) if scheme is None else f"{_source_name(source)}_{_scheme_text(scheme)}"
+    end = "" if sqnr_db is None or math.isnan(sqnr_db) else f"_{sqnr_db:.1f}dB"
+    return _named(stem, LONGEST_NAME - len(end)) + end
+
+
+def _named(name: str, longest: int) -> str:
+    """`name` with what may stand in a file's name."""
+    return re.sub(r"[^A-Za-z0-9._+]+|\.{2,}", "-", name).strip("-._")[:longest].rstrip("-._")
 
 
 def _source_name(source: Source | Upload) -> str:
+    source = original(source)
     if isinstance(source, Builtin):
         return source.name
     if isinstance(source, LocalTensor):

@@ -6,7 +6,6 @@ import bisect
 import functools
 import itertools
 import math
-import re
 from dataclasses import dataclass
 
 import torch
@@ -94,6 +93,71 @@ def finite_values(fmt: NumberFormat) -> tuple[float, ...]:
     return tuple({value: value + 0.0 for value, _ in fmt.finite}.values())
 
 
+@dataclass(frozen=True)
+class End:
+    """Why a float format ends at its largest value."""
+
+    #: "nan" or "inf": what the code after it is. "last": there is none. "last_nan": there is none, and NaN has another's code.
+    reason: str
+    #: The next value, if its code were read as a number.
+    following: float
+    #: Its exponent field.
+    field: int
+    #: Of "nan" and "inf" the code after the largest value's, of "last_nan" NaN's; else none.
+    code: int | None
+
+
+@functools.cache
+def float_end(fmt: NumberFormat) -> End | None:
+    """Why a float format has no value above its largest; none for other formats.
+
+    >>> from quantviz.formats import FORMATS
+    >>> float_end(FORMATS["float8_e4m3fn"])
+    End(reason='nan', following=480.0, field=15, code=127)
+    >>> float_end(FORMATS["float16"])
+    End(reason='inf', following=65536.0, field=31, code=31744)
+    >>> float_end(FORMATS["float4_e2m1fn"]), float_end(FORMATS["int4"])
+    (End(reason='last', following=8.0, field=4, code=None), None)
+    """
+    layout = fmt.float_bits
+    if layout is None:
+        return None
+    after = fmt.finite[-1][1] + 1
+    field, fraction = divmod(after, 1 << layout.mantissa)
+    following = math.ldexp((1 << layout.mantissa) + fraction, field - layout.bias - layout.mantissa)
+    if field < 1 << layout.exponent:
+        return End(code_kind(fmt, after), following, field, after)
+    nan_codes = format_facts(fmt).nan_codes
+    return End("last_nan", following, field, nan_codes[0]) if nan_codes else End("last", following, field, None)
+
+
+# ---- at one reach -------------------------------------------------------------------------------
+
+
+@functools.cache
+def reach(fmt: NumberFormat) -> float:
+    """What absmax scaling maps the largest |x| to: the largest value, or where none is positive the largest magnitude.
+
+    >>> from quantviz.formats import FORMATS
+    >>> reach(FORMATS["int4"]), reach(FORMATS["nf4"]), reach(FORMATS["int1"])
+    (7.0, 1.0, 1.0)
+    """
+    values = finite_values(fmt)
+    return values[-1] if values[-1] > 0 else -values[0]
+
+
+@functools.cache
+def brought_to_one(fmt: NumberFormat) -> NumberFormat:
+    """The format with every value divided by its `reach`, as a codebook of the same name; for at most `LISTED_BITS` bits.
+
+    >>> from quantviz.formats import FORMATS
+    >>> [round(value, 3) for value in finite_values(brought_to_one(FORMATS["int4"]))[:3]]
+    [-1.143, -1.0, -0.857]
+    """
+    values = tuple(value / reach(fmt) for value in finite_values(fmt))
+    return NumberFormat(fmt.id, "codebook", fmt.bits, fmt.signed, fmt.code_dtype, 0, len(values) - 1, codebook=values)
+
+
 # ---- gaps ---------------------------------------------------------------------------------------
 
 
@@ -161,8 +225,10 @@ class Landing:
         return self.value - self.x
 
 
-def land(x: float, fmt: NumberFormat, ties: str = "even") -> Landing:
+def land(x: float, fmt: NumberFormat, ties: str = "even", unit: float = 1.0) -> Landing:
     """Round `x` to `fmt`, half-way by `ties`, one of `grids.TIES`; beyond the ends it stays at the end (saturates).
+
+    The values of the format are divided by `unit`, as in `brought_to_one`.
 
     >>> from quantviz.formats import FORMATS
     >>> one = land(2.5, FORMATS["float4_e2m1fn"])
@@ -171,20 +237,23 @@ def land(x: float, fmt: NumberFormat, ties: str = "even") -> Landing:
     >>> far = land(500.0, FORMATS["float8_e4m3fn"])
     >>> far.below, far.above, far.value, far.beyond
     (448.0, None, 448.0, 'above')
+    >>> land(0.5, FORMATS["int4"], unit=7.0).tie
+    True
     """
     if not math.isfinite(x):
         raise QuantVizError("number_not_finite", got=x)
     values = finite_values(fmt)
-    y = torch.tensor(x, dtype=torch.float64)
+    y = torch.tensor(x * unit, dtype=torch.float64)
     wanted = nearest(y, fmt, ties)
     held = wanted.clamp(values[0], values[-1])
-    after = bisect.bisect_right(values, x)
-    before = bisect.bisect_left(values, x)
+    places = values if unit == 1 else tuple(value / unit for value in values)
+    after = bisect.bisect_right(places, x)
+    before = bisect.bisect_left(places, x)
     return Landing(
         x=x,
-        below=values[after - 1] if after else None,
-        above=values[before] if before < len(values) else None,
-        value=held.item() + 0.0,
+        below=places[after - 1] if after else None,
+        above=places[before] if before < len(places) else None,
+        value=held.item() / unit + 0.0,
         code=int(GRIDS[fmt.kind].encode(held, fmt)),
         tie=bool(nearest(y, fmt, "up") != nearest(y, fmt, "down")),
         beyond="above" if wanted > held else "below" if wanted < held else "",
@@ -273,42 +342,3 @@ def odd_times_power(value: float) -> tuple[int, int]:
     top, bottom = value.as_integer_ratio()
     twos = (top & -top).bit_length() - 1
     return top >> twos, twos - (bottom.bit_length() - 1)
-
-
-# ---- a number as it is typed --------------------------------------------------------------------
-
-_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?"
-_FORMS = re.compile(rf"(?:(?P<times>{_NUMBER})\*)?(?P<base>{_NUMBER})\^(?P<power>[+-]?\d+)|(?P<top>{_NUMBER})/(?P<bottom>{_NUMBER})|(?P<plain>{_NUMBER})")
-#: What people type or paste for the signs of a number.
-_SIGNS = str.maketrans({"−": "-", "–": "-", "×": "*", "·": "*", "＋": "+", "，": ".", ",": ".", "。": ".", " ": None, "\u00a0": None, "　": None})
-#: Characters of a number that are read.
-_LONGEST = 60
-
-
-def read_number(typed: str) -> float:
-    """A number as people write it: decimal, a fraction, or a power.
-
-    >>> read_number("2.5"), read_number("1/3"), read_number("5*2^-9"), read_number("−1e-3"), read_number("2,5")
-    (2.5, 0.3333333333333333, 0.009765625, -0.001, 2.5)
-    >>> read_number("two")
-    Traceback (most recent call last):
-    quantviz.errors.QuantVizError: 'two' is not a number. Type one such as 2.5, −1e-3, 1/3 or 5*2^-9.
-    """
-    found = _FORMS.fullmatch(typed.translate(_SIGNS).replace("**", "^").lower()) if len(typed) <= _LONGEST else None
-    if not found:
-        if typed.strip().lower().lstrip("+-−") in ("inf", "infinity", "nan", "∞"):
-            raise QuantVizError("number_not_finite", got=typed)
-        raise QuantVizError("number_unreadable", got=typed[:_LONGEST])
-    part = {name: text for name, text in found.groupdict().items() if text is not None}
-    try:
-        if "plain" in part:
-            value = float(part["plain"])
-        elif "top" in part:
-            value = float(part["top"]) / float(part["bottom"])
-        else:
-            value = float(part.get("times", 1)) * float(part["base"]) ** int(part["power"])
-    except (OverflowError, ZeroDivisionError):
-        value = math.inf
-    if not math.isfinite(value):
-        raise QuantVizError("number_not_finite", got=typed[:_LONGEST])
-    return value

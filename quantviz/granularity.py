@@ -57,6 +57,11 @@ class BlockLayout:
         return math.prod(self.grid_shape)
 
     @property
+    def padded_size(self) -> int:
+        """How many elements the blocks have if all of them are full."""
+        return self.block_count * self.block_size
+
+    @property
     def block_size(self) -> int:
         """How many elements a block has."""
         return math.prod(self.block_shape)

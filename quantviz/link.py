@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, cast
 
 from quantviz import textform
 from quantviz.conventions import CONVENTIONS
@@ -19,13 +19,17 @@ from quantviz.errors import QuantVizError
 from quantviz.granularity import Shape
 from quantviz.scenarios import FIRST, SCENARIOS
 from quantviz.scheme import Scheme
-from quantviz.sources import Source, parse_source, write_source
+from quantviz.sources import AsMatrix, Source, parse_source, write_source
+from quantviz.sources.matrix import original
 from quantviz.sources.typed import Typed
 
 #: How the error is shown.
 ERROR_VIEWS = ("signed", "absolute", "relative", "steps")
 #: How far the error's colours reach.
 ERROR_RANGES = ("held", "fit", "half_step", "same_as_x")
+#: How the colours of x and x̂ are spread over their values: evenly to the largest, by the logarithm beyond a linear middle, or evenly
+#: to the 99th percentile of the magnitudes.
+VALUE_SCALES = ("linear", "symlog", "percentile")
 #: What the tiles count.
 SCOPES = ("tensor", "slice")
 #: What the present convention is compared with: every other one, or one by its id.
@@ -39,6 +43,8 @@ LONGEST = 4000
 POOLS = ("largest", "mean", "rms")
 #: Elements up to which the result for a whole tensor is made at once: it takes some five times the tensor's memory.
 MOST_WHOLE = 2**20
+#: Elements up to which a part of a larger tensor is made.
+MOST_PART = 2**20
 #: Cells a side that links of before had in view at most, where they named a corner.
 _WINDOW_OF_OLD_LINKS = 512
 
@@ -189,6 +195,8 @@ class LabState:
     compared: str | None = None
     #: What a pixel of many cells shows, one of `POOLS`.
     pool: str = POOLS[0]
+    #: How the colours of x and x̂ are spread, one of `VALUE_SCALES`.
+    value_scale: str = VALUE_SCALES[0]
 
     @property
     def sliced(self) -> bool:
@@ -209,7 +217,7 @@ class LabState:
         """Another tensor: the scheme is kept as far as it fits, what belongs to the old tensor is dropped."""
         shape = source.shape
         baseline = self.baseline if self.baseline and not self.baseline.problems(shape) else None
-        kept = (baseline, self.error_view, self.error_range, None, self.scope, self.compared, self.pool)
+        kept = (baseline, self.error_view, self.error_range, None, self.scope, self.compared, self.pool, self.value_scale)
         return LabState(source, self.scheme.fitted(shape), View.of(shape), (0,) * len(shape), *kept)
 
 
@@ -240,6 +248,7 @@ def write_link(state: LabState, language: str | None = None) -> dict[str, str]:
         "o": state.scope if state.scope != usual.scope else None,
         "m": state.compared,
         "p": state.pool if state.pool != usual.pool else None,
+        "x": state.value_scale if state.value_scale != usual.value_scale else None,
         "lang": language,
     }
     return {name: value for name, value in parts.items() if value is not None}
@@ -286,12 +295,19 @@ def read_link(params: Mapping[str, str]) -> tuple[LabState, tuple[QuantVizError,
         scope=part("o", lambda form: _one_of(form, SCOPES), "tensor"),
         compared=part("m", lambda form: _one_of(form, COMPARED), None),
         pool=part("p", lambda form: _one_of(form, POOLS), POOLS[0]),
+        value_scale=part("x", lambda form: _one_of(form, VALUE_SCALES), VALUE_SCALES[0]),
     )
     return state, tuple(problems)
 
 
 def read_source(form: str) -> Source:
-    """The source whose text form is `form`."""
+    """The source whose text form is `form`; `as_matrix(…)` around another form is a view of that one."""
+    head, _, inner = form.partition("(")
+    if head == AsMatrix.id and inner.endswith(")"):
+        matrix = AsMatrix(read_source(inner[:-1]))
+        for problem in matrix.problems():
+            raise problem
+        return matrix
     if form.startswith("typed."):
         return Typed.from_payload(form.removeprefix("typed."))
     if form.startswith(Upload.id):
@@ -301,6 +317,7 @@ def read_source(form: str) -> Source:
 
 def link_problem(source: Source | Upload) -> QuantVizError | None:
     """Why a link cannot carry this tensor, where it cannot."""
+    source = original(source)
     if isinstance(source, Upload):
         return QuantVizError("link.upload")
     if isinstance(source, Typed) and len(source.values) > 256:
@@ -309,9 +326,11 @@ def link_problem(source: Source | Upload) -> QuantVizError | None:
 
 
 def _write_source(source: Source | Upload) -> str:
-    if isinstance(source, Upload) or link_problem(source):
+    if isinstance(original(source), Upload) or link_problem(source):
         return Upload.id
-    return f"typed.{source.to_payload()}" if isinstance(source, Typed) else write_source(source)
+    if isinstance(source, AsMatrix):
+        return f"{AsMatrix.id}({_write_source(source.source)})"
+    return f"typed.{source.to_payload()}" if isinstance(source, Typed) else write_source(cast("Source", source))
 
 
 def _write_place(place: Shape) -> str:

@@ -159,9 +159,15 @@ def bits_per_element(scheme: Scheme, shape: tuple[int, ...]) -> float:
     >>> from quantviz import PerGroup
     >>> bits_per_element(Scheme("int3", granularity=PerGroup(16)), (256, 256))
     4.0
+
+    MatMulNBits stores whole blocks, 32 codes for the 20 of this row:
+
+    >>> bits_per_element(Scheme("uint4", granularity=PerGroup(32), convention="onnxruntime_nbits"), (1, 20))
+    8.0
     """
-    stored = stored_bits(scheme)
-    return stored.code + ((stored.scale + stored.zero_point) * scheme.layout(shape).block_count + stored.tensor) / math.prod(shape)
+    stored, layout = stored_bits(scheme), scheme.layout(shape)
+    codes = stored.code * (layout.padded_size if stored.whole else math.prod(shape))
+    return (codes + (stored.scale + stored.zero_point) * layout.block_count + stored.tensor) / math.prod(shape)
 
 
 @dataclass(frozen=True)
@@ -175,14 +181,17 @@ class StoredBits:
     zero_point: int
     #: Of the whole tensor: its second-level scale.
     tensor: int
+    #: Whether a block that does not fill up is stored whole, codes for what fills it included.
+    whole: bool = False
 
 
 def stored_bits(scheme: Scheme) -> StoredBits:
     """What a scheme stores.
 
     >>> stored_bits(Scheme("int4", "asymmetric"))
-    StoredBits(code=4, scale=16, zero_point=4, tensor=0)
+    StoredBits(code=4, scale=16, zero_point=4, tensor=0, whole=False)
     """
     convention, fmt = scheme.arithmetic, scheme.number_format
     zero_point = (convention.zero_bits or fmt.bits) if scheme.mode == "asymmetric" else 0
-    return StoredBits(convention.code_bits or fmt.bits, convention.scale_bits, zero_point, 32 if convention.scale.global_rule else 0)
+    whole = convention.tail_stored == "whole" or (convention.tail_stored == "whole_if_integer" and fmt.kind == "integer")
+    return StoredBits(convention.code_bits or fmt.bits, convention.scale_bits, zero_point, 32 if convention.scale.global_rule else 0, whole)

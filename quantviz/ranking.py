@@ -123,7 +123,7 @@ def answer(rows: Iterable[RecipeRow], target_db: float = TARGET_DB) -> RecipeAns
 
     >>> found = answer(recipe_rows([[0.1, 0.2, 0.3, 8.0], [0.3, -0.2, 0.1, 0.2]], current=Scheme()), target_db=30.0)
     >>> found.choice.id, [row.id for row in found.others]
-    ('mxfp6_e3m2', ['mxint4', 'mxfp8_e4m3'])
+    ('int8_per_tensor', ['int4_per_row', 'fp8_e4m3_per_tensor'])
     """
     front = pareto_front(rows)
     if not front:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
+from quantviz.axes import Axes
 from quantviz.calibration import AbsMean
 from quantviz.conventions import CONVENTIONS, Convention
 from quantviz.errors import QuantVizError
@@ -15,7 +16,7 @@ from quantviz.formats import FORMATS
 from quantviz.granularity import Flat, PerChannel, PerGroup, PerTensor, Shape
 from quantviz.scheme import Scheme
 from quantviz.shown import table
-from quantviz.text import languages, text
+from quantviz.text import DEFAULT_LANGUAGE, languages, text
 
 
 def _group(format_id: str, convention: str | Convention, size: int = 32, mode: str = "symmetric") -> Scheme:
@@ -108,11 +109,28 @@ class _Recipes(Mapping[str, Scheme]):
         return "\n".join(f"{name:{width}}  {scheme}" for name, scheme in self.items())
 
     def _repr_html_(self) -> str:
-        return table((name, text(f"recipe_plot.name.{name}"), scheme) for name, scheme in self.items())
+        return table((name, recipe_name(name), scheme) for name, scheme in self.items())
 
 
 #: Every recipe by id.
 RECIPES: Mapping[str, Scheme] = _Recipes(RECIPE_GROUPS)
+
+#: The axes of a tensor that is not at hand.
+MATRIX = Axes((1, 1))
+
+
+def recipe_name(recipe_id: str, language: str = DEFAULT_LANGUAGE, axes: Axes = MATRIX, *, short: bool = False) -> str:
+    """The recipe in words, on a tensor of these `axes`; in as few as there are where it is `short`.
+
+    >>> recipe_name("int4_g32"), recipe_name("int4_per_row", "zh"), recipe_name("int4_per_row", axes=Axes((64, 3, 7, 7)))
+    ('int4 in groups of 32', 'int4，逐行', 'int4 per output channel')
+    """
+    granularity, words = RECIPES[recipe_id].granularity, {}
+    if isinstance(granularity, PerChannel):
+        # A recipe of columns does not fit a tensor of one axis, and is told all the same.
+        named = axes if len(axes.shape) > granularity.axis else MATRIX
+        words = {form: named.words(granularity.axis, form, language) for form in ("channel", "short")}
+    return text(f"recipe_plot.{'short' if short else 'name'}.{recipe_id}", language, **words)
 
 
 def as_scheme(named: Scheme | str) -> Scheme:
@@ -139,7 +157,7 @@ int8_per_row, int8_per_column, int8_g32, int8_g128, bnb_int8, mxint8, q8_0; or S
         of_format = [name for name, scheme in RECIPES.items() if scheme.format == called]
         raise QuantVizError("scheme_is_format", got=named, format=called, recipes=", ".join(of_format) or "–")
     for name, scheme in RECIPES.items():
-        if called in {text(f"recipe_plot.{part}.{name}", language).casefold() for part in ("name", "short") for language in languages()}:
+        if called in {recipe_name(name, language, short=short).casefold() for short in (False, True) for language in languages()}:
             return scheme
     if "," in called:
         return Scheme.parse(named.strip())

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from quantviz.errors import Note
+from quantviz.blocks import viewed
+from quantviz.errors import Note, QuantVizError
 from quantviz.granularity import Shape, Window
 from quantviz.tensors import as_real
 
@@ -107,6 +108,80 @@ class Replaced(Stored):
 
     def read(self, index: Window) -> torch.Tensor:
         return self._stored.read(index).nan_to_num(0.0, self._largest, self._smallest)
+
+
+class Matrix(Stored):
+    """A tensor of two axes or more as a matrix, its first axis by all the others; nothing is copied but what is read.
+
+    >>> x = Matrix(InMemory(torch.arange(12.0).view(2, 3, 2)))
+    >>> x.shape, x.read((slice(0, 2), slice(1, 3))).tolist(), x.read((1, slice(None))).tolist()
+    ((2, 6), [[1.0, 2.0], [7.0, 8.0]], [6.0, 7.0, 8.0, 9.0, 10.0, 11.0])
+    """
+
+    def __init__(self, stored: Stored) -> None:
+        rows, *rest = stored.shape
+        self._stored, self._shape = stored, (rows, math.prod(rest))
+
+    @property
+    def shape(self) -> Shape:
+        return self._shape
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        return self._stored.notes
+
+    @property
+    def in_place(self) -> bool:
+        return self._stored.in_place
+
+    def check(self) -> None:
+        self._stored.check()
+
+    def run(self, start: int, stop: int) -> Values:
+        return self._stored.run(start, stop)
+
+    def read(self, index: Window) -> torch.Tensor:
+        rows, cols = (range(n)[part : part + 1] if isinstance(part, int) else range(n)[part] for part, n in zip(index, self._shape, strict=True))
+        width = self._shape[1]
+        if len(cols) == width:  # whole rows lie in one piece
+            values = np.array(self.run(rows.start * width, rows.stop * width))
+        else:
+            values = np.empty(len(rows) * len(cols), dtype=np.float32)
+            for i, row in enumerate(rows):
+                values[i * len(cols) : (i + 1) * len(cols)] = self.run(row * width + cols.start, row * width + cols.stop)
+        part = viewed(torch.from_numpy(values), (len(rows), len(cols)))
+        return part[tuple(0 if isinstance(each, int) else slice(None) for each in index)]
+
+
+def as_matrix(x: Any) -> Any:
+    """`x` as a matrix, its first axis by all the others, as engines store and group a convolution's weight.
+
+    Args:
+        x: A tensor or nested list of 2 to 4 axes (O, I, kh, kw), or a `Stored`, such as a catalogue's `stored(name)`.
+
+    Returns:
+        A tensor of (O, I·kh·kw) in the same memory, or a `Stored` that reads no more than it is asked for.
+
+    Raises:
+        QuantVizError: There is one axis only, or the tensor does not lie in memory row by row.
+
+    >>> as_matrix(torch.zeros(64, 3, 7, 7)).shape
+    torch.Size([64, 147])
+    """
+    if isinstance(x, Stored):
+        _refuse_vectors(x.shape)
+        return Matrix(x)
+    tensor = x if isinstance(x, torch.Tensor) else as_real(x)[0]
+    _refuse_vectors(tuple(tensor.shape))
+    try:
+        return viewed(tensor, (tensor.shape[0], -1))
+    except RuntimeError:
+        raise QuantVizError("as_matrix_memory", shape=tuple(tensor.shape)) from None
+
+
+def _refuse_vectors(shape: Shape) -> None:
+    if len(shape) < 2:
+        raise QuantVizError("as_matrix_axes", shape=shape)
 
 
 def as_stored(x: Any) -> tuple[Stored, tuple[Note, ...]]:

@@ -20,6 +20,7 @@ from quantviz.explanation import CellInput, Explanation, explain, explain_cell
 from quantviz.export import block_columns, scales_table
 from quantviz.granularity import BlockLayout, Shape, Window
 from quantviz.grids import local_step
+from quantviz.link import MOST_PART as MOST_PART
 from quantviz.link import MOST_WHOLE, View
 from quantviz.measures import METRICS
 from quantviz.quantizer import QParams, QuantResult, part, quantize, quantize_part
@@ -28,14 +29,11 @@ from quantviz.stored import InMemory, Replaced, Stored
 
 if TYPE_CHECKING:
     from quantviz.kernels import Facts, Measured
-    from quantviz.overview import Overview, Patch, Survey
+    from quantviz.overview import Overview, Patch, Spread, Survey
     from quantviz.tensors import NonFinite
 
 #: Gives what is known by a name, or what the function makes.
 Keep = Callable[[str, Callable[[], Any]], Any]
-
-#: Elements up to which a part of a larger tensor is made.
-MOST_PART = 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +106,11 @@ class Study:
     def absmax(self) -> float:
         """The largest finite magnitude of the tensor."""
         return self.facts.absmax
+
+    @property
+    def spread(self) -> Spread:
+        """How far the magnitudes of the whole tensor spread."""
+        return cast("Spread", self.keep(f"spread {self.scheme.nonfinite}", lambda: overview.spread(self.x)))
 
     @property
     def measured(self) -> Measured:

@@ -2,27 +2,43 @@
 
 import contextlib
 import csv
+import dataclasses
 import io
 import itertools
 import json
 import math
+import os
 import random
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
+from PIL import Image
 
 import quantviz as qv
 from quantviz.blocks import block_ids
 from quantviz.explanation import CAUSES, causes
 from quantviz.export import MOST_WRITTEN_OUT, UploadedFile, Within, as_csv, as_npz, file_name, python_lines, scales_table, scheme_code, slice_index
+from quantviz.lessons import lessons
+from quantviz.lessons.code import step_code
+from quantviz.lessons.formulas import HERE
 from quantviz.link import LabState, Upload, View, opening
+from quantviz.measures import bits_per_element
 from quantviz.quantizer import part, quantize_part
 from quantviz.scenarios import SCENARIOS
-from quantviz.sources import Builtin, LocalTensor, Normal
+from quantviz.sources import SOURCES, Builtin, LocalTensor, Normal
+from quantviz.sources.image import image_tensor
 from quantviz.sources.typed import Typed
+from quantviz.stored import InMemory
+from quantviz.study import Study
 from quantviz.text import catalogue, languages
+from quantviz.ui.tiles import measured
+from tests.gguf_file import Entry, gguf_file
+from tests.sources.hostile import ROOT
 
 
 def normal(*shape, seed=0):
@@ -48,7 +64,7 @@ def expected(r, seen, cell):
     why = qv.explain(r, cell)
     return [
         f"MSE {m['mse']:.4g}",
-        f"RMSE {m['rmse_steps']:.3g} steps",
+        f"RMSE {m['rmse_steps']:.3g} steps" if r.scheme.number_format.kind == "integer" else f"RMSE {m['rmse']:.3g}",
         f"SQNR {m['sqnr_db']:.3g} dB",
         f"rounded to zero {100 * m['zeroed_share']:.3g} %",
         f"clipped {100 * m['clipped_share']:.3g} %",
@@ -172,6 +188,121 @@ def test_a_strange_name_stays_a_name(nasty, language):
         )
         assert lines.count("\n") == plain.count("\n")
         assert len(lines.splitlines()) == len(plain.splitlines())
+
+
+# ---- Python outside the app ---------------------------------------------------------------------
+
+GIVEN = qv.Scheme("int8", calibration=qv.Given(0.05))
+FORMATS_OF_EACH_KIND = ("int4", "uint8", "float8_e4m3fn", "float4_e2m1fn", "nf4")
+WILD = Typed.of([[1.0, math.nan, -0.25], [math.inf, -math.inf, 0.4]])
+LARGE = (1025, 1024)
+
+
+def write_files(folder):
+    """One file of each kind with the tensor "layer.x", or one named after the file; the folder is then that of a server and of whoever copies."""
+    x = normal(6, 8)
+    np.savez(folder / "a.npz", **{"other": np.zeros(2, np.float32), "layer.x": x.numpy()})
+    np.save(folder / "a.npy", x.numpy())
+    torch.save({"layer": {"x": x}}, folder / "a.pt")
+    safetensors.torch.save_file({"layer.x": x}, folder / "a.safetensors")
+    (folder / "a.safetensors.index.json").write_text(json.dumps({"weight_map": {"layer.x": "a.safetensors"}}))
+    (folder / "a.csv").write_text("\n".join(",".join(map(repr, row)) for row in x.tolist()))
+    (folder / "a.json").write_text(json.dumps({"layer.x": x.tolist()}))
+    (folder / "a.gguf").write_bytes(gguf_file([Entry("layer.x", (8, 6), 0, x.numpy().tobytes())]))
+    (folder / 'it\'s "a".npy').write_bytes((folder / "a.npy").read_bytes())
+    safetensors.torch.save_file({"layer.x": normal(*LARGE)}, folder / "large.safetensors")
+    Image.fromarray(np.arange(48, dtype=np.uint8).reshape(4, 4, 3)).save(folder / "a.png")
+
+
+def every_state(folder):
+    """A state of each kind of source, format, view, choice and size that the app offers Python for, with where an upload lies."""
+    for name in SOURCES:
+        source = Builtin("loud_column") if name == "builtin" else SOURCES[name]()
+        yield name, state_of(source, qv.Scheme("int4")), None
+    for fmt in FORMATS_OF_EACH_KIND:
+        yield f"format {fmt}", state_of(Normal(rows=8, cols=8, seed=3), qv.Scheme(fmt), (1, 2)), None
+    for choice in ("clip", "ignore"):
+        yield f"nonfinite {choice}", state_of(WILD, qv.Scheme("int4", nonfinite=choice)), None
+    yield "given", state_of(Normal(rows=8, cols=8, seed=3), GIVEN, (1, 2)), None
+    course = qv.CONVENTIONS["course"].replace(scale_math="float32", **{"scale.floor": 1e-8})
+    yield "convention", state_of(Normal(rows=8, cols=8), qv.Scheme("uint4", "asymmetric", qv.PerGroup(4), qv.Percentile(99.0), course)), None
+    deep = Typed.of(normal(3, 4, 5).tolist())
+    yield "slice", state_of(deep, qv.Scheme("int3"), (1, 2, 3), view=View(2, 0, (0, 3, 0)), scope="slice"), None
+    yield "slice of a float", state_of(deep, qv.Scheme("float8_e4m3fn"), view=View(0, 1, (0, 0, 4), 1, 2), scope="slice"), None
+    for file in sorted(path.name for path in folder.iterdir() if path.suffix != ".png"):
+        with qv.open_tensors(folder / file) as catalog:
+            name = next(each for each in catalog.names if each != "other")
+            local = LocalTensor(file, name, catalog.info(name).shape)
+        upload = Upload("0" * 16, f"{file} · {name}", local.shape)
+        for scheme in (qv.Scheme("int4"), qv.Scheme("nf4", granularity=qv.PerGroup(4))):
+            yield f"folder {file} {scheme}", state_of(local, scheme, (5, 2)), None
+            if not file.endswith(".index.json"):
+                yield f"upload {file} {scheme}", state_of(upload, scheme, (5, 2)), UploadedFile(file, name)
+    part_of_large = dataclasses.replace(View.of(LARGE), top=7, left=3, height=5, width=6)
+    large = LocalTensor("large.safetensors", "layer.x", LARGE)
+    yield "slice of a large one", state_of(large, qv.Scheme("int4"), (9, 4), view=part_of_large, scope="slice"), None
+    yield "picture", state_of(Upload("0" * 16, "a.png · rot", (4, 4)), qv.Scheme("uint8")), UploadedFile("a.png", channel="red")
+
+
+def shown(state, folder):
+    """The lines of the tiles and the cell, from what the page makes of the state."""
+    source = state.source
+    if isinstance(source, Upload) and source.name.startswith("a.png"):
+        x = InMemory(image_tensor((folder / "a.png").read_bytes(), "red"))
+    elif isinstance(source, Upload | LocalTensor):
+        file, name = source.name.split(" · ") if isinstance(source, Upload) else (source.file, source.name)
+        with qv.open_tensors(folder / file) as catalog:
+            x = catalog.stored(name)
+    else:
+        x = InMemory(source.tensor())
+    study = Study.of(x, state.scheme)
+    m = measured(study, state).metrics
+    why = study.explain(state.cell)
+    rmse = f"{m['rmse_steps']:.3g} steps" if state.scheme.number_format.kind == "integer" else f"{m['rmse']:.3g}"
+    return [
+        *(f"MSE {m['mse']:.4g}", f"RMSE {rmse}", f"SQNR {m['sqnr_db']:.3g} dB"),
+        *(f"rounded to zero {100 * m['zeroed_share']:.3g} %", f"clipped {100 * m['clipped_share']:.3g} %"),
+        f"bits per element {bits_per_element(state.scheme, x.shape):.4g}",
+        *(f"{step.code_line:<44} # {step.output:.8g}" for step in why.steps),
+        why.cause,
+    ]
+
+
+RUN_ALL = """
+import os, runpy, sys
+for name in sys.argv[1:]:
+    print("##", name)
+    runpy.run_path(name, run_name="__main__")
+"""
+
+
+def test_every_script_runs_in_a_plain_interpreter(tmp_path):
+    """Outside the server, from another folder, with nothing but the repository to import from and the file that the script asks for."""
+    write_files(tmp_path)
+    expected = {}
+    for number, (name, state, uploaded) in enumerate(list(every_state(tmp_path))):
+        lines = python_lines(state, uploaded=uploaded, language=languages()[number % 2])
+        assert "LocalTensor" not in lines
+        (tmp_path / f"{number}.py").write_text(lines, encoding="utf-8")
+        expected[f"{number}.py"] = name, shown(state, tmp_path)
+    for name, lesson in lessons().items():
+        for number, step in enumerate(lesson.steps):
+            scenes = step.scenes()
+            lines = step_code(step, scenes, scenes[HERE].state)
+            (tmp_path / f"{name}_{number}.py").write_text(lines, encoding="utf-8")
+            expected[f"{name}_{number}.py"] = name, printed(lines)[0]
+    assert len(expected) > 80
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("QUANTVIZ_DATA")} | {"PYTHONPATH": str(ROOT)}
+    ran = subprocess.run([sys.executable, "-c", RUN_ALL, *expected], capture_output=True, encoding="utf-8", timeout=300, cwd=tmp_path, env=environment)
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    got = {part.split("\n", 1)[0]: part.split("\n", 1)[1].splitlines() for part in ran.stdout.split("## ")[1:]}
+    for script, (name, lines) in expected.items():
+        assert list(map(rounded, got[script])) == list(map(rounded, lines)), name
+
+
+def rounded(line):
+    """The line with numbers of 10 digits: how many threads there are decides the last of a sum."""
+    return re.sub(r"-?\d+\.\d{9,}", lambda number: f"{float(number[0]):.10g}", line)
 
 
 # ---- arrays and tables --------------------------------------------------------------------------

@@ -87,9 +87,9 @@ def test_each_package_is_imported_only_in_its_layer(package):
 RANKS = {
     "text": 0, "parts": 0, "pickling": 0, "shown": 0,
     "errors": 1,
-    "classroom": 2, "textform": 2,
+    "classroom": 2, "textform": 2, "numerals": 2,
     "formats": 3, "granularity": 3, "tensors": 3,
-    "conventions": 4, "blocks": 4, "grids": 4, "calibration": 4,
+    "axes": 4, "conventions": 4, "blocks": 4, "grids": 4, "calibration": 4,
     "scheme": 5, "format_facts": 5, "stored": 5,
     "arithmetic": 6, "recipes": 6,
     "quantizer": 7, "sources": 7,

@@ -8,7 +8,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import quantviz as qv
-from quantviz.link import COMPARED, ERROR_RANGES, ERROR_VIEWS, LONGEST, POOLS, SCOPES, LabState, Upload, View, link_problem, opening, read_link, write_link
+from quantviz.link import (
+    COMPARED,
+    ERROR_RANGES,
+    ERROR_VIEWS,
+    LONGEST,
+    POOLS,
+    SCOPES,
+    VALUE_SCALES,
+    LabState,
+    Upload,
+    View,
+    link_problem,
+    opening,
+    read_link,
+    write_link,
+)
 from quantviz.scenarios import SCENARIOS
 from quantviz.sources import Builtin, Normal, OneOutlier
 from quantviz.sources.typed import Typed
@@ -58,6 +73,7 @@ def states(draw):
         scope=draw(st.sampled_from(SCOPES)),
         compared=draw(st.none() | st.sampled_from(COMPARED)),
         pool=draw(st.sampled_from(POOLS)),
+        value_scale=draw(st.sampled_from(VALUE_SCALES)),
     )
 
 

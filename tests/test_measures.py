@@ -115,6 +115,42 @@ def test_effective_bits_are_those_that_are_published(format_id, mode, granularit
     assert qv.METRICS["effective_bits"](qv.quantize(normal(16, 512), scheme)) == bits
 
 
+@pytest.mark.parametrize(
+    ("scheme", "shape", "bits"),
+    [
+        # MatMulNBits: 2 blocks a row of 16 bytes of codes and a float32 scale, for 33 cells.
+        ("uint4,symmetric,per_group(size=32),min_max,onnxruntime_nbits", (4, 33), 4 * 2 * (16 * 8 + 32) / (4 * 33)),
+        # Microscaling: 147 values, as a row of ResNet's first layer has, in 5 blocks of 32 with a byte of scale each.
+        ("float4_e2m1fn,symmetric,per_group(size=32),min_max,microxcaling", (64, 147), 5 * (32 * 4 + 8) / 147),
+        ("int4,symmetric,per_block(rows=4,cols=32),min_max,microxcaling", (6, 40), (2 * 2) * (4 * 32 * 4 + 8) / (6 * 40)),
+        # INT8QTensor: codes of (4, 64) and scales of (4, 2) for (4, 40); FP8QTensor: codes of (4, 40).
+        ("int8,symmetric,per_group(size=32),min_max,modelopt_packed", (4, 40), (64 * 8 + 2 * 32) / 40),
+        ("float8_e4m3fn,symmetric,per_group(size=32),min_max,modelopt_packed", (4, 40), (40 * 8 + 2 * 32) / 40),
+        # MXFP8QTensor computes with padding and stores (4, 40).
+        ("float8_e4m3fn,symmetric,per_group(size=32),min_max,modelopt_mxfp8", (4, 40), (40 * 8 + 2 * 8) / 40),
+        # bitsandbytes: 99 codes, two a byte, and 2 scales.
+        ("nf4,symmetric,flat(size=64),min_max,bitsandbytes", (3, 33), (99 * 4 + 2 * 32) / 99),
+    ],
+)
+def test_what_fills_up_a_last_block_is_counted_where_it_is_stored(scheme, shape, bits):
+    scheme = qv.Scheme.parse(scheme)
+    assert measures.bits_per_element(scheme, shape) == pytest.approx(bits, rel=1e-12)
+    assert qv.metrics(qv.quantize(normal(*shape), scheme))["effective_bits"] == pytest.approx(bits, rel=1e-12)
+    assert qv.measure(normal(*shape), scheme).metrics["effective_bits"] == pytest.approx(bits, rel=1e-12)
+
+
+def test_stored_sizes_are_those_of_the_packages():
+    """Where a package is there that keeps what it packs, it is asked."""
+    qtensor = pytest.importorskip("modelopt.torch.quantization.qtensor")
+    x = normal(4, 40)
+    for engine, form in ((qtensor.INT8QTensor, "int8"), (qtensor.FP8QTensor, "float8_e4m3fn")):
+        packed, scales = engine.quantize(x.clone(), block_sizes={-1: 32})
+        data = packed._quantized_data
+        stored = 8 * (data.numel() * data.element_size() + scales.numel() * 4)
+        scheme = qv.Scheme(form, granularity=qv.PerGroup(32), convention="modelopt_packed")
+        assert measures.bits_per_element(scheme, (4, 40)) == stored / x.numel()
+
+
 @pytest.mark.parametrize("convention", qv.CONVENTIONS)
 def test_stored_bits_follow_from_what_is_stored(convention):
     """A scale kept in a format has that format's bits; a zero point among the codes has a code's or an integer's."""

@@ -1,6 +1,7 @@
 """What pixels show of a tensor, and what a survey of it finds, against the plainest way to say the same."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -328,3 +329,21 @@ def test_a_tensor_that_lies_elsewhere_is_read_in_parts():
     line = Counted(normal(2**21, ties=False))
     overview(line, qv.Scheme(), qv.choose_qparams(torch.ones(3), qv.Scheme()), Patch(0, 0, 1, line.count), (4, 500))
     assert 0 < line.most <= module._LONG_CHUNK < line.count
+
+
+@pytest.mark.parametrize("count", [1, 7, 1000, 2**20 + 5])
+def test_the_spread_is_that_of_the_sorted_magnitudes(count):
+    x = torch.randn(count, generator=torch.Generator().manual_seed(count)) * 3
+    x[:: max(2, count // 50)] = 0
+    x = torch.cat([x, torch.tensor([float("nan"), float("inf")])])
+    found = module.spread(InMemory(x))
+    sizes = x[torch.isfinite(x)].abs().sort().values
+    there = sizes[sizes > 0]
+    middle = float(there[max(0, -(-len(there) // 2) - 1)]) if len(there) else 0.0
+    far = float(sizes[max(0, math.ceil(0.99 * len(sizes)) - 1)])
+    assert found.middle == pytest.approx(middle, rel=5e-4)
+    assert found.far == pytest.approx(far, rel=5e-4)
+
+
+def test_a_tensor_of_zeros_has_no_spread():
+    assert module.spread(InMemory(torch.zeros(5, 5))) == module.Spread(0.0, 0.0)

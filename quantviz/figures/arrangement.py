@@ -28,7 +28,7 @@ USUAL_WIDTH = 1060
 MOST_CELLS = 128
 #: Pixels of a panel at most: four of them with what is told of each stay below 1.5 MB.
 MOST_PIXELS = 50_000
-#: A cell is at most so much wider than high, or higher than wide.
+#: A cell is at most so much wider than high, or higher than wide; of a matrix of more than `MOST_CELLS` rows any width is as good.
 MOST_STRETCH = 1.35
 
 _TITLE = 24
@@ -153,7 +153,7 @@ def _fitted(width: float, height: float, shape: tuple[int, int]) -> tuple[float,
     """The largest box in a slot whose cells are not stretched too far; never a thread."""
     rows, cols = shape
     stretch = (width / cols) / (height / rows)
-    if stretch > MOST_STRETCH:
+    if stretch > MOST_STRETCH and rows <= MOST_CELLS:
         return max(width * MOST_STRETCH / stretch, 0.5 * width), height
     if stretch < 1 / MOST_STRETCH:
         return width, max(height * MOST_STRETCH * stretch, min(height, _THREAD))

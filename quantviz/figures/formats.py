@@ -21,7 +21,7 @@ from quantviz.figures.drawn import Drawn
 from quantviz.figures.numbers import columns, digits_for, number
 from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, bare_layout
 from quantviz.figures.theme import THEMES, Theme
-from quantviz.format_facts import Landing, finite_values, gap_at, gap_steps, land
+from quantviz.format_facts import Landing, brought_to_one, finite_values, gap_at, gap_steps, land, reach
 from quantviz.formats import NumberFormat
 from quantviz.text import DEFAULT_LANGUAGE, text
 
@@ -123,9 +123,18 @@ class FormatsData:
 
 
 def formats_data(
-    first: NumberFormat, second: NumberFormat | None = None, *, x: float | None = None, view: str = VIEWS[0], ties: str = "even", width: int = WIDTH
+    first: NumberFormat,
+    second: NumberFormat | None = None,
+    *,
+    x: float | None = None,
+    view: str = VIEWS[0],
+    ties: str = "even",
+    width: int = WIDTH,
+    to_one: bool = False,
 ) -> FormatsData:
     """Lay out the values of one or two formats for a line of `width` pixels, with the number `x` landing by `ties`.
+
+    With `to_one` each format is divided by its largest value, as absmax scaling does, and `x` is a share of that.
 
     >>> from quantviz.formats import FORMATS
     >>> data = formats_data(FORMATS["float4_e2m1fn"], FORMATS["int4"], x=2.5)
@@ -134,13 +143,17 @@ def formats_data(
     >>> data = formats_data(FORMATS["float16"], view="symlog")
     >>> data.rows[0].shown, data.rows[0].most > 50, len(data.rows[0].places) <= data.width / COLUMN + 1
     (63487, True, True)
+    >>> data = formats_data(FORMATS["nf4"], FORMATS["int4"], to_one=True)
+    >>> [(round(float(row.firsts.min()), 3), float(row.lasts.max())) for row in data.rows]
+    [(-1.0, 1.0), (-1.143, 1.0)]
     """
     if view not in VIEWS:
         raise QuantVizError("unknown_view", got=view, known=", ".join(VIEWS))
     formats = (first,) if second is None else (first, second)
-    landings = [None if x is None else land(x, each, ties) for each in formats]
-    axis = _axis(formats, view, x)
-    rows = tuple(_marks(fmt, axis, landing, width) for fmt, landing in zip(formats, landings, strict=True))
+    landings = [None if x is None else land(x, each, ties, reach(each) if to_one else 1.0) for each in formats]
+    drawn = tuple(map(brought_to_one, formats)) if to_one else formats
+    axis = _axis(drawn, view, x)
+    rows = tuple(_marks(fmt, axis, landing, width) for fmt, landing in zip(drawn, landings, strict=True))
     return FormatsData(axis, rows, () if all(row.all_labelled for row in rows) else _ticks(axis, width), x, width)
 
 

@@ -61,6 +61,8 @@ _OUT_OF_SIGHT = -1_000_000
 _PHONE = BREAKPOINTS[4]["grid"]
 #: Pixels between two borders below which they are left out.
 _LEAST_BORDER_GAP = 5
+#: Pixels of a colour bar from which on a sentence fits between its ends.
+_WIDE = 190
 #: Blocks along an edge up to which each block's scale is written there.
 MOST_EDGE_SCALES = 16
 #: For `fig.show(config=…)` and `st.plotly_chart(config=…)`: no logo, no upload of the data to somebody's cloud, no tips in English.
@@ -225,7 +227,7 @@ def edge_scales(data: PanelsData) -> EdgeScales | None:
 def panels_alt(data: PanelsData, language: str = DEFAULT_LANGUAGE) -> str:
     """What the picture is, for those who hear it."""
     rows, cols = data.matrix
-    low, high = data.value_range
+    low, high = (float(reach.reduce(data.x, axis=None)) for reach in (np.fmin, np.fmax))
     if data.open == PANELS:
         numbers = {"low": short_number(low), "high": short_number(high), "error": short_number(float(np.fmax.reduce(np.abs(data.error), axis=None)))}
         told = text("panels.alt", language, rows=rows, cols=cols, **numbers)
@@ -248,6 +250,13 @@ def error_caption(data: PanelsData, language: str = DEFAULT_LANGUAGE) -> str:
     span = number if data.error_view == "absolute" else f"±{number}"
     span = f"0 … {span}" if data.error_view == "absolute" else span
     return text("panels.held", language, range=span) if data.error_held else span
+
+
+def value_caption(data: PanelsData, language: str = DEFAULT_LANGUAGE, *, wide: bool = True) -> str:
+    """How the colours of x and x̂ are spread where they are not linear to the ends, such as "99 % of |x|"; shorter where there is no room."""
+    if data.symlog is None:
+        return text("panels.cut", language)
+    return text("panels.symlog" if wide else "panels.symlog_short", language, number=("±" if data.two_sided else "") + short_number(data.symlog, 2))
 
 
 def short_number(value: float, digits: int = 3) -> str:
@@ -277,7 +286,7 @@ class _Painter:
             **self._frame(i, name),
             "type": "heatmap",
             "coloraxis": _axis_id("coloraxis", i),
-            "z": encoded(self.data.panel(name)[0]),
+            "z": encoded(self.data.colours(name)[0]),
             "x0": self.data.left,
             "y0": self.data.top,
             "hoverinfo": "none",
@@ -289,7 +298,7 @@ class _Painter:
         return trace
 
     def image(self, i: int, name: str) -> list[dict[str, Any]]:
-        values, (lo, hi) = self.data.panel(name)
+        values, (lo, hi) = self.data.colours(name)
         # Pixels are drawn alike; where they differ by a cell, that is less than a pixel.
         down, across = (cells / pixels for cells, pixels in zip(self.data.seen, self.data.shape, strict=True))
         picture = {
@@ -364,20 +373,22 @@ class _Painter:
         return {"name": name, "xaxis": _axis_id("x", i), "yaxis": _axis_id("y", i)}
 
     def _colours(self, i: int, name: str) -> dict[str, Any]:
-        _, (lo, hi) = self.data.panel(name)
+        _, (lo, hi) = self.data.colours(name)
         ramp = panel_ramp(name, self.data, self.theme)
         return {"colorscale": list(zip(stops(ramp, self.data.middle(name)), ramp, strict=True)), "cmin": lo, "cmax": hi, "colorbar": self._bar(i, name)}
 
     def _bar(self, i: int, name: str) -> dict[str, Any]:
         box = self.boxes.boxes[i]
-        _, (lo, hi) = self.data.panel(name)
+        ends, (lo, hi) = self.data.panel(name)[1], self.data.colours(name)[1]
+        told, middle = dict(zip((lo, hi), map(short_number, ends), strict=True)), (lo + hi) / 2
         if name == "error":
-            ticks = {(lo + hi) / 2: error_caption(self.data, self.language)}
+            ticks = {middle: error_caption(self.data, self.language)}
+        elif name != "q" and (self.data.symlog or self.data.cut):
+            ticks = told | {middle: value_caption(self.data, self.language, wide=box.width >= self._points(_WIDE))}
         elif name == "q" or self.data.two_sided:
-            middle = (lo + hi) / 2
-            ticks = {lo: short_number(lo), hi: short_number(hi)} | ({0: "0"} if abs(middle) < (hi - lo) / 4 else {})
+            ticks = told | ({0: "0"} if abs(middle) < (hi - lo) / 4 else {})
         else:
-            ticks = {lo: short_number(lo), hi: short_number(hi)}
+            ticks = told
         return {
             "orientation": "h",
             "x": box.left / self.boxes.width,
@@ -509,7 +520,7 @@ class _Painter:
 
     def _printed(self, i: int, name: str) -> dict[str, Any]:
         """The values in their cells: as many digits as fit, none where not even two do."""
-        values = self.data.panel(name)[0].tolist()
+        values = self.data.printed(name).tolist()
         room = self.boxes.boxes[i].width / self.data.shape[1]
         for digits, size in ((3, 10), (2, 10), (2, 9)):
             texts = [[short_number(value, digits) for value in row] for row in values]

@@ -29,7 +29,7 @@ from quantviz.tensors import as_plain
 
 if TYPE_CHECKING:
     from quantviz.granularity import BlockLayout
-    from quantviz.overview import Overview
+    from quantviz.overview import Overview, Spread
     from quantviz.quantizer import QParams, QuantResult
     from quantviz.scheme import Scheme
 
@@ -38,6 +38,8 @@ Array = npt.NDArray[Any]
 Span = tuple[float, float]
 #: The error views of pixels that stand for many cells: the others divide by something that each cell has its own of.
 POOLED_ERROR_VIEWS = ("signed", "absolute")
+#: How far neighbouring float32 numbers lie apart at most, as a share of the number. `bridge.js` has it too.
+ROUNDING = 2.0**-23
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,6 +134,10 @@ class PanelsData:
     covered: frozenset[str] = frozenset()
     #: Cells to be lit in all panels, bool; none where none is.
     lit: Array | None = None
+    #: The magnitude up to which the colours of x and x_hat are linear, beyond it logarithmic; none where they are linear throughout.
+    symlog: float | None = None
+    #: Whether those colours end at a percentile of the magnitudes, beyond which values have the last colour.
+    cut: bool = False
 
     def only(self, panels: Collection[str], covered: Collection[str] = ()) -> PanelsData:
         """The same with fewer panels, some of them covered.
@@ -178,6 +184,19 @@ class PanelsData:
             "error": (self.shown_error, self.error_range),
         }[name]
 
+    def colours(self, name: str) -> tuple[Array, Span]:
+        """The same as places along the colour scale, in what units ever: colours are linear in them."""
+        values, ends = self.panel(name)
+        if not self.symlog or name not in ("x", "x_hat"):
+            return values, ends
+        lo, hi = (float(symlog(end, self.symlog)) for end in ends)
+        return symlog(values, self.symlog), (lo, hi)
+
+    def printed(self, name: str) -> Array:
+        """What is printed into a panel's cells: as `panel` has it, but for errors no larger than float32's own rounding of x, which are 0."""
+        values, _ = self.panel(name)
+        return np.where(np.abs(self.error) <= ROUNDING * np.abs(self.x), np.float32(0), values) if name == "error" else values
+
     def extent(self) -> tuple[float, float, float, float]:
         """Where what is shown begins and ends: left, right, top and bottom, half a cell beyond the middles of the last ones."""
         rows, cols = self.seen
@@ -185,8 +204,32 @@ class PanelsData:
 
     def middle(self, name: str) -> float:
         """Where along a panel's range (0 to 1) the neutral colour stands: at 0, where values are on both sides of it."""
-        _, (lo, hi) = self.panel(name)
+        _, (lo, hi) = self.colours(name)
         return -lo / (hi - lo) if lo < 0 < hi and (self.two_sided or name == "error") else 0.5
+
+
+def symlog(values: Any, linear: float) -> Any:
+    """Where values stand on a scale that is linear up to the magnitude `linear` and logarithmic beyond it.
+
+    >>> [round(float(symlog(value, 1.0)), 3) for value in (-100, 0, 1, 100)]
+    [-4.615, 0.0, 0.693, 4.615]
+    """
+    return np.sign(values) * np.log1p(np.abs(values) / linear)
+
+
+def with_value_scale(data: PanelsData, scale: str, spread: Spread) -> PanelsData:
+    """The panels with the colours of x and x̂ spread as `scale`, one of `VALUE_SCALES`, says; `spread` is the whole tensor's.
+
+    Pixels that stand for many cells show the largest of them, which lie beyond the tensor's percentile: theirs is taken.
+    """
+    if scale == "symlog":
+        return dataclasses.replace(data, symlog=spread.middle or None)
+    if scale == "percentile":
+        far = spread.far if data.pixels is None else float(np.quantile(np.abs(data.x[np.isfinite(data.x)]), 0.99))
+        lo, hi = (min(max(end, -far), far) for end in data.value_range)
+        # Where nearly all is 0 there is no such end.
+        return dataclasses.replace(data, value_range=(lo, hi), cut=True) if lo < hi else data
+    return data
 
 
 def panels_data(

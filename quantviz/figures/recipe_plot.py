@@ -7,11 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from quantviz.axes import Axes
 from quantviz.figures.drawn import Drawn
 from quantviz.figures.numbers import number
 from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, bare_layout, faint
 from quantviz.figures.theme import THEMES, Theme
 from quantviz.ranking import CURRENT, RecipeAnswer, RecipeRow, pareto_front
+from quantviz.recipes import MATRIX, recipe_name
 from quantviz.text import DEFAULT_LANGUAGE, text
 
 #: For `st.plotly_chart(config=…)`.
@@ -80,8 +82,8 @@ def recipe_plot_data(rows: Iterable[RecipeRow], current: RecipeRow | None = None
     >>> from quantviz import Scheme
     >>> from quantviz.ranking import recipe_rows
     >>> data = recipe_plot_data(recipe_rows([[1.0, 2.0, 3.0, 40.0]], current=Scheme()))
-    >>> data.points[0].row.id, data.current.row.id, [point.row.id for point in data.points if point.label]
-    ('int8_per_tensor', 'int8_per_tensor', ['int8_per_tensor', 'mxfp6_e2m3', 'mxint4', 'binary_absmean'])
+    >>> data.points[0].row.id, data.current.row.id, [point.row.id for point in data.points if point.label][:3]
+    ('int8_per_tensor', 'int8_per_tensor', ['int8_per_tensor', 'int4_per_tensor', 'int4_per_column'])
     """
     recipes = [row for row in rows if row.fits]
     alone = current is not None and current.fits and not any(row.is_current for row in recipes)
@@ -182,30 +184,21 @@ def _start(group: Sequence[float], gap: float) -> float:
 # ---- words --------------------------------------------------------------------------------------
 
 
-def recipe_name(recipe_id: str, language: str = DEFAULT_LANGUAGE) -> str:
-    """The recipe in words, for a table or a sentence.
-
-    >>> recipe_name("int4_g32"), recipe_name("int4_g32", "zh")
-    ('int4 in groups of 32', 'int4，每组 32 个')
-    """
-    return text(f"recipe_plot.name.{recipe_id}", language)
-
-
-def answer_sentence(answer: RecipeAnswer | None, language: str = DEFAULT_LANGUAGE) -> str:
+def answer_sentence(answer: RecipeAnswer | None, language: str = DEFAULT_LANGUAGE, axes: Axes = MATRIX) -> str:
     """Which recipe to use, in one or two sentences; empty without an answer.
 
     >>> from quantviz import Scheme
     >>> from quantviz.ranking import answer, recipe_rows
     >>> found = answer(recipe_rows([[0.1, 0.2, 0.3, 8.0], [0.3, -0.2, 0.1, 0.2]], current=Scheme()), target_db=30.0)
     >>> print(answer_sentence(found))  # doctest: +NORMALIZE_WHITESPACE
-    Of these, at least 30 dB with the fewest bits: MXFP6 E3M2, 48.7 dB at 8 bits.
-    For comparison: MXINT4, 26.6 dB at 6 bits; MXFP8 E4M3, 52.7 dB at 10 bits.
+    Of these, at least 30 dB with the fewest bits: int8, one scale for all, 44.7 dB at 10 bits.
+    For comparison: int4 per row, 26.6 dB at 8 bits; FP8 E4M3, one scale for all, 51.5 dB at 12 bits.
     """
     if answer is None:
         return ""
 
     def facts(row: RecipeRow) -> dict[str, str]:
-        return {"name": recipe_name(row.id, language), "db": number(row.sqnr_db, 3), "bits": f"{row.bits:.4g}"}
+        return {"name": recipe_name(row.id, language, axes), "db": number(row.sqnr_db, 3), "bits": f"{row.bits:.4g}"}
 
     key = "reached" if answer.reached else "missed"
     sentences = [text(f"recipe_plot.answer.{key}", language, target=number(answer.target_db, 3), **facts(answer.choice))]
@@ -219,13 +212,22 @@ def answer_sentence(answer: RecipeAnswer | None, language: str = DEFAULT_LANGUAG
 
 
 def recipe_plot_figure(
-    rows: Iterable[RecipeRow], current: RecipeRow | None = None, *, language: str = DEFAULT_LANGUAGE, theme: str = "light", height: int = HEIGHT
+    rows: Iterable[RecipeRow],
+    current: RecipeRow | None = None,
+    *,
+    language: str = DEFAULT_LANGUAGE,
+    theme: str = "light",
+    height: int = HEIGHT,
+    axes: Axes = MATRIX,
 ) -> Drawn:
-    """Bits (x) against SQNR (y): a point a recipe, a line through those no other one beats, a ring around what is set now."""
+    """Bits (x) against SQNR (y): a point a recipe, a line through those no other one beats, a ring around what is set now.
+
+    `axes` are those of the tensor, which recipes per channel are named by.
+    """
     data = recipe_plot_data(rows, current, height=height)
     colours = THEMES[theme]
-    traces = [_front(data, colours), *_rings(data, colours), _points(data, colours, language)]
-    return Drawn({"data": traces, "layout": _layout(data, colours, language, height)})
+    traces = [_front(data, colours), *_rings(data, colours), _points(data, colours, language, axes)]
+    return Drawn({"data": traces, "layout": _layout(data, colours, language, height, axes)})
 
 
 def _front(data: RecipePlotData, theme: Theme) -> dict[str, Any]:
@@ -240,7 +242,7 @@ def _front(data: RecipePlotData, theme: Theme) -> dict[str, Any]:
     }
 
 
-def _points(data: RecipePlotData, theme: Theme, language: str) -> dict[str, Any]:
+def _points(data: RecipePlotData, theme: Theme, language: str, axes: Axes) -> dict[str, Any]:
     return {
         "type": "scatter",
         "mode": "markers",
@@ -252,7 +254,7 @@ def _points(data: RecipePlotData, theme: Theme, language: str) -> dict[str, Any]
             "size": 8,
             "line": {"color": theme.values[0], "width": 1.5},
         },
-        "text": [_hover(point.row, language) for point in data.points],
+        "text": [_hover(point.row, language, axes) for point in data.points],
         "customdata": [point.row.id for point in data.points],
         "hovertemplate": "%{text}<extra></extra>",
         "showlegend": False,
@@ -275,30 +277,28 @@ def _rings(data: RecipePlotData, theme: Theme) -> list[dict[str, Any]]:
     ]
 
 
-def _name(row: RecipeRow, language: str, kind: str) -> str:
-    if row.id == CURRENT:
-        return text("recipe_plot.current", language)
-    return text(f"recipe_plot.{kind}.{row.id}", language)
+def _name(row: RecipeRow, language: str, axes: Axes, *, short: bool) -> str:
+    return text("recipe_plot.current", language) if row.id == CURRENT else recipe_name(row.id, language, axes, short=short)
 
 
-def _hover(row: RecipeRow, language: str) -> str:
-    return text("recipe_plot.hover", language, name=_name(row, language, "name"), db=number(row.sqnr_db, 3), bits=f"{row.bits:.4g}")
+def _hover(row: RecipeRow, language: str, axes: Axes) -> str:
+    return text("recipe_plot.hover", language, name=_name(row, language, axes, short=False), db=number(row.sqnr_db, 3), bits=f"{row.bits:.4g}")
 
 
-def _layout(data: RecipePlotData, theme: Theme, language: str, height: int) -> dict[str, Any]:
+def _layout(data: RecipePlotData, theme: Theme, language: str, height: int, axes: Axes) -> dict[str, Any]:
     layout = bare_layout(theme, height, _MARGIN)
     layout["xaxis"] |= {"range": list(data.bits_range), "title": _title("bits", language), "nticks": 8}
     layout["yaxis"] |= {"range": list(data.db_range), "title": _title("sqnr", language), "nticks": 6}
-    return layout | {"annotations": [_label(point, point.label, theme, language) for point in data.points if point.label]}
+    return layout | {"annotations": [_label(point, point.label, theme, language, axes) for point in data.points if point.label]}
 
 
 def _title(name: str, language: str) -> dict[str, Any]:
     return {"text": text(f"recipe_plot.{name}", language), "standoff": 5, "font": {"size": 12}}
 
 
-def _label(point: RecipePoint, place: RecipeLabel, theme: Theme, language: str) -> dict[str, Any]:
+def _label(point: RecipePoint, place: RecipeLabel, theme: Theme, language: str, axes: Axes) -> dict[str, Any]:
     """The name, tied to its point by a thin line."""
-    words = _name(point.row, language, "short") + (" ∞" if point.row.sqnr_db == math.inf else "")
+    words = _name(point.row, language, axes, short=True) + (" ∞" if point.row.sqnr_db == math.inf else "")
     if point.row.is_current:
         words = f"<b>{words if point.row.id == CURRENT else text('recipe_plot.is_current', language, name=words)}</b>"
     return {

@@ -67,6 +67,10 @@ class Question:
         """Whether `given` is right, and which mistake it is if not."""
         raise NotImplementedError
 
+    def takes(self, given: Any, scenes: Scenes) -> bool:
+        """Whether `given`, which may come from anywhere, can be an answer to this question."""
+        raise NotImplementedError
+
 
 @dataclass(frozen=True)
 class Direction(Question):
@@ -88,6 +92,10 @@ class Direction(Question):
         right = given == self.truth(scenes)
         found = next((mistake for mistake in self.mistakes if mistake.formula == given), None)
         return Verdict(right, None if right or not found else found.says.say(scenes))
+
+    def takes(self, given: Any, scenes: Scenes) -> bool:
+        """One of `DIRECTIONS`."""
+        return isinstance(given, str) and given in DIRECTIONS
 
 
 @dataclass(frozen=True)
@@ -141,6 +149,10 @@ class Number(Question):
             return Verdict(True)
         near = [(abs(given - value), i) for i, value in enumerate(self.mistaken(scenes)) if self.within.accepts(given, value)]
         return Verdict(False, self.mistakes[min(near)[1]].says.say(scenes) if near else None)
+
+    def takes(self, given: Any, scenes: Scenes) -> bool:
+        """A finite number."""
+        return isinstance(given, float) and math.isfinite(given)
 
     def mistaken(self, scenes: Scenes) -> tuple[float, ...]:
         """The value of each mistake."""
@@ -212,6 +224,11 @@ class Cell(Question):
                 return Verdict(False, mistake.says.say(scenes))
         return Verdict(False)
 
+    def takes(self, given: Any, scenes: Scenes) -> bool:
+        """The place of a cell of the step's tensor."""
+        shape = scenes[HERE].state.source.shape
+        return isinstance(given, tuple) and len(given) == len(shape) and all(type(i) is int and 0 <= i < n for i, n in zip(given, shape, strict=True))
+
 
 @dataclass(frozen=True)
 class Option:
@@ -241,6 +258,10 @@ class Choice(Question):
         right = given == self.truth(scenes)
         return Verdict(right, None if right else self.options[given].says.say(scenes))
 
+    def takes(self, given: Any, scenes: Scenes) -> bool:
+        """The number of an option."""
+        return type(given) is int and 0 <= given < len(self.options)
+
 
 @dataclass(frozen=True)
 class Item:
@@ -268,6 +289,10 @@ class Order(Question):
             return Verdict(True)
         found = next((m for m in self.mistakes if isinstance(m.formula, tuple) and _sorted(m.formula, scenes) == tuple(given)), None)
         return Verdict(False, found.says.say(scenes) if found else None)
+
+    def takes(self, given: Any, scenes: Scenes) -> bool:
+        """Each item's number, once."""
+        return isinstance(given, tuple) and all(type(i) is int for i in given) and sorted(given) == list(range(len(self.items)))
 
 
 def _sorted(values: tuple[Formula, ...], scenes: Scenes) -> tuple[int, ...]:

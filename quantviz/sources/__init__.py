@@ -22,6 +22,7 @@ from quantviz.errors import QuantVizError
 from quantviz.granularity import Shape
 from quantviz.sources.builtin import Builtin as Builtin
 from quantviz.sources.local import LocalTensor as LocalTensor
+from quantviz.sources.matrix import AsMatrix as AsMatrix
 from quantviz.sources.random import AllPositive as AllPositive
 from quantviz.sources.random import Bimodal as Bimodal
 from quantviz.sources.random import Laplace as Laplace

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from io import BytesIO
 from types import MappingProxyType
@@ -18,9 +19,15 @@ LONGEST_SIDE = 512
 #: Most pixels a picture may declare. Decoded it takes 4 bytes a pixel: 128 MB.
 MOST_PIXELS = 2**25
 
+#: Pixels that are laid on white and shrunk at a time.
+_BAND = 2**20
+#: The tag of a camera that says which way up the picture is, and its values for those that lie on a side.
+_ORIENTATION = 0x0112
+_LYING = frozenset({5, 6, 7, 8})
+
 #: Most scans of a progressive JPEG. Each goes over the whole picture again; usual are some ten.
 MOST_SCANS = 200
-_SCAN = b"\xff\xda"
+_JPEG, _SCAN = b"\xff\xd8", b"\xff\xda"
 
 #: What a channel takes of a picture in red, green and blue.
 CHANNELS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
@@ -54,11 +61,7 @@ def read_image(data: bytes, channel: str = "grey", *, filename: str = "?", longe
     picture, (width, height) = _decoded(data, clipped(filename), longest_side)
     notes: tuple[Note, ...] = ()
     if max(width, height) > longest_side:
-        scale = longest_side / max(width, height)
-        size = max(1, round(width * scale)), max(1, round(height * scale))
-        # A mean over areas: no value that was not between its neighbours.
-        picture = picture.resize(size, _box_filter())
-        notes = (Note.of("source.picture_shrunk", width=width, height=height, new_width=size[0], new_height=size[1]),)
+        notes = (Note.of("source.picture_shrunk", width=width, height=height, new_width=picture.width, new_height=picture.height),)
     chosen = CHANNELS[channel](picture)
     values = torch.frombuffer(bytearray(chosen.tobytes()), dtype=torch.uint8).reshape(chosen.height, chosen.width, -1)
     planes = values.permute(2, 0, 1).to(torch.float32).contiguous()
@@ -66,13 +69,14 @@ def read_image(data: bytes, channel: str = "grey", *, filename: str = "?", longe
 
 
 def _decoded(data: bytes, file: str, longest_side: int) -> tuple[Any, tuple[int, int]]:
-    """The picture in red, green and blue, upright, and the size it has in the file.
+    """Return the picture in red, green and blue, upright and no larger than wanted, and the size it has in the file, upright too.
 
-    That is checked before any pixel is decoded.
+    That size is checked before any pixel is decoded. Of a large picture there is only ever one copy at full size.
     """
     from PIL import Image, ImageOps
 
-    if data.count(_SCAN) > MOST_SCANS:
+    # In a PNG these bytes stand by chance.
+    if data.startswith(_JPEG) and data.count(_SCAN) > MOST_SCANS:
         raise QuantVizError("image.unreadable", file=file)
     try:
         with Image.open(BytesIO(data), formats=("PNG", "JPEG")) as opened:
@@ -81,9 +85,11 @@ def _decoded(data: bytes, file: str, longest_side: int) -> tuple[Any, tuple[int,
                 raise QuantVizError("image.too_large", file=file, width=width, height=height, most=MOST_PIXELS)
             # A JPEG can be decoded at a half, a quarter, an eighth: still at least as large as what is shown.
             opened.draft("RGB", (longest_side, longest_side))
-            upright = ImageOps.exif_transpose(opened)
-            lying, stood = opened.width > opened.height, upright.width > upright.height
-            return _without_transparency(upright), ((width, height) if lying == stood else (height, width))
+            small = _shrunk(opened, (width, height), longest_side)
+            # Turned last: the tag that says how is the opened picture's.
+            turned = opened.getexif().get(_ORIENTATION, 1) in _LYING
+            small.getexif()[_ORIENTATION] = opened.getexif().get(_ORIENTATION, 1)
+            return ImageOps.exif_transpose(small), ((height, width) if turned else (width, height))
     except QuantVizError:
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
@@ -92,6 +98,28 @@ def _decoded(data: bytes, file: str, longest_side: int) -> tuple[Any, tuple[int,
     except Exception:
         # Damaged files make Pillow raise nearly anything, SyntaxError and struct.error among them.
         raise QuantVizError("image.unreadable", file=file) from None
+
+
+def _shrunk(opened: Any, size: tuple[int, int], longest_side: int) -> Any:
+    """Return the picture on white, shrunk where a side is too long, some rows at a time."""
+    from PIL import Image
+
+    opened.load()
+    width, height = size
+    if max(width, height) <= longest_side:
+        return _without_transparency(opened)
+    scale = longest_side / max(width, height)
+    small = Image.new("RGB", (max(1, round(width * scale)), max(1, round(height * scale))))
+    step = opened.height / small.height
+    rows = max(1, int(_BAND / (opened.width * step)))
+    for top in range(0, small.height, rows):
+        bottom = min(top + rows, small.height)
+        first, last = math.floor(top * step), min(math.ceil(bottom * step), opened.height)
+        band = _without_transparency(opened.crop((0, first, opened.width, last)))
+        # A mean over areas: no value that was not between its neighbours.
+        box = (0, top * step - first, opened.width, min(bottom * step - first, band.height))
+        small.paste(band.resize((small.width, bottom - top), Image.Resampling.BOX, box), (0, top))
+    return small
 
 
 def _without_transparency(picture: Any) -> Any:
@@ -107,9 +135,3 @@ def _without_transparency(picture: Any) -> Any:
         white.paste(coloured, mask=coloured.getchannel("A"))
         return white
     return picture.convert("RGB")
-
-
-def _box_filter() -> Any:
-    from PIL import Image
-
-    return Image.Resampling.BOX

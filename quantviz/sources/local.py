@@ -46,6 +46,9 @@ class Listing:
     files: tuple[str, ...]
     #: Whether there are more than were looked at.
     cut_short: bool
+    #: What cannot be read, though its name promises tensors, and folders that cannot be looked into: links that lead nowhere,
+    #: in a circle or out, and what the server may not open.
+    skipped: tuple[str, ...] = ()
 
 
 def folder_offered() -> bool:
@@ -69,27 +72,46 @@ def list_files() -> Listing:
 
     folder = data_folder()
     files: list[str] = []
+    skipped: list[str] = []
     looked_at, cut_short = 0, False
     waiting = [(folder, 0)] if folder else []
+
+    def below(path: str | Path) -> str:
+        return os.path.relpath(path, folder).replace(os.sep, "/")
+
+    def listing(more: bool) -> Listing:
+        return Listing(tuple(sorted(files)), more, tuple(sorted(skipped)[:MOST_LISTED]))
+
     while waiting:
         directory, depth = waiting.pop(0)
         try:
             entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
         except OSError:  # not ours to read, or gone
+            skipped.append(f"{below(directory)}/")
             continue
         for entry in entries:
             looked_at += 1
             if looked_at > _MOST_LOOKED_AT or len(files) == MOST_LISTED:
-                return Listing(tuple(sorted(files)), True)
+                return listing(True)
             if entry.name.startswith("."):
                 continue
             if entry.is_dir(follow_symlinks=False):
                 cut_short = cut_short or depth == DEEPEST
                 if depth < DEEPEST:
                     waiting.append((Path(entry.path), depth + 1))
-            elif reader_of(entry.name) and entry.is_file():
-                files.append(os.path.relpath(entry.path, folder).replace(os.sep, "/"))
-    return Listing(tuple(sorted(files)), cut_short)
+            elif reader_of(entry.name):
+                file = below(entry.path)
+                (files if _is_readable(file) else skipped).append(file)
+    return listing(cut_short)
+
+
+def _is_readable(file: str) -> bool:
+    """Whether the path below the folder leads to a plain file in it that this process may read."""
+    try:
+        real = _real_path(file)
+    except QuantVizError:
+        return False
+    return real.is_file() and os.access(real, os.R_OK)
 
 
 def open_local(file: str) -> Catalog:
@@ -110,8 +132,16 @@ def local_version(file: str) -> str:
     paths = [real]
     if reader_of(real.name) is ShardedCatalog:
         paths += sorted(real.parent.glob("*.safetensors"))
-    stats = [path.stat() for path in paths]
-    return ".".join(f"{each.st_ino:x}-{each.st_size:x}-{each.st_mtime_ns:x}" for each in stats)
+    return ".".join(map(_stat_text, paths))
+
+
+def _stat_text(path: Path) -> str:
+    """Which file lies at that path; a shard that is not there any more is said when one of its tensors is asked for."""
+    try:
+        found = path.stat()
+    except OSError:
+        return "-"
+    return f"{found.st_ino:x}-{found.st_size:x}-{found.st_mtime_ns:x}"
 
 
 def _open(file: str) -> FileData:
@@ -123,8 +153,10 @@ def _open(file: str) -> FileData:
         opened = OpenFile(_descriptor(real), path.name, real)
     except FileNotFoundError:
         raise _error("missing", file) from None
+    except IsADirectoryError:
+        raise QuantVizError("file.is_folder", file=short(file)) from None
     except (OSError, ValueError):
-        raise QuantVizError("file.not_readable", file=_shown(file)) from None
+        raise QuantVizError("file.not_readable", file=short(file)) from None
     return FileData(opened, path.name, beside=lambda name: _open(str(path.parent / name)))
 
 
@@ -141,7 +173,7 @@ def _real_path(file: str) -> Path:
     except (FileNotFoundError, NotADirectoryError):
         raise _error("missing", file) from None
     except (OSError, RuntimeError, ValueError):  # links in a circle, a name too long, a zero byte
-        raise QuantVizError("file.not_readable", file=_shown(file)) from None
+        raise QuantVizError("file.not_readable", file=short(file)) from None
     if not real.is_relative_to(folder) or _hidden(real.relative_to(folder).parts):
         raise _error("outside", file)
     return real
@@ -173,10 +205,11 @@ def _descriptor(real: Path) -> int:
 
 
 def _error(key: str, file: str) -> QuantVizError:
-    return QuantVizError(f"local.{key}", file=_shown(file), variable=FOLDER)
+    return QuantVizError(f"local.{key}", file=short(file), variable=FOLDER)
 
 
-def _shown(file: str) -> str:
+def short(file: str) -> str:
+    """Return a name short enough for a sentence."""
     from quantviz.sources.files.catalog import clipped
 
     return clipped(file)
@@ -232,7 +265,7 @@ class LocalTensor:
         if info.problem:
             raise info.problem.again()
         if info.shape != self.shape:
-            raise QuantVizError("local.other_shape", file=_shown(self.file), name=_shown(self.name), got=info.shape, expected=self.shape)
+            raise QuantVizError("local.other_shape", file=short(self.file), name=short(self.name), got=info.shape, expected=self.shape)
         return catalog
 
     def to_payload(self) -> str:

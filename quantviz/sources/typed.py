@@ -255,6 +255,8 @@ def parse_tensor(text: str, *, decimal_comma: bool | None = None, most: int = MO
     if ellipsis := _ELLIPSIS.search(page.text):
         raise page.error("typed.cut_off", ellipsis.start(), got=ellipsis[0])
     start, end = _inside(page)
+    if '"' in page.text:
+        page.text = _unquoted(page, start, end, decimal_comma is True)
     if decimal_comma is None:
         decimal_comma = _commas_are_decimal(page, start, end, most)
     tokens = _tokens(page, start, end, decimal_comma, most)
@@ -283,6 +285,12 @@ _TOKEN = re.compile(rf"{_WORD}+|\S|\t|\n")
 _TOKEN_DECIMAL = re.compile(rf"{_WORD}+(?:(?<=\d),(?=\d){_WORD}*)*|\S|\t|\n")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?:nan|inf|infinity|∞)", re.ASCII | re.IGNORECASE)
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?", re.ASCII)
+#: A quoted cell on one line, to its end where it has one.
+_QUOTED = re.compile(r'"(?:[^"\n]|"")*("?)')
+#: What may stand beside one.
+_BESIDE_A_CELL = frozenset("\n\t ,;[]()") | frozenset(_WIDE_COMMAS)
+#: Digits with more between them than a number has: `1,234.5`, `1 000`.
+_SEPARATED_DIGITS = re.compile(r"[+-]?\d[\d\s.,，'’_]*", re.ASCII)
 _POINT = re.compile(r"\d\.|\.\d", re.ASCII)
 _PRINT_HEAD = re.compile(
     r"\s*(?:[A-Za-z_]\w*\s*=(?!=)\s*)?(?:Parameter\s+containing:\s*)?"
@@ -342,6 +350,24 @@ def _inside(page: _Page) -> tuple[int, int]:
     if tail.end() != len(page.text):
         raise page.error("typed.after_end", tail.end())
     return head.end(), end
+
+
+def _unquoted(page: _Page, start: int, end: int, decimal_comma: bool) -> str:
+    """Return the text with spaces for the quotes around cells, each of which must hold one number."""
+
+    def cell(match: re.Match[str]) -> str:
+        first, after = start + match.start(), start + match.end()
+        if not match[1]:
+            raise page.error("typed.unclosed_quote", first)
+        content = match[0][1:-1].strip()
+        beside = {*page.text[max(start, first - 1) : first], *page.text[after : min(end, after + 1)]}
+        plain = is_number(content) or (decimal_comma and _DECIMAL_COMMA.fullmatch(content))
+        if plain and beside <= _BESIDE_A_CELL:
+            return f" {match[0][1:-1]} "
+        separated = _SEPARATED_DIGITS.fullmatch(content) and not plain
+        raise page.error("typed.separator_in_cell" if separated else "typed.no_number", first, got=_clipped(match[0]))
+
+    return page.text[:start] + _QUOTED.sub(cell, page.text[start:end]) + page.text[end:]
 
 
 def _commas_are_decimal(page: _Page, start: int, end: int, most: int) -> bool:

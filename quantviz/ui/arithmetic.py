@@ -9,10 +9,11 @@ from quantviz.errors import QuantVizError
 from quantviz.link import LabState
 from quantviz.recipes import RECIPE_GROUPS, RECIPES, current_recipe
 from quantviz.ui import session
+from quantviz.ui.choice import choose
 from quantviz.ui.room import locked
 from quantviz.ui.scheme_words import changes, convention_name, field_help, field_name, value_words
 from quantviz.ui.signs import show_lock
-from quantviz.ui.words import plain, say, say_error
+from quantviz.ui.words import plain, say, say_error, say_recipe
 
 #: What stands for a scheme that is no recipe.
 _OWN = "own"
@@ -23,7 +24,7 @@ _FIRST = ("ties", "seed", "overflow", "scale.rule", "scale.format", "zero_in_ran
 
 def show_arithmetic(state: LabState) -> None:
     """The recipe that the scheme is, whose arithmetic, and its rules."""
-    st.markdown(f"#### 2 · {say('recipe.label')}", help=say("recipe.help"))
+    st.markdown(f"## 2 · {say('recipe.label')}", help=say("recipe.help"))
     _recipe(state)
     _convention(state)
     _rules(state)
@@ -31,11 +32,6 @@ def show_arithmetic(state: LabState) -> None:
 
 
 # ---- recipe -------------------------------------------------------------------------------------
-
-
-def recipe_words(recipe_id: str) -> str:
-    """A recipe's name."""
-    return say(f"recipe_plot.name.{recipe_id}")
 
 
 def group_of(recipe_id: str) -> str:
@@ -46,16 +42,17 @@ def group_of(recipe_id: str) -> str:
 def _recipe(state: LabState) -> None:
     now = current_recipe(state.scheme, state.source.shape) or _OWN
     asked = st.session_state.get(_RECIPE, now)
-    st.selectbox(
+    choose(
+        st.selectbox,
         say("recipe.label"),
         (*((_OWN,) if now == _OWN or asked == _OWN else ()), *RECIPES),
         key=session.show(_RECIPE, now),
         on_change=session.safely(_set_recipe),
-        format_func=lambda name: say("recipe.own") if name == _OWN else recipe_words(name),
+        format_func=lambda name: say("recipe.own") if name == _OWN else say_recipe(name, state.source),
         disabled=locked("scheme"),
         label_visibility="collapsed",
     )
-    _refused(_RECIPE, "recipe.does_not_fit", recipe_words)
+    _refused(_RECIPE, "recipe.does_not_fit", lambda name: say_recipe(name, state.source))
 
 
 def _set_recipe() -> None:
@@ -71,7 +68,8 @@ def _set_recipe() -> None:
 
 def _convention(state: LabState) -> None:
     convention = state.scheme.arithmetic
-    st.selectbox(
+    choose(
+        st.selectbox,
         say("arithmetic.label"),
         tuple(CONVENTIONS),
         key=session.show(_CONVENTION, convention.id),
@@ -129,7 +127,8 @@ def _rule(state: LabState, name: str, changed: bool) -> None:
         if name in CHOICES:
             # A choice of None would show as nothing chosen.
             by_name = {str(choice): choice for choice in CHOICES[name]}
-            st.selectbox(
+            choose(
+                st.selectbox,
                 label,
                 tuple(by_name),
                 key=session.show(key, str(value)),

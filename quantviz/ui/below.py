@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from quantviz.export import slice_index
+from quantviz.export import scope_of, slice_index
 from quantviz.link import LabState
 from quantviz.ranking import RecipeRow, answer, recipe_rows
 from quantviz.recipes import RECIPES, current_recipe
+from quantviz.sources.matrix import axes_of
 from quantviz.ui import session
-from quantviz.ui.arithmetic import group_of, recipe_words
-from quantviz.ui.clipboard import copy_button
+from quantviz.ui.arithmetic import group_of
+from quantviz.ui.clipboard import copy_button, picture_button
 from quantviz.ui.code import show_python
 from quantviz.ui.data import kept, stored_of, upload_place
+from quantviz.ui.places import block_words
 from quantviz.ui.room import locked
 from quantviz.ui.signs import show_lock
-from quantviz.ui.tiles import scope_of
-from quantviz.ui.words import language, plain, say, say_error, theme
+from quantviz.ui.words import language, plain, say, say_error, say_recipe, theme
 
 if TYPE_CHECKING:
     from quantviz.binning import HistogramData
+    from quantviz.figures.panels_data import PanelsData
     from quantviz.quantizer import QuantResult
     from quantviz.study import Study
 
@@ -43,28 +46,28 @@ def show_recipes(state: LabState, study: Study) -> None:
     from quantviz.figures.recipe_plot import RECIPE_PLOT_CONFIG, answer_sentence, recipe_plot_figure
     from quantviz.ranking import row_of
 
-    rows = _rows(state)
-    st.markdown(f"**{plain(answer_sentence(answer(rows), language()))}**")
+    rows, axes = _rows(state), axes_of(state.source)
+    st.markdown(f"**{plain(answer_sentence(answer(rows), language(), axes))}**")
     if locked("scheme"):
         show_lock("scheme")
     else:
         st.caption(say("recipes.how"))
     table, plot = st.columns([7, 5], gap="small")
     with table:
-        _table(rows)
+        _table(rows, state)
     with plot:
-        figure = recipe_plot_figure(rows, row_of(study.measured), language=language(), theme=theme())
+        figure = recipe_plot_figure(rows, row_of(study.measured), language=language(), theme=theme(), axes=axes)
         st.plotly_chart(figure, key="recipe_plot", theme=None, config=dict(RECIPE_PLOT_CONFIG), alt=say("recipes.plot_alt"))
-    for reason, names in _not_fitting(rows).items():
+    for reason, names in _not_fitting(rows, state).items():
         st.caption(f"{say('recipes.not_fitting', names=plain(', '.join(names)))} {reason}")
 
 
-def _not_fitting(rows: tuple[RecipeRow, ...]) -> dict[str, list[str]]:
+def _not_fitting(rows: tuple[RecipeRow, ...], state: LabState) -> dict[str, list[str]]:
     """The names of the recipes that cannot be used here, by the reason."""
     found: dict[str, list[str]] = {}
     for row in rows:
         if row.problem:
-            found.setdefault(say_error(row.problem), []).append(recipe_words(row.id))
+            found.setdefault(say_error(row.problem), []).append(say_recipe(row.id, state.source))
     return found
 
 
@@ -77,13 +80,13 @@ def _rows(state: LabState) -> tuple[RecipeRow, ...]:
     return tuple(dataclasses.replace(row, is_current=row.id == now) for row in rows)
 
 
-def _table(rows: tuple[RecipeRow, ...]) -> None:
+def _table(rows: tuple[RecipeRow, ...], state: LabState) -> None:
     from quantviz.figures.recipe_plot import HEIGHT
 
     fitting = [row for row in rows if not row.problem]
     columns: dict[str, list[Any]] = {
         "group": [group_of(row.id) for row in fitting],
-        "name": [recipe_words(row.id) for row in fitting],
+        "name": [say_recipe(row.id, state.source) for row in fitting],
         "bits": [row.bits for row in fitting],
         "sqnr_db": [row.sqnr_db for row in fitting],
         "zeroed": [100 * row.zeroed_share for row in fitting],
@@ -166,12 +169,18 @@ def show_scales(study: Study, state: LabState) -> None:
         return
     with opened:
         columns = {name: values[:_MOST_LISTED] for name, values in study.scales(_MOST_LISTED).items()}
+        # Where a block lies says more than its place in the grid of blocks, an axis each.
+        grid = zip(*(columns.pop(f"axis_{axis}") for axis in range(len(study.layout.grid_shape))), strict=True)
+        places = [block_words(study.layout, study.shape, state.view, block) for block in grid]
         st.dataframe(
-            columns,
+            {"block": columns.pop("block"), "place": places, **columns},
             key="scales_table",
             hide_index=True,
             row_height=29,
-            column_config={name: st.column_config.NumberColumn(say(f"export.column.{name}"), format="%.6g") for name in columns},
+            column_config={
+                "place": st.column_config.TextColumn(say("places.columns.index")),
+                **{name: st.column_config.NumberColumn(say(f"export.column.{name}"), format="%.6g") for name in ("block", *columns)},
+            },
             alt=say("below.scales_alt"),
         )
         if count > _MOST_LISTED:
@@ -181,8 +190,11 @@ def show_scales(study: Study, state: LabState) -> None:
 # ---- exports ------------------------------------------------------------------------------------
 
 
-def show_exports(study: Study, state: LabState) -> None:
-    """Downloads, and the Python that prints these numbers."""
+def show_exports(study: Study, state: LabState, chart: str, whole: Callable[[], PanelsData]) -> None:
+    """Downloads, and the Python that prints these numbers.
+
+    Pictures are of the panels in the container `chart`, or, where a window of the matrix is seen, of what `whole` gives.
+    """
     from quantviz.export import Within, as_csv, as_npz, file_name, python_lines
     from quantviz.study import MOST_PART
 
@@ -209,6 +221,23 @@ def show_exports(study: Study, state: LabState) -> None:
                 disabled=too_many,
                 help=help_text,
             )
+        _pictures(state, study, chart, whole)
         lines = python_lines(state, uploaded=upload_place(state.source), language=language())
         copy_button("copy_python", say("below.copy_python"), say("lab.copied"), text=lines)
     show_python(say("below.python"), "python", lambda: lines)
+
+
+def _pictures(state: LabState, study: Study, chart: str, whole: Callable[[], PanelsData]) -> None:
+    """The panels as files that need no browser."""
+    figure = None
+    windowed = state.view.size(study.shape) != state.view.matrix(study.shape)
+    asked = windowed and st.session_state.get("picture_whole", False)
+    if asked:
+        from quantviz.figures.panels import panels_figure
+
+        # As the page has it side by side, on a phone too.
+        figure = panels_figure(whole(), language=language(), theme=theme()).to_json()  # type: ignore[no-untyped-call]
+    for ending in ("png", "svg"):
+        picture_button(f"picture_{ending}", say(f"below.picture_{ending}"), chart, ending, figure)
+    if windowed:
+        st.toggle(say("below.picture_whole"), key="picture_whole", help=say("below.picture_whole_help"))

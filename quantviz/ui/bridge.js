@@ -12,11 +12,33 @@ const SVG = "http://www.w3.org/2000/svg";
 const MOST_PRINTED = 400;
 const SMALLEST_PRINT = 9;
 const CHARACTER = 0.52;
+// The font of a saved picture.
+const PLAIN = "sans-serif";
+// How far neighbouring float32 numbers lie apart at most, as a share of the number: `panels_data.ROUNDING`.
+const ROUNDING = 2 ** -23;
 // Milliseconds without a move after which the part looked at is asked for, and until which its answer is waited for.
 const QUIET = 200;
 const PATIENCE = 4000;
 const SPACE = (window.__quantviz ??= {});
 for (const table of ["bridges", "cells", "states", "memory", "maps"]) SPACE[table] ??= new Map();
+
+// Pixels across a printed page: A4 less its margins. A wider figure is printed smaller, for it would be cut.
+const PAPER = 690;
+
+if (!SPACE.printing) {
+  SPACE.printing = true;
+  const charts = () => document.querySelectorAll(".stPlotlyChart");
+  window.addEventListener("beforeprint", () => {
+    for (const chart of charts()) {
+      const width = chart.clientWidth;
+      // The width is held, or plotly would draw it anew for a page that is gone by then.
+      Object.assign(chart.style, { width: `${width}px`, zoom: String(Math.min(1, PAPER / width)) });
+    }
+  });
+  window.addEventListener("afterprint", () => {
+    for (const chart of charts()) Object.assign(chart.style, { width: "", zoom: "" });
+  });
+}
 
 export default function (component) {
   const { data, parentElement } = component;
@@ -177,6 +199,7 @@ class Bridge {
     window.addEventListener("pointerup", (event) => this.released(event), { ...options, capture: true });
     window.addEventListener("pointercancel", () => (this.press = null), options);
     window.addEventListener("scroll", () => this.leave(), { ...options, capture: true, passive: true });
+    window.addEventListener("keydown", (event) => undoOrRedo(event), options);
   }
 
   // Charts that are read against each other share one memory: zoom and panel.
@@ -195,7 +218,6 @@ class Bridge {
     this.host = parentElement;
     this.send = setTriggerValue;
     this.keep = setStateValue;
-    document.documentElement.lang = data.lang;
     // What was clicked here stands until the server has answered that click, not an earlier one.
     if (this.pending && same(this.pending, data.selected)) this.pending = null;
     this.style.textContent = this.rules();
@@ -453,7 +475,86 @@ class Bridge {
     if (panel) this.aimFrom(this.pinch.sight, this.pinch.apart / Math.max(apart, 1), this.pinch.from, sharesOf(panel, px, py));
   }
 
+  // ---- pictures ----
+
+  // Saves what is in sight with its printed values and marks, or a `figure` of the same kind; as "png" or "svg".
+  async save(format, figure = null) {
+    if (!drawn(this.gd?._fullLayout) || typeof window.Plotly?.downloadImage !== "function") return;
+    const { data, layout } = this.titled(figure ?? this.inView());
+    const { width, height } = layout;
+    await window.Plotly.downloadImage({ data, layout, config: { staticPlot: true } }, { format, width, height, scale: format === "png" ? 2 : 1, filename: this.data.picture?.name ?? "quantviz" });
+  }
+
+  // The chart as it is looked at, with what lies over it. On a phone one panel is.
+  inView() {
+    const { data, layout } = this.gd;
+    const panels = this.panels();
+    const { x, y } = this.sight;
+    const seen = panels.map(({ name }) => this.meta.panels.indexOf(name));
+    const mine = (owners) => (_, i) => owners[i] === undefined || owners[i] < 0 || seen.includes(owners[i]);
+    const looked = { ...layout, annotations: layout.annotations.filter(mine(this.meta.annotations)), shapes: layout.shapes.filter(mine(this.meta.shapes)) };
+    for (const i of this.meta.panels.keys()) {
+      const n = i ? i + 1 : "";
+      looked[`xaxis${n}`] = { ...layout[`xaxis${n}`], range: x };
+      looked[`yaxis${n}`] = { ...layout[`yaxis${n}`], range: y };
+    }
+    const texts = this.prints(panels).map((print) => this.textTrace(print));
+    looked.shapes = [...looked.shapes, ...this.markShapes(panels)];
+    return { data: [...data.filter(({ name }) => panels.some((panel) => panel.name === name)), ...texts], layout: looked };
+  }
+
+  axesOf(name) {
+    const i = this.meta.panels.indexOf(name);
+    return [`x${i ? i + 1 : ""}`, `y${i ? i + 1 : ""}`];
+  }
+
+  textTrace({ panel, scale, size, labels }) {
+    const [xaxis, yaxis] = this.axesOf(panel.name);
+    const color = labels.map(({ value }) => inkOn(scale, value));
+    const told = { x: labels.map(({ col }) => col), y: labels.map(({ row }) => row), text: labels.map(({ label }) => label) };
+    return { type: "scatter", mode: "text", xaxis, yaxis, ...told, textfont: { size: size * Math.min(1, CHARACTER / digitWidth()), color }, showlegend: false };
+  }
+
+  markShapes(panels) {
+    if (!this.selected) return [];
+    const [row, col] = this.selected;
+    const place = { type: "rect", x0: col - 0.5, x1: col + 0.5, y0: row - 0.5, y1: row + 0.5 };
+    const lines = [{ color: this.data.colors.halo, width: 4 }, { color: this.data.colors.mark, width: 2 }];
+    return panels.filter(({ name }) => this.meta.open.includes(name)).flatMap(({ name }) => {
+      const [xref, yref] = this.axesOf(name);
+      return lines.map((line) => ({ ...place, xref, yref, line }));
+    });
+  }
+
+  // On a page of its own, under two lines that say what it is of.
+  titled({ data, layout }) {
+    const { colors, picture } = this.data;
+    const page = { paper_bgcolor: colors.surface, plot_bgcolor: colors.surface };
+    const lines = [[picture?.title, 14, 27], [picture?.subtitle, 12, 8]].filter(([words]) => words);
+    // Plotly reads tags in what it writes, and a name may hold one.
+    const safe = (words) => words.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+    const annotations = lines.map(([words, size, yshift]) => ({
+      text: size === 14 ? `<b>${safe(words)}</b>` : safe(words),
+      xref: "paper", yref: "paper", x: 0, y: 1, xanchor: "left", yanchor: "bottom", yshift, showarrow: false, borderpad: 0,
+      font: { size: Math.max(7, Math.min(size, layout.width / (digitWidth() * widthOf(words)))), color: colors.text },
+    }));
+    // A saved picture has no fonts of the page: laid out for what there is then, nothing moves.
+    const font = { ...layout.font, family: PLAIN };
+    const above = lines.length ? 52 : 8;
+    const margin = { ...layout.margin, l: 8, r: 8, t: above, b: layout.margin.b + 8 };
+    return {
+      data,
+      layout: { ...layout, ...page, font, margin, width: layout.width + 16, height: layout.height + above + 8, annotations: [...layout.annotations, ...annotations] },
+    };
+  }
+
   clickedButton(event) {
+    // The first button of plotly's bar is its camera, which knows nothing of what lies over the chart.
+    const button = event.target.closest?.(".modebar-btn");
+    if (button && button === this.gd?.querySelector(".modebar-btn") && !button.dataset.attr) {
+      event.stopPropagation();
+      return this.save("png");
+    }
     // Plotly's way home is the part that the figure came with.
     if (!event.target.closest?.(".modebar-btn[data-attr=zoom][data-val=reset]")) return;
     event.stopPropagation();
@@ -565,13 +666,19 @@ class Bridge {
   drawValues(panels) {
     const { values } = this.layers;
     values.replaceChildren();
-    const cells = this.cells;
-    if (!cells || !panels.length) return;
+    if (!panels.length) return;
+    values.append(...this.prints(panels).map((print) => this.valueGroup(print)));
+  }
+
+  // What is printed into the cells of each panel that has room for it.
+  prints(panels) {
+    const { cells } = this;
+    if (!cells) return [];
     // x and x̂ are read against each other: both or neither.
-    for (const names of [["x", "x_hat"], ["q"], ["error"]]) {
+    return [["x", "x_hat"], ["q"], ["error"]].flatMap((names) => {
       const prints = panels.filter((panel) => names.includes(panel.name) && cells.open.includes(panel.name)).map((panel) => printed(panel, cells, this.meta.enlarged));
-      if (prints.every(Boolean)) values.append(...prints.map((print) => this.valueGroup(print)));
-    }
+      return prints.every(Boolean) ? prints : [];
+    });
   }
 
   valueGroup({ panel, scale, size, labels }) {
@@ -894,6 +1001,20 @@ class Card {
   }
 }
 
+// Where a text is typed; a list that is closed only shows what was chosen.
+const TYPING = "input:not([type=radio], [type=checkbox], [type=range], [role=combobox][aria-expanded=false]), textarea, [contenteditable=true]";
+
+// Ctrl+Z and Ctrl+Shift+Z (on a Mac with ⌘) press the page's buttons; in a text they are the text's own. Every chart of a
+// page hears them: the first that does prevents the others.
+function undoOrRedo(event) {
+  if (event.key.toLowerCase() !== "z" || !(event.ctrlKey || event.metaKey) || event.altKey || event.defaultPrevented) return;
+  if (event.target.closest?.(TYPING)) return;
+  const button = document.querySelector(`.st-key-${event.shiftKey ? "redo" : "undo"} button`);
+  if (!button) return;
+  event.preventDefault();
+  button.click();
+}
+
 // A chart with all its axes drawn.
 function drawn(layout) {
   const count = layout?.meta?.panels?.length;
@@ -1012,10 +1133,12 @@ function printed(panel, cells, enlarged) {
       const value = panel.name === "error" ? shownError(cell, cells.error_view) : cell[panel.name];
       // An error relative to 0, or of what is left out, is not a number that went wrong: there is none.
       const none = panel.name === "error" && Number.isNaN(value) && (!Number.isNaN(cell.error) || leftOut(cell));
-      const label = none ? "–" : shortenings(value, panel.name !== "q" ? [3, 2, 1] : cells.code ? [3, 2] : [6]).find((text) => text.length <= room);
+      // The card tells the digits of such an error.
+      const rounded = panel.name === "error" && cell.x !== undefined && Math.abs(cell.error) <= ROUNDING * Math.abs(cell.x);
+      const label = none ? "–" : rounded ? "0" : shortenings(value, panel.name !== "q" ? [3, 2, 1] : cells.code ? [3, 2] : [6]).find((text) => text.length <= room);
       // What is too long to print and too small to see, such as the last bit of a float, must not empty the panel.
       if (label === undefined && !(Math.abs(value) < 1e-3 * reach)) return null;
-      labels.push({ x, y, value, label: label ?? "~0" });
+      labels.push({ x, y, row, col, value, label: label ?? "~0" });
     }
   }
   const longest = Math.max(1, ...labels.map(({ label }) => label.length));
@@ -1040,6 +1163,18 @@ function inkOn({ ramp, stops, lo, hi }, value) {
   const linear = [0, 1, 2].map((i) => (channel(ramp[from], i) + share * (channel(ramp[from + 1], i) - channel(ramp[from], i))) ** 2.2);
   const luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
   return luminance > 0.19 ? "#101014" : "#ffffff";
+}
+
+// How wide a digit of a saved picture is, at size 1.
+function digitWidth() {
+  const canvas = document.createElement("canvas").getContext("2d");
+  canvas.font = `100px ${PLAIN}`;
+  return canvas.measureText("0").width / 100;
+}
+
+// How many characters wide a text is; Chinese ones are as wide as two.
+function widthOf(words) {
+  return [...words].reduce((sum, character) => sum + (character.codePointAt(0) > 0x2e7f ? 2 : 1), 0);
 }
 
 function clamp(value, lo, hi) {

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,17 +24,28 @@ import numpy as np
 import streamlit as st
 
 from quantviz.figures.arrangement import BREAKPOINTS, PANELS, USUAL_WIDTH
-from quantviz.figures.theme import THEMES, Theme, stops
+from quantviz.figures.theme import THEMES, Theme, rgb, stops
 from quantviz.formats import FORMATS
 from quantviz.text import text
 
 if TYPE_CHECKING:
     from quantviz.figures.panels_data import BlockMap, PanelsData, Pixels
 
-#: What `<html lang>` is called in each language: "zh" alone leaves open which characters.
-_HTML_LANG: Mapping[str, str] = {"zh": "zh-CN"}
+#: Colours that a logarithmic scale is told by.
+_SYMLOG_STOPS = 33
 _CELLS = "quantviz_cells"
 _STATE = "quantviz_bridge"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What a saved picture of the panels is called."""
+
+    #: The file's name without its ending.
+    name: str
+    #: Two lines above the panels.
+    title: str
+    subtitle: str
 
 
 def chart_bridge(
@@ -50,6 +62,7 @@ def chart_bridge(
     on_window: Callable[[], None] | None = None,
     enlarge: float = 1.0,
     first: str | None = None,
+    picture: Picture | None = None,
 ) -> tuple[int, int] | None:
     """Ties the chart in `st.container(key=chart_key)` to the page; returns the cell clicked in this run.
 
@@ -58,7 +71,7 @@ def chart_bridge(
     `group`, the first one's `chart_key`, are zoomed and switched together, by the switch of the first;
     `first` is the panel that a phone begins with; `on_cell` is run before the page when a cell was clicked, and finds it by `clicked_cell(key)`;
     `on_window` in the same way when another part of the matrix is looked at, which `zoomed_window(key)` tells and the next
-    figure is to show: without it a zoom stays in the browser.
+    figure is to show: without it a zoom stays in the browser. `picture` says what a saved picture is called.
     """
     _component(_CELLS)(key=f"{key}_cells", data=pack_cells(data, chart_key, theme))
     _component(_STATE)(
@@ -68,6 +81,7 @@ def chart_bridge(
             "group": group or chart_key,
             "first": first,
             "windows": on_window is not None,
+            "picture": {"name": picture.name, "title": picture.title, "subtitle": picture.subtitle} if picture else None,
         },
         on_cell_change=on_cell or _nothing,
         on_window_change=on_window or _nothing,
@@ -147,9 +161,15 @@ def _color_scale(name: str, data: PanelsData, theme: Theme) -> dict[str, Any]:
     # Imported here: the page paints its frame before torch comes in.
     from quantviz.figures.panels import panel_ramp
 
-    ramp = panel_ramp(name, data, theme)
+    ramp, middle = panel_ramp(name, data, theme), data.middle(name)
     lo, hi = data.panel(name)[1]
-    return {"ramp": ramp, "stops": stops(ramp, data.middle(name)), "lo": lo, "hi": hi}
+    if not data.symlog or name not in ("x", "x_hat"):
+        return {"ramp": ramp, "stops": stops(ramp, middle), "lo": lo, "hi": hi}
+    # The browser draws straight lines between values: enough of them follow the logarithm.
+    places = np.linspace(*data.colours(name)[1], _SYMLOG_STOPS)
+    values = np.sign(places) * np.expm1(np.abs(places)) * data.symlog
+    shades = [f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in rgb(ramp, _SYMLOG_STOPS, middle).tolist()]
+    return {"ramp": shades, "stops": np.clip((values - lo) / (hi - lo), 0, 1).tolist(), "lo": lo, "hi": hi}
 
 
 def _block_arrays(blocks: BlockMap) -> dict[str, np.ndarray[Any, Any]]:
@@ -203,7 +223,6 @@ def _state(chart_key: str, panels: int, selected: tuple[int, int] | None, width:
         "selected": list(selected) if selected is not None else None,
         "width": width,
         "breakpoints": {name: least * enlarge for name, least in BREAKPOINTS[panels].items()},
-        "lang": _HTML_LANG.get(language, language),
         "labels": _labels(language),
         "colors": {
             "text": colors.text,

@@ -1,4 +1,4 @@
-"""A button that copies: the page's own address, or a text."""
+"""Buttons of the browser's own: one copies the page's address or a text, one saves a picture of the panels."""
 
 from __future__ import annotations
 
@@ -26,6 +26,15 @@ export default function ({ data, parentElement }) {
 }
 """
 
+#: Saves what the chart's bridge makes of it, or of another figure.
+_SAVE_JS = """
+export default function ({ data, parentElement }) {
+  const button = parentElement.querySelector("button");
+  button.textContent = data.label;
+  button.onclick = () => window.__quantviz?.bridges.get(data.chart)?.save(data.format, data.figure && JSON.parse(data.figure));
+}
+"""
+
 _CSS = """
 button { font: inherit; font-size: 0.8rem; color: var(--st-text-color); background: var(--st-background-color); width: 100%;
   border: 1px solid var(--st-border-color); border-radius: var(--st-button-radius, 0.4rem); 
@@ -38,6 +47,16 @@ button:focus-visible { outline: 2px solid var(--st-primary-color); outline-offse
 def copy_button(key: str, label: str, done: str, text: str | None = None, explanation: str = "") -> None:
     """A button `label` that copies `text`, or without it the page's address, and says `done`."""
     _component()(key=key, data={"label": label, "done": done, "text": text, "help": explanation}, height="content", width="content")
+
+
+def picture_button(key: str, label: str, chart: str, ending: str, figure: str | None = None) -> None:
+    """A button `label` that saves the panels in the container `chart`, or the `figure` given as JSON, as "png" or "svg"."""
+    _save_component()(key=key, data={"label": label, "chart": chart, "format": ending, "figure": figure}, height="content", width="content")
+
+
+@st.cache_resource(show_spinner=False)
+def _save_component():  # type: ignore[no-untyped-def]
+    return st.components.v2.component("quantviz_save", html='<button type="button"></button>', css=_CSS, js=_SAVE_JS)
 
 
 @st.cache_resource(show_spinner=False)

@@ -17,10 +17,12 @@ import streamlit as st
 
 from quantviz.calibration import Given
 from quantviz.conventions import CONVENTIONS, Convention
+from quantviz.figures.arrangement import MOST_CELLS
 from quantviz.link import ALL, MOST_WHOLE, LabState, View
 from quantviz.scheme import Scheme
 from quantviz.sources.typed import Typed
 from quantviz.ui import session
+from quantviz.ui.choice import choose
 from quantviz.ui.data import source_key, tensor_of
 from quantviz.ui.room import locked, visible
 from quantviz.ui.scheme_words import convention_words, field_name, part_words, value_words
@@ -166,15 +168,34 @@ def lighted(data: PanelsData, shown: Shown | None, view: View) -> PanelsData:
     """The panels with the cells framed that differ, where they are not too many to be told apart and each is seen by itself."""
     if shown is None or data.pixels is not None or not visible("compare"):
         return data
-    cells = _seen(shown, view)
-    return data if _sides(cells) > _MOST_SIDES else dataclasses.replace(data, lit=cells)
+    return dataclasses.replace(data, lit=_seen(shown.lit, view)) if _can_be_framed(shown.lit, view) else data
 
 
-def _seen(shown: Shown, view: View) -> Any:
+def _seen(lit: torch.Tensor, view: View) -> Any:
     from quantviz import blocks
 
-    rows, cols = view.size(tuple(shown.lit.shape))
-    return blocks.matrix(shown.lit, view.rows, view.cols, view.at)[view.top : view.top + rows, view.left : view.left + cols].contiguous().numpy()
+    rows, cols = view.size(tuple(lit.shape))
+    return blocks.matrix(lit, view.rows, view.cols, view.at)[view.top : view.top + rows, view.left : view.left + cols].contiguous().numpy()
+
+
+def _can_be_framed(lit: torch.Tensor, view: View) -> bool:
+    """Whether the lit cells in view are not too many to be framed."""
+    return _sides(_seen(lit, view)) <= _MOST_SIDES
+
+
+def _ways_to_frame(shown: Shown, view: View) -> list[str]:
+    """What would leave few enough cells: only what was not done yet, and does it."""
+
+    def helps(other: str | None, light: str) -> bool:
+        return _can_be_framed(_lit(shown.kept, shown.present, other, light), view)
+
+    ways = []
+    if max(view.matrix(tuple(shown.lit.shape))) > MOST_CELLS:
+        ways.append("zoom")
+    if shown.other is None and len(shown.others) > 1 and any(helps(other, shown.light) for other in shown.others):
+        ways.append("one")
+    ways += [light for light in LIGHTS if light != shown.light and helps(shown.other, light)]
+    return [say(f"compare.frame_by_{way}") for way in ways]
 
 
 def _sides(cells: Any) -> int:
@@ -212,8 +233,11 @@ def _group_of(shown: Shown, name: str) -> tuple[str, ...]:
 # ---- the comparison -----------------------------------------------------------------------------
 
 
-def show_comparison(shown: Shown, state: LabState) -> None:
-    """Choices, the table of engines, the first cells that differ, and why the selected one does."""
+def show_comparison(shown: Shown, state: LabState, *, pooled: bool) -> None:
+    """Choices, the table of engines, the first cells that differ, and why the selected one does.
+
+    `pooled` says that a pixel of the panels stands for many cells.
+    """
     comparison = shown.comparison
     with st.container(key="compare_head", horizontal=True, gap="small", vertical_alignment="center"):
         st.markdown(f"**{plain(_headline(shown))}**", width="stretch")
@@ -223,8 +247,10 @@ def show_comparison(shown: Shown, state: LabState) -> None:
             _engines(shown)
     if not shown.others:
         _nothing(len(comparison.results) > 1)
-    elif _sides(_seen(shown, state.view)) > _MOST_SIDES:
-        st.caption(plain(say("compare.too_many", count=f"{int(shown.lit.sum()):,}")))
+    elif pooled:
+        st.caption(plain(say("compare.pooled", most=MOST_CELLS)))
+    elif not _can_be_framed(shown.lit, state.view):
+        st.caption(plain(" ".join((say("compare.too_many", count=f"{int(shown.lit.sum()):,}"), *_ways_to_frame(shown, state.view)))))
     if shown.others:
         left, right = st.columns([7, 5], gap="medium")
         with left:
@@ -234,7 +260,7 @@ def show_comparison(shown: Shown, state: LabState) -> None:
         if visible("q") and visible("steps"):
             _detail(shown, state)
     if shown.kept.refused:
-        _refused(shown, state.scheme)
+        _refused(shown, state)
 
 
 def _headline(shown: Shown) -> str:
@@ -256,7 +282,8 @@ def _nothing(compared: bool) -> None:
 
 def _choices(shown: Shown) -> None:
     groups = {group[0]: group for group in shown.comparison.groups}
-    st.selectbox(
+    choose(
+        st.selectbox,
         say("compare.lit"),
         (ALL, *shown.others),
         key=session.show("compare_with", shown.other or ALL),
@@ -265,7 +292,8 @@ def _choices(shown: Shown) -> None:
         label_visibility="collapsed",
         width=310,
     )
-    st.segmented_control(
+    choose(
+        st.segmented_control,
         say("compare.light"),
         LIGHTS,
         key=session.show(_LIGHT, shown.light),
@@ -286,11 +314,12 @@ def _engines(shown: Shown) -> None:
     engines = [name for name in shown.kept.offering if name != shown.present]
     chosen = [name for name in engines if name in shown.comparison.results]
     with st.popover(say("compare.engines", chosen=len(chosen) + 1, offered=len(engines) + 1), key="compare_engines"):
-        st.pills(
+        choose(
+            st.pills,
             say("compare.engines_label"),
             engines,
             selection_mode="multi",
-            key=session.show("compare_chosen", chosen),
+            key=session.show("compare_chosen", chosen, folded=True),
             on_change=session.safely(_leave_out),
             args=(tuple(engines),),
             format_func=_name,
@@ -369,7 +398,8 @@ def _cells(shown: Shown, state: LabState) -> None:
 
 
 def _select(place: tuple[int, ...]) -> None:
-    session.change(cell=place)
+    now = session.state()
+    session.look(now.view.showing(place, now.source.shape), place)
 
 
 def _reason(shown: Shown, place: tuple[int, ...]) -> tuple[str, Reason] | None:
@@ -391,21 +421,32 @@ def _reason(shown: Shown, place: tuple[int, ...]) -> tuple[str, Reason] | None:
 
 
 def _line(shown: Shown, reason: Reason, engine: str) -> str:
-    """A cell in one line, the other side called by its `engine`; without its codes where those are hidden."""
+    """A cell in one line, the other side called by its `engine`: first what differs, as far as it may be told."""
     one, other = reason.one, reason.other
-    parts = [f"({', '.join(map(str, reason.index))})", say("compare.x", x=number(one.x, 6))]
-    if visible("q"):
-        mine, theirs = (f"{number(why.before_rounding, 6)} → {_stands_for(shown, why.q)}" for why in (one, other))
-        parts.append(f"{mine} | {engine} {theirs}" if engine else f"{mine} | {theirs}")
-    parts.append(_rule_name(reason.fields))
+    parts = [f"({', '.join(map(str, reason.index))})"]
+    differs = "q" if reason.what == "code" and visible("q") else "x_hat"
+    if visible(differs):
+        mine, theirs = [_stands_for(shown, why.q) for why in (one, other)] if differs == "q" else _told_apart(one.x_hat, other.x_hat)
+        parts.append(f"{say(f'panels.field.{differs}')} {mine} | {f'{engine} ' if engine else ''}{theirs}")
+    parts += [say("compare.x", x=number(one.x, 6)), _rule_name(reason.fields)]
     return plain(" · ".join(parts)) + (f" · **{plain(say('compare.tie'))}**" if reason.tie else "")
+
+
+def _told_apart(one: float, other: float) -> tuple[str, str]:
+    """Two float32 numbers with as many digits as it takes to see which is which.
+
+    >>> _told_apart(-2.31589627, -2.31589603), _told_apart(3.5, 7.0)
+    (('−2.3158963', '−2.315896'), ('3.5', '7'))
+    """
+    digits = next((digits for digits in range(4, 9) if number(one, digits) != number(other, digits)), 9)
+    return number(one, digits), number(other, digits)
 
 
 def _stands_for(shown: Shown, code: int) -> str:
     """A code by its number, or in a format that is no integers by its value before any scale."""
     fmt = shown.comparison.results[shown.present].scheme.number_format
     value = float(fmt.value(code))
-    return number(code, 9) if fmt.kind == "integer" else "−0" if value == 0 and math.copysign(1, value) < 0 else number(value)
+    return number(code, 9) if fmt.kind == "integer" else "−0" if value == 0 and math.copysign(1, value) < 0 else number(value, 5)
 
 
 def _detail(shown: Shown, state: LabState) -> None:
@@ -459,12 +500,13 @@ def _side(shown: Shown, reason: Reason, side: int, engine: str, names: list[str]
     return "<tr>" + "".join(f'<td data-name="{html.escape(name)}">{cell}</td>' for name, cell in zip(names, cells, strict=True)) + "</tr>"
 
 
-def _refused(shown: Shown, scheme: Scheme) -> None:
+def _refused(shown: Shown, state: LabState) -> None:
     """Who does not take part: in one line who lacks the same part of the scheme, then who has a reason of their own."""
     refused = shown.kept.refused
     with st.expander(say("compare.refused", count=len(refused)), key="compare_refused"):
         lacking = {part: [name for name, problem in refused.items() if _lacks(problem, part)] for part in _PARTS}
-        lines = [say(f"compare.lacks_{part}", part=part_words(scheme, _PARTS[part]), names=_names(names)) for part, names in lacking.items() if names]
+        words = {part: part_words(state.scheme, field, state.source) for part, field in _PARTS.items()}
+        lines = [say(f"compare.lacks_{part}", part=words[part], names=_names(names)) for part, names in lacking.items() if names]
         own = [problem for problem in refused.values() if not any(_lacks(problem, part) for part in _PARTS)]
         st.markdown("\n".join([f"- {plain(line)}" for line in lines] + [f"- {say_error(problem)}" for problem in own]))
 

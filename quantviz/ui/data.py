@@ -16,10 +16,12 @@ from quantviz.errors import Note, QuantVizError
 from quantviz.export import UploadedFile
 from quantviz.link import MOST_WHOLE, LabState, Upload
 from quantviz.scheme import Scheme
-from quantviz.sources import SOURCES, LocalTensor, Source, write_source
+from quantviz.sources import SOURCES, AsMatrix, LocalTensor, Source, write_source
 from quantviz.sources.local import local_version, open_local
+from quantviz.sources.matrix import original
 from quantviz.sources.typed import Typed
-from quantviz.ui.shared import Shared, shared_fact, shared_tensor
+from quantviz.ui import session
+from quantviz.ui.shared import Shared, held_bytes, shared_fact, shared_tensor
 
 if TYPE_CHECKING:
     import torch
@@ -36,23 +38,34 @@ _GAUSSIAN_VALUES = 2**14
 _LARGE_GAUSSIAN = 2**18
 #: Bytes of what was found out about a session's own tensors that are kept at most.
 _SESSION_BYTES = 32 * 2**20
+#: Bytes of a session's uploads that undo may ask for again; the open one and the one before it are kept whatever their size.
+_UPLOAD_BYTES = 64 * 2**20
 
 
 # ---- tensors ------------------------------------------------------------------------------------
 
 
 def keep_upload(upload: Upload, place: UploadedFile, tensor: Stored, notes: tuple[Note, ...], open_now: Source | Upload) -> None:
-    """Keep an uploaded tensor in this session, beside the one that is open, which undo will ask for."""
+    """Keep an uploaded tensor in this session, beside the one that is open and, as far as there is room, those that undo will ask for."""
     kept = _uploads()
-    for old in [each for each in kept if each != open_now]:
-        del kept[old]
+    kept.pop(upload, None)  # the newest stands last
     kept[upload] = (tensor, notes, place)
+    room = _UPLOAD_BYTES - sum(held_bytes(each[0]) for each in kept.values())
+    gone = set()
+    for old in [each for each in kept if each not in (upload, open_now)]:
+        if room < 0:
+            room += held_bytes(kept.pop(old)[0])
+            gone.add(old)
+    session.forget(gone)
 
 
 def stored_of(source: Source | Upload) -> Stored:
     """The tensor of a source, not to be changed."""
-    from quantviz.stored import InMemory
+    from quantviz.stored import InMemory, as_matrix
 
+    if isinstance(source, AsMatrix):
+        matrix: Stored = as_matrix(stored_of(source.source))
+        return matrix
     if isinstance(source, Upload):
         return _uploads()[source][0]
     if not _is_shared(source):
@@ -79,6 +92,7 @@ def tensor_of(source: Source | Upload) -> torch.Tensor:
 
 def upload_notes(source: Source | Upload) -> tuple[Note, ...]:
     """What was changed when the tensor was read from its file."""
+    source = original(source)
     if isinstance(source, LocalTensor):
         return stored_of(source).notes
     return _uploads()[source][1] if isinstance(source, Upload) else ()
@@ -86,6 +100,7 @@ def upload_notes(source: Source | Upload) -> tuple[Note, ...]:
 
 def upload_place(source: Source | Upload) -> UploadedFile | None:
     """The file an upload lies in."""
+    source = original(source)
     return _uploads()[source][2] if isinstance(source, Upload) else None
 
 
@@ -95,6 +110,8 @@ def _uploads() -> dict[Upload, tuple[Stored, tuple[Note, ...], UploadedFile]]:
 
 def source_key(source: Source | Upload) -> str:
     """What tells this tensor from any other of the session, without reading its values."""
+    if isinstance(source, AsMatrix):
+        return f"{source.id} {source_key(source.source)}"
     if isinstance(source, Upload):
         return f"upload {source.digest} {source.name}"
     if isinstance(source, LocalTensor):  # the file may become another one
@@ -103,6 +120,7 @@ def source_key(source: Source | Upload) -> str:
 
 
 def _is_shared(source: Source | Upload) -> bool:
+    source = original(source)
     return isinstance(source, LocalTensor) or source.id in SOURCES
 
 

@@ -10,26 +10,31 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.link import LabState
 from quantviz.sources import LocalTensor
-from quantviz.sources.local import Listing, data_folder, list_files
+from quantviz.sources.local import Listing, data_folder, list_files, short
+from quantviz.sources.matrix import as_opened, original
 from quantviz.text import visible
 from quantviz.ui import session
+from quantviz.ui.choice import choose
 from quantviz.ui.data import catalog_of
 from quantviz.ui.nonfinite import show_choice, take
 from quantviz.ui.room import locked
-from quantviz.ui.words import say, say_error, shape_text
+from quantviz.ui.words import plain, say, say_error, shape_text
 
 if TYPE_CHECKING:
     from quantviz.sources.files import Catalog, TensorInfo
 
 #: Names that a list offers at once; of more it offers those that fit what was typed.
 MOST_OFFERED = 200
+#: Names of files that cannot be read which are said.
+_MOST_NAMED = 5
 #: Seconds for which what lies in the folder is taken to be still the same.
 _LISTING_SECONDS = 5
 
 
 def show_folder(state: LabState) -> None:
     """Choose a file of the folder and one of its tensors."""
-    source = state.source if isinstance(state.source, LocalTensor) else None
+    of = original(state.source)
+    source = of if isinstance(of, LocalTensor) else None
     if source:
         session.show("folder_file", source.file, "folder")
         session.show("folder_tensor", source.name, "folder")
@@ -62,7 +67,7 @@ def choose_tensor(key: str, names: Sequence[str], label: Callable[[str], str], c
     some = list(offered[:MOST_OFFERED])
     if now is not None and now in names and now not in some:
         some.insert(0, now)
-    st.selectbox(say("upload.tensor"), some, key=key, on_change=session.safely(change), format_func=label, disabled=locked("tensor"))
+    choose(st.selectbox, say("upload.tensor"), some, key=key, on_change=session.safely(change), format_func=label, disabled=locked("tensor"))
 
 
 def tensor_label(shown: str, catalog: Catalog, name: str) -> str:
@@ -81,16 +86,27 @@ def label_of(shown: str, info: TensorInfo) -> str:
 def first_readable(catalog: Catalog) -> str:
     """The first tensor that can be read, of those that a list offers at first; else the first of all."""
     some = catalog.names[:MOST_OFFERED]
-    return next((name for name in some if catalog.info(name).problem is None), some[0])
+    return next((name for name in some if _is_readable(catalog, name)), some[0])
+
+
+def _is_readable(catalog: Catalog, name: str) -> bool:
+    try:
+        return catalog.info(name).problem is None
+    except QuantVizError:  # its shard is not there
+        return False
 
 
 def _choose_file(listing: Listing) -> None:
     now = st.session_state.get("folder_file")
     files = listing.files if now is None or now in listing.files else (now, *listing.files)
+    if listing.skipped:
+        some = ", ".join(visible(short(file)) for file in listing.skipped[:_MOST_NAMED])
+        st.caption(say("folder.skipped", count=len(listing.skipped), some=plain(some)))
     if not files:
         st.caption(say("folder.none"))
         return
-    st.selectbox(
+    choose(
+        st.selectbox,
         say("folder.file"),
         files,
         index=None,
@@ -124,7 +140,7 @@ def _load() -> None:
 def _take(file: str) -> None:
     """Look at the chosen tensor; where it cannot be, the tensor that was open stays open."""
     name = st.session_state["folder_tensor"]
-    take(session.state().with_source(LocalTensor.of(file, name, catalog_of(file))))
+    take(session.state().with_source(as_opened(LocalTensor.of(file, name, catalog_of(file)))))
 
 
 @st.cache_data(ttl=_LISTING_SECONDS, show_spinner=False)

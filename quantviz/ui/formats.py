@@ -19,12 +19,15 @@ import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.formats import FORMATS, NumberFormat, find_format
+from quantviz.numerals import read_number
 from quantviz.text import catalogue
 from quantviz.ui import session
+from quantviz.ui.choice import choose
 from quantviz.ui.clipboard import copy_button
 from quantviz.ui.room import enlarge, parameters
 from quantviz.ui.sidebar import show_language
 from quantviz.ui.start import warm_up
+from quantviz.ui.tab import name_tab
 from quantviz.ui.words import language, number, plain, say, say_error, theme
 
 if TYPE_CHECKING:
@@ -51,6 +54,8 @@ class FormatsState:
     x: float = 2.5
     view: str = "linear"
     ties: str = "even"
+    #: Whether each format is divided by its largest value, so that they can be compared as absmax scaling uses them; x with them.
+    to_one: bool = False
     #: The first format's chosen code, where x does not land on it: NaN, Inf, one of two zeros.
     code: int | None = None
 
@@ -70,7 +75,15 @@ def _opening(asked: Mapping[str, str]) -> tuple[FormatsState, tuple[QuantVizErro
     state, problems = FormatsState(), []
     if "a" in asked:  # the second format is one of this link too, or there is none
         state = FormatsState(second="")
-    for name, read in (("a", _asked_first), ("b", _asked_second), ("x", _asked_number), ("v", _asked_view), ("t", _asked_ties), ("c", _asked_code)):
+    for name, read in (
+        ("a", _asked_first),
+        ("b", _asked_second),
+        ("x", _asked_number),
+        ("v", _asked_view),
+        ("t", _asked_ties),
+        ("n", _asked_to_one),
+        ("c", _asked_code),
+    ):
         if name in asked:
             try:
                 state = read(state, asked[name])
@@ -91,8 +104,6 @@ def _asked_second(state: FormatsState, asked: str) -> FormatsState:
 
 
 def _asked_number(state: FormatsState, asked: str) -> FormatsState:
-    from quantviz.format_facts import read_number
-
     return dataclasses.replace(state, x=read_number(asked))
 
 
@@ -110,6 +121,10 @@ def _asked_ties(state: FormatsState, asked: str) -> FormatsState:
     return dataclasses.replace(state, ties=asked)
 
 
+def _asked_to_one(state: FormatsState, asked: str) -> FormatsState:
+    return dataclasses.replace(state, to_one=asked == "1")
+
+
 def _asked_code(state: FormatsState, asked: str) -> FormatsState:
     fmt = FORMATS[state.first]
     bits = int(asked, 16) if re.fullmatch(r"[0-9a-fA-F]{1,4}", asked) else -1
@@ -125,8 +140,23 @@ def _with_code(state: FormatsState, code: int) -> FormatsState:
 
     fmt = FORMATS[state.first]
     value = fmt.value(code)
-    x = value if math.isfinite(value) else state.x
-    return dataclasses.replace(state, x=x, code=None if land(x, fmt, state.ties).code == code else code)
+    unit = _unit(state, fmt)
+    x = value / unit if math.isfinite(value) else state.x
+    return dataclasses.replace(state, x=x, code=None if land(x, fmt, state.ties, unit).code == code else code)
+
+
+def _can_be_one(state: FormatsState) -> bool:
+    """Whether both formats are small enough to be brought to ±1."""
+    from quantviz.format_facts import LISTED_BITS
+
+    return all(FORMATS[name].bits <= LISTED_BITS for name in (state.first, state.second) if name)
+
+
+def _unit(state: FormatsState, fmt: NumberFormat) -> float:
+    """What the values of a format are divided by."""
+    from quantviz.format_facts import reach
+
+    return reach(fmt) if state.to_one and _can_be_one(state) else 1.0
 
 
 def _change(**changes: Any) -> None:
@@ -140,8 +170,6 @@ def _setting(key: str, name: str) -> Callable[..., None]:
 
 
 def _typed() -> None:
-    from quantviz.format_facts import read_number
-
     try:
         _change(x=read_number(st.session_state["formats_number"]), code=None)
     except QuantVizError as problem:
@@ -152,6 +180,16 @@ def _choose(code: int | None) -> None:
     if code is not None:
         now = _with_code(_state(), code)
         _change(x=now.x, code=now.code)
+
+
+def _to_one() -> None:
+    """Divide the formats by their largest values, or no longer; the number keeps its place in the first."""
+    from quantviz.format_facts import reach
+
+    state, top = _state(), reach(FORMATS[_state().first])
+    wanted = bool(st.session_state["formats_to_one"])
+    if wanted != state.to_one:
+        _change(to_one=wanted, x=state.x / top if wanted else state.x * top)
 
 
 def _swap() -> None:
@@ -183,6 +221,7 @@ def _address(state: FormatsState) -> dict[str, str]:
     usual, fmt = FormatsState(), FORMATS[state.first]
     more = {"v": state.view} if state.view != usual.view else {}
     more |= {"t": state.ties} if state.ties != usual.ties else {}
+    more |= {"n": "1"} if state.to_one else {}
     more |= {"c": f"{state.code % (1 << fmt.bits):x}"} if state.code is not None else {}
     return {"a": state.first, "b": state.second or "none", "x": _written(state.x), **more}
 
@@ -196,19 +235,28 @@ def show_page() -> None:
         show_language()
     with st.container(key="header", horizontal=True, vertical_alignment="center", gap="small"):
         # Torch comes in only after this is painted.
-        st.markdown(f"**{say('formats.page.title')}** &nbsp; {plain(say('formats.page.hint'))}", width="stretch")
-        with st.container(key="actions", horizontal=True, gap="small", width="content", wrap=False, vertical_alignment="center"):
-            copy_button("copy_link", say("lab.copy_link"), say("lab.copied"), explanation=say("lab.copy_link_help"))
+        st.markdown(f"# {say('formats.page.title')}\n\n{plain(say('formats.page.hint'))}", width="stretch")
+        actions = st.container(key="actions", horizontal=True, gap="small", width="content", wrap=False, vertical_alignment="center")
     warm_up()
     from quantviz.format_facts import land
 
     state = _state()
+    with actions:
+        st.toggle(
+            say("formats.page.to_one"),
+            key=session.show("formats_to_one", state.to_one),
+            on_change=session.safely(_to_one),
+            disabled=not _can_be_one(state),
+            help=say("formats.page.to_one_help" if _can_be_one(state) else "formats.page.to_one_large"),
+        )
+        copy_button("copy_link", say("lab.copy_link"), say("lab.copied"), explanation=say("lab.copy_link_help"))
     problems = cast(tuple[QuantVizError, ...], st.session_state.get(_PROBLEMS, ()))
     if problems:
         st.warning("\n\n".join(map(say_error, problems)))
     _show_choices(state)
     first, second = _formats(state)
-    landings = tuple(land(state.x, fmt, state.ties) for fmt in (first, second) if fmt)
+    name_tab(say("pages.formats"), _name(first))
+    landings = tuple(land(state.x, fmt, state.ties, _unit(state, fmt)) for fmt in (first, second) if fmt)
     code = landings[0].code if state.code is None else state.code
     _show_line(state, first, second)
     left, right = st.columns([1, 1], gap="medium")
@@ -268,7 +316,8 @@ def _show_choices(state: FormatsState) -> None:
     rules = {name: say(f"formats.ties.{name}") for name in ties_offered()}
     views = {name: say(f"formats.views.{name}") for name in VIEWS}
     with st.container(key="formats_choices", horizontal=True, gap="small", vertical_alignment="bottom"):
-        st.selectbox(
+        choose(
+            st.selectbox,
             say("formats.page.first"),
             _offered(),
             key=session.show("formats_first", state.first),
@@ -276,7 +325,8 @@ def _show_choices(state: FormatsState) -> None:
             format_func=names.__getitem__,
         )
         st.button("⇄", key="formats_swap", on_click=session.safely(_swap), help=say("formats.page.swap"), disabled=not state.second)
-        st.selectbox(
+        choose(
+            st.selectbox,
             say("formats.page.second"),
             tuple(names),
             key=session.show("formats_second", state.second),
@@ -291,7 +341,8 @@ def _show_choices(state: FormatsState) -> None:
             help=say("formats.page.number_help"),
             max_chars=60,
         )
-        st.selectbox(
+        choose(
+            st.selectbox,
             say("formats.page.ties"),
             tuple(rules),
             key=session.show("formats_ties", state.ties),
@@ -299,7 +350,8 @@ def _show_choices(state: FormatsState) -> None:
             format_func=rules.__getitem__,
             help=say("formats.page.ties_help"),
         )
-        st.segmented_control(
+        choose(
+            st.segmented_control,
             say("formats.page.view"),
             VIEWS,
             key=session.show("formats_view", state.view),
@@ -319,9 +371,11 @@ def _show_line(state: FormatsState, first: NumberFormat, second: NumberFormat | 
     from quantviz.figures.formats import FORMATS_CONFIG, formats_data, formats_figure, formats_words
 
     width = _width()
-    larger = enlarge(width)
-    data = formats_data(first, second, x=state.x, view=state.view, ties=state.ties, width=int(width / larger))
+    larger, to_one = enlarge(width), state.to_one and _can_be_one(state)
+    data = formats_data(first, second, x=state.x, view=state.view, ties=state.ties, width=int(width / larger), to_one=to_one)
     words = formats_words(data, language())
+    units = [(fmt, _unit(state, fmt)) for fmt in (first, second) if fmt]
+    words += tuple(say("formats.page.divided", name=_name(fmt), unit=number(unit, 6)) for fmt, unit in units if unit != 1)
     key = f"formats_line_{st.session_state.get(_CLICKS, 0)}"
     with st.container(key="formats_line", gap=None):
         _show_about(first, second)
@@ -492,12 +546,12 @@ def _reading(fmt: NumberFormat, code: int) -> str:
 # ---- facts --------------------------------------------------------------------------------------
 
 
-def _facts(fmt: NumberFormat, x: float) -> dict[str, str]:
-    """The facts for people, "–" where there is none, by the name of the fact."""
+def _facts(fmt: NumberFormat, x: float, unit: float) -> dict[str, str]:
+    """The facts for people, "–" where there is none, by the name of the fact; the gap is that at `x` of the format divided by `unit`."""
     from quantviz.format_facts import FormatFacts, code_name, format_facts, gap_at
 
     found: FormatFacts = format_facts(fmt)
-    layout, gap = fmt.float_bits, gap_at(x, fmt)
+    layout, gap = fmt.float_bits, gap_at(x * unit, fmt)
 
     def codes(these: tuple[int, ...]) -> str:
         if not these:
@@ -521,7 +575,7 @@ def _facts(fmt: NumberFormat, x: float) -> dict[str, str]:
         "inf": codes(found.inf_codes),
         "nan": codes(found.nan_codes),
         "range": say("formats.facts.range_value", decades=number(found.range_decades, 3), db=f"{found.range_db:.0f}"),
-        "gap": value(gap),
+        "gap": value(None if gap is None else gap / unit),
     }
 
 
@@ -533,7 +587,7 @@ def _short(value: float) -> str:
 def _show_facts(state: FormatsState, first: NumberFormat, second: NumberFormat | None) -> None:
     """The facts as a table: a column each, or on a phone a line each."""
     formats = [each for each in (first, second) if each]
-    facts = [_facts(fmt, state.x) for fmt in formats]
+    facts = [_facts(fmt, state.x, _unit(state, fmt)) for fmt in formats]
     heads = {name: html.escape(say(f"formats.facts.{name}", x=number(state.x, 6)) if name == "gap" else say(f"formats.facts.{name}")) for name in facts[0]}
     names = [f"<th>{_swatch(row)} {html.escape(_name(fmt))}</th>" for row, fmt in enumerate(formats)]
     wide = f"<tr><th></th>{''.join(f'<th{_term(name)}><span>{head}</span></th>' for name, head in heads.items())}</tr>"
@@ -542,7 +596,20 @@ def _show_facts(state: FormatsState, first: NumberFormat, second: NumberFormat |
     tall += "".join(
         f"<tr><th{_term(name)}><span>{head}</span></th>{''.join(f'<td>{html.escape(row[name])}</td>' for row in facts)}</tr>" for name, head in heads.items()
     )
-    st.html(f'<table class="qv-facts qv-wide">{wide}</table><table class="qv-facts qv-tall">{tall}</table>')
+    st.html(f'<div class="qv-fit"><table class="qv-facts qv-wide">{wide}</table><table class="qv-facts qv-tall">{tall}</table></div>')
+    ends = [f"{_swatch(row)} {_marked(_end_words(fmt))}" for row, fmt in enumerate(formats) if fmt.float_bits]
+    if ends:
+        st.html("".join(f'<p class="qv-small qv-end">{words}</p>' for words in ends))
+
+
+def _end_words(fmt: NumberFormat) -> str:
+    """Why a float format ends at its largest value."""
+    from quantviz.format_facts import code_name, float_end, format_facts
+
+    end = float_end(fmt)
+    assert end
+    said = {"name": _name(fmt), "largest": _short(format_facts(fmt).largest), "following": _short(end.following), "field": end.field}
+    return say(f"formats.end.{end.reason}", **said, code="" if end.code is None else code_name(fmt, end.code))
 
 
 def _show_terms() -> None:
@@ -565,11 +632,14 @@ _TERMS = ("layout", "bias", "largest", "lowest", "smallest_normal", "smallest_su
 
 def _show_gaps(state: FormatsState, first: NumberFormat, second: NumberFormat | None) -> None:
     from quantviz.figures.formats import FORMATS_CONFIG, gap_data, gap_figure
+    from quantviz.format_facts import brought_to_one
 
+    formats = [each for each in (first, second) if each]
+    grids = [brought_to_one(each) if _unit(state, each) != 1 else each for each in formats]
     with st.container(key="formats_gaps", gap="xsmall"):
-        st.markdown(f"**{say('formats.page.gaps_title')}** &nbsp; {plain(say('formats.page.gaps_help'))}")
+        st.markdown(f"## {say('formats.page.gaps_title')}\n\n{plain(say('formats.page.gaps_help'))}")
         st.plotly_chart(
-            gap_figure(gap_data(first, second, x=state.x), language=language(), theme=theme(), enlarge=enlarge()),
+            gap_figure(gap_data(*grids, x=state.x), language=language(), theme=theme(), enlarge=enlarge()),
             key="formats_gaps_chart",
             theme=None,
             config=dict(FORMATS_CONFIG),
@@ -587,7 +657,7 @@ def _show_codes(fmt: NumberFormat, code: int) -> None:
     else:
         title = say("formats.page.table_title_part", name=_name(fmt), code=code_name(fmt, code), shown=len(codes), count=f"{fmt.levels:,}")
     with st.container(key="formats_table", gap="xsmall"):
-        st.markdown(f"**{plain(title)}** &nbsp; {plain(say('formats.page.table_help'))}")
+        st.markdown(f"## {plain(title)}\n\n{plain(say('formats.page.table_help'))}")
         heads = [say("formats.page.code"), say("formats.page.hex"), say("formats.page.bits"), say("formats.page.kind"), say("formats.page.value")]
         heads += [say("formats.page.exactly")] if fmt.kind != "integer" else []
         head = "".join(f"<th>{html.escape(each)}</th>" for each in heads)

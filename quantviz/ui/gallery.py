@@ -19,11 +19,13 @@ from quantviz.figures.arrangement import arrange, arrangement_name
 from quantviz.sources.random import LARGEST_SEED
 from quantviz.ui import session
 from quantviz.ui.bridge import bridge_width, clicked_cell
+from quantviz.ui.choice import choose
 from quantviz.ui.clipboard import copy_button
 from quantviz.ui.picture import show_panels
 from quantviz.ui.room import enlarge, parameters
 from quantviz.ui.sidebar import show_language
 from quantviz.ui.start import warm_up
+from quantviz.ui.tab import name_tab
 from quantviz.ui.words import language, number, plain, say, say_error
 
 if TYPE_CHECKING:
@@ -159,16 +161,19 @@ def show_controls() -> GalleryState:
         show_language()
     with st.container(key="header", horizontal=True, vertical_alignment="center", gap="small"):
         # Torch comes in only after this is painted.
-        hint = st.markdown(f"**{say('bugs.page.title')}**", width="stretch")
+        hint = st.markdown(f"# {say('bugs.page.title')}", width="stretch")
         actions = st.container(key="actions", horizontal=True, gap="small", width="content", wrap=False, vertical_alignment="center")
     warm_up()
     from quantviz.bugs import BUGS
 
     state = _state()
+    # A puzzle does not tell which bug it is.
+    name_tab(say("pages.bugs"), say("bugs.page.spot") if state.spotting else say(f"bugs.{_bug(state).id}.name"))
     words = say("bugs.page.hint_spot", all=len(BUGS)) if state.spotting else say("bugs.page.hint")
-    hint.markdown(f"**{say('bugs.page.title')}** &nbsp; {plain(words)}", width="stretch")
+    hint.markdown(f"# {say('bugs.page.title')}\n\n{plain(words)}", width="stretch")
     with actions:
-        st.segmented_control(
+        choose(
+            st.segmented_control,
             say("bugs.page.mode"),
             _MODES,
             key=_showing("gallery_mode", _MODES[state.spotting]),
@@ -194,7 +199,8 @@ def _choices(state: GalleryState, bug: Bug, case: Case) -> None:
     from quantviz.bugs import BUGS
 
     with st.container(key="gallery_choices", horizontal=True, gap="small", vertical_alignment="center"):
-        st.selectbox(
+        choose(
+            st.selectbox,
             say("bugs.page.bug"),
             tuple(BUGS),
             key=_showing("gallery_bug", bug.id),
@@ -203,7 +209,8 @@ def _choices(state: GalleryState, bug: Bug, case: Case) -> None:
             label_visibility="collapsed",
         )
         cases = tuple(each.id for each in bug.cases)
-        st.segmented_control(
+        choose(
+            st.segmented_control,
             say("bugs.page.tensor"),
             cases,
             # Its own key for each bug: the cases have other names.
@@ -385,7 +392,7 @@ def _told(what: str, bug: str) -> str:
 
 def _program(shown: Shown) -> None:
     """All lines, and what each gives at the cell, both ways."""
-    st.markdown(f"**{plain(say('bugs.page.program', place=_place(shown)))}** &nbsp; {plain(say('bugs.page.program_help'))}")
+    st.markdown(f"## {plain(say('bugs.page.program', place=_place(shown)))}\n\n{plain(say('bugs.page.program_help'))}")
     heads = ("", say("bugs.page.line"), say("bugs.page.given_correct"), say("bugs.page.given_broken"))
     rows = []
     for at, (good, bad) in enumerate(zip(shown.correct.lines, shown.broken.lines, strict=True)):

@@ -16,23 +16,28 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from quantviz.errors import QuantVizError
-from quantviz.link import ERROR_RANGES, ERROR_VIEWS, SCOPES, LabState
+from quantviz.export import scope_of
+from quantviz.figures.arrangement import USUAL_WIDTH
+from quantviz.link import ERROR_RANGES, ERROR_VIEWS, SCOPES, VALUE_SCALES, LabState
 from quantviz.parts import PANEL_PARTS
 from quantviz.scenarios import SCENARIOS, scenario_of
 from quantviz.ui import below, compare, session
-from quantviz.ui.bridge import bridge_width, clicked_cell, zoomed_window
+from quantviz.ui.bridge import Picture, bridge_width, clicked_cell, zoomed_window
 from quantviz.ui.cell import select, show_cell_inputs, show_number_line, show_sentence, show_steps
+from quantviz.ui.choice import choose
 from quantviz.ui.clipboard import copy_button
 from quantviz.ui.data import source_key, study_of, upload_notes
 from quantviz.ui.nonfinite import show_choice
 from quantviz.ui.picture import show_panels
 from quantviz.ui.places import has_places, show_places, show_pool, show_worst
 from quantviz.ui.room import classroom, visible
-from quantviz.ui.sidebar import show_sidebar
+from quantviz.ui.scheme_words import scheme_words
+from quantviz.ui.sidebar import show_sidebar, source_name
 from quantviz.ui.start import warm_up
 from quantviz.ui.strip import show_strip
-from quantviz.ui.tiles import scope_of, show_tiles, tiles
-from quantviz.ui.words import number, plain, say, say_error, say_note
+from quantviz.ui.tab import name_tab
+from quantviz.ui.tiles import show_tiles, tiles
+from quantviz.ui.words import language, number, plain, say, say_error, say_note, shape_text
 
 if TYPE_CHECKING:
     from quantviz.figures.panels_data import PanelsData
@@ -64,6 +69,7 @@ class Areas:
 
 def show_controls(state: LabState) -> Areas:
     """Title, strip, sidebar and the empty frame: all of it without torch."""
+    name_tab(say("pages.lab"), _tab_name(state))
     recipes = _header(state) if not classroom().projector else None
     for problem in session.named():
         st.warning(say_error(problem))
@@ -84,18 +90,32 @@ def show_controls(state: LabState) -> Areas:
     return Areas(tiles, bridge, panels, comparison, cell, recipes)
 
 
+def _tab_name(state: LabState) -> str:
+    name = scenario_of(state.source)
+    return say(f"scenarios.{name}.name") if name else source_name(state.source)
+
+
 def _header(state: LabState) -> Any:
     with st.container(key="header", horizontal=True, vertical_alignment="center", gap="small"):
-        st.markdown(f"**{say('lab.title')}** &nbsp; {plain(_hint(state))}", width="stretch")
+        st.markdown(f"# {say('lab.title')}\n\n{plain(_hint(state))}", width="stretch")
         with st.container(key="actions", horizontal=True, gap="small", width="content", wrap=False, vertical_alignment="center"):
+            origin = session.origin()
+            if origin:
+                _back_to_the_lesson(origin)
             recipes = _recipes_button() if visible("recipes") else None
             compare.show_button(state)
             if visible("actions"):
                 _baseline_button(state)
                 copy_button("copy_link", say("lab.copy_link"), say("lab.copied"), explanation=say("lab.copy_link_help"))
-                st.button(say("lab.undo"), key="undo", on_click=session.safely(session.undo), disabled=not session.can_undo(), help=say("lab.undo_help"))
+                _history_buttons()
                 st.button(say("lab.reset"), key="reset", on_click=session.safely(session.reset), help=say("lab.reset_help"))
     return recipes
+
+
+def _history_buttons() -> None:
+    """Undo and redo, by an icon each; the bridge presses them for Ctrl+Z and Ctrl+Shift+Z."""
+    for name, act, possible in (("undo", session.undo, session.can_undo()), ("redo", session.redo, session.can_redo())):
+        st.button(say(f"lab.{name}"), key=name, icon=f":material/{name}:", on_click=session.safely(act), disabled=not possible, help=say(f"lab.{name}_help"))
 
 
 def _recipes_button() -> Any:
@@ -106,15 +126,34 @@ def _recipes_button() -> Any:
 def _hint(state: LabState) -> str:
     """What to look for; once the scheme was changed, it is told as what there was at the start.
 
-    Where a teacher has left something out, they are the one to say.
+    Where a teacher has left something out, they are the one to say; where a lesson's step was opened, it has said it.
     """
     if classroom().hidden or classroom().locked:
         return ""
+    origin = session.origin()
+    if origin:
+        return say("lab.from_lesson", step=origin.step + 1, lesson=_lesson_title(origin.lesson))
     name = scenario_of(state.source)
     if name is None:
         return say("lab.hint")
     look = say(f"scenarios.{name}.look")
     return look if state.scheme == SCENARIOS[name].scheme else say("lab.at_the_start", look=look)
+
+
+def _lesson_title(name: str) -> str:
+    from quantviz.lessons import lessons
+    from quantviz.lessons.model import Lesson
+
+    found = lessons(language()).get(name)
+    return found.title if isinstance(found, Lesson) else name
+
+
+def _back_to_the_lesson(origin: session.Origin) -> None:
+    if st.button(say("lab.back_to_lesson"), key="back_to_lesson", type="primary", help=say("lab.back_to_lesson_help", step=origin.step + 1)):
+        from quantviz.ui import lesson
+
+        lesson.go(origin.lesson, origin.step)
+        st.switch_page("pages/learn/lessons.py")
 
 
 def _baseline_button(state: LabState) -> None:
@@ -152,7 +191,7 @@ def show_result(state: LabState, areas: Areas) -> Study:
     _panels(study, state, end, areas, compared)
     if compared:
         with areas.compare:
-            compare.show_comparison(compared, state)
+            compare.show_comparison(compared, state, pooled=is_pooled(state))
     with areas.cell:
         _cell(study, why, state, end)
     for note in (*study.notes, *upload_notes(state.source)):
@@ -197,11 +236,38 @@ def _panels(study: Study, state: LabState, end: float | None, areas: Areas, comp
         selected=state.view.place(state.cell),
         on_cell=_clicked,
         on_window=_zoomed,
+        picture=_picture(study, state),
     )
+
+
+def _picture(study: Study, state: LabState) -> Picture:
+    """What a saved picture tells: the tensor, and its scheme and SQNR as far as they are to be seen."""
+    from quantviz.export import picture_name
+
+    sqnr = study.measured.metrics["sqnr_db"] if visible("tiles.sqnr") else None
+    scheme = state.scheme if visible("scheme") else None
+    told = [] if scheme is None else [scheme_words(scheme, state.source)]
+    told += [] if sqnr is None else [say("lab.picture_sqnr", sqnr=number(sqnr, 3))]
+    title = f"{source_name(state.source)} · {shape_text(study.shape)}"
+    return Picture(picture_name(state.source, scheme, sqnr), title, " · ".join(told))
+
+
+def _whole_panels(study: Study, state: LabState) -> PanelsData:
+    """The panels of the whole matrix, of which a window is seen."""
+    whole = state.replace(view=dataclasses.replace(state.view, top=0, left=0, height=None, width=None))
+    end = error_end(study, state) if visible("error") else None
+    return panels_of(study, whole, end, USUAL_WIDTH).only([name for name in PANEL_PARTS if visible(name)])
 
 
 def panels_of(study: Study, state: LabState, end: float | None, width: float) -> PanelsData:
     """What the panels show: the cells in view, or, where they are more than the screen has room for, a pixel for many."""
+    from quantviz.figures.panels_data import with_value_scale
+
+    data = _linear_panels(study, state, end, width)
+    return data if state.value_scale == VALUE_SCALES[0] else with_value_scale(data, state.value_scale, study.spread)
+
+
+def _linear_panels(study: Study, state: LabState, end: float | None, width: float) -> PanelsData:
     from quantviz.export import slice_index
     from quantviz.figures.arrangement import pixels_for
     from quantviz.figures.panels import result_panels
@@ -269,6 +335,8 @@ def _cell(study: Study, why: Any, state: LabState, end: float | None) -> None:
         left, right, *last = st.columns([1, 4, 1] if has_places(state) else [1, 5], gap="small")
         with left:
             show_cell_inputs(state)
+            if visible("x") or visible("x_hat"):
+                _value_choices(state)
             if visible("error"):
                 _error_choices(state, end)
         for places in last:
@@ -276,11 +344,25 @@ def _cell(study: Study, why: Any, state: LabState, end: float | None) -> None:
                 show_places(study, state)
     with right:
         if visible("sentence"):
-            show_sentence(why)
+            show_sentence(why, state.source)
         if visible("number_line"):
             show_number_line(why, study.qparams, bridge_width(_BRIDGE))
     if visible("steps"):
         show_steps(why)
+
+
+def _value_choices(state: LabState) -> None:
+    """How the colours of x and x̂ are spread."""
+    with st.popover(f"{say('values.label')}: {say(f'values.short.{state.value_scale}')}", key="value_choices", width="stretch"):
+        choose(
+            st.radio,
+            say("values.question"),
+            VALUE_SCALES,
+            key=session.show("value_scale", state.value_scale, folded=True),
+            on_change=session.safely(lambda: session.change(value_scale=st.session_state["value_scale"])),
+            format_func=lambda name: say(f"values.{name}"),
+            captions=[say(f"values.{name}_help") for name in VALUE_SCALES],
+        )
 
 
 def _error_choices(state: LabState, end: float | None) -> None:
@@ -288,29 +370,32 @@ def _error_choices(state: LabState, end: float | None) -> None:
     reach = say("error.reach_fixed" if _has_fixed_end(state) else f"error.reach_{state.error_range}")
     shown = say("error.fitted") if end is None else f"±{number(end, 3)}"
     with st.popover(f"{say('error.label')}: {shown}, {reach}", key="error_choices", width="stretch"):
-        st.radio(
+        choose(
+            st.radio,
             say("error.view"),
             ERROR_VIEWS,
-            key=session.show("error_view", state.error_view),
+            key=session.show("error_view", state.error_view, folded=True),
             on_change=session.safely(lambda: session.change(error_view=st.session_state["error_view"])),
             format_func=lambda name: say(f"error.views.{name}"),
         )
         if state.error_view in _OF_ONE_CELL and is_pooled(state):
             st.caption(say("error.of_one_cell"))
-        st.radio(
+        choose(
+            st.radio,
             say("error.range"),
             ERROR_RANGES,
-            key=session.show("error_range", state.error_range),
+            key=session.show("error_range", state.error_range, folded=True),
             on_change=session.safely(lambda: session.change(error_range=st.session_state["error_range"])),
             disabled=_has_fixed_end(state),
             help=say("error.range_fixed") if _has_fixed_end(state) else None,
             format_func=lambda name: say(f"error.ranges.{name}"),
         )
         if state.sliced:
-            st.radio(
+            choose(
+                st.radio,
                 say("error.scope"),
                 SCOPES,
-                key=session.show("scope", state.scope),
+                key=session.show("scope", state.scope, folded=True),
                 on_change=session.safely(lambda: session.change(scope=st.session_state["scope"])),
                 format_func=lambda name: say(f"error.scopes.{name}"),
             )
@@ -329,7 +414,7 @@ def show_below(study: Study, state: LabState, areas: Areas) -> None:
         show_worst(study, state)
         below.show_histograms(study, state)
         below.show_scales(study, state)
-        below.show_exports(study, state)
+        below.show_exports(study, state, _PANELS, lambda: _whole_panels(study, state))
         st.caption(say("lab.purpose"))
         if state.large:
             st.caption(say(f"lab.paths.{study.measured.path}", count=study.x.count))

@@ -23,13 +23,15 @@ from quantviz.parts import PANEL_PARTS, TILE_PARTS
 from quantviz.ui import questions, session
 from quantviz.ui.bridge import clicked_cell
 from quantviz.ui.cell import show_number_line, show_sentence, show_steps
+from quantviz.ui.choice import choose
 from quantviz.ui.code import show_python
 from quantviz.ui.picture import show_panels
-from quantviz.ui.progress import answers, keep_answer, show_progress
+from quantviz.ui.progress import answers, keep_answer, keep_in_browser, kept_words, show_progress, unreadable
 from quantviz.ui.room import classroom, parameters
 from quantviz.ui.scheme_words import scheme_words
 from quantviz.ui.sidebar import show_language
 from quantviz.ui.start import warm_up
+from quantviz.ui.tab import name_tab
 from quantviz.ui.tiles import cover_tile, show_tile, tiles
 from quantviz.ui.words import language, number, plain, say, say_error
 
@@ -46,8 +48,24 @@ _MOVED = "lesson_moved"
 _HANDS = "lesson_hands"
 _PANELS = "lesson_panels"
 _LAB = "pages/lab/playground.py"
+#: What of the page a person is to go on from, as a CSS selector, and how often there was such a thing before.
+_FOCUS = "lesson_focus"
 #: Another step begins at its top; the script runs anew where its text is another.
 _TO_THE_TOP = """<script data-step="{step}">document.querySelector("[data-testid=stMain]")?.scrollTo(0, 0);</script>"""
+#: The button that was pressed is gone, and with it the place in the page of who goes by keys. What is to be found may come after the script.
+_TO_FOCUS = """<script data-turn="{turn}">
+(() => {{
+  const until = Date.now() + 4000;
+  const find = () => {{
+    const found = document.querySelector('{selector}');
+    if (!found) return Date.now() < until && setTimeout(find, 50);
+    found.tabIndex = -1;
+    found.focus();
+  }};
+  find();
+}})();
+</script>"""
+_LIST_HEADING = ".st-key-lesson_title h1"
 
 
 @dataclass(frozen=True)
@@ -106,14 +124,16 @@ def show_page() -> None:
     place = _place()
     # First of all: what is clicked next comes with the new address.
     _write_address(place)
+    keep_in_browser()
     found = lessons(language())
     with st.sidebar:
         _show_contents(found, place)
         st.session_state[_HANDS] = st.toggle(say("lessons.hands"), st.session_state.get(_HANDS, False), help=say("lessons.hands_help"))
         show_language()
-    for wrong in session.named():
+    for wrong in (*session.named(), *filter(None, (unreadable(),))):
         st.warning(say_error(wrong))
     lesson = found.get(place.lesson) if place.lesson else None
+    name_tab(say("pages.lessons"), lesson.title if isinstance(lesson, Lesson) else "")
     if place.lesson and lesson is None:
         st.warning(say("lessons.unknown", got=plain(place.lesson)))
     if isinstance(lesson, QuantVizError):
@@ -140,6 +160,19 @@ def go(lesson: str | None, step: int = 0) -> None:
     st.session_state[_PLACE] = Place(lesson, step)
     st.session_state[_MOVED] = True
     st.session_state.pop(_LOOK, None)
+    _go_on_from(f'[data-step="{lesson}/{step}"]' if lesson else _LIST_HEADING)
+
+
+def _go_on_from(selector: str) -> None:
+    """Put the keyboard's focus there, once it is on the page."""
+    turn, _ = st.session_state.get(_FOCUS, (0, ""))
+    st.session_state[_FOCUS] = (turn + 1, selector)
+
+
+def _show_focus() -> None:
+    turn, selector = st.session_state.get(_FOCUS, (0, ""))
+    # Where nothing was pressed yet, the page begins where the browser begins it.
+    st.html(_TO_FOCUS.format(turn=turn, selector=selector) if turn else "<span></span>", unsafe_allow_javascript=True, width="content")
 
 
 def _write_address(place: Place) -> None:
@@ -168,9 +201,11 @@ def _show_contents(found: Mapping[str, Lesson | QuantVizError], place: Place) ->
 
 
 def _show_list(found: Mapping[str, Lesson | QuantVizError]) -> None:
-    st.markdown(f"### {say('lessons.title')}")
+    with st.container(key="lesson_title"):
+        st.markdown(f"# {say('lessons.title')}")
+        _show_focus()
     st.markdown(say("lessons.about"))
-    st.caption(say("lessons.progress.kept"))
+    st.caption(kept_words())
     with st.container(key="lesson_list"):
         for i, (name, lesson) in enumerate(found.items(), 1):
             with st.container(border=True):
@@ -188,7 +223,7 @@ def _show_list(found: Mapping[str, Lesson | QuantVizError]) -> None:
 def _show_step(place: Place, lesson: Lesson) -> None:
     warm_up()
     step = lesson.steps[place.step]
-    attempt = st.session_state.setdefault(_ATTEMPTS, {}).get(f"{place.lesson}/{place.step}", 0)
+    attempt = _attempt(place)
     now = Now(place, lesson, step, _scenes(place, step, attempt), attempt)
     _header(now)
     try:
@@ -206,6 +241,12 @@ def _show_step(place: Place, lesson: Lesson) -> None:
         _onward(now)
 
 
+def _attempt(place: Place) -> int:
+    """How often the step was asked anew: as in this session, else as its last answers tell, which the browser has kept."""
+    last = max((a.attempt for a in answers() if (a.lesson, a.step) == (place.lesson, place.step)), default=0)
+    return cast(int, st.session_state.setdefault(_ATTEMPTS, {}).get(f"{place.lesson}/{place.step}", last))
+
+
 def _scenes(place: Place, step: LessonStep, attempt: int) -> Mapping[str, Scene]:
     """The step's states; those last worked out are kept in the session, for the next click."""
     key = (place, attempt, language())
@@ -220,8 +261,9 @@ def _header(now: Now) -> None:
     ids = list(lessons(language()))
     with st.container(key="lesson_header", horizontal=True, vertical_alignment="center", gap="small"):
         title = say("lessons.place", number=ids.index(cast(str, place.lesson)) + 1, lesson=lesson.title, step=place.step + 1, steps=len(lesson.steps))
-        st.html(f'<p class="qv-place"><span>{html.escape(title)}</span> <b>{html.escape(now.step.title)}</b></p>', width="stretch")
+        st.html(f'<h1 class="qv-place" data-step="{now.id}"><span>{html.escape(title)}</span> <b>{html.escape(now.step.title)}</b></h1>', width="stretch")
         st.html(_TO_THE_TOP.format(step=f"{now.id}/{now.attempt}"), unsafe_allow_javascript=True, width="content")
+        _show_focus()
         st.button(say("lessons.all"), key="lesson_all", on_click=session.safely(go), args=(None,))
 
 
@@ -257,7 +299,7 @@ def _picture(now: Now) -> None:
     from quantviz.explanation import explain
 
     if "scheme" in show - covered:
-        st.caption(plain(scheme_words(state.scheme)))
+        st.caption(plain(scheme_words(state.scheme, state.source)))
     _tiles(now, r, state)
     panels = [name for name in PANEL_PARTS if name in show]
     if panels:
@@ -265,7 +307,7 @@ def _picture(now: Now) -> None:
     if _pointing(now) and _pointed(now):
         _chosen_cell(now, r, cast("tuple[int, ...]", _pointed(now)))
     if _EXPLAINED & (show - covered):
-        _why(explain(r, state.cell), r, show - covered)
+        _why(explain(r, state.cell), r, state, show - covered)
     if "table" in show and now.step.table:
         _table(now)
 
@@ -363,9 +405,9 @@ def _pointed(now: Now) -> tuple[int, ...] | None:
     return None if None in place else cast("tuple[int, ...]", place)
 
 
-def _why(why: Explanation, r: QuantResult, show: frozenset[str]) -> None:
+def _why(why: Explanation, r: QuantResult, state: LabState, show: frozenset[str]) -> None:
     if "sentence" in show:
-        show_sentence(why)
+        show_sentence(why, state.source)
     if "number_line" in show:
         show_number_line(why, r.qparams)
     if "steps" in show:
@@ -388,7 +430,8 @@ def _table(now: Now) -> None:
     st.html(f'<div class="qv-steps qv-table"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>')
     states = {state: words.say(now.scenes) for words, state in table.rows}
     if len(states) > 1 and now.step.show & set(PANEL_PARTS):
-        st.pills(
+        choose(
+            st.pills,
             say("lessons.look"),
             list(states),
             key=session.show(f"look_{now.id}", _look(now) if _look(now) in states else None),
@@ -404,15 +447,20 @@ def _answer_key(now: Now, i: int) -> str:
     return f"answer_{now.place.lesson}_{now.place.step}_{i}_{now.attempt}"
 
 
+def _told_key(now: Now, i: int) -> str:
+    return f"told_{_answer_key(now, i)}"
+
+
 def _questions(now: Now) -> None:
     for i, (question, answer) in enumerate(zip(now.step.questions, now.answers, strict=True)):
         with st.container(key=f"lesson_ask_{i}"):
-            st.markdown(f"**{question.ask.say(now.scenes)}**")
+            st.markdown(f"## {question.ask.say(now.scenes)}")
             if answer is None and classroom().answers != "shown":
                 _open_question(now, i, question)
                 _hands(now, i, question)
                 break  # one after the other: first the direction, then the size
-            _answered(now, i, question, answer)
+            with st.container(key=_told_key(now, i)):
+                _answered(now, i, question, answer)
             _hands(now, i, question)
         if answer is not None and not now.complete:
             st.caption(say("lessons.after_all"))
@@ -445,8 +493,8 @@ def _commit(now: Now, i: int, question: Question, sure: bool) -> None:
         answer = questions.given(question, key)
         if answer is None:
             raise QuantVizError(f"lessons.no_answer.{question.kind}")
-        verdict = question.judge(answer, now.scenes)
-        keep_answer(Answer(cast(str, now.place.lesson), now.place.step, i, now.attempt, answer, sure, verdict.right))
+        keep_answer(Answer(cast(str, now.place.lesson), now.place.step, i, now.attempt, answer, sure))
+        _go_on_from(f".st-key-{_told_key(now, i)}")
         session.forgive()
 
 
@@ -458,18 +506,18 @@ def _hands(now: Now, i: int, question: Question) -> None:
 
 def _answered(now: Now, i: int, question: Question, answer: Answer | None) -> None:
     """What was answered, and, once the answers are told, what became of it."""
-    if answer is not None and not (answer.right and now.revealed):
+    verdict = question.judge(answer.given, now.scenes) if answer is not None and now.revealed else None
+    if answer is not None and not (verdict and verdict.right):
         words = questions.told(question, answer.given, now.scenes)
         st.markdown(say("lessons.you_said", answer=words, sure=say("lessons.was_sure" if answer.sure else "lessons.was_guess")))
     if not now.revealed:
         return
     truth = questions.truth_told(question, now.scenes).rstrip(".。")
-    if answer is None:
+    if answer is None or verdict is None:
         st.info(say("lessons.the_answer", truth=truth))
-    elif answer.right:
+    elif verdict.right:
         st.success(say("lessons.right", truth=truth) + (" " + say("lessons.good_guess") if question.why and not answer.sure else ""))
     else:
-        verdict = question.judge(answer.given, now.scenes)
         # What was given is spoken of before the answer, or it would be taken for it.
         said = [say("lessons.wrong"), verdict.diagnosis or say("lessons.no_diagnosis"), say("lessons.the_answer", truth=truth)]
         st.error(" ".join([*said, say("lessons.was_too_sure")] if answer.sure else said))
@@ -479,11 +527,13 @@ def _answered(now: Now, i: int, question: Question, answer: Answer | None) -> No
 
 def _again(now: Now) -> None:
     st.session_state[_ATTEMPTS][now.id] = now.attempt + 1
+    _go_on_from(f'[data-step="{now.id}"]')
 
 
 def _to_the_lab(now: Now) -> None:
     if st.button(say("lessons.open_in_lab"), key="lesson_to_lab", help=say("lessons.open_in_lab_help")):
-        session.put(now.scenes[_look(now)].state.replace(cell=_cell(now, now.scenes[_look(now)].state)))
+        state = now.scenes[_look(now)].state
+        session.put_from_lesson(state.replace(cell=_cell(now, state)), cast(str, now.place.lesson), now.place.step)
         st.switch_page(st.Page(_LAB, url_path="lab"))
 
 

@@ -14,8 +14,10 @@ import streamlit as st
 from quantviz.link import LabState, Upload
 from quantviz.scheme import NONFINITE
 from quantviz.sources import LocalTensor, Source
+from quantviz.sources.matrix import original
 from quantviz.sources.typed import Typed
 from quantviz.ui import session
+from quantviz.ui.choice import choose
 from quantviz.ui.data import facts_of, kept
 from quantviz.ui.room import locked
 from quantviz.ui.signs import show_lock
@@ -28,9 +30,10 @@ if TYPE_CHECKING:
 def found_in(source: Source | Upload) -> NonFinite | None:
     """What of the tensor is NaN or Inf; none where nothing is."""
     # What is built in or random is finite, and typed values are looked at one by one: the page paints its frame before torch comes in.
-    if not isinstance(source, Upload | Typed | LocalTensor):
+    of = original(source)
+    if not isinstance(of, Upload | Typed | LocalTensor):
         return None
-    if isinstance(source, Typed) and kept(source, "finite", lambda: all(map(math.isfinite, source.values))):
+    if isinstance(of, Typed) and kept(of, "finite", lambda: all(map(math.isfinite, of.values))):
         return None
     return facts_of(source).found
 
@@ -81,7 +84,8 @@ def _set(key: str) -> None:
 
 
 def _radio(key: str, value: str, change: Callable[[str], None], argument: str, field: str = "") -> None:
-    st.radio(
+    choose(
+        st.radio,
         say("nonfinite.question"),
         NONFINITE,
         key=session.show(key, value, field),

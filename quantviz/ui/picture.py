@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from quantviz.ui.bridge import bridge_width, chart_bridge
+from quantviz.ui.bridge import Picture, bridge_width, chart_bridge
 from quantviz.ui.room import enlarge
 from quantviz.ui.words import language, theme
 
@@ -29,13 +29,14 @@ def show_panels(
     titles: Sequence[str] | None = None,
     alt: str | None = None,
     modebar: bool = True,
+    picture: Picture | None = None,
 ) -> None:
     """Draw the panels into `area`, a container or a place whose keyed container is called `key`.
 
     The bridge goes into `bridge_area`, before the panels: on a phone it shows the switch between them,
     which begins at the panel called `first`, else at the last whose values are told. `on_window` is run when
     a person zooms in a matrix of which the browser has not every cell; see `chart_bridge`. Charts of one `group`
-    are switched and zoomed together. `height`, `titles` and `alt` are the figure's where it has its own.
+    are switched and zoomed together. `height`, `titles` and `alt` are the figure's where it has its own; `picture` is what it is saved as.
     """
     from quantviz.figures.panels import PANELS_CONFIG, panels_alt, panels_figure
 
@@ -56,8 +57,11 @@ def show_panels(
             on_window=on_window,
             enlarge=larger,
             first=first,
+            picture=picture,
         )
     figure = panels_figure(data, language=words, theme=colours, width=width, height=height, titles=titles, tensor_key=tensor_key, enlarge=larger)
     # A double click shows the whole matrix, which plotly does not know.
     config = {**PANELS_CONFIG, "doubleClick": False, **({} if modebar else {"displayModeBar": False})}
+    if picture:
+        config["toImageButtonOptions"] = {**config["toImageButtonOptions"], "filename": picture.name}
     area.plotly_chart(figure, key=f"{key}_chart", theme=None, config=config, alt=alt or panels_alt(data, words))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
@@ -9,12 +10,13 @@ from typing import TYPE_CHECKING, Any, cast
 import streamlit as st
 
 from quantviz.figures.arrangement import MOST_CELLS
-from quantviz.granularity import Shape
+from quantviz.granularity import BlockLayout, Shape
 from quantviz.link import POOLS, LabState, View
 from quantviz.ui import session
+from quantviz.ui.choice import choose
 from quantviz.ui.data import kept, stored_of, study_of
 from quantviz.ui.minimap import minimap_size, show_minimap
-from quantviz.ui.words import say
+from quantviz.ui.words import say, say_axis
 
 if TYPE_CHECKING:
     from quantviz.study import Study
@@ -42,12 +44,13 @@ def show_places(study: Study, state: LabState) -> None:
     if view.size(shape) != matrix:
         show_minimap(_map(study, state), matrix=matrix, window=(view.top, view.left, *view.size(shape)), key=_MINIMAP)
     # A menu closes when something is chosen: left open, a list would cover the panel that was gone to.
-    st.menu_button(
+    choose(
+        st.menu_button,
         say("places.go"),
         [name for name in _JUMPS if not _nowhere(name, study, view)],
         key="go_to",
         on_click=session.safely(lambda: _go(st.session_state["go_to"])),
-        format_func=lambda name: say(f"places.{name}"),
+        format_func=lambda name: _jump_words(name, state),
         width="stretch",
     )
 
@@ -64,6 +67,11 @@ def _map(study: Study, state: LabState) -> Any:
     rows, cols = view.matrix(study.shape)
     what = f"map {view.rows} {view.cols} {view.at}"
     return kept(source, what, lambda: pooled(stored_of(source), Patch(0, 0, rows, cols), minimap_size((rows, cols)), view=view)[0])
+
+
+def _jump_words(name: str, state: LabState) -> str:
+    axis = {"worst_row": state.view.rows, "worst_column": state.view.cols}.get(name)
+    return say(f"places.{name}") if axis is None else say("places.worst_line", one=say_axis(state.source, axis, "one"))
 
 
 _JUMPS = ("largest_error", "largest_value", "first_nonfinite", "worst_row", "worst_column", "worst_block")
@@ -97,10 +105,11 @@ def go(cell: Shape) -> None:
 
 def show_pool(state: LabState) -> None:
     """What a pixel of many cells shows."""
-    st.radio(
+    choose(
+        st.radio,
         say("places.pool"),
         POOLS,
-        key=session.show("pool", state.pool),
+        key=session.show("pool", state.pool, folded=True),
         on_change=session.safely(lambda: session.change(pool=st.session_state["pool"])),
         format_func=lambda name: say(f"places.pools.{name}"),
         captions=[say(f"places.pools.{name}_help") for name in POOLS],
@@ -141,19 +150,17 @@ def show_worst(study: Study, state: LabState) -> None:
     import pandas as pd
 
     with opened:
-        what = st.segmented_control(
+        what = choose(
+            st.segmented_control,
             say("places.worst"),
             RANKED,
-            default=RANKED[0],
-            key="worst_of",
+            key=session.show("worst_of", st.session_state.get("worst_of", RANKED[0])),
             required=True,
-            format_func=lambda name: say(f"places.ranked.{name}"),
+            format_func=lambda name: _ranked_words(name, state),
             label_visibility="collapsed",
         )
         table = ranked(study, what, state.view)
-        shown = {
-            name: [_place(value) for value in values] if name in ("index", "block") else values for name, values in table.items() if name not in _HIDDEN[what]
-        }
+        shown = {name: _column(name, values, study, state.view) for name, values in table.items() if name not in _HIDDEN[what]}
         st.dataframe(
             pd.DataFrame(shown, index=pd.RangeIndex(1, len(table["index"]) + 1, name=say("places.rank"))),
             key=f"worst_{what}",
@@ -172,8 +179,51 @@ def show_worst(study: Study, state: LabState) -> None:
         st.caption(say("places.worst_how"))
 
 
+def _ranked_words(name: str, state: LabState) -> str:
+    axis = {"rows": state.view.rows, "columns": state.view.cols}.get(name)
+    # A tensor of one axis has a heading for rows too, under which there are none.
+    return say(f"places.ranked.{name}") if name in ("cells", "blocks") else say_axis(state.source, axis or 0, "many")
+
+
+def _column(name: str, values: list[Any], study: Study, view: View) -> list[Any]:
+    """A column of the table: places in words."""
+    if name == "block":
+        return [block_words(study.layout, study.shape, view, block) for block in values]
+    return [_place(value) for value in values] if name == "index" else values
+
+
 def _place(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def block_words(layout: BlockLayout, shape: Shape, view: View, block: Shape) -> str:
+    """Where a block lies in a tensor of `shape`, such as "row 3999, columns 10992–11007", by the rows and columns in view.
+
+    An axis that it takes up wholly is left out. Blocks of a flattened tensor that end in another row than they begin in are told by
+    their first and last cell.
+    """
+    from quantviz.kernels import place_of
+
+    window = layout.window(block)
+    if layout.view_shape != shape:
+        if len(window) > 1:
+            return say("places.strided", first=_place(place_of(block[-1], shape)), step=layout.view_shape[-1])
+        first, last = (place_of(flat, shape) for flat in (window[0].start, window[0].stop - 1))
+        # As a part of the tensor, where it is one: within a line, or whole lines.
+        window = tuple(slice(a, b + 1) for a, b in zip(first, last, strict=True))
+        if math.prod(part.stop - part.start for part in window) != layout.size_of(block):
+            return say("places.run", first=_place(first), last=_place(last))
+    parts = [_part_words(axis, part, view) for axis, part in enumerate(window) if (part.start, part.stop) != (0, shape[axis])]
+    return say("places.and").join(parts) or say("places.whole")
+
+
+def _part_words(axis: int, part: slice, view: View) -> str:
+    one = part.stop - part.start == 1
+    at = str(part.start) if one else f"{part.start}–{part.stop - 1}"
+    if axis not in (view.rows, view.cols):
+        return say("places.on_axis", axis=axis, at=at)
+    name = "row" if axis == view.rows else "column"
+    return say(f"places.at_{name}" if one else f"places.at_{name}s", at=at)
 
 
 def _clicked(what: str) -> None:

@@ -10,10 +10,11 @@ from typing import Any
 import streamlit as st
 
 from quantviz.errors import QuantVizError
-from quantviz.lessons.answers import read_number
 from quantviz.lessons.formulas import HERE, Scenes
 from quantviz.lessons.model import DIRECTIONS, Cell, Choice, Direction, Number, Order, Question
+from quantviz.numerals import LONGEST, read_number
 from quantviz.ui import session
+from quantviz.ui.choice import choose
 from quantviz.ui.words import number, plain, say
 
 
@@ -59,13 +60,13 @@ def truth_told(question: Question, scenes: Scenes) -> str:
 
 def _ask_direction(question: Question, scenes: Scenes, key: str) -> None:
     names = {name: say(f"lessons.directions.{name}") for name in DIRECTIONS}
-    st.segmented_control(say("lessons.your_answer"), DIRECTIONS, key=key, format_func=names.__getitem__, label_visibility="collapsed")
+    choose(st.segmented_control, say("lessons.your_answer"), DIRECTIONS, key=key, format_func=names.__getitem__, label_visibility="collapsed")
 
 
 def _ask_number(question: Question, scenes: Scenes, key: str) -> None:
     assert isinstance(question, Number)
     label = say("lessons.your_number_in", unit=question.unit) if question.unit else say("lessons.your_number")
-    st.text_input(label, key=key, max_chars=40, placeholder=say("lessons.number_example"))
+    st.text_input(label, key=key, max_chars=LONGEST, placeholder=say("lessons.number_example"))
 
 
 def _ask_cell(question: Question, scenes: Scenes, key: str) -> None:
@@ -79,13 +80,13 @@ def _ask_cell(question: Question, scenes: Scenes, key: str) -> None:
 def _ask_choice(question: Question, scenes: Scenes, key: str) -> None:
     assert isinstance(question, Choice)
     texts = [option.text.say(scenes) for option in question.options]
-    st.radio(say("lessons.your_answer"), range(len(texts)), key=key, index=None, format_func=texts.__getitem__, label_visibility="collapsed")
+    choose(st.radio, say("lessons.your_answer"), range(len(texts)), key=key, index=None, format_func=texts.__getitem__, label_visibility="collapsed")
 
 
 def _ask_order(question: Question, scenes: Scenes, key: str) -> None:
     assert isinstance(question, Order)
     texts = [item.text.say(scenes) for item in question.items]
-    st.multiselect(say("lessons.your_order"), range(len(texts)), key=key, format_func=texts.__getitem__, placeholder=say("lessons.order_smallest"))
+    choose(st.multiselect, say("lessons.your_order"), range(len(texts)), key=key, format_func=texts.__getitem__, placeholder=say("lessons.order_smallest"))
 
 
 _ASK: Mapping[str, Callable[[Question, Scenes, str], None]] = MappingProxyType(

@@ -9,29 +9,32 @@ from quantviz.calibration import Calibration
 from quantviz.conventions import CONVENTIONS, Convention
 from quantviz.formats import FORMATS
 from quantviz.granularity import Flat, Granularity, PerChannel
+from quantviz.link import Upload
 from quantviz.scheme import Scheme
+from quantviz.sources import Source
 from quantviz.text import catalogue
-from quantviz.ui.words import language, number, say
+from quantviz.ui.words import language, number, say, say_axis
 
 
-def scheme_words(scheme: Scheme) -> str:
-    """A scheme in one line for people."""
-    parts = [format_name(scheme.format), say(f"modes.{scheme.mode}.name"), granularity_words(scheme.granularity), calibration_words(scheme.calibration)]
-    return " · ".join([*parts, *_otherwise(scheme.arithmetic)])
+def scheme_words(scheme: Scheme, source: Source | Upload) -> str:
+    """A scheme in one line for people, as it is on the tensor of `source`."""
+    names = (part_words(scheme, field, source) for field in ("format", "mode", "granularity", "calibration"))
+    return " · ".join([*names, *_otherwise(scheme.arithmetic)])
 
 
-def part_words(scheme: Scheme, field: str) -> str:
-    """One field of a scheme for people.
+def part_words(scheme: Scheme, field: str, source: Source | Upload) -> str:
+    """One field of a scheme for people, as it is on the tensor of `source`.
 
-    >>> part_words(Scheme("int4"), "granularity")
-    'one scale for the whole tensor'
+    >>> from quantviz.sources import Normal
+    >>> part_words(Scheme("int4", granularity=PerChannel(-1)), "granularity", Normal())
+    'one scale for each column'
     """
     if field == "format":
         return format_name(scheme.format)
     if field == "mode":
         return say(f"modes.{scheme.mode}.name")
     if field == "granularity":
-        return granularity_words(scheme.granularity)
+        return granularity_words(scheme.granularity, source)
     return calibration_words(scheme.calibration) if field == "calibration" else convention_words(scheme.arithmetic)
 
 
@@ -40,12 +43,12 @@ def format_name(format_id: str) -> str:
     return say(f"formats.{format_id}.name")
 
 
-def granularity_words(granularity: Granularity) -> str:
-    """Which elements share one scale."""
+def granularity_words(granularity: Granularity, source: Source | Upload) -> str:
+    """Which elements of the tensor of `source` share one scale."""
     fields = {f.name: getattr(granularity, f.name) for f in dataclasses.fields(granularity)}  # type: ignore[arg-type]
     key = granularity.id
     if isinstance(granularity, PerChannel):
-        key = f"{key}_{granularity.axis % 2}"
+        fields["each"] = say_axis(source, granularity.axis, "each")
     elif isinstance(granularity, Flat) and granularity.strided:
         key = f"{key}_strided"
     return say(f"scheme_line.{key}", **fields)

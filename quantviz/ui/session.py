@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -24,21 +25,49 @@ from quantviz.sources import Source
 from quantviz.ui import room
 from quantviz.ui.words import language
 
-_STATE, _BEFORE, _NAMED, _COMPLAINTS = "lab_state", "lab_before", "lab_named", "lab_complaints"
+_STATE, _STEPS, _DONE, _NAMED, _COMPLAINTS = "lab_state", "lab_steps", "lab_steps_done", "lab_named", "lab_complaints"
 _ADAPTED, _WAITING = "lab_adapted", "lab_waiting"
 _OPENED, _GOOD, _SHOWN_IN, _LINK = "lab_opened", "lab_good", "lab_shown_in", "lab_link"
-#: Keys of the widgets that the last run that came to its end has shown, and those of this run.
+#: The widgets that the last run that came to its end has shown, by key with the labels of their choices, and those of this run.
 _SHOWN, _SHOWING = "widgets_shown", "widgets_showing"
 #: The page on the screen, and whether it is another one than before.
 _PAGE, _ARRIVED = "page_shown", "page_arrived"
+#: Where the state was opened from, if not in the Lab itself.
+_ORIGIN = "lab_origin"
 #: The kind of source whose controls are shown although no tensor came from it yet.
 KIND_CHOSEN = "kind_chosen"
+#: Steps that undo reaches back.
+MOST_STEPS = 50
 
 
 #: What is said where NaN and Inf cannot be quantized as the scheme wants them to be.
 _NONFINITE = ("input_nonfinite", "input_beyond_float32", "input_nothing_finite")
 #: What a scheme is chosen by.
 _SCHEME = ("format", "mode", "granularity", "calibration", "convention")
+
+
+@dataclass(frozen=True)
+class Step:
+    """A change of the state that can be undone."""
+
+    before: LabState
+    after: LabState
+
+    def turned(self, now: LabState, *, back: bool) -> LabState:
+        """The state on the one side of this step, reached from `now` on the other: where a person looks stays, unless the step moved it."""
+        wanted = self.before if back else self.after
+        moved = (self.before.source, self.before.view, self.before.cell) != (self.after.source, self.after.view, self.after.cell)
+        return wanted if moved or now.source != wanted.source else wanted.replace(view=now.view, cell=now.cell)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The step of a lesson that a state of the Lab was opened from."""
+
+    lesson: str
+    #: Number of the step, from 0.
+    step: int
+    source: Source | Upload
 
 
 @dataclass(frozen=True)
@@ -66,21 +95,39 @@ def state() -> LabState:
 
 
 def change(**changes: Any) -> None:
-    """Replace parts of the state; the one before can be had back once."""
+    """Replace parts of the state: a step that can be undone."""
     put(state().replace(**changes))
 
 
 def put(new: LabState) -> None:
-    """Take another state, as far as the teacher has not locked it."""
-    new = _as_locked(new)
+    """Take another state, as far as the teacher has not locked it: a step that can be undone."""
+    now, new = state(), _as_locked(new)
+    if new != now:
+        steps = (*_steps()[: _done()], Step(now, new))[-MOST_STEPS:]
+        st.session_state[_STEPS], st.session_state[_DONE] = steps, len(steps)
+    _take(new)
+
+
+def _take(new: LabState) -> None:
+    """Make `new` the state; what was said about the one before is no longer said."""
     if new.source != state().source:
         st.session_state[KIND_CHOSEN] = None
-    if new != state():
-        st.session_state[_BEFORE] = state()
-        st.session_state[_STATE] = new
+    st.session_state[_STATE] = new
     st.session_state[_NAMED] = ()
     st.session_state[_ADAPTED] = st.session_state[_WAITING] = None
     st.session_state[_COMPLAINTS] = {}
+
+
+def put_from_lesson(new: LabState, lesson: str, step: int) -> None:
+    """Take the state of a lesson's step, counted from 0, and remember the way back to it."""
+    put(new)
+    st.session_state[_ORIGIN] = Origin(lesson, step, state().source)
+
+
+def origin() -> Origin | None:
+    """The step that the state was opened from, as long as its tensor is the one on the screen."""
+    found = cast("Origin | None", st.session_state.get(_ORIGIN))
+    return found if found and found.source == state().source else None
 
 
 def _as_locked(new: LabState) -> LabState:
@@ -112,6 +159,7 @@ def look(view: View, cell: Shape | None = None) -> None:
 
 def put_source(source: Source | Upload) -> None:
     """Take another tensor; a scenario's tensor brings its whole state."""
+    st.session_state[_ORIGIN] = None
     name = scenario_of(source)
     if source != state().source:
         put(opening(name) if name else state().with_source(source))
@@ -153,6 +201,8 @@ def accept() -> None:
 def refuse(error: QuantVizError) -> None:
     """The state cannot be computed: go back to the one before, and say why; where NaN or Inf are the reason, it waits for another choice."""
     wait(state() if error.key in _NONFINITE else None)
+    if can_undo() and _steps()[_done() - 1].after == state():
+        st.session_state[_STEPS], st.session_state[_DONE] = _steps()[: _done() - 1], _done() - 1
     st.session_state[_STATE] = st.session_state.get(_GOOD) or opening()
     st.session_state[_NAMED] = (error,)
 
@@ -167,20 +217,55 @@ def waiting() -> LabState | None:
     return cast("LabState | None", st.session_state.get(_WAITING))
 
 
+def _steps() -> tuple[Step, ...]:
+    """The steps that can be undone or done again, the oldest first."""
+    return cast("tuple[Step, ...]", st.session_state.get(_STEPS, ()))
+
+
+def _done() -> int:
+    """How many of them are not undone."""
+    return cast(int, st.session_state.get(_DONE, 0))
+
+
 def undo() -> None:
-    """Back to the state before the last change; once more brings that change back."""
-    before = st.session_state.get(_BEFORE)
-    if before is not None:
-        put(before)
+    """Back to the state before the last step that is not undone."""
+    if can_undo():
+        step = _steps()[_done() - 1]
+        st.session_state[_DONE] = _done() - 1
+        _take(_as_locked(step.turned(state(), back=True)))
+
+
+def redo() -> None:
+    """Do the step again that was undone last."""
+    if can_redo():
+        step = _steps()[_done()]
+        st.session_state[_DONE] = _done() + 1
+        _take(_as_locked(step.turned(state(), back=False)))
 
 
 def can_undo() -> bool:
-    """Whether there is a state before."""
-    return st.session_state.get(_BEFORE) is not None
+    """Whether there is a step to undo."""
+    return _done() > 0
+
+
+def can_redo() -> bool:
+    """Whether there is a step that was undone."""
+    return _done() < len(_steps())
+
+
+def forget(gone: Collection[Source | Upload]) -> None:
+    """Undo and redo reach no further than to the tensors `gone`, which are no longer there."""
+
+    def there(step: Step) -> bool:
+        return step.before.source not in gone and step.after.source not in gone
+
+    past = tuple(itertools.takewhile(there, reversed(_steps()[: _done()])))[::-1]
+    st.session_state[_STEPS], st.session_state[_DONE] = (*past, *itertools.takewhile(there, _steps()[_done() :])), len(past)
 
 
 def reset() -> None:
     """The state this tensor's scenario opens with, else the first scenario's; where a teacher has locked something, what the link opened."""
+    st.session_state[_ORIGIN] = None
     if room.classroom().locked:
         put(st.session_state[_OPENED])
         return
@@ -237,27 +322,41 @@ def named() -> tuple[QuantVizError, ...]:
     return cast(tuple[QuantVizError, ...], st.session_state.get(_NAMED, ()))
 
 
-def show(key: str, value: object, field: str = "") -> str:
-    """Let the widget `key` show `value`, unless what was typed into its `field` is being complained about."""
-    # A select box holds the label that was chosen: in another language it must be told its value again. So must a widget
-    # that the browser may not have seen, because the run that showed it was broken off.
-    again = st.session_state.get(_SHOWN_IN) != language() or key not in st.session_state.get(_SHOWN, ())
-    st.session_state.setdefault(_SHOWING, set()).add(key)
+def show(key: str, value: object, field: str = "", *, folded: bool = False) -> str:
+    """Let the widget `key` show `value`, unless what was typed into its `field` is being complained about.
+
+    `folded` widgets stand in a popover: the browser makes them when that is opened, and must be told their value by the run before.
+    """
+    # A widget must be told its value again in another language, and where the browser may not have seen it, because the
+    # run that showed it was broken off.
+    again = folded or st.session_state.get(_SHOWN_IN) != language() or key not in st.session_state.get(_SHOWN, ())
+    _showing().setdefault(key, ())
     if (field or key) not in complaints() and (again or key not in st.session_state or st.session_state[key] != value):
         st.session_state[key] = value
     return key
+
+
+def tell_again(key: str, labels: tuple[str, ...]) -> None:
+    """Tell the browser again what is chosen in the widget `key`, where its choices are not labelled as it saw them last: it holds a label."""
+    if key in st.session_state and st.session_state.get(_SHOWN, {}).get(key) != labels:
+        st.session_state[key] = st.session_state[key]
+    _showing()[key] = labels
+
+
+def _showing() -> dict[str, tuple[str, ...]]:
+    return cast("dict[str, tuple[str, ...]]", st.session_state.setdefault(_SHOWING, {}))
 
 
 def arrive(page: str) -> None:
     """Note which page this run shows."""
     st.session_state[_ARRIVED] = st.session_state.get(_PAGE) != page
     st.session_state[_PAGE] = page
-    st.session_state[_SHOWING] = set()
+    st.session_state[_SHOWING] = {}
 
 
 def leave() -> None:
     """Note that this run came to its end."""
-    st.session_state[_SHOWN] = frozenset(st.session_state[_SHOWING])
+    st.session_state[_SHOWN] = dict(_showing())
 
 
 def write_address() -> QuantVizError | None:

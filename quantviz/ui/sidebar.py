@@ -14,14 +14,16 @@ from quantviz.errors import QuantVizError
 from quantviz.figures.arrangement import MOST_CELLS
 from quantviz.link import LabState, Upload, View, opening
 from quantviz.scenarios import SCENARIOS, scenario_of
-from quantviz.sources import SOURCES, Builtin, LocalTensor, Source
+from quantviz.sources import SOURCES, AsMatrix, Builtin, LocalTensor, Source
 from quantviz.sources.builtin import BUILTINS
 from quantviz.sources.local import folder_offered
+from quantviz.sources.matrix import original
 from quantviz.sources.typed import Typed
 from quantviz.text import languages
 from quantviz.text import visible as spelled_out
 from quantviz.ui import session
 from quantviz.ui.arithmetic import show_arithmetic
+from quantviz.ui.choice import choose
 from quantviz.ui.data import upload_place
 from quantviz.ui.folder import show_folder
 from quantviz.ui.nonfinite import heeded, show_nonfinite
@@ -30,7 +32,7 @@ from quantviz.ui.scheme_words import calibration_words
 from quantviz.ui.signs import show_lock
 from quantviz.ui.typed_input import show_typed, start_typing
 from quantviz.ui.uploads import show_file, show_image
-from quantviz.ui.words import language, plain, say, say_error, set_language, shape_text
+from quantviz.ui.words import language, plain, say, say_axis, say_error, set_language, shape_text
 
 #: Characters of a name that are shown.
 _LONGEST_NAME = 80
@@ -44,7 +46,7 @@ def show_sidebar(state: LabState) -> None:
     """Tensor, slice, arithmetic, range and language."""
     with st.sidebar:
         if visible("tensor"):
-            st.markdown(f"#### 1 · {say('sidebar.tensor')}")
+            st.markdown(f"## 1 · {say('sidebar.tensor')}")
             _tensor(state)
             show_lock("tensor")
             _slice(state)
@@ -60,6 +62,7 @@ def show_sidebar(state: LabState) -> None:
 
 def kind_of(source: Source | Upload) -> str:
     """The kind of source that a tensor came from."""
+    source = original(source)
     if isinstance(source, Upload):
         place = upload_place(source)
         return "image" if place and place.channel else "file"
@@ -74,7 +77,8 @@ def kind_of(source: Source | Upload) -> str:
 
 def _tensor(state: LabState) -> None:
     kind = st.session_state.get(session.KIND_CHOSEN) or kind_of(state.source)
-    st.selectbox(
+    choose(
+        st.selectbox,
         say("sidebar.source"),
         KINDS if folder_offered() else KINDS[:-1],
         key=session.show("kind", kind),
@@ -96,11 +100,18 @@ def _tensor(state: LabState) -> None:
     name = html.escape(spelled_out(source_name(state.source))[:_LONGEST_NAME])
     place = upload_place(state.source)
     decoded = f" · {html.escape(place.source_type)} → float32" if place and place.source_type else ""
-    st.html(f'<p class="qv-name"><b>{shape_text(state.source.shape)}</b> · <bdi>{name}</bdi>{decoded}</p>')
+    st.html(f'<p class="qv-name"><b>{_shape(state)}</b> · <bdi>{name}</bdi>{decoded}</p>')
+
+
+def _shape(state: LabState) -> str:
+    """The tensor's shape, and what it is seen as."""
+    own = shape_text(original(state.source).shape)
+    return f"{own} → {shape_text(state.source.shape)}" if isinstance(state.source, AsMatrix) else own
 
 
 def source_name(source: Source | Upload) -> str:
     """The tensor's name for people."""
+    source = original(source)
     if isinstance(source, Upload):
         return source.name
     if isinstance(source, LocalTensor):
@@ -125,7 +136,8 @@ def _set_kind() -> None:
 
 
 def _scenario(state: LabState) -> None:
-    st.selectbox(
+    choose(
+        st.selectbox,
         say("sidebar.scenario"),
         tuple(SCENARIOS),
         key=session.show("scenario", scenario_of(state.source)),
@@ -137,7 +149,8 @@ def _scenario(state: LabState) -> None:
 
 
 def _course(state: LabState) -> None:
-    st.selectbox(
+    choose(
+        st.selectbox,
         say("sidebar.course"),
         _COURSE,
         key=session.show("course", state.source.name if isinstance(state.source, Builtin) else _COURSE[0]),
@@ -150,7 +163,8 @@ def _course(state: LabState) -> None:
 
 def _random(state: LabState) -> None:
     source = state.source
-    st.selectbox(
+    choose(
+        st.selectbox,
         say("sidebar.distribution"),
         _RANDOM,
         key=session.show("distribution", source.id if source.id in _RANDOM else _RANDOM[0]),
@@ -206,30 +220,48 @@ def _set_random() -> None:
 
 def _slice(state: LabState) -> None:
     shape, view = state.source.shape, state.view
+    if len(original(state.source).shape) > 2:
+        choose(
+            st.segmented_control,
+            say("sidebar.seen_as"),
+            ("matrix", "axes"),
+            key=session.show("seen_as", "matrix" if isinstance(state.source, AsMatrix) else "axes"),
+            required=True,
+            on_change=session.safely(_set_seen_as),
+            format_func=lambda name: say(f"sidebar.seen_as_{name}"),
+            help=say("sidebar.seen_as_help"),
+            disabled=locked("tensor"),
+        )
     if len(shape) > 2:
         left, right = st.columns(2, gap="small", wrap=False)
         axes = tuple(range(len(shape)))
-        names = {axis: say("sidebar.axis", axis=axis, length=shape[axis]) for axis in axes}
-        left.selectbox(
+        choose(
+            left.selectbox,
             say("sidebar.rows"),
             axes,
             key=session.show("view_rows", view.rows),
-            format_func=names.__getitem__,
+            format_func=lambda axis: say_axis(state.source, axis),
             on_change=session.safely(_set_axes),
             args=("rows",),
         )
-        right.selectbox(
+        choose(
+            right.selectbox,
             say("sidebar.cols"),
             axes,
             key=session.show("view_cols", view.cols),
-            format_func=names.__getitem__,
+            format_func=lambda axis: say_axis(state.source, axis),
             on_change=session.safely(_set_axes),
             args=("cols",),
         )
         for axis in axes:
             if axis not in (view.rows, view.cols):
                 st.number_input(
-                    names[axis], 0, shape[axis] - 1, key=session.show(f"view_at_{axis}", view.at[axis]), on_change=session.safely(_set_at), args=(axis,)
+                    say_axis(state.source, axis),
+                    0,
+                    shape[axis] - 1,
+                    key=session.show(f"view_at_{axis}", view.at[axis]),
+                    on_change=session.safely(_set_at),
+                    args=(axis,),
                 )
     _window(state)
 
@@ -250,11 +282,24 @@ def _window(state: LabState) -> None:
         st.form_submit_button(say("sidebar.show_window"), key="show_window", on_click=session.safely(_set_window), width="stretch")
 
 
+def _set_seen_as() -> None:
+    """The same tensor, and the same cell of it, in its own axes or as a matrix."""
+    now = session.state()
+    source: Any = now.source
+    if (st.session_state["seen_as"] == "matrix") == isinstance(source, AsMatrix):
+        return
+    new = original(source) if isinstance(source, AsMatrix) else AsMatrix(source)
+    cell = source.place(now.cell) if isinstance(source, AsMatrix) else new.cell(now.cell)
+    seen = now.with_source(new)
+    session.put(seen.replace(cell=cell, view=seen.view.showing(cell, new.shape), held=now.held))
+
+
 def _set_axes(changed: str) -> None:
     view = session.state().view
-    rows, cols = st.session_state["view_rows"], st.session_state["view_cols"]
+    wanted = st.session_state[f"view_{changed}"]
+    rows, cols = (wanted, view.cols) if changed == "rows" else (view.rows, wanted)
     if rows == cols:  # the other one takes the place that was left
-        rows, cols = (rows, view.rows) if changed == "rows" else (view.cols, cols)
+        rows, cols = view.cols, view.rows
     _look(dataclasses.replace(view, rows=rows, cols=cols, top=0, left=0, height=None, width=None))
 
 
@@ -276,6 +321,8 @@ def _set_window() -> None:
 def _look(view: View) -> None:
     """Look at another matrix of the tensor; the selected cell goes along into it."""
     now = session.state()
+    if not view.fits(now.source.shape):  # it was asked for before the tensor changed
+        return
     row, col = now.view.place(now.cell) or (0, 0)
     rows, cols = view.matrix(now.source.shape)
     session.look(view, view.index(min(row, rows - 1), min(col, cols - 1)))
@@ -290,7 +337,8 @@ def _range(state: LabState) -> None:
     if heeded(state):
         chosen = say("nonfinite.beside", range=chosen, choice=say(f"nonfinite.{state.scheme.nonfinite}.name"))
     with st.expander(f"3 · {say('sidebar.range')}: **{chosen}**", key="range_expander"):
-        st.radio(
+        choose(
+            st.radio,
             say("sidebar.range"),
             tuple(CALIBRATIONS),
             key=session.show("calibration", calibration.id),
@@ -353,7 +401,8 @@ def _set_range() -> None:
 
 def show_language() -> None:
     """The language switch, on each page the same."""
-    st.segmented_control(
+    choose(
+        st.segmented_control,
         say("sidebar.language"),
         languages(),
         key=session.show("language_choice", language()),

@@ -6,6 +6,7 @@ the convention's engine does not offer is left out or grey.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -19,10 +20,11 @@ from quantviz.granularity import Flat, Granularity, PerBlock, PerChannel, PerGro
 from quantviz.link import LabState
 from quantviz.scheme import MODES, Scheme
 from quantviz.ui import session
+from quantviz.ui.choice import choose
 from quantviz.ui.room import locked
 from quantviz.ui.scheme_words import convention_name, format_name, part_words
 from quantviz.ui.signs import show_lock
-from quantviz.ui.words import language, plain, say, say_error
+from quantviz.ui.words import language, plain, say, say_axis, say_error
 
 #: Integers are chosen by sign and bits, other formats by name.
 _INTEGERS: Mapping[str, bool] = MappingProxyType({"integer_signed": True, "integer_unsigned": False})
@@ -54,7 +56,8 @@ def _choice_of(fmt: NumberFormat) -> str:
 def _number_format(state: LabState) -> None:
     fmt, offered = state.scheme.number_format, _offered_formats(state.scheme.arithmetic.offer)
     names = dict.fromkeys(sorted(map(_choice_of, offered), key=lambda name: name not in _INTEGERS))
-    st.selectbox(
+    choose(
+        st.selectbox,
         say("strip.format"),
         tuple(names),
         key=session.show("format", _choice_of(fmt)),
@@ -65,7 +68,8 @@ def _number_format(state: LabState) -> None:
         width=132,
     )
     if fmt.family == "integer":
-        st.segmented_control(
+        choose(
+            st.segmented_control,
             say("strip.bits"),
             [each.bits for each in offered if _choice_of(each) == _choice_of(fmt)],
             key=session.show("bits", fmt.bits),
@@ -110,7 +114,8 @@ def possible_modes(scheme: Scheme) -> tuple[str, ...]:
 
 def _mode(state: LabState) -> None:
     modes = possible_modes(state.scheme)
-    st.segmented_control(
+    choose(
+        st.segmented_control,
         say("strip.mode"),
         modes,
         key=session.show("mode", state.scheme.mode),
@@ -155,13 +160,14 @@ class _Kind:
 
 
 def _channels(state: LabState) -> Mapping[str, Granularity]:
-    view, axes = state.view, len(state.source.shape)
-    named: dict[str, Granularity] = {"row": PerChannel(view.rows if view.rows is not None else -2), "column": PerChannel(view.cols)}
-    return named | {f"axis{axis}": PerChannel(axis) for axis in range(axes) if axis not in (view.rows, view.cols)}
+    axes = len(state.source.shape)
+    if axes <= 2:  # a tensor of one axis has no rows: there the button is grey
+        return {"row": PerChannel(-2), "column": PerChannel(-1)} if axes == 1 else {"row": PerChannel(0), "column": PerChannel(1)}
+    return {f"axis{axis}": PerChannel(axis) for axis in range(axes)}
 
 
 def _groups(state: LabState) -> Mapping[str, Granularity]:
-    axis = state.view.cols
+    axis = len(state.source.shape) - 1
     return {"group": PerGroup(_usual(state, PerGroup.id, _group_sizes(state, axis), state.source.shape[axis]), axis)}
 
 
@@ -203,11 +209,11 @@ def _granularity(state: LabState) -> None:
                 elif problem := next(iter(granularity.shape_problems(shape, convention.tail)), None):
                     reason = say("strip.one_axis") if len(shape) == 1 else say_error(problem)
                 st.button(
-                    say(f"strip.per_{name}" if not name.startswith("axis") else "strip.per_axis", axis=name.removeprefix("axis")),
+                    _button(state, name, granularity),
                     key=f"per_{name}",
                     type="primary" if name == now else "secondary",
                     disabled=(reason is not None and name != now) or locked("scheme"),
-                    help=reason or _help(name, granularity),
+                    help=reason or _help(state, name, granularity),
                     on_click=session.safely(_set_granularity),
                     args=(granularity,),
                 )
@@ -216,10 +222,17 @@ def _granularity(state: LabState) -> None:
         sizes(state)
 
 
-def _help(name: str, granularity: Granularity) -> str:
-    key = name if not name.startswith("axis") else "axis"
+def _button(state: LabState, name: str, granularity: Granularity) -> str:
+    """A button's label."""
+    return plain(say_axis(state.source, granularity.axis, "button")) if isinstance(granularity, PerChannel) else say(f"strip.per_{name}")
+
+
+def _help(state: LabState, name: str, granularity: Granularity) -> str:
+    if isinstance(granularity, PerChannel):
+        each = say_axis(state.source, granularity.axis, "each")
+        return f"{plain(say('strip.per_axis_help', each=each))} `axis={granularity.axis}`"
     axis = getattr(granularity, "axis", None)
-    return plain(say(f"strip.per_{key}_help", axis=axis)) + (f" `axis={axis}`" if axis is not None else "")
+    return plain(say(f"strip.per_{name}_help")) + (f" `axis={axis}`" if axis is not None else "")
 
 
 def _set_granularity(granularity: Granularity) -> None:
@@ -232,15 +245,38 @@ def _set_granularity(granularity: Granularity) -> None:
 # ---- the sizes of blocks ------------------------------------------------------------------------
 
 
-def _size_control(label: str, sizes: Iterable[int], key: str, now: int, set_size: Callable[[], None]) -> None:
-    st.selectbox(
+def _size_control(label: str, sizes: Iterable[int], key: str, now: int) -> None:
+    choose(
+        st.selectbox,
         label,
         sorted({*sizes, now}),
         key=session.show(key, now),
-        on_change=session.safely(set_size),
+        on_change=session.safely(_set_size),
+        args=(key,),
         disabled=locked("scheme"),
         width=76,
     )
+
+
+def _set_size(key: str) -> None:
+    """Change one field of the granularity. The others are the state's, not those of controls that may still show another tensor's."""
+    kind, _, field = key.partition("_")
+    now = session.state()
+    granularity = now.scheme.granularity
+    if granularity.id == _SIZED[kind].id:
+        wanted = dataclasses.replace(granularity, **{field: st.session_state[key]})  # type: ignore[type-var]
+        with session.complaining("strip"):
+            session.put_scheme(granularity=_fitted(now, wanted))
+
+
+def _fitted(state: LabState, wanted: Granularity) -> Granularity:
+    """The nearest that is offered."""
+    if isinstance(wanted, PerGroup):
+        return state.scheme.arithmetic.granularity_like(wanted, state.source.shape, state.scheme.format)
+    if isinstance(wanted, Flat):
+        sizes = _flat_sizes(state, strided=wanted.strided)
+        return Flat(min(sizes, key=lambda size: abs(size - wanted.size), default=wanted.size), wanted.strided)
+    return wanted
 
 
 def _sizes(state: LabState, length: int, *, divide: bool) -> list[int]:
@@ -264,66 +300,50 @@ def _group_size(state: LabState) -> None:
     granularity, shape = state.scheme.granularity, state.source.shape
     assert isinstance(granularity, PerGroup)
     axis = granularity.axis % len(shape)
-    _size_control(say("strip.size"), _group_sizes(state, axis), "group_size", granularity.size, _set_group)
+    _size_control(say("strip.size"), _group_sizes(state, axis), "group_size", granularity.size)
     if len(shape) > 1:
-        st.selectbox(
+        choose(
+            st.selectbox,
             say("strip.along"),
             range(len(shape)),
             key=session.show("group_axis", axis),
-            on_change=session.safely(_set_group),
-            format_func=lambda i: say("strip.along_row") if i == state.view.cols else say("strip.along_column") if i == state.view.rows else f"axis {i}",
+            on_change=session.safely(_set_size),
+            args=("group_axis",),
+            format_func=lambda i: say_axis(state.source, i, "along"),
             disabled=locked("scheme"),
             width=100,
         )
-
-
-def _set_group() -> None:
-    now = session.state()
-    wanted = PerGroup(st.session_state["group_size"], st.session_state.get("group_axis", 0))
-    with session.complaining("strip"):
-        session.put_scheme(granularity=now.scheme.arithmetic.granularity_like(wanted, now.source.shape, now.scheme.format))
 
 
 def _block_size(state: LabState) -> None:
     granularity = state.scheme.granularity
     assert isinstance(granularity, PerBlock)
     rows, cols = _sides(state.source.shape)
-    _size_control(say("strip.block_rows"), divisors(rows), "block_rows", granularity.rows, _set_block)
-    _size_control(say("strip.block_cols"), divisors(cols), "block_cols", granularity.cols, _set_block)
-
-
-def _set_block() -> None:
-    with session.complaining("strip"):
-        session.put_scheme(granularity=PerBlock(st.session_state["block_rows"], st.session_state["block_cols"]))
+    _size_control(say("strip.block_rows"), divisors(rows), "block_rows", granularity.rows)
+    _size_control(say("strip.block_cols"), divisors(cols), "block_cols", granularity.cols)
 
 
 def _flat_size(state: LabState) -> None:
     granularity = state.scheme.granularity
     assert isinstance(granularity, Flat)
     sizes = _flat_sizes(state, strided=granularity.strided)
-    _size_control(say("strip.flat_size"), sizes, "flat_size", granularity.size, _set_flat)
+    _size_control(say("strip.flat_size"), sizes, "flat_size", granularity.size)
     convention = state.scheme.arithmetic
     # Engines that pack runs of fixed sizes, or end in a short one, take neighbours.
     if (convention.offer.sizes or convention.tail != "refuse") and not granularity.strided:
         return
-    st.selectbox(
+    choose(
+        st.selectbox,
         say("strip.taken"),
         (False, True),
         key=session.show("flat_strided", granularity.strided),
-        on_change=session.safely(_set_flat),
+        on_change=session.safely(_set_size),
+        args=("flat_strided",),
         format_func=lambda strided: say("strip.strided" if strided else "strip.neighbours"),
         help=say("strip.taken_help"),
         disabled=locked("scheme"),
         width=100,
     )
-
-
-def _set_flat() -> None:
-    now = session.state()
-    wanted = Flat(st.session_state["flat_size"], st.session_state.get("flat_strided", False))
-    sizes = _flat_sizes(now, strided=wanted.strided)
-    with session.complaining("strip"):
-        session.put_scheme(granularity=Flat(min(sizes, key=lambda size: abs(size - wanted.size), default=wanted.size), wanted.strided))
 
 
 def _usual(state: LabState, kind: str, sizes: list[int], length: int) -> int:
@@ -334,6 +354,8 @@ def _usual(state: LabState, kind: str, sizes: list[int], length: int) -> int:
     return (smaller or fitting or [size])[-1]
 
 
+#: The granularity whose field a control of sizes sets, by what the control's key begins with.
+_SIZED: Mapping[str, type[Granularity]] = MappingProxyType({"group": PerGroup, "block": PerBlock, "flat": Flat})
 #: How each granularity is chosen, by its id, in the order of the buttons.
 _KINDS: Mapping[str, _Kind] = MappingProxyType(
     {
@@ -356,8 +378,8 @@ def _reasons(state: LabState) -> None:
         st.caption(say("strip.one_axis"))
     change = session.adapted()
     if change and change.others:
-        before, after = (", ".join(part_words(scheme, name) for name in change.others) for scheme in (change.before, change.after))
-        asked = part_words(change.after, change.asked[0])
+        before, after = (", ".join(part_words(scheme, name, state.source) for name in change.others) for scheme in (change.before, change.after))
+        asked = part_words(change.after, change.asked[0], state.source)
         st.caption(plain(say("strip.adapted", name=asked, before=before, after=after)))
     for control in ("format", "bits", "mode", "strip"):
         if control in session.complaints():

@@ -25,10 +25,12 @@ from quantviz.parts import TILE_PARTS
 from quantviz.scenarios import FIRST, SCENARIOS
 from quantviz.text import languages
 from quantviz.ui import lesson, session
+from quantviz.ui.choice import choose
 from quantviz.ui.clipboard import copy_button
 from quantviz.ui.room import PARAMETER, parameters
 from quantviz.ui.sidebar import show_language
 from quantviz.ui.signs import project
+from quantviz.ui.tab import name_tab
 from quantviz.ui.words import language, plain, say, say_error
 
 _CHOICE = "teacher_choice"
@@ -98,10 +100,11 @@ def _setting(key: str, name: str) -> Callable[..., None]:
 
 def show_page() -> None:
     """Choices left, the link and its code right, and what a link can do below."""
+    name_tab(say("pages.teacher"))
     with st.sidebar:
         show_language()
     with st.container(key="header", horizontal=True, vertical_alignment="center", gap="small"):
-        st.markdown(f"**{say('teacher.title')}** &nbsp; {say('teacher.hint')}", width="stretch")
+        st.markdown(f"# {say('teacher.title')}\n\n{say('teacher.hint')}", width="stretch")
     choices, link = st.columns([7, 5], gap="medium")
     with choices, st.container(key="teacher_choices", gap="small"):
         _show_what()
@@ -112,8 +115,8 @@ def show_page() -> None:
             _show_locked()
         _show_how()
         with st.container(key="teacher_words", gap="small"):
-            st.markdown(f"**{say('teacher.limits_title')}** {say('teacher.limits')}")
-            st.markdown(f"**{say('teacher.hands_title')}** {say('teacher.hands')}")
+            st.markdown(f"## {say('teacher.limits_title')}\n\n{say('teacher.limits')}")
+            st.markdown(f"## {say('teacher.hands_title')}\n\n{say('teacher.hands')}")
     with link, st.container(key="teacher_link", gap="small"):
         _show_link()
     session.put_address({"lang": language(), **parameters()})
@@ -121,7 +124,8 @@ def show_page() -> None:
 
 def _show_what() -> None:
     choice = _choice()
-    st.segmented_control(
+    choose(
+        st.segmented_control,
         say("teacher.opens"),
         OPENS,
         key=session.show("teacher_opens", choice.opens),
@@ -130,7 +134,8 @@ def _show_what() -> None:
         format_func=lambda name: {"lab": say("teacher.open_lab"), "scenario": say("teacher.open_scenario"), "lesson": say("teacher.open_lesson")}[name],
     )
     if choice.opens == "scenario":
-        st.selectbox(
+        choose(
+            st.selectbox,
             say("sidebar.scenario"),
             tuple(SCENARIOS),
             key=session.show("teacher_scenario", choice.scenario),
@@ -149,7 +154,8 @@ def _show_lessons(choice: Choice) -> None:
     name = choice.lesson_in(found)
     steps = found[name].steps
     left, right = st.columns(2, gap="small")
-    left.selectbox(
+    choose(
+        left.selectbox,
         say("teacher.lesson"),
         tuple(found),
         key=session.show("teacher_lesson", name),
@@ -158,7 +164,8 @@ def _show_lessons(choice: Choice) -> None:
     )
     # Its own key for each lesson: the steps have other names.
     key = f"teacher_step_{name}"
-    right.selectbox(
+    choose(
+        right.selectbox,
         say("teacher.step"),
         range(1, len(steps) + 1),
         key=session.show(key, min(choice.step, len(steps))),
@@ -168,7 +175,8 @@ def _show_lessons(choice: Choice) -> None:
 
 
 def _show_answers() -> None:
-    st.segmented_control(
+    choose(
+        st.segmented_control,
         say("teacher.answers"),
         ANSWERS,
         key=session.show("teacher_answers", _choice().room.answers),
@@ -190,12 +198,13 @@ def _show_hidden() -> None:
     hidden = _choice().room.hidden
     with st.container(key="teacher_hidden", gap=None):
         with st.container(key="teacher_quick", horizontal=True, gap="small", vertical_alignment="center"):
-            st.markdown(f"**{say('teacher.hidden')}**", width="content")
+            st.markdown(f"## {say('teacher.hidden')}", width="content")
             st.button(say("teacher.predict"), key="teacher_predict", on_click=_change_room, kwargs={"hidden": RESULTS}, help=say("teacher.predict_help"))
             st.button(say("teacher.nothing"), key="teacher_nothing", on_click=_change_room, kwargs={"hidden": frozenset()}, disabled=not hidden)
         for group, parts in GROUPS.items():
             key = f"teacher_hidden_{group}"
-            st.pills(
+            choose(
+                st.pills,
                 say(f"teacher.groups.{group}"),
                 parts,
                 selection_mode="multi",
@@ -212,7 +221,8 @@ def _hide(key: str, parts: tuple[str, ...]) -> None:
 
 
 def _show_locked() -> None:
-    st.pills(
+    choose(
+        st.pills,
         say("teacher.locked"),
         LOCKABLE,
         selection_mode="multi",
@@ -226,7 +236,8 @@ def _show_locked() -> None:
 def _show_how() -> None:
     choice = _choice()
     with st.container(key="teacher_how", horizontal=True, gap="medium", vertical_alignment="bottom"):
-        st.segmented_control(
+        choose(
+            st.segmented_control,
             say("teacher.language"),
             ("", *languages()),
             key=session.show("teacher_language", choice.language or ""),

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import streamlit as st
 
-from quantviz.export import slice_index
+from quantviz.export import scope_of, slice_index
 from quantviz.link import LabState
 from quantviz.scheme import Scheme
 from quantviz.ui.data import gaussian_sqnr_db, study_of
 from quantviz.ui.room import visible
-from quantviz.ui.words import count_text, number, plain, say, share
+from quantviz.ui.words import count_text, number, plain, say, say_axis, share
 
 if TYPE_CHECKING:
     from quantviz.kernels import Measured
@@ -36,14 +36,6 @@ class Tile:
     facts: dict[str, str]
     #: The number itself, to compare with the baseline's.
     raw: float
-
-
-def scope_of(state: LabState) -> str:
-    """What the tiles count: the whole tensor, or the slice in view, where that is no more than can be made at once."""
-    from quantviz.study import MOST_PART
-
-    rows, cols = state.view.size(state.source.shape)
-    return state.scope if state.sliced and rows * cols <= MOST_PART else "tensor"
 
 
 def measured(study: Study, state: LabState) -> Measured:
@@ -81,20 +73,20 @@ def tiles(study: Study, state: LabState) -> tuple[Tile, ...]:
 
 
 def _sqnr(own: Measured, state: LabState) -> Tile:
-    """SQNR, with the median row or column, whichever fares worse, and what a Gaussian would get."""
+    """SQNR, with the median of the axis in view that fares worse, and what a Gaussian would get."""
     from quantviz.measures import sqnr_db_of_lines
 
-    whole, view, found = own.metrics["sqnr_db"], state.view, {}
+    whole, view, found = own.metrics["sqnr_db"], state.view, dict[int, float]()
     if view.rows is not None:
         # A slice keeps the tensor's order of axes, whichever of them is seen as rows.
         row_axis, col_axis = (view.rows, view.cols) if scope_of(state) == "tensor" else (int(view.rows > view.cols), int(view.cols > view.rows))
-        for name, axis in (("row", row_axis), ("column", col_axis)):
-            each = sqnr_db_of_lines(own.axes[axis])
+        for axis, place in ((view.rows, row_axis), (view.cols, col_axis)):
+            each = sqnr_db_of_lines(own.axes[place])
             each = each[~each.isnan()]
             if len(each):
-                found[name] = float(np.median(each.numpy()))
-    worst = min(found, key=lambda name: found[name], default=None)
-    line = say(f"tiles.sqnr.{worst}", median=number(found[worst], 3)) if worst else ""
+                found[axis] = float(np.median(each.numpy()))
+    worst = min(found, key=lambda axis: found[axis], default=None)
+    line = "" if worst is None else say("tiles.sqnr.line", one=say_axis(state.source, worst, "one"), median=number(found[worst], 3))
     return Tile("sqnr", f"{number(whole, 3)} dB", line, {"gaussian": _gaussian_words(state, whole)}, whole)
 
 
@@ -118,6 +110,7 @@ def _storage(study: Study) -> dict[str, str]:
     from quantviz.measures import stored_bits
 
     stored = stored_bits(study.scheme)
+    codes, cells = study.layout.padded_size, math.prod(study.shape)
     parts = [say("tiles.bits.scale", bits=stored.scale)]
     parts += [say("tiles.bits.zero", bits=stored.zero_point)] if stored.zero_point else []
     return {
@@ -125,6 +118,7 @@ def _storage(study: Study) -> dict[str, str]:
         "blocks": str(study.layout.block_count),
         "block": say("tiles.bits.and").join(parts),
         "tensor": say("tiles.bits.tensor", bits=stored.tensor) if stored.tensor else "",
+        "padding": say("tiles.bits.padding", codes=f"{codes:,}", cells=f"{cells:,}") if stored.whole and codes > cells else "",
     }
 
 

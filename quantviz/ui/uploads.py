@@ -10,8 +10,10 @@ import streamlit as st
 from quantviz.export import UploadedFile
 from quantviz.link import LabState, Upload
 from quantviz.sources.image import CHANNELS
+from quantviz.sources.matrix import as_opened, original
 from quantviz.text import visible
 from quantviz.ui import session
+from quantviz.ui.choice import choose
 from quantviz.ui.data import keep_upload
 from quantviz.ui.folder import choose_tensor, first_readable, label_of
 from quantviz.ui.nonfinite import show_choice, take
@@ -25,7 +27,8 @@ def show_image(state: LabState) -> None:
     """Upload a picture and choose its channel."""
     st.file_uploader(say("upload.image"), type=["png", "jpg", "jpeg"], key="image_file", on_change=session.safely(_read_image), help=say("upload.private"))
     channel = st.session_state.get("image_channel", next(iter(CHANNELS)))
-    st.selectbox(
+    choose(
+        st.selectbox,
         say("upload.channel"),
         tuple(CHANNELS),
         key=session.show("image_channel", channel),
@@ -100,8 +103,8 @@ def _load(uploaded: Any, name: str) -> None:
 def _take(data: bytes, place: UploadedFile, name: str, tensor: Stored) -> None:
     """Look at a tensor; where it cannot be quantized, the tensor that was open stays open, and one with NaN or Inf waits for a choice."""
     upload = Upload(hashlib.sha256(data).hexdigest()[:16], visible(name), tensor.shape)
-    keep_upload(upload, place, tensor, tensor.notes, session.state().source)
-    take(session.state().with_source(upload))
+    keep_upload(upload, place, tensor, tensor.notes, original(session.state().source))
+    take(session.state().with_source(upload if place.channel else as_opened(upload)))
 
 
 def _complaint(field: str) -> None:

@@ -11,6 +11,10 @@ import streamlit as st
 
 from quantviz.errors import Note, QuantVizError
 from quantviz.figures.numbers import number as number
+from quantviz.link import Upload
+from quantviz.recipes import recipe_name
+from quantviz.sources import Source
+from quantviz.sources.matrix import axes_of
 from quantviz.text import DEFAULT_LANGUAGE, catalogue, languages, text
 from quantviz.ui.room import classroom
 
@@ -59,6 +63,16 @@ def theme() -> str:
 def say(key: str, /, **params: object) -> str:
     """The sentence `key` in the session's language."""
     return text(key, language(), **params)
+
+
+def say_axis(source: Source | Upload, axis: int, form: str = "name") -> str:
+    """An axis of a source's tensor in the session's language; `form` is one of those of `Axes.words`."""
+    return axes_of(source).words(axis, form, language())
+
+
+def say_recipe(recipe_id: str, source: Source | Upload) -> str:
+    """A recipe's name, as it is on a source's tensor."""
+    return recipe_name(recipe_id, language(), axes_of(source))
 
 
 def say_error(error: QuantVizError) -> str:

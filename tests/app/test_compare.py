@@ -182,7 +182,12 @@ def test_hidden_parts_are_not_told_here_either():
     assert len(rows(at)[0]) == 6  # without the column of the hidden tile
     lines = [button.label for button in at.button if button.key and button.key.startswith("compare_cell_")]
     assert lines
-    assert not any("→" in line for line in lines)
+    assert not any("→" in line or "q " in line for line in lines)
+    assert all("x̂ " in line for line in lines)
+    _, at = comparing(SCHEMES[0], k=str(Classroom(hidden=frozenset({"x_hat", "q"}))))
+    lines = [button.label for button in at.button if button.key and button.key.startswith("compare_cell_")]
+    assert lines
+    assert not any("x̂" in line or "q " in line for line in lines)
     assert html(at, "qv-compare-why") == ""
 
 
@@ -195,3 +200,48 @@ def test_too_many_places_to_frame_are_counted_instead():
     assert sides > 8000
     assert frames(at) is None
     assert any(f"{int(mask.sum()):,} cells differ" in caption.value for caption in at.caption)
+
+
+@pytest.mark.parametrize(
+    ("other", "light", "ways"),
+    [
+        # Only what was not done yet, and what leaves few enough to frame: there code or value light up whole areas.
+        (ALL, "code", ["one", "either"]),
+        ("microxcaling", "code", ["either"]),
+    ],
+)
+def test_the_advice_on_too_many_cells_is_what_helps_and_was_not_followed(other, light, ways):
+    state = opening().with_source(Normal(128, 128)).replace(scheme=qv.Scheme("int8", convention="course"), compared=other)
+    at = opened(state)
+    at.segmented_control(key="compare_light").set_value(light).run()
+    assert frames(healthy(at)) is None
+    words = catalogue("en")
+    said = next(caption.value for caption in at.caption if "cells differ" in caption.value).replace("\\", "")
+    assert [way for way in ("zoom", "one", "code", "either") if words[f"compare.frame_by_{way}"] in said] == ways
+
+
+def test_pixels_of_many_cells_say_why_none_is_framed():
+    at = opened(opening().with_source(Normal(512, 128)).replace(compared=ALL))
+    assert frames(at) is None
+    assert any("128 cells a side or fewer" in caption.value for caption in at.caption)
+
+
+def test_a_listed_cell_tells_first_what_differs():
+    """A code where the codes differ, else the values with as many digits as tell them apart."""
+    state, at = comparing("int8,asymmetric,per_channel(axis=0),min_max,onnxruntime")
+    found = compare(state.source.tensor(), state.scheme)
+    assert int(found.codes_differ.sum()) == 0 < int(found.lit.sum())
+    lines = [button.label for button in at.button if button.key and button.key.startswith("compare_cell_")]
+    assert lines
+    for line in lines:
+        mine, theirs = re.search(r"· x̂ (\S+) \| (?:.* )?(\S+) · x = ", line.replace("\\", "")).groups()
+        assert mine != theirs
+    _, at = comparing(SCHEMES[0])
+    first = next(button.label for button in at.button if button.key == "compare_cell_0").replace("\\", "")
+    assert first.startswith("(0, 0) · q 1 | microxcaling 0 · x = 1.79 · ")
+
+
+def test_choosing_a_listed_cell_is_no_step_to_undo():
+    at = opened(opening().replace(compared=ALL))
+    at.button(key="compare_cell_3").click().run()
+    assert healthy(at).button(key="undo").disabled

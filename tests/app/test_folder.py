@@ -100,3 +100,20 @@ def test_without_a_folder_there_is_no_such_choice(monkeypatch):
 def test_settings_that_cannot_be_are_said(monkeypatch, tmp_path):
     monkeypatch.setenv("QUANTVIZ_MAX_ELEMENTS", "many")
     assert "QUANTVIZ_MAX_ELEMENTS must be a whole number" in opened_with_complaint()
+
+
+def test_what_cannot_be_read_does_not_take_the_list(folder):
+    (folder / "circle.npy").symlink_to("circle.npy")
+    (folder / "<b>_*x*.npy").symlink_to("gone")
+    at = healthy(choose(opened(), "kind", "folder"))
+    assert at.selectbox(key="folder_file").options == ["a.npy", "bad.npy", "many.safetensors"]
+    said = [caption.value.replace("\\", "") for caption in at.sidebar.caption if "cannot be read" in caption.value]
+    assert said == ["2 of the names in the folder cannot be read and are left out: <b>_*x*.npy, circle.npy. Check where they lead and who may read them."]
+
+
+def test_an_index_opens_although_its_first_shard_is_gone(folder):
+    safetensors.torch.save_file({"b": torch.full((2, 2), 3.0)}, folder / "two.safetensors")
+    (folder / "one.safetensors").symlink_to("gone")
+    (folder / "m.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": "one.safetensors", "b": "two.safetensors"}}))
+    at = healthy(choose(healthy(choose(opened(), "kind", "folder")), "folder_file", "m.safetensors.index.json"))
+    assert shown(at).name == "b"

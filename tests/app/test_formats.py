@@ -42,6 +42,16 @@ def figure(at, name):
     return json.loads(next(element for element in at.get("plotly_chart") if name in element.proto.id).proto.spec)
 
 
+def told_values(trace):
+    """The values that the marks of a trace stand for; arrays are sent packed."""
+    import base64
+
+    import numpy as np
+
+    packed = trace["customdata"]
+    return packed if isinstance(packed, list) else np.frombuffer(base64.b64decode(packed["bdata"]), packed["dtype"]).tolist()
+
+
 def plain(text):
     return html.unescape(re.sub("<[^>]+>", "", text))
 
@@ -151,6 +161,61 @@ def test_the_overlay_and_the_view():
     at.selectbox(key="formats_second").set_value("").run()
     assert address(healthy(at))["b"] == "none"
     assert at.button(key="formats_swap").disabled
+
+
+def test_formats_brought_to_one_are_laid_beside_each_other():
+    at = opened(a="nf4", b="int4", x="0.5", lang="en")
+    values = [trace for trace in figure(at, "formats_line")["data"] if trace.get("name") == "values"]
+    # As they are, three of int4's values lie within NF4's reach.
+    assert told_values(values[1]) == [-1, 0, 1]
+    at.toggle(key="formats_to_one").set_value(True).run()
+    assert address(healthy(at)) == {"a": "nf4", "b": "int4", "x": "0.5", "n": "1", "lang": "en"}
+    values = [trace for trace in figure(at, "formats_line")["data"] if trace.get("name") == "values"]
+    assert [max(told_values(trace)) for trace in values] == [1, 1]
+    assert min(told_values(values[1])) == pytest.approx(-8 / 7)
+    assert "INT4 is divided by 7" in plain(body(at, "qv-small"))
+    said = plain(body(at, 'class="qv-landings"'))
+    assert "In NF4, 0.5 lies between 0.440709829 (0.0592902 away) and 0.562617004" in said
+    assert "In INT4, 0.5 is a tie, exactly half-way between 0.428571429 and 0.571428571" in said
+    assert address(opened(**address(at)))["n"] == "1"
+
+
+def test_the_number_keeps_its_place_when_the_formats_are_brought_to_one():
+    at = opened(a="int4", b="nf4", x="3", lang="en")
+    assert selected(at) == [3]
+    at.toggle(key="formats_to_one").set_value(True).run()
+    assert float(address(healthy(at))["x"]) == 3 / 7
+    assert selected(at) == [3]
+    # A bit of the code: it is the code of the format itself.
+    at.button(key="formats_bit_integer_2").click().run()
+    assert selected(healthy(at)) == [7]
+    assert address(at)["x"] == "1"
+    at.toggle(key="formats_to_one").set_value(False).run()
+    assert address(healthy(at))["x"] == "7"
+    assert selected(at) == [7]
+
+
+def test_formats_of_16_bits_are_not_brought_to_one():
+    at = opened(a="float16", b="int4", x="3", n="1", lang="en")
+    assert at.toggle(key="formats_to_one").disabled
+    assert selected(at) == [land(3.0, FORMATS["float16"]).code]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("float8_e4m3fn", "after 448 the next would be 480, but its code 0x7F is NaN."),
+        ("float16", "after 65504 the next would be 65536, but exponent 31 is Inf and NaN."),
+        ("float8_e5m2", "after 57344 the next would be 65536, but exponent 31 is Inf and NaN."),
+        ("float8_e4m3fnuz", "240 has the last code of its sign; NaN has code 0x80, which would be −0, and there is no Inf."),
+        ("float4_e2m1fn", "6 has the last code of its sign; no code is Inf or NaN."),
+        ("nf4", ""),
+    ],
+)
+def test_why_a_float_ends_is_said_beside_its_largest_value(name, words):
+    at = opened(a=name, b="none", lang="en")
+    said = [plain(element.proto.body) for element in at.get("html") if "qv-end" in element.proto.body]
+    assert [words in each for each in said] == ([True] if words else [])
 
 
 def test_beyond_the_ends_it_is_held_and_said():

@@ -1,6 +1,7 @@
 """The Lab through AppTest: what each control does, what a link opens, what a mistake says."""
 
 import base64
+import contextlib
 import io
 import json
 import re
@@ -10,10 +11,13 @@ import pytest
 import torch
 
 import quantviz as qv
+from quantviz.export import python_lines
 from quantviz.link import opening, write_link
 from quantviz.scenarios import SCENARIOS
 from quantviz.sources import Builtin
 from quantviz.text import catalogue
+from quantviz.ui import data
+from quantviz.ui import session as ui_session
 from tests.app.session import healthy, opened
 
 
@@ -153,7 +157,7 @@ def test_baseline_undo_and_reset():
     assert at.metric[1].delta.endswith("dB")
     at.button(key="undo").click().run()
     assert address(at)["s"].startswith("int4")
-    at.button(key="undo").click().run()
+    at.button(key="redo").click().run()
     assert address(at)["s"].startswith("int8")
     at.button(key="reset").click().run()
     assert address(healthy(at)) == {**write_link(opening().replace(held=1.64)), "lang": "en"}
@@ -322,7 +326,7 @@ def test_a_tensor_that_cannot_be_quantized_leaves_the_open_one():
     assert len(at.metric) == 5
 
 
-def test_undo_finds_uploads_again():
+def test_undo_finds_uploads_again(monkeypatch):
     at = opened()
     at.selectbox(key="kind").set_value("file").run()
 
@@ -336,12 +340,82 @@ def test_undo_finds_uploads_again():
         at.button(key="undo").click().run()
         assert panels(healthy(at))[0].shape == (side, side)
 
+    def redo(side):
+        at.button(key="redo").click().run()
+        assert panels(healthy(at))[0].shape == (side, side)
+
     upload("a.npy", 3)
     upload("b.npy", 4)
     undo(3)
+    undo(8)
+    redo(3)
+    redo(4)
     upload("c.npy", 5)
+    undo(4)
     undo(3)
+    redo(4)
+    redo(5)
+    # Where there is no room for so many, undo reaches back as far as there are tensors: to the one that was open.
+    monkeypatch.setattr(data, "_UPLOAD_BYTES", 1)
+    upload("d.npy", 6)
     undo(5)
+    assert at.button(key="undo").disabled
+    redo(6)
+
+
+def test_undo_reaches_back_many_steps_and_forward_again(monkeypatch):
+    assert ui_session.MOST_STEPS == 50
+    monkeypatch.setattr(ui_session, "MOST_STEPS", 4)
+    at = opened()
+
+    def bits(now=None):
+        if now is not None:
+            at.segmented_control(key="bits").set_value(now).run()
+        return at.segmented_control(key="bits").value
+
+    steps = [2, 3, 4, 5, 6, 7]
+    for each in steps:
+        bits(each)
+    back = []
+    while not at.button(key="undo").disabled:
+        at.button(key="undo").click().run()
+        back.append(bits())
+    assert back == [6, 5, 4, 3]
+    forward = []
+    while not at.button(key="redo").disabled:
+        at.button(key="redo").click().run()
+        forward.append(bits())
+    assert forward == [4, 5, 6, 7]
+    # Another choice begins another way.
+    at.button(key="undo").click().run()
+    bits(16)
+    assert at.button(key="redo").disabled
+    at.button(key="undo").click().run()
+    assert bits() == 6
+
+
+def test_undo_and_redo_keep_the_cell_that_is_looked_at():
+    at = opened()
+    at.segmented_control(key="bits").set_value(8).run()
+    at.number_input(key="cell_row").set_value(6).run()
+    for button, code in (("undo", "int4"), ("redo", "int8")):
+        at.button(key=button).click().run()
+        assert address(healthy(at))["s"].startswith(code)
+        assert address(at)["c"] == "6.3"
+    # What moves by itself is part of its step.
+    at.selectbox(key="scenario").set_value("one_cell").run()
+    at.button(key="undo").click().run()
+    assert address(at)["c"] == "6.3"
+
+
+def test_a_step_that_could_not_be_taken_is_none_to_undo():
+    at = opened()
+    at.selectbox(key="kind").set_value("file").run()
+    buffer = io.BytesIO()
+    np.save(buffer, np.array([[3e38, -3e38], [1.0, 2.0]], dtype=np.float32))
+    at.file_uploader(key="tensor_file").set_value(("huge.npy", buffer.getvalue(), "application/octet-stream")).run()
+    assert any("wider than float32" in warning.value for warning in at.warning)
+    assert at.button(key="undo").disabled
 
 
 def test_typed_values_that_are_not_finite_are_said_beside_the_text():
@@ -584,3 +658,35 @@ def test_locked_schemes_keep_every_new_control():
         assert at.selectbox(key=key).disabled, key
     assert all(button.disabled for button in at.button if button.key in ("per_row", "per_flat", "rules_as_engine"))
     assert at.number_input(key="rule_seed").disabled
+
+
+@pytest.mark.parametrize("scheme", ["int4", "float8_e4m3fn", "nf4"])
+def test_the_copied_python_prints_the_rmse_of_the_tile(scheme):
+    """In steps only where a format has equal ones; it printed steps for floats, where the tile gives the RMSE itself."""
+    state = opening().replace(scheme=qv.Scheme(scheme))
+    at = opened(**write_link(state))
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(python_lines(at.session_state["lab_state"]), {})
+    rmse = next(line for line in printed.getvalue().splitlines() if line.startswith("RMSE"))
+    assert rmse == at.metric[0].delta
+
+
+def test_the_colours_of_x_are_chosen_and_stay_over_scheme_and_tensor():
+    at = opened()
+    assert "x" not in address(at)
+    at.radio(key="value_scale").set_value("percentile").run()
+    assert address(healthy(at))["x"] == "percentile"
+    at.segmented_control(key="bits").set_value(8).run()
+    x, *_, error = panels(at)
+    layout = json.loads(chart(at, "panels_chart").proto.spec)["layout"]
+    far = float(np.sort(np.abs(x), axis=None)[-1])
+    assert layout["coloraxis"]["cmax"] == layout["coloraxis3"]["cmax"] == pytest.approx(far, rel=1e-3)
+    at.radio(key="value_scale").set_value("symlog").run()
+    drawn = panels(healthy(at))
+    assert float(drawn[0].max()) < 5
+    assert np.array_equal(drawn[3], error)
+    at.selectbox(key="scenario").set_value("one_cell").run()
+    assert "x" not in address(at)  # an example brings its whole state
+    again = opened(x="symlog")
+    assert again.radio(key="value_scale").value == "symlog"

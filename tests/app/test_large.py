@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 
 import numpy as np
 import pytest
@@ -9,9 +10,10 @@ import torch
 
 import quantviz as qv
 from quantviz import overview
+from quantviz.link import View
 from quantviz.sources import OneOutlier
 from quantviz.text import text
-from quantviz.ui import shared
+from quantviz.ui import places, shared
 from tests.app.session import address, healthy, opened
 
 SIDES = {"rows": 300, "cols": 260}
@@ -143,3 +145,29 @@ def test_blocks_of_a_layer_begin_as_large_as_they_usually_are(monkeypatch, butto
     assert healthy(opened(t=side, s=SCHEME).button(key=f"per_{button}").click().run()).session_state["lab_state"].scheme.granularity != large
     monkeypatch.setattr("quantviz.link.MOST_WHOLE", 1000)
     assert healthy(opened(t=side, s=SCHEME).button(key=f"per_{button}").click().run()).session_state["lab_state"].scheme.granularity == large
+
+
+@pytest.mark.parametrize(
+    ("granularity", "shape", "block", "en", "zh"),
+    [
+        (qv.PerGroup(16, axis=1), (4096, 11008), (3999, 687), "row 3999, columns 10992–11007", "第 3999 行，第 10992–11007 列"),
+        (qv.PerChannel(1), (64, 128), (0, 5), "column 5", "第 5 列"),
+        (qv.PerTensor(), (64, 128), (0, 0), "the whole tensor", "整个张量"),
+        (qv.PerBlock(4, 8), (3, 64, 128), (1, 2, 0), "axis 0: 1, rows 8–11, columns 0–7", "轴 0：1，第 8–11 行，第 0–7 列"),
+        (qv.Flat(64), (64, 128), (3,), "row 1, columns 64–127", "第 1 行，第 64–127 列"),
+        (qv.Flat(256), (64, 128), (1,), "rows 2–3", "第 2–3 行"),
+        (qv.Flat(192), (6, 128), (1,), "cells (1, 64) to (2, 127)", "单元格 (1, 64) 到 (2, 127)"),
+        (qv.Flat(2, strided=True), (4, 8), (0, 2), "from (0, 2) on, each 16 cells further", "从 (0, 2) 起，每 16 个单元格取一个"),
+    ],
+)
+def test_a_blocks_place_in_the_tensor_is_told_in_words(monkeypatch, granularity, shape, block, en, zh):
+    for language, told in (("en", en), ("zh", zh)):
+        monkeypatch.setattr(places, "say", lambda key, _language=language, **params: text(key, _language, **params))
+        assert places.block_words(granularity.layout(shape), shape, View.of(shape), block) == told
+
+
+def test_the_table_of_the_worst_blocks_tells_where_they_lie():
+    at = opened(t=LARGE, s="int4,symmetric,per_group(size=20,axis=-1),min_max,course")
+    at.session_state["worst"], at.session_state["worst_of"] = True, "blocks"
+    table = next(element.value for element in healthy(at.run()).dataframe if "noise_share" in element.value.columns)
+    assert all(re.fullmatch(r"row \d+, columns \d+–\d+", place) for place in table["block"])

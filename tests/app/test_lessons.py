@@ -14,6 +14,8 @@ from quantviz.figures.numbers import number
 from quantviz.lessons import lessons
 from quantviz.lessons.formulas import HERE
 from quantviz.lessons.model import DIRECTIONS, Cell, Choice, Direction, Number, Order
+from quantviz.lessons.progress import Answer, as_json
+from quantviz.scenarios import SCENARIOS
 from quantviz.text import catalogue, languages
 
 IDS = list(lessons())
@@ -162,7 +164,10 @@ def test_what_is_typed_wrongly_is_said_beside_it_and_nothing_is_lost():
     commit(at)
     assert "not a number" in at.error[0].value
     assert at.text_input(key=key).value == "about four"
-    at.text_input(key=key).set_value("３，５８")
+    at.text_input(key=key).set_value("1,234")
+    commit(at)
+    assert "1\\.234 or 1234" in at.error[0].value
+    at.text_input(key=key).set_value("（１０+2.5)/ ３，５ + 1e-2")
     commit(at)
     assert at.success
 
@@ -177,7 +182,9 @@ def test_progress_is_kept_over_pages_and_languages():
     assert at.success
     at.segmented_control(key="language_choice").set_value("zh").run()
     assert at.success[0].value.startswith("答对了")
-    sent = everything(at).decode(errors="replace")
+    # AppTest knows no popovers, and each run closes it again.
+    at.session_state["progress"] = True
+    sent = everything(healthy(at.run())).decode(errors="replace")
     for taken_along in ("我的进度（1）", "qv-card-progress", "共答 1 次，答对 1 次"):
         assert taken_along in sent
     assert [button.proto.label for button in at.get("download_button")] == ["下载"]
@@ -188,6 +195,16 @@ def test_the_lab_opens_with_the_steps_state():
     at = opened(l="rounding_against_clipping", k="shown")
     healthy(at.button(key="lesson_to_lab").click().run())
     assert asked(at, "s") == str(lesson.steps[0].state.scheme)
+    assert "Opened from step 1 of the lesson" in at.markdown[0].value
+    # It is the tensor of an example too, whose words are not this lesson's.
+    assert not [name for name in SCENARIOS if catalogue("en")[f"scenarios.{name}.look"] in at.markdown[0].value]
+    healthy(at.button(key="back_to_lesson").click().run())
+    assert (asked(at, "l"), asked(at, "p")) == ("rounding_against_clipping", "1")
+    # Who takes an example in the Lab is told of that example, and has left the lesson.
+    healthy(at.switch_page("pages/lab/playground.py").run())
+    healthy(at.button(key="reset").click().run())
+    assert not [button for button in at.button if button.key == "back_to_lesson"]
+    assert "Opened from step" not in at.markdown[0].value
 
 
 @pytest.mark.parametrize(
@@ -215,6 +232,88 @@ def test_a_teacher_can_withhold_the_answers():
         assert at.info[0].value == catalogue("en")["lessons.withheld"]
         assert not at.success
         not_told(at, step, step.scenes())
+
+
+def progress(at):
+    """What is sent with the learner's progress opened."""
+    at.session_state["progress"] = True
+    return everything(healthy(at.run())).decode(errors="replace")
+
+
+@pytest.mark.parametrize("language", languages())
+def test_withheld_answers_are_not_told_by_the_progress_either(language):
+    sent = {}
+    for given in ("3.58", "99"):
+        at = opened(l="range_to_grid", p="3", k="withheld", lang=language)
+        at.text_input(key="answer_range_to_grid_2_0_0").set_value(given)
+        commit(at)
+        sent[given] = progress(at)
+        assert catalogue(language)["lessons.progress.noted"].format(count=1) in sent[given]
+        assert "right" not in at.session_state["lesson_answers"][0].__dict__
+    # But for the answer itself, the same is sent to who is right and to who is wrong.
+    for telling in ("✓ </td>", "1 / 1", "right", "答对 1", "✓"):
+        assert sent["3.58"].count(telling) == sent["99"].count(telling)
+    assert "qv-card-progress" in sent["99"]
+    assert [button.proto.label for button in at.get("download_button")] == [catalogue(language)["lessons.progress.download"]]
+
+
+def test_what_comes_after_the_next_question_is_not_told_by_the_progress_before():
+    steps = [(name, i, step) for name, lesson in lessons().items() for i, step in enumerate(lesson.steps)]
+    name, i, step = next(each for each in steps if len(each[2].questions) == 2 and each[2].questions[0].kind == "direction")
+    at = opened(l=name, p=str(i + 1))
+    for k, question in enumerate(step.questions):
+        answer(at, question, question.truth(step.scenes()), f"answer_{name}_{i}_{k}_0")
+        commit(at)
+        assert f"{2 * k} of {2 * k} answers right" in progress(at)
+
+
+def restored(at, stored):
+    """The session after the browser told what it had kept: tests/browser/test_lessons.py has it tell."""
+    at.session_state["lesson_answers"] = stored
+    return healthy(at.run())
+
+
+def test_noted_answers_get_their_feedback_when_the_teacher_opens_them():
+    at = opened(l="range_to_grid", p="3", k="withheld")
+    at.text_input(key="answer_range_to_grid_2_0_0").set_value("3.58")
+    commit(at)
+    noted = at.session_state["lesson_answers"]
+    assert not at.success
+    for room in ({}, {"k": "shown"}):
+        at = restored(opened(l="range_to_grid", p="3", **room), noted)
+        assert at.success[0].value.startswith("Right")
+        assert "1 of 1 answers right" in progress(at)
+
+
+def test_a_step_asked_again_is_at_the_same_attempt_after_a_reload():
+    at = restored(opened(l="range_to_grid", p="3"), [Answer("range_to_grid", 2, 0, attempt, 99.0, True) for attempt in (0, 1)])
+    assert at.error
+    healthy(at.button(key="lesson_again").click().run())
+    assert at.text_input(key="answer_range_to_grid_2_0_2")
+
+
+def load(at, content):
+    progress(at)
+    at.session_state["progress"] = True
+    healthy(at.file_uploader(key="progress_load").set_value(("x.json", content, "application/json")).run())
+
+
+def test_a_downloaded_file_is_loaded_again_and_a_bad_one_refused():
+    given = [Answer("range_to_grid", 2, 0, 0, 3.58, True)]
+    at = opened(l="range_to_grid", p="3")
+    for content, said in ((b"{", "no answers to lessons"), (b" " * 300_000, "too large"), (as_json(given).replace(b"3.58", b"Infinity"), "no answers")):
+        load(at, content)
+        assert said in at.error[0].value
+        assert not at.session_state["lesson_answers"]
+    load(at, as_json([*given, Answer("no_such", 0, 0, 0, 1.0, True)]))
+    assert any("loaded from the file: 1" in element.value and "no question of these lessons: 1" in element.value for element in at.success)
+    assert any(element.value.startswith("Right") for element in at.success)
+    # Another learner's turn at the same computer.
+    progress(at)
+    healthy(at.button(key="progress_clear").click().run())
+    assert not at.session_state["lesson_answers"]
+    assert not at.success
+    assert at.text_input(key="answer_range_to_grid_2_0_0").value == ""
 
 
 def test_a_teacher_can_show_them_at_once():

@@ -252,8 +252,3 @@ def test_a_narrowed_window_is_laid_out_anew(open_demo):
     wait_drawn(page)
     page.mouse.click(*middle(page, 3, 7, 7))
     said_cell(page, 7, 7)
-
-
-def test_the_page_says_its_language(open_demo):
-    assert open_demo("lang=zh").evaluate("document.documentElement.lang") == "zh-CN"
-    assert open_demo("lang=en").evaluate("document.documentElement.lang") == "en"

@@ -1,14 +1,19 @@
 """The Lab in Chromium, as a student, a teacher and an engineer open it. Screenshots go to tests/browser/shots."""
 
 import importlib.resources
+import io
+from pathlib import Path
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 import torch
+from PIL import Image
 
 import quantviz as qv
+from quantviz.classroom import Classroom
 from quantviz.link import opening, write_link
-from quantviz.sources import Builtin
+from quantviz.sources import Builtin, OneOutlier
+from quantviz.sources.typed import Typed
 from tests.browser.conftest import ROOT, _server, wait_idle
 
 APP = ROOT / "app.py"
@@ -283,3 +288,100 @@ def test_nothing_is_asked_of_another_machine(new_page, url):
     page.on("request", lambda request: outside.append(request.url) if request.url.startswith("http") and "127.0.0.1" not in request.url else None)
     opened(page, url, lang="en")
     assert outside == []
+
+
+def test_undo_and_redo_by_the_keyboard_but_not_in_a_text(new_page, url):
+    page = opened(new_page(), url, lang="en")
+    page.locator(".st-key-bits button").filter(has_text="8").click()
+    before, after = "int4,symmetric,per_tensor,min_max,course", "int8,symmetric,per_tensor,min_max,course"
+    wait_address(page, "s", after)
+    page.keyboard.press("Control+z")
+    wait_address(page, "s", before)
+    page.keyboard.press("Control+Shift+z")
+    wait_address(page, "s", after)
+    # Icons have names for those who hear them.
+    assert page.get_by_role("button", name="Undo", exact=True).is_enabled()
+    assert page.get_by_role("button", name="Redo", exact=True).is_disabled()
+    page.locator(".st-key-cell_row input").click()
+    page.keyboard.press("Control+z")
+    page.wait_for_timeout(1000)
+    wait_address(page, "s", after)
+
+
+def test_an_error_of_the_last_bit_is_printed_as_none_and_told_on_the_card(new_page, url):
+    source = Typed((1.3, 3.02, -7.25, 0.5), (2, 2))
+    state = opening().with_source(source).replace(scheme=qv.Scheme("int8", calibration=qv.Given(0.1)))
+    error = qv.quantize(source.tensor(), state.scheme).error
+    assert 0 < float(error[0, 0].abs()) <= 1.3 * 2**-23
+    page = opened(new_page(), url, **write_link(state, "en"))
+    printed = page.locator(".qv-overlay g[data-panel=error] text").all_text_contents()
+    assert printed[0] == "0"
+    page.mouse.move(*cell_at(page, 3, 0, 0))
+    page.wait_for_function("getComputedStyle(document.querySelector('.qv-card')).visibility === 'visible'")
+    assert f"{float(error[0, 0]):.5e}"[:6].replace("-", "−") in page.inner_text(".qv-card")
+
+
+def test_choices_in_a_closed_popover_show_the_state_after_later_runs(new_page, url):
+    """The browser makes them when the popover is opened, from the last run, which need not be the one that set them."""
+    page = opened(new_page(width=820), url, x="percentile", r="half_step", lang="en")
+    page.locator(".st-key-bits button").filter(has_text="8").click()
+    wait_address(page, "s", "int8,symmetric,per_tensor,min_max,course")
+    for popover, chosen in (("value_choices", 2), ("error_choices", 2)):
+        page.locator(f".st-key-{popover} button").first.click()
+        radios = page.locator(f".st-key-{'value_scale' if popover == 'value_choices' else 'error_range'} input")
+        radios.first.wait_for(state="attached")
+        assert [radio.is_checked() for radio in radios.all()].index(True) == chosen
+        page.keyboard.press("Escape")
+
+
+def saved(page, button):
+    """Name and content of the picture that a button saves."""
+    with page.expect_download() as download:
+        page.locator(button).first.click()
+    return download.value.suggested_filename, Path(download.value.path()).read_bytes()
+
+
+def test_a_saved_picture_is_named_and_titled_and_holds_the_values(new_page, url):
+    page = opened(new_page(), url, lang="en")
+    name, content = saved(page, ".st-key-picture_svg button")
+    assert name == "loud_column_int4-symmetric-per_tensor-min_max-course_15.3dB.svg"
+    svg = content.decode("utf-8")
+    for told in ("one loud column · 8 × 8", "one scale for the whole tensor", "SQNR 15.3 dB", "error x̂ − x", ">−11.9<", "±1.64, held"):
+        assert told in svg, told
+    # Plotly's camera saves the same.
+    page.locator(".st-key-panels .js-plotly-plot").hover()
+    name, content = saved(page, ".st-key-panels .modebar-btn")
+    assert name.endswith("_15.3dB.png")
+    width, height = Image.open(io.BytesIO(content)).size
+    assert width > 2000
+    assert height > 600
+
+
+def test_a_phone_saves_the_panel_it_shows(new_page, url):
+    page = opened(new_page(390, 844, touch=True), url, lang="en")
+    svg = saved(page, ".st-key-picture_svg button")[1].decode("utf-8")
+    assert "error x̂ − x" in svg
+    assert "x original" not in svg
+    assert "q codes" not in svg
+
+
+def test_the_whole_of_a_large_matrix_is_saved_while_a_window_is_seen(new_page, url):
+    source = OneOutlier(rows=300, cols=260, row=271, col=13)
+    state = opening().with_source(source)
+    state = state.replace(view=state.view.window(10, 20, 40, 40, source.shape), cell=(15, 30))
+    page = opened(new_page(), url, **write_link(state, "en"))
+    window = saved(page, ".st-key-picture_svg button")[1].decode("utf-8")
+    assert "x original" in window
+    page.locator(".st-key-picture_whole label").first.click()
+    wait_idle(page)
+    whole = saved(page, ".st-key-picture_svg button")[1].decode("utf-8")
+    assert "x, largest of 2 × 2" in whole
+    assert ">250<" in whole.replace(" ", "")
+
+
+def test_a_saved_picture_tells_nothing_that_is_hidden(new_page, url):
+    page = opened(new_page(), url, lang="en", k=str(Classroom(hidden=frozenset({"tiles.sqnr", "scheme"}))))
+    name, content = saved(page, ".st-key-picture_svg button")
+    assert name == "loud_column.svg"
+    assert "SQNR" not in content.decode("utf-8")
+    assert "symmetric" not in content.decode("utf-8")

@@ -1,5 +1,7 @@
 """The lessons in Chromium: a cell pointed at, an answer committed to, nothing told by hovering before."""
 
+import itertools
+import json
 from urllib.parse import urlencode
 
 import pytest
@@ -83,13 +85,21 @@ def test_the_address_is_the_step_and_the_lab_opens_from_it(new_page, url):
     page.wait_for_function("location.pathname.endsWith('/lab') && new URLSearchParams(location.search).get('s')")
     asked = page.evaluate("new URLSearchParams(location.search).get('s')")
     assert asked == str(lessons()["rounding_against_clipping"].steps[1].state.scheme)
-    # The browser's own button goes all the way back: from the Lab, then from step to step.
-    for _ in range(4):
-        if "p=1" in page.url:
-            break
+    # No other scenario's words, though the tensor is also one's.
+    assert "Opened from step 2 of the lesson" in page.inner_text(".st-key-header")
+    # Each press of the browser's own button goes back by one: from the Lab, then from step to step.
+    for step in (2, 1):
         page.go_back()
+        page.wait_for_function(f"document.querySelector('.qv-place')?.innerText.includes('step {step} of')")
         wait_idle(page)
-    page.wait_for_function("document.querySelector('.qv-place')?.innerText.includes('step 1 of')")
+        assert f"p={step}" in page.url
+    page.go_forward()
+    page.go_forward()
+    page.get_by_role("button", name="Back to the lesson").click()
+    page.wait_for_function("document.querySelector('.qv-place')?.innerText.includes('step 2 of')")
+    wait_idle(page)
+    page.go_back()
+    page.wait_for_function("location.pathname.endsWith('/lab') && document.querySelector('.st-key-header h1')")
 
 
 @pytest.mark.parametrize(("width", "height", "theme", "language"), [(390, 844, "light", "zh"), (1366, 625, "dark", "en"), (1920, 1000, "light", "zh")])
@@ -110,3 +120,186 @@ def test_a_projector_shows_the_picture_and_the_question(new_page, url, shot):
     assert page.evaluate("document.querySelector('.st-key-lesson_ask_0 p').getBoundingClientRect().top") < 600
     assert page.evaluate("parseFloat(getComputedStyle(document.querySelector('.st-key-lesson_ask_0 p')).fontSize)") >= 20
     shot(page, "projector")
+
+
+def commit_number(page, typed, sure=True):
+    field = page.get_by_label("Your number")
+    field.fill(typed)
+    field.press("Enter")
+    page.locator(f".st-key-commit_{'sure' if sure else 'guess'} button").click()
+    page.wait_for_function("document.querySelector('.st-key-lesson_question')?.innerText.includes('You said') || document.querySelector('.qv-rule')")
+
+
+def kept(page):
+    return json.loads(page.evaluate("localStorage.getItem('quantviz.lessons.v1')") or "{}").get("answers", [])
+
+
+def test_a_reload_and_another_link_keep_what_was_answered(new_page, url, shot):
+    page = opened(new_page(), url, l="range_to_grid", p=3, lang="en", k="withheld")
+    commit_number(page, "-128+184/3.5788")
+    page.wait_for_function("localStorage.getItem('quantviz.lessons.v1')")
+    assert [sorted(answer) for answer in kept(page)] == [["attempt", "given", "lesson", "question", "step", "sure"]]
+    # What is on the screen while the page loads: never the question as if it were still open.
+    page.add_init_script("""
+        window.qvOpen = 0;
+        const look = () => {
+            const button = document.querySelector(".st-key-commit_sure button");
+            if (button && getComputedStyle(button).visibility === "visible") window.qvOpen += 1;
+            requestAnimationFrame(look);
+        };
+        look();
+    """)
+    page.reload()
+    page.wait_for_function("document.querySelector('.st-key-lesson_question')?.innerText.includes('You said: −76.5')")
+    drawn(page)
+    assert page.evaluate("window.qvOpen") == 0
+    assert "step 3 of" in page.inner_text(".qv-place")
+    assert "Noted." in page.inner_text(".st-key-lesson_question")
+    shot(page, "reloaded")
+    # Nobody else's browser knows of it.
+    other = opened(new_page(), url, l="range_to_grid", p=3, lang="en")
+    assert other.locator(".st-key-commit_sure button").is_visible()
+    assert kept(other) == []
+    # The teacher opens the answers.
+    for room in ({}, {"k": "shown"}):
+        opened(page, url, l="range_to_grid", p=3, lang="en", **room)
+        page.wait_for_function("document.querySelector('.st-key-lesson_question')?.innerText.includes('You said: −76.5')")
+        assert "Not this time." in page.inner_text(".st-key-lesson_question")
+        assert len(kept(page)) == 1
+    page.get_by_role("button", name="My progress (1)").click()
+    page.get_by_text("0 of 1 answers right").wait_for()
+    shot(page, "progress")
+
+
+def test_two_pages_of_a_browser_lose_nothing_of_each_other(new_page, url):
+    one = opened(new_page(), url, l="range_to_grid", p=3, lang="en")
+    two = opened(one.context.new_page(), url, l="range_to_grid", p=5, lang="en")
+    commit_number(one, "3.58")
+    one.wait_for_function("JSON.parse(localStorage.getItem('quantviz.lessons.v1'))?.answers.length === 1")
+    commit_number(two, "3")
+    two.wait_for_function("JSON.parse(localStorage.getItem('quantviz.lessons.v1')).answers.length === 2")
+    two.get_by_role("button", name="My progress (2)").wait_for()
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "Object.defineProperty(window, 'localStorage', { get() { throw new DOMException('no', 'SecurityError'); } })",
+        "Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError'); }",
+    ],
+)
+def test_a_browser_that_keeps_nothing_says_so_and_the_lesson_works(new_page, url, shot, broken):
+    page = new_page()
+    page.add_init_script(broken)
+    opened(page, url, l="range_to_grid", p=3, lang="en")
+    commit_number(page, "3.58")
+    page.get_by_text("does not let the page keep your answers").first.wait_for()
+    assert "Right" in page.inner_text(".st-key-lesson_question")
+    shot(page, "not_kept")
+
+
+@pytest.mark.parametrize("stored", ["{", "null", '{"quantviz": "lessons", "version": 9, "answers": []}', "x" * 300_000])
+def test_what_another_program_left_in_the_browser_stops_nothing(new_page, url, stored):
+    page = new_page()
+    page.goto(f"{url}/_stcore/health")
+    page.evaluate("stored => localStorage.setItem('quantviz.lessons.v1', stored)", stored)
+    opened(page, url, l="range_to_grid", p=3, lang="en")
+    page.get_by_text("These answers").or_(page.get_by_text("These are no answers")).wait_for()
+    commit_number(page, "3.58")
+    page.wait_for_function("localStorage.getItem('quantviz.lessons.v1').includes('3.58')")
+    assert len(kept(page)) == 1
+
+
+def test_answers_are_cleared_for_the_next_learner(new_page, url):
+    page = opened(new_page(), url, l="range_to_grid", p=3, lang="en")
+    commit_number(page, "3.58")
+    page.get_by_role("button", name="My progress (1)").click()
+    page.get_by_role("button", name="Clear").click()
+    page.get_by_role("button", name="My progress (0)").wait_for()
+    page.wait_for_function("localStorage.getItem('quantviz.lessons.v1') === null")
+    page.reload()
+    drawn(page)
+    assert page.locator(".st-key-commit_sure button").is_visible()
+
+
+def focused(page, inside):
+    """Wait until the keyboard's focus is on what `inside` selects, or in it."""
+    page.wait_for_function("selector => document.activeElement?.closest(selector)", arg=inside)
+
+
+def test_the_keyboard_stays_where_the_reader_is(new_page, url):
+    page = opened(new_page(), url, l="range_to_grid", p=3, lang="en")
+    page.get_by_label("Your number").focus()
+    page.keyboard.type("3.58")
+    page.keyboard.press("Tab")
+    focused(page, ".st-key-commit_sure")
+    page.keyboard.press("Enter")
+    focused(page, ".st-key-told_answer_range_to_grid_2_0_0")
+    wait_idle(page)
+    for _ in range(2):  # back, then on
+        page.keyboard.press("Tab")
+    focused(page, ".st-key-lesson_next")
+    page.keyboard.press("Enter")
+    focused(page, "h1[data-step='range_to_grid/3']")
+    wait_idle(page)
+    page.keyboard.press("Tab")
+    focused(page, ".st-key-lesson_all")
+    page.keyboard.press("Enter")
+    focused(page, ".st-key-lesson_title h1")
+
+
+@pytest.mark.parametrize("path", ["lab", "lessons", "lessons?l=range_to_grid&p=3", "bugs", "formats", "teacher"])
+def test_headings_are_headings_in_their_order(new_page, url, path):
+    page = new_page()
+    page.goto(f"{url}/{path}")
+    page.wait_for_selector("[data-testid=stMain] h1")
+    wait_idle(page)
+    levels = page.evaluate("[...document.querySelectorAll('[data-testid=stMain] :is(h1, h2, h3, h4, h5, h6)')].map(h => Number(h.tagName[1]))")
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("room", ["projector", "projector.shown"])
+def test_a_projectors_buttons_can_be_read(new_page, url, shot, theme, room):
+    page = opened(new_page(1280, 720, theme), url, l="range_to_grid", p=3, lang="en", k=room)
+    shot(page, f"{room}_{theme}")
+    assert violations(page) == []
+    ratios = page.evaluate(
+        """() => {
+            const light = (css) => {
+                const [r, g, b] = css.match(/[\\d.]+/g).map((c) => { c /= 255; return c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4; });
+                return 0.2126 * r + 0.7152 * g + 0.0722 * b + 0.05;
+            };
+            return [...document.querySelectorAll("[data-testid=stMain] [data-testid=stBaseButton-primary]")].map((button) => {
+                const pair = [light(getComputedStyle(button.querySelector("p")).color), light(getComputedStyle(button).backgroundColor)].sort((a, b) => b - a);
+                return pair[0] / pair[1];
+            });
+        }"""
+    )
+    assert ratios
+    assert min(ratios) >= 4.5
+
+
+@pytest.mark.parametrize(("width", "theme"), [(1920, "dark"), (390, "light")])
+def test_a_printed_step_is_its_words_its_picture_and_its_question(new_page, url, shot, width, theme):
+    page = opened(new_page(width, 900, theme), url, l="symmetric", p=3, lang="en", k="shown")
+    words = page.inner_text(".st-key-lesson_words")
+    # What a printer does: its own event, its own style, and a page as wide as A4 less its margins.
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print", color_scheme=theme)
+    page.set_viewport_size({"width": 703, "height": 1000})
+    for gone in ("[data-testid=stSidebar]", "[data-testid=stHeader]", "[data-testid=stButton]", ".st-key-lesson_code"):
+        assert page.locator(f"{gone}:visible").count() == 0, gone
+    assert page.locator(".st-key-lesson_words").inner_text() == words
+    for there in ("h1", ".st-key-lesson_words", ".qv-rule", PANELS):
+        box = page.locator(f"[data-testid=stMain] {there}").first.bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 703, there
+    picture = page.locator(f"{PANELS} .main-svg").first.bounding_box()
+    assert picture["x"] + picture["width"] <= 703
+    assert page.evaluate("getComputedStyle(document.querySelector('[data-testid=stMain]')).overflow") == "visible"
+    assert page.evaluate("getComputedStyle(document.querySelector('[data-testid=stApp]')).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.evaluate("getComputedStyle(document.querySelector('.st-key-lesson_words p')).color") == "rgb(0, 0, 0)"
+    shot(page, f"printed_{width}")

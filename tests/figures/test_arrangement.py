@@ -72,3 +72,12 @@ def test_no_more_pixels_than_the_screen_has_and_can_be_sent(matrix, width):
     for count, pixels in zip(matrix, (height, across), strict=True):
         assert pixels == 1 or math.ceil(count / (pixels - 1)) > math.ceil(count / pixels)
     assert pixels_for(width, matrix, (min(matrix[0], 128), min(matrix[1], 128))) == (min(matrix[0], 128), min(matrix[1], 128))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("shape", [(512, 128), (11008, 4096), (4096, 1)])
+def test_a_high_matrix_fills_the_width_of_its_panel(width, shape):
+    high, square = arrange(width, shape), arrange(width, (shape[0], shape[0]))
+    # Beside it a square one has no more room.
+    assert high.boxes[0].width >= square.boxes[0].width
+    assert [box.left for box in high.boxes][1:] == pytest.approx([box.left + box.width + 28 for box in high.boxes][:-1]) or high.name != "row"

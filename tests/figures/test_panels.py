@@ -20,6 +20,7 @@ from quantviz.figures.panels import (
     edge_scales,
     error_caption,
     overview_panels,
+    panel_ramp,
     panels_alt,
     panels_data,
     panels_figure,
@@ -27,12 +28,14 @@ from quantviz.figures.panels import (
     result_panels,
     short_number,
 )
-from quantviz.figures.theme import THEMES
+from quantviz.figures.panels_data import symlog, with_value_scale
+from quantviz.figures.theme import THEMES, rgb
 from quantviz.link import ERROR_VIEWS, View
-from quantviz.overview import POOLS, Patch, overview
+from quantviz.overview import POOLS, Patch, Spread, overview
 from quantviz.quantizer import quantize_part
 from quantviz.stored import InMemory
 from quantviz.text import languages, text
+from quantviz.ui.bridge import _color_scale
 
 #: The notebooks' tensor, and what it becomes with s = 3.5, z = -70.
 NOTEBOOK = [[191.6, -13.5, 728.6], [92.14, 295.5, -184.0], [0.0, 684.6, 245.5]]
@@ -565,3 +568,84 @@ def test_enlarged_text_is_larger():
     usual, large = (go.Figure(panels_figure(result_panels(result(NOTEBOOK)), enlarge=factor)) for factor in (1.0, 1.5))
     assert large.layout.annotations[0].font.size == 1.5 * usual.layout.annotations[0].font.size
     assert large.layout.width == usual.layout.width
+
+
+def test_errors_below_the_rounding_of_x_are_printed_as_none():
+    one = np.float32(12.5)
+    x = [[float(one), 0.0, 1.0]]
+    x_hat = [[float(np.nextafter(one, np.float32(13))), 1e-7, 1.0001]]
+    figure = plot_quantization_errors(x, [[1, 2, 3]], x_hat)
+    printed = figure.data[3].text[0]
+    assert printed[0] == "0"
+    assert printed[1] == "1e−7"
+    assert printed[2].startswith("0.0001")
+    # The number itself is told where the pointer is.
+    assert decoded_hover(figure)[0] == pytest.approx(9.5367e-07, rel=1e-4)
+
+
+def decoded_hover(figure):
+    """The errors of the first row as the pointer tells them."""
+    custom = figure.to_dict()["data"][3]["customdata"]
+    shape = [int(n) for n in custom["shape"].split(",")]
+    return np.frombuffer(base64.b64decode(custom["bdata"]), dtype=custom["dtype"]).reshape(shape)[0, :, 3]
+
+
+SPREAD = Spread(0.5, 3.0)
+
+
+def with_outlier():
+    x = torch.linspace(-3, 3, 100).reshape(10, 10)
+    x[0, 0] = 100.0
+    return result_panels(result(x, "int8,symmetric,per_channel,min_max,course"))
+
+
+def test_the_colours_of_x_end_at_the_percentile_and_say_so():
+    linear, cut = with_outlier(), with_value_scale(with_outlier(), "percentile", SPREAD)
+    assert (linear.value_range, cut.value_range) == ((-100, 100), (-3, 3))
+    assert with_value_scale(linear, "linear", SPREAD) is linear
+    layout = panels_figure(cut).to_dict()["layout"]
+    for axis in ("coloraxis", "coloraxis3"):  # x and x̂ share their colours
+        assert (layout[axis]["cmin"], layout[axis]["cmax"]) == (-3, 3)
+        assert layout[axis]["colorbar"]["ticktext"] == ["−3", "3", "99 % of |x|"]
+    assert layout["coloraxis4"]["cmax"] == linear.error_range[1]
+    # Where nearly all is 0 the ends stay.
+    assert with_value_scale(linear, "percentile", Spread(0.5, 0.0)).value_range == (-100, 100)
+    one_sided = dataclasses.replace(linear, value_range=(2.0, 100.0))
+    assert with_value_scale(one_sided, "percentile", SPREAD).value_range == (2, 3)
+    assert with_value_scale(dataclasses.replace(linear, value_range=(5.0, 100.0)), "percentile", SPREAD).value_range == (5, 100)
+
+
+@pytest.mark.parametrize("side", [10, 200])
+def test_the_colours_of_x_are_logarithmic_beyond_the_median(side):
+    x = torch.linspace(-3, 3, side * side).reshape(side, side)
+    x[0, 0] = 100.0
+    data = with_value_scale(result_panels(result(x, "int8,symmetric,per_channel,min_max,course")), "symlog", SPREAD)
+    figure = panels_figure(data).to_dict()
+    end = np.log1p(200)
+    layout = figure["layout"]["coloraxis"]
+    assert (layout["cmin"], layout["cmax"]) == (pytest.approx(-end), pytest.approx(end))
+    assert layout["colorbar"]["ticktext"] == ["−100", "100", "log beyond ±0.5"]
+    if side == 10:
+        z = np.frombuffer(base64.b64decode(figure["data"][0]["z"]["bdata"]), dtype="f4")
+        assert z[0] == pytest.approx(end)
+        assert z[1:] == pytest.approx(np.sign(x.numpy().ravel()[1:]) * np.log1p(np.abs(x.numpy().ravel()[1:]) / 0.5), abs=1e-6)
+    # Codes and errors are drawn as ever.
+    assert data.colours("q")[1] == data.code_range
+    assert data.colours("error")[1] == data.error_range
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_browser_knows_the_colours_of_a_logarithmic_scale(theme):
+    """Between its stops it goes straight: what is printed is told apart from the colour that plotly draws."""
+    data = with_value_scale(with_outlier(), "symlog", SPREAD)
+    scale = _color_scale("x", data, THEMES[theme])
+    assert scale["stops"] == sorted(scale["stops"])
+    assert (scale["stops"][0], scale["stops"][-1]) == (0, 1)
+    told = np.array([[int(shade[i : i + 2], 16) for i in (1, 3, 5)] for shade in scale["ramp"]])
+    places, ends = np.linspace(0, 1, 255), data.colours("x")[1]
+    drawn = rgb(panel_ramp("x", data, THEMES[theme]), 255, data.middle("x"))
+    for value in (-100.0, -3.0, -0.4, 0.0, 0.1, 1.0, 20.0, 100.0):
+        place = (float(symlog(value, 0.5)) - ends[0]) / (ends[1] - ends[0])
+        share = (value - scale["lo"]) / (scale["hi"] - scale["lo"])
+        for channel in range(3):
+            assert np.interp(share, scale["stops"], told[:, channel]) == pytest.approx(np.interp(place, places, drawn[:, channel]), abs=6)

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 import quantviz as qv
-from quantviz.figures.recipe_plot import _LINE, _MARGIN, _MOST_LABELS, HEIGHT, answer_sentence, recipe_name, recipe_plot_data, recipe_plot_figure
+from quantviz.figures.recipe_plot import _LINE, _MARGIN, _MOST_LABELS, HEIGHT, answer_sentence, recipe_plot_data, recipe_plot_figure
 from quantviz.figures.theme import THEMES
 from quantviz.kernels import measured
 from quantviz.ranking import CURRENT, answer, recipe_rows, row_of
-from quantviz.recipes import RECIPE_GROUPS, RECIPES
+from quantviz.recipes import RECIPE_GROUPS, RECIPES, recipe_name
 from quantviz.scenarios import SCENARIOS
 from quantviz.text import catalogue, languages
 

@@ -125,7 +125,8 @@ def entry(dtype="F32", shape=(2,), offsets=(0, 8)):
 
 NPY_HEADER = "{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }\n"
 SAFE = FILES["x.safetensors"]
-DAMAGED, TENSOR = "file.damaged", "file.tensor_damaged"
+DAMAGED, TENSOR, AXES = "file.damaged", "file.tensor_damaged", "file.too_many_axes"
+RANGES = "file.ranges"
 
 BAD = {
     # any file
@@ -161,7 +162,7 @@ BAD = {
     "huge.npy": (raw_npy((NPY_HEADER % "1000000000000, 1000000000000").encode()), TENSOR),
     "negative.npy": (raw_npy((NPY_HEADER % "-1, 2").encode(), bytes(8)), DAMAGED),
     "words.npy": (raw_npy((NPY_HEADER % "two, 2").encode(), bytes(8)), DAMAGED),
-    "axes.npy": (raw_npy((NPY_HEADER % ("1," * 2000)).encode(), bytes(4)), DAMAGED),
+    "axes.npy": (raw_npy((NPY_HEADER % ("1," * 2000)).encode(), bytes(4)), AXES),
     "longnumber.npy": (raw_npy((NPY_HEADER % ("9" * 5000)).encode()), DAMAGED),
     # npz
     "cut.npz": (FILES["x.npz"][:-30], DAMAGED),
@@ -182,13 +183,13 @@ BAD = {
     "nokeys.safetensors": (raw_safetensors({"x": {}}), DAMAGED),
     "negative.safetensors": (raw_safetensors(entry(shape=(-2,)), bytes(8)), DAMAGED),
     "fraction.safetensors": (raw_safetensors(entry(shape=(2.0,)), bytes(8)), DAMAGED),
-    "truth.safetensors": (raw_safetensors(entry(shape=(True,), offsets=(0, 4)), bytes(8)), DAMAGED),
-    "outside.safetensors": (raw_safetensors(entry(offsets=(8, 16)), bytes(8)), TENSOR),
-    "backwards.safetensors": (raw_safetensors(entry(offsets=(8, 0)), bytes(8)), TENSOR),
+    "truth.safetensors": (raw_safetensors(entry(shape=(True,), offsets=(0, 4)), bytes(4)), DAMAGED),
+    "outside.safetensors": (raw_safetensors(entry(shape=(4,), offsets=(0, 16)), bytes(8)), TENSOR),
+    "backwards.safetensors": (raw_safetensors(entry(offsets=(8, 0)), bytes(8)), RANGES),
     "size.safetensors": (raw_safetensors(entry(shape=(3,)), bytes(8)), TENSOR),
     "huge.safetensors": (raw_safetensors(entry(shape=(2**40, 2**40)), bytes(8)), TENSOR),
     "dtype.safetensors": (raw_safetensors(entry(dtype="F7"), bytes(8)), "file.not_numbers"),
-    "f6.safetensors": (raw_safetensors(entry(dtype="F6_E2M3", shape=(4,), offsets=(0, 3)), bytes(8)), "file.not_numbers"),
+    "f6.safetensors": (raw_safetensors(entry(dtype="F6_E2M3", shape=(4,), offsets=(0, 3)), bytes(3)), "file.not_numbers"),
     "listdtype.safetensors": (raw_safetensors(entry(dtype=["F32"]), bytes(8)), DAMAGED),
     "twice.safetensors": (
         raw_safetensors(b'{"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}', bytes(4)),
@@ -475,6 +476,7 @@ add("nulname.npz", raw_zip([stored_member(b"x\0.npy", NPY_BYTES)]), DAMAGED)
 add("mixed.npz", npz(bad=numpy.array([1j]), x=X.numpy()), NUMBERS)
 add("fortran.npz", npz(x=numpy.asfortranarray(X.numpy().astype(">f8"))), {"x": X.tolist()})
 add("object.npz", zipped([("x.npy", numpy_header("(1,)", "'|O'") + pickle.dumps([Calls(os.system, CANARY_COMMAND)]))]), NUMBERS)
+add("axes65.npz", zipped([("x.npy", numpy_header("(" + "1, " * 65 + ")") + bytes(4))]), AXES)
 add("scalar.npz", npz(x=numpy.float32(2.5)), {"x": 2.5})
 
 # pt
@@ -538,7 +540,8 @@ add("kind.pt", with_pickle(state(tensor(made=storage(kind="Tensor")))), DAMAGED)
 add("nokind.pt", with_pickle(state(tensor(made=storage(kind="WeirdStorage")))), OBJECTS)
 add("outside.pt", with_pickle(state(tensor(offset=1))), DAMAGED)
 add("strideout.pt", with_pickle(state(tensor((2,), (100,)))), DAMAGED)
-add("axes.pt", with_pickle(state(tensor((1,) * 100, (1,) * 100))), {"x": (1,) * 100})
+add("axes64.pt", with_pickle(state(tensor((1,) * 64, (1,) * 64))), {"x": (1,) * 64})
+add("axes65.pt", with_pickle(state(tensor((1,) * 65, (1,) * 65))), AXES)
 add("expanded.pt", with_pickle(state(tensor((2**20, 2**20), (0, 0)))), LARGE)
 add("expandedmost.pt", with_pickle(state(tensor((2**31 - 1, 2**31 - 1), (0, 0)))), LARGE)
 add("expandedoverflow.pt", with_pickle(state(tensor((2**31 - 1,) * 4, (0,) * 4))), DAMAGED)
@@ -609,7 +612,7 @@ add("surrogate.json", b'{"\\ud800": [1]}', {"\ud800": [1]})
 add("nulname.json", b'{"a\\u0000b": [1]}', {"a\0b": [1]})
 add("noname.json", b'{"": [1]}', {"noname": [1]})
 add("open.json", b'{"a": ' * 1000, DAMAGED)
-add("deepinlist.json", b'{"a": ' + b"[" * 900 + b"1" + b"]" * 900 + b"}", "typed.axes")
+add("deepinlist.json", b'{"a": ' + b"[" * 900 + b"1" + b"]" * 900 + b"}", AXES)
 add("longnames.json", lambda: b'{"' + b"n" * 2**20 + b'": {' + b",".join(b'"%d": []' % i for i in range(100)) + b"}}", HEADER)
 add("scalarsbelow.json", lambda: b'{"' + b"n" * 2**22 + b'": {' + b",".join(b'"%d": 0' % i for i in range(200_000)) + b"}}", "file.empty")
 add("brackets.json", lambda: b"[" + b"[]," * 2**20 + b"[]]", "file.too_many_lists")
@@ -621,7 +624,9 @@ add("exponent.csv", b"1,1e999", "typed.beyond_float32")
 add("locale.csv", b"1,5;2,5\n3,5;4,5\n", {"locale": [[1.5, 2.5], [3.5, 4.5]]})
 add("thousands.csv", b"1,000.5;2,000.5", {"thousands": [[1, 0.5], [2, 0.5]]})
 add("percent.csv", b"50%,20%", "typed.no_number")
-add("quote.csv", b'"1,2\n3,4', {"quote": [[1, 2], [3, 4]]})
+add("quote.csv", b'"1,2\n3,4', "typed.unclosed_quote")
+add("quotelate.csv", lambda: b"1,2\n" * 2**18 + b'"1,2\n', "typed.unclosed_quote")
+add("quotes.csv", b'"' * 100_000, "typed.no_number")
 add("utf16.csv", "1,2\n3,4".encode("utf-16"), {"utf16": [[1, 2], [3, 4]]})
 add("utf16cut.csv", "1,2\n3,4".encode("utf-16")[:-1], "file.not_text")
 add("utf16bare.csv", "1,2\n3,4".encode("utf-16-le"), DAMAGED)
@@ -705,6 +710,8 @@ for _ in range(6):
 add("nested.gguf", gguf_file([ONE], [pair("a", ARRAY, NESTED)]), DAMAGED)
 add("header.gguf", gguf_file([ONE], [pair("a", ARRAY, array(UINT8, 4096, bytes(4096)))]), HEADER, header_bytes=1000)
 
+TWO = struct.pack("<2f", 1.5, -2.0)
+
 # safetensors
 for place, cut in cut_at(SAFE, (1, 7, 8, 9, 30)):
     add(f"cut{place}.safetensors", cut, DAMAGED)
@@ -715,9 +722,29 @@ add("noneofmany.safetensors", raw_safetensors(entry(shape=(0, 2**62), offsets=(0
 add("noneoftoomany.safetensors", raw_safetensors(entry(shape=(0, 2**62, 2**62), offsets=(0, 0))), DAMAGED)
 add("wraps.safetensors", raw_safetensors(entry(shape=(2**32, 2**32), offsets=(0, 0))), TENSOR)
 add("number63.safetensors", raw_safetensors(entry(shape=(2**63,), offsets=(0, 2**63)), bytes(8)), DAMAGED)
-add("fp4odd.safetensors", raw_safetensors(entry("F4", (3,), (0, 1)), bytes(2)), TENSOR)
+add("fp4odd.safetensors", raw_safetensors(entry("F4", (3,), (0, 1)), bytes(1)), TENSOR)
 add("nan.safetensors", raw_safetensors(b'{"x":{"dtype":"F32","shape":[NaN],"data_offsets":[0,8]}}', bytes(8)), DAMAGED)
 add("threeoffsets.safetensors", raw_safetensors(entry(offsets=(0, 8, 16)), bytes(16)), DAMAGED)
+for label, *places in (
+    ("overlap", (0, 8), (4, 12)),
+    ("same", (0, 8), (0, 8)),
+    ("within", (0, 16), (4, 8)),
+    ("hole", (0, 8), (12, 20)),
+    ("late", (8, 16)),
+    ("nothing_within", (0, 8), (4, 4)),
+):
+    ranged = {str(number): {"dtype": "F32", "shape": [(stop - start) // 4], "data_offsets": [start, stop]} for number, (start, stop) in enumerate(places)}
+    add(f"{label}.safetensors", raw_safetensors(ranged, bytes(max(stop for _, stop in places))), RANGES)
+add("rest.safetensors", raw_safetensors(entry(), bytes(9)), "file.rest")
+add(
+    "unsorted.safetensors",
+    raw_safetensors({"b": entry(offsets=(8, 16))["x"], "a": entry()["x"], "none": entry(shape=(0,), offsets=(8, 8))["x"]}, bytes(8) + TWO),
+    {"b": [1.5, -2.0], "a": [0.0, 0.0], "none": []},
+)
+add("axes64.safetensors", raw_safetensors(entry(shape=(1,) * 64, offsets=(0, 4)), bytes(4)), {"x": (1,) * 64})
+add("axes65.safetensors", raw_safetensors(entry(shape=(1,) * 65, offsets=(0, 4)), bytes(4)), AXES)
+add("axes_huge64.safetensors", raw_safetensors(entry(shape=(2**62,) * 64, offsets=(0, 4)), bytes(4)), TENSOR)
+add("longdtype.safetensors", raw_safetensors(entry("F" * 10**6), bytes(8)), NUMBERS)
 add("textshape.safetensors", raw_safetensors(b'{"x":{"dtype":"F32","shape":"12","data_offsets":[0,8]}}', bytes(8)), DAMAGED)
 add("rtldtype.safetensors", raw_safetensors(entry("\u202eF32<b>")), NUMBERS)
 add("surrogate.safetensors", raw_safetensors(b'{"\\ud800":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}', bytes(4)), {"\ud800": [0.0]})
@@ -740,9 +767,6 @@ def field(place, content):
     if isinstance(content, int):
         return varint(place << 3) + varint(content)
     return varint(place << 3 | 2) + varint(len(content)) + content
-
-
-TWO = struct.pack("<2f", 1.5, -2.0)
 
 
 def initializer(name="x", dims=(2,), kind=1, raw=TWO, more=b""):
@@ -774,7 +798,9 @@ for label, dims, expected in (
     ("negative", (2**64 - 1,), DAMAGED),
     ("huge", (2**62, 2**62), TENSOR),
     ("wraps", (2**32, 2**32), TENSOR),
-    ("many", (1,) * 65, DAMAGED),
+    ("most", (1,) * 63 + (2,), {"x": (1,) * 63 + (2,)}),
+    ("many", (1,) * 65, AXES),
+    ("huge_many", (2**62,) * 5000, AXES),
     ("none", (0,), TENSOR),
 ):
     add(f"dims_{label}.onnx", onnx_model(initializer(dims=dims)), expected)
@@ -792,9 +818,17 @@ add("twodata.onnx", onnx_model(initializer(more=field(4, struct.pack("<2f", 1, 2
 add("noname.onnx", onnx_model(initializer("")), {"": [1.5, -2.0]})
 add("surrogate.onnx", onnx_model(initializer("\ud800")), DAMAGED)
 add("longname.onnx", onnx_model(initializer("n" * 2**17)), DAMAGED)
+add("sparse_many.onnx", field(1, 8) + field(7, field(15, field(1, initializer()) + field(3, 1) * 65)), AXES)
 add("sparse.onnx", field(1, 8) + field(7, field(15, field(1, initializer()) + field(3, 4))), NUMBERS)
 add("ints.onnx", onnx_model(field(1, 2) + field(2, 7) + field(8, b"x") + field(7, varint(3) + varint(2**64 - 5))), {"x": [3.0, -5.0]})
 add("badints.onnx", onnx_model(field(1, 2) + field(2, 7) + field(8, b"x") + field(7, b"\xff" * 20)), DAMAGED)
+NESTED_GRAPH = field(5, initializer("w"))
+for _ in range(40):
+    NESTED_GRAPH = field(1, field(4, b"If") + field(5, field(1, b"then") + field(6, NESTED_GRAPH)))
+add("nested.onnx", field(1, 8) + field(7, NESTED_GRAPH), "file.too_deep")
+add("nodenumber.onnx", field(1, 8) + field(7, field(1, 3)), DAMAGED)
+add("attributetensor.onnx", field(1, 8) + field(7, field(1, field(5, field(5, 3)))), DAMAGED)
+add("functionname.onnx", ONNX + field(25, field(1, b"\xff")), DAMAGED)
 add("deep.onnx", field(1, 8) + field(7, b"\x2a\x7f" * 500), DAMAGED)
 
 # the list of shards: what it names must lie beside it
@@ -862,9 +896,18 @@ BOMBS = {
     "long.txt": Case(lambda: b"9" * 2**24, "file.too_large"),
     "arrays.gguf": Case(lambda: gguf_file([ONE], [pair("a", ARRAY, array(STRING, 2**21, bytes(8 * 2**21)))]), {"x": [1.5, -2.0]}),
     "names.gguf": Case(lambda: gguf_file([ONE._replace(name=f"{i}{'n' * 900}") for i in range(4000)]), {"0" + "n" * 900: [1.5, -2.0]}),
-    "fields.onnx": Case(lambda: field(1, 8) + field(7, field(5, field(1, 1) * 2**21)), DAMAGED),
+    "nodes.onnx": Case(lambda: field(1, 8) + field(7, field(1, field(4, b"If") * 30) * 2**17), HEADER),
+    "constants.onnx": Case(lambda: field(1, 8) + field(7, field(1, field(4, b"Constant") + field(5, field(5, initializer()))) * 100_001), TOO_MANY),
+    "texts.gguf": Case(lambda: gguf_file([ONE], [pair("a", ARRAY, array(STRING, 2**60, bytes(2**25)))]), HEADER),
+    "names.safetensors": Case(
+        lambda: raw_safetensors({f"{i}{'n' * 200}": entry(shape=(1,), offsets=(4 * i, 4 * i + 4))["x"] for i in range(100_001)}, bytes(400_004)), TOO_MANY
+    ),
+    "fields.onnx": Case(lambda: field(1, 8) + field(7, field(5, field(1, 1) * 2**21)), HEADER),
     "initializers.onnx": Case(lambda: onnx_model(*(initializer(str(i)) for i in range(100_001))), TOO_MANY),
     "header.safetensors": Case(lambda: raw_safetensors(b'{"x":' + b"[" * 2**24 + b"}"), "file.too_many_lists"),
+    "axes.safetensors": Case(lambda: raw_safetensors(entry(shape=(1,) * 300_000, offsets=(0, 4)), bytes(4)), AXES),
+    "product.safetensors": Case(lambda: raw_safetensors(entry(shape=(2**62,) * 50_000, offsets=(0, 4)), bytes(4)), AXES),
+    "axes.pt": Case(lambda: with_pickle(state(tensor((1,) * 300_000, (1,) * 300_000))), AXES),
     "lists.safetensors": Case(lambda: raw_safetensors(b'{"x":[' + b"[]," * 2**23 + b"[]]}"), "file.too_many_lists"),
 }
 

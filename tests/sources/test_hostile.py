@@ -92,8 +92,10 @@ def test_hostile_pictures(filename):
 
 #: Megabytes that a process may have beyond what it has when everything is imported.
 BEYOND = 400
+#: Seconds of a processor that a file may take to be opened and read.
+SECONDS = 10
 IN_LITTLE_MEMORY = f"""
-import json, os, resource, signal, sys, warnings
+import json, os, resource, signal, sys, time, warnings
 import torch
 from tests.sources import hostile, test_hostile
 from quantviz.sources.files import open_tensors
@@ -118,12 +120,15 @@ for name in sys.argv[1:]:
     resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
     signal.alarm(120)
     written.clear()
+    began = time.process_time()
     found = test_hostile.fate(data, name)
+    took = time.process_time() - began
     signal.alarm(0)
     resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     try:
         test_hostile.check(found, case, name)
         assert not written, written
+        assert took < {SECONDS}, took
         done[name] = ""
     except Exception as error:
         done[name] = repr(error)[:300]

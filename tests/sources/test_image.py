@@ -3,15 +3,19 @@
 import contextlib
 import io
 import struct
+import subprocess
+import sys
 import zlib
 
+import numpy
 import pytest
 import torch
 from PIL import Image
 
 from quantviz.errors import QuantVizError
-from quantviz.sources.image import CHANNELS, image_tensor, read_image
+from quantviz.sources.image import CHANNELS, MOST_SCANS, image_tensor, read_image
 from quantviz.text import languages
+from tests.sources.hostile import ROOT
 
 
 def encoded(picture, kind="PNG", **options):
@@ -137,3 +141,45 @@ def test_flipped_bytes_never_crash():
                 damaged[place] ^= 1 << int(torch.randint(8, (1,), generator=generator))
             with contextlib.suppress(QuantVizError):
                 assert image_tensor(bytes(damaged)).numel() <= 512 * 512
+
+
+def test_a_large_noisy_picture_is_no_jpeg_of_many_scans():
+    noise = numpy.random.default_rng(0).integers(0, 256, (3000, 3000, 3), dtype=numpy.uint8)
+    data = encoded(Image.fromarray(noise), compress_level=0)
+    assert data.count(b"\xff\xda") > MOST_SCANS
+    assert image_tensor(data).shape == (512, 512)
+
+
+def test_pictures_shrunk_by_bands_are_what_pillow_makes_of_all(monkeypatch):
+    monkeypatch.setattr("quantviz.sources.image._BAND", 5000)
+    for mode, channels in (("RGB", 3), ("L", 1), ("CMYK", 4)):
+        levels = numpy.random.default_rng(1).integers(0, 256, (768, 1536, channels), dtype=numpy.uint8)
+        picture = Image.fromarray(levels[:, :, 0] if channels == 1 else levels, mode)
+        data = encoded(picture, "JPEG", quality=95) if mode == "CMYK" else encoded(picture)
+        with Image.open(io.BytesIO(data)) as opened:
+            opened.draft("RGB", (512, 512))
+            expected = numpy.asarray(opened.convert("RGB").resize((512, 256), Image.Resampling.BOX), dtype=numpy.float32)
+        assert (image_tensor(data, "all").permute(1, 2, 0) - torch.from_numpy(expected.copy())).abs().max() <= 1
+
+
+IN_LITTLE_MEMORY = """
+import resource, os, sys
+import torch
+from quantviz.sources.image import read_image
+import PIL.PngImagePlugin, PIL.JpegImagePlugin
+data = sys.stdin.buffer.read()
+size = int(open("/proc/self/statm").read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+resource.setrlimit(resource.RLIMIT_AS, (size + 200 * 2**20, resource.RLIM_INFINITY))
+print(*read_image(data, "all")[0].shape)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux bounds a process's memory")
+@pytest.mark.parametrize("mode", ["RGB", "RGBA", "LA", "I;16"])
+def test_the_largest_picture_takes_little_more_than_its_pixels(mode):
+    """2^25 pixels of 4 bytes are 128 MB; it took over 400."""
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    data = encoded(Image.new(mode, (2**13, 2**12)), exif=exif)
+    ran = subprocess.run([sys.executable, "-c", IN_LITTLE_MEMORY], input=data, capture_output=True, timeout=120, cwd=ROOT)
+    assert ran.stdout.split() == [b"3", b"512", b"256"], ran.stderr[-500:]

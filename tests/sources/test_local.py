@@ -1,5 +1,6 @@
 """The server's folder: what lies below it opens by name and link, nothing else does; stored tensors and limits."""
 
+import json
 import os
 import threading
 
@@ -15,6 +16,7 @@ from quantviz.sources.files import Limits, open_tensors
 from quantviz.sources.local import FOLDER, list_files, open_local
 from quantviz.stored import InMemory
 from tests.gguf_file import Entry, gguf_file
+from tests.sources.hostile import raw_safetensors
 from tests.sources.test_sharded import INDEX, write_model
 
 X = torch.randn(6, 64, generator=torch.Generator().manual_seed(0))
@@ -65,7 +67,7 @@ def test_nothing_else_opens_by_name(folder, file):
     [
         ("nowhere.npy", "local.missing"),
         ("x.npy/y.npy", "local.missing"),
-        ("sub", "file.not_readable"),
+        ("sub", "file.is_folder"),
         ("x\0.npy", "file.not_readable"),
         ("readme.md", "file.unknown_kind"),
     ],
@@ -102,10 +104,50 @@ def test_a_link_put_there_after_the_look_is_not_followed(folder, monkeypatch):
     assert refused(open_local, "sub/m.safetensors") == "file.not_readable"
 
 
+def test_what_cannot_be_read_is_skipped_and_named(folder):
+    (folder / "circle.npy").symlink_to("circle.npy")
+    (folder / "dangling.pt").symlink_to("gone.pt")
+    (folder / "sub" / "out.npy").symlink_to(folder.parent / "secret.npy")
+    (folder / "folder.npy").mkdir()
+    (folder / "to_folder.npy").symlink_to("sub")
+    (folder / "circle").symlink_to("circle")
+    listing = list_files()
+    assert (listing.files, listing.cut_short) == (("sub/m.safetensors", "x.npy"), False)
+    assert listing.skipped == ("circle.npy", "dangling.pt", "sub/out.npy", "to_folder.npy")
+
+
+def test_what_may_not_be_read_is_skipped_and_named(folder, monkeypatch):
+    """As root sees nothing of permissions, the system's answers are set."""
+    scan, locked = os.scandir, folder / "locked"
+    locked.mkdir()
+
+    def refuse(directory):
+        if directory == locked:
+            raise PermissionError
+        return scan(directory)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    monkeypatch.setattr(os, "access", lambda path, mode: path != folder / "x.npy")
+    assert list_files() == local.Listing(("sub/m.safetensors",), cut_short=False, skipped=("locked/", "x.npy"))
+
+
+def test_an_index_opens_beside_shards_that_cannot_be_read(folder):
+    (folder / "model").mkdir()
+    write_model(folder / "model")
+    index = f"model/{INDEX}"
+    before = local.local_version(index)
+    (folder / "model" / "circle.safetensors").symlink_to("circle.safetensors")
+    (folder / "model" / "dangling.safetensors").symlink_to("gone")
+    assert local.local_version(index) != before
+    catalog = open_local(index)
+    assert catalog.load(catalog.names[0]).numel()
+
+
 def test_pipes_and_devices_keep_nobody_waiting(folder):
     os.mkfifo(folder / "pipe.npy")
     assert refused(open_local, "pipe.npy") == "file.not_readable"
     assert "pipe.npy" not in list_files().files
+    assert list_files().skipped == ("pipe.npy",)
 
 
 def test_an_index_opens_the_shards_beside_it(folder):
@@ -195,12 +237,10 @@ COUNTED = ("torch.float64", "torch.int32", "torch.int64")
 @pytest.mark.parametrize("dtype", STORED)
 def test_stored_reads_parts_and_outlives_the_file(dtype, on_disk, tmp_path):
     x = STORED[dtype]
-    # One byte before it, so that no element lies where its size asks for.
     data = safetensors.torch.save({"x": x})
-    header = data.index(b"}}") + 2
-    moved = data.replace(b'"data_offsets":[0,', b'"data_offsets":[1,').replace(b",%d]}" % x.nbytes, b",%d]}" % (x.nbytes + 1))
-    moved = moved[: len(moved) - x.nbytes] + b"\0" + moved[len(moved) - x.nbytes :]
-    assert header > 2
+    # A tensor of one byte before it, so that no element lies where its size asks for.
+    entry = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["x"] | {"data_offsets": [1, x.nbytes + 1]}
+    moved = raw_safetensors({"pad": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]}, "x": entry}, b"\0" + data[len(data) - x.nbytes :])
     expected = x.float()
     for content in (data, moved):
         (tmp_path / "x.safetensors").write_bytes(content)

@@ -123,13 +123,121 @@ def test_elements_may_come_one_by_one_and_in_pieces():
         assert catalog.load("x").tolist() == [7, -5, 9]
 
 
-def test_the_graphs_other_parts_are_stepped_over():
-    node = helper.make_node("Constant", [], ["c"], value=onnx.numpy_helper.from_array(numpy.ones(3, "f4"), "constant"))
-    graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("i", 1, [3])], [], [onnx.numpy_helper.from_array(numpy.zeros(2, "f4"), "w")])
-    whole = helper.make_model(graph, producer_name="test", functions=[])
-    whole.metadata_props.add(key="a", value="b")
-    with open_tensors(whole.SerializeToString()) as catalog:
-        assert (catalog.kind, catalog.names) == ("ONNX", ("w",))
+def array_tensor(name, *shape, seed=0):
+    return onnx.numpy_helper.from_array(numpy.random.default_rng(seed).normal(size=shape).astype("f4"), name)
+
+
+def constant(seed, name=None, *shape):
+    return helper.make_node("Constant", [], [f"c{seed}"], name=name, value=array_tensor("", *(shape or (2, 3)), seed=seed))
+
+
+def branching(depth, name="weight"):
+    """A graph of an initializer and, `depth` times, an If with such graphs."""
+    nodes = [helper.make_node("If", ["c"], ["y"], then_branch=branching(depth - 1), else_branch=branching(depth - 1, "other"))] if depth else []
+    return helper.make_graph(nodes, "", [], [], [array_tensor(name, 2, 2, seed=depth)])
+
+
+def everywhere():
+    """A model with tensors wherever one may be."""
+    sparse = helper.make_sparse_tensor(array_tensor("", 1), onnx.numpy_helper.from_array(numpy.zeros(1, "i8"), ""), [4, 5])
+    body = helper.make_graph([constant(1), constant(2, "named", 3)], "", [], [], [array_tensor("w", 4, seed=3)])
+    nodes = [
+        constant(4),
+        helper.make_node("Constant", [], ["n"], value_floats=[1.5, -2.0, 0.25]),
+        helper.make_node("Constant", [], ["i"], value_ints=[3, -5, 300]),
+        helper.make_node("Constant", [], ["f"], value_float=1.5),
+        helper.make_node("Constant", [], ["o"], value=onnx.numpy_helper.from_array(numpy.float32(2.5), "")),
+        helper.make_node("Clip", ["x"], ["y"], name="loud", lowest=[1.0, 2.0]),
+        helper.make_node("If", ["c"], ["y"], then_branch=branching(1), else_branch=branching(0)),
+        helper.make_node("Loop", ["n"], ["y"], name="encoder/Loop", body=body),
+        helper.make_node("Constant", [], ["s"], sparse_value=sparse),
+        helper.make_node("Custom", [], [], name="twice", domain="own", weights=[array_tensor("", 2, seed=5), array_tensor("", 3, seed=6)]),
+        helper.make_node("Custom", [], [], name="twice", domain="own", weights=[array_tensor("", 2, seed=7)]),
+    ]
+    function = helper.make_function(
+        "own", "Layer", [], ["y"], [constant(8)], [helper.make_opsetid("", 21)], attribute_protos=[helper.make_attribute("bias", array_tensor("", 2, seed=9))]
+    )
+    whole = helper.make_model(helper.make_graph(nodes, "g", [], [], [array_tensor("w", 2)]), functions=[function])
+    whole.training_info.add().initialization.CopyFrom(helper.make_graph([], "", [], [], [array_tensor("start", 2, seed=10)]))
+    return whole
+
+
+def tensors_in(graph, path, seen):
+    """What the onnx package finds in a graph, by path."""
+    for each in graph.initializer:
+        yield path + each.name, onnx.numpy_helper.to_array(each)
+    yield from tensors_in_nodes(graph.node, path or "graph/", seen)
+
+
+def tensors_in_nodes(nodes, path, seen):
+    for place, node in enumerate(nodes):
+        for attribute in node.attribute:
+            below = f"{path}{node.name or f'{node.op_type}_{place}'}/{attribute.name}"
+            value = helper.get_attribute_value(attribute)
+            for number, each in enumerate(value if isinstance(value, list) else [value]):
+                at = f"{below}/{number}" if isinstance(value, list) else below
+                if isinstance(each, onnx.GraphProto):
+                    yield from tensors_in(each, f"{at}/", seen)
+                elif isinstance(each, proto):
+                    seen.append(at)
+                    yield at + (f"#{seen.count(at)}" if seen.count(at) > 1 else ""), onnx.numpy_helper.to_array(each)
+            if node.op_type == "Constant" and isinstance(value, list):
+                yield below, numpy.array(value, "f4")
+
+
+def test_tensors_in_nodes_branches_and_functions_are_listed_by_their_path(tmp_path):
+    whole, seen = everywhere(), []
+    expected = dict(tensors_in(whole.graph, "", seen)) | dict(tensors_in(whole.training_info[0].initialization, "training/0/initialization/", seen))
+    expected |= {"functions/own.Layer/bias": onnx.numpy_helper.to_array(whole.functions[0].attribute_proto[0].t)}
+    expected |= dict(tensors_in_nodes(whole.functions[0].node, "functions/own.Layer/", seen))
+    # A number alone is no tensor here.
+    expected = {name: array for name, array in expected.items() if array.ndim}
+    assert {"w", "graph/Constant_0/value", "graph/If_6/then_branch/weight", "graph/If_6/then_branch/If_0/else_branch/other"} < set(expected)
+    assert {"graph/encoder/Loop/body/named/value", "graph/twice/weights/1", "graph/twice/weights/0#2", "graph/Constant_1/value_floats"} < set(expected)
+    (tmp_path / "m.onnx").write_bytes(whole.SerializeToString())
+    with open_tensors(tmp_path / "m.onnx") as catalog:
+        assert set(catalog.names) == {*expected, "graph/Constant_8/sparse_value"}
+        assert (catalog.kind, catalog.names[0]) == ("ONNX", "w")
+        for name, array in expected.items():
+            assert catalog.info(name).shape == array.shape
+            assert torch.equal(catalog.load(name), torch.from_numpy(array.astype("f4"))), name
+        sparse = catalog.info("graph/Constant_8/sparse_value")
+        assert (sparse.shape, sparse.problem.key) == ((4, 5), "file.not_numbers")
+
+
+def test_what_is_nested_has_limits():
+    deep = helper.make_model(branching(6)).SerializeToString()
+    cases = [(Limits(depth=5), "file.too_deep"), (Limits(tensors=100), "file.too_many_tensors"), (Limits(header_bytes=10_000), "file.header_too_large")]
+    for limits, key in cases:
+        with pytest.raises(QuantVizError) as caught, open_tensors(deep, "m.onnx", limits=limits):
+            pass
+        assert caught.value.key == key
+    with open_tensors(deep, "m.onnx", limits=Limits(depth=6)) as catalog:
+        assert len(catalog.names) == 2**7 - 1
+    # Names that are repeated for each tensor below them count as often as that.
+    graph = helper.make_graph(
+        [helper.make_node("If", [], [], name="n" * 60_000, then_branch=helper.make_graph([], "", [], [], [array_tensor(str(i), 1) for i in range(600)]))],
+        "",
+        [],
+        [],
+    )
+    with pytest.raises(QuantVizError) as caught, open_tensors(helper.make_model(graph).SerializeToString(), "m.onnx"):
+        pass
+    assert caught.value.key == "file.header_too_large"
+
+
+def test_numbers_of_an_attribute_may_be_packed():
+    floats = numpy.array([1.5, -2.5], dtype="<f4").tobytes()
+    for name, content, expected in (
+        (b"value_floats", message(7, floats), [1.5, -2.5]),
+        (b"value_ints", message(8, varint(300) + varint(2**64 - 1)), [300, -1]),
+    ):
+        node = message(4, b"Constant") + message(5, message(1, name) + content)
+        with open_tensors(message(7, message(1, node)), "m.onnx") as catalog:
+            assert catalog.load(f"graph/Constant_0/{name.decode()}").tolist() == expected
+    many = message(4, b"Constant") + message(5, message(1, b"v") + field(7, 5, bytes(4)) * 5000)
+    with open_tensors(message(7, message(1, node) + message(1, many)), "m.onnx") as catalog:
+        assert catalog.info("graph/Constant_1/v").problem.key == "file.tensor_too_large"
 
 
 def test_what_cannot_be_read_is_listed_with_its_reason():
@@ -161,7 +269,7 @@ BAD = {
     "a number of eleven bytes": (message(7, message(5, field(1, 0, b"\xff" * 10 + b"\x01"))), DAMAGED),
     "a number of 2^64": (message(7, message(5, field(1, 0, b"\x80" * 9 + b"\x02"))), DAMAGED),
     "a negative length": (by_hand(field(1, 0, varint(2**64 - 2)), of_type(1), message(9, FLOATS)), DAMAGED),
-    "a hundred axes": (by_hand(dims(*[1] * 100), of_type(1), message(9, bytes(4))), DAMAGED),
+    "a hundred axes": (by_hand(dims(*[1] * 100), of_type(1), message(9, bytes(4))), "file.too_many_axes"),
     "too few bytes": (by_hand(dims(3), of_type(1), message(9, FLOATS)), TENSOR),
     "too many bytes": (by_hand(dims(1), of_type(1), message(9, FLOATS)), TENSOR),
     "no elements": (by_hand(dims(1), of_type(1)), TENSOR),

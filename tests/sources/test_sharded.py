@@ -68,7 +68,7 @@ def test_a_shard_is_opened_when_it_is_asked_for(tmp_path):
         ("nowhere.safetensors", "missing"),
         ("link.safetensors", "shard_outside"),
         ("circle.safetensors", "not_readable"),
-        ("folder.safetensors", "not_readable"),
+        ("folder.safetensors", "is_folder"),
         ("text.safetensors", "damaged"),
         ("empty.safetensors", "damaged"),
         ("one.safetensors", "shard_lacks"),

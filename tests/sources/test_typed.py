@@ -101,6 +101,23 @@ READ = {
     "1,5, 2,5": "typed.comma_ambiguous",
     "[1,5 2,5]": "typed.comma_ambiguous",
     "[[1,5, 2,5], [3,5, 4,5]]": "typed.comma_ambiguous",
+    # a cell in quotes is one number, and nothing in it separates
+    '"1.5","2"\n3,"4"': ((2, 2), (1.5, 2, 3, 4)),
+    '" 1.5 "\t"-2"': ((2,), (1.5, -2)),
+    'array([1., 2.], dtype="float32")': ((2,), (1, 2)),
+    '"1,234.5",17.5': "typed.separator_in_cell",
+    '"1,000",5.5': "typed.separator_in_cell",
+    '"1,5";"2,5"': "typed.separator_in_cell",
+    '"1 000",2': "typed.separator_in_cell",
+    '"1.234,5" 2': "typed.separator_in_cell",
+    '"1;5",2': "typed.no_number",
+    '"",2': "typed.no_number",
+    '"1"2': "typed.no_number",
+    '1"2"': "typed.no_number",
+    '"1""2"': "typed.no_number",
+    '"0x1F",2': "typed.no_number",
+    '"1,2\n3,4': "typed.unclosed_quote",
+    '1 2"': "typed.unclosed_quote",
     # refused
     "": "typed.nothing",
     "   \n\t ": "typed.nothing",
@@ -192,6 +209,13 @@ def test_errors_name_the_place():
     assert refused("[1, 2,\n ..., 9]").params == {"line": 2, "column": 2, "got": "..."}
     assert refused("1\t\t2").params == {"line": 1, "column": 3}
     assert refused("[[1, 2],\n [3, 4]").params == {"line": 1, "column": 1, "bracket": "["}
+
+
+def test_a_quoted_cell_is_named_and_may_have_a_decimal_comma_where_that_is_said():
+    assert refused('1,2\n3,"1,000"').params == {"line": 2, "column": 3, "got": '"1,000"'}
+    assert refused('1,2\n3,"1').params == {"line": 2, "column": 3}
+    assert parse_tensor('"1,5","2,5"', decimal_comma=True).values == (1.5, 2.5)
+    assert refused('"1.234,5" "2,5"', decimal_comma=True).key == "typed.separator_in_cell"
 
 
 @pytest.mark.parametrize("text", ["1,5 2,5", "1,5\t2,5", "1,5; 2,5", "[1,5 2,5]", "1,5, 2,5"])

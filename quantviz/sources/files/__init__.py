@@ -53,7 +53,9 @@ def reader_of(filename: str) -> type[Catalog] | None:
 
 
 @contextmanager
-def open_tensors(path_or_bytes: str | PurePath | bytes, filename: str | None = None, *, limits: Limits | None = None) -> Iterator[Catalog]:
+def open_tensors(
+    path_or_bytes: str | PurePath | bytes | bytearray | memoryview, filename: str | None = None, *, limits: Limits | None = None
+) -> Iterator[Catalog]:
     """The tensors of a file, on disk or uploaded, while the `with` block lasts.
 
     `filename` gives an upload its name, and with it the format; without any name the content decides.
@@ -90,7 +92,7 @@ def _reader(data: FileData) -> type[Catalog]:
     named = reader_of(data.name)
     if named is None:
         raise data.error("unknown_kind", known=", ".join(READERS))
-    if named.recognises(data):
+    if named is inside or named.recognises(data):
         return named
     if inside in (None, ShardedCatalog, JsonCatalog, TableCatalog):
         raise data.error("damaged", kind=named.kind)

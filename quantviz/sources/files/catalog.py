@@ -48,6 +48,9 @@ _COUNTED_DTYPES = frozenset({"float64", "int32", "int64", "uint32", "uint64"})
 #: Those of which it does although they are no floats; people are told that nothing changed.
 _WHOLE_DTYPES = frozenset({"int8", "int16", "uint8", "uint16"})
 
+#: Most axes a tensor may declare, as many as numpy has. The product of so many lengths is soon worked out.
+MOST_AXES = 64
+
 #: Values that are converted at a time.
 _AT_ONCE = 2**22
 #: Lists and objects in a text of JSON: an empty one takes thirty times its two characters.
@@ -104,6 +107,8 @@ class OpenFile:
         by_number = Path(f"/dev/fd/{descriptor}")
         self.path = by_number if by_number.exists() else path
         self._first = os.fstat(self.descriptor)
+        if stat.S_ISDIR(self._first.st_mode):
+            raise IsADirectoryError
         if not stat.S_ISREG(self._first.st_mode):
             raise OSError
 
@@ -132,9 +137,12 @@ class FileData:
         *,
         beside: Callable[[str], FileData] | None = None,
     ) -> None:
+        _check_kinds(content, filename)
         path = Path(content) if isinstance(content, str | PurePath) else None
         #: The name without its folders: an error never shows where a server keeps its files.
-        self.name = (PurePath(filename.replace("\\", "/")).name if filename else path.name if path else "") or "?"
+        self.name = (PurePath(filename.replace("\\", "/")).name if filename else path.name or str(path) if path else "") or "?"
+        #: The names of its members where it is a zip and somebody has looked: each reader asks for them.
+        self.members: list[str] | None = None
         self._map: mmap.mmap | None = None
         self._content = b"" if path or isinstance(content, OpenFile) else bytes(cast("bytes", content))
         self._view = memoryview(self._content)
@@ -153,8 +161,10 @@ class FileData:
     def _opened(self, path: Path) -> OpenFile:
         try:
             return OpenFile(os.open(path, READ_FLAGS), self.name, path)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             raise self.error("missing") from None
+        except IsADirectoryError:
+            raise self.error("is_folder") from None
         except (OSError, ValueError):
             raise self.error("not_readable") from None
 
@@ -205,6 +215,17 @@ class FileData:
     def error(self, key: str, /, **params: object) -> QuantVizError:
         """The error `file.<key>` that names this file."""
         return QuantVizError(f"file.{key}", file=clipped(self.name), **params)
+
+
+def _check_kinds(content: object, filename: object) -> None:
+    """Refuse what is no path and no bytes, as people give it from Python."""
+    if not isinstance(content, str | PurePath | bytes | bytearray | memoryview | OpenFile):
+        raise QuantVizError("file.no_path", got=type(content).__name__)
+    if filename is not None and not isinstance(filename, str):
+        raise QuantVizError("file.no_filename", got=type(filename).__name__)
+    # Path("") is the folder one is in.
+    if content == "":
+        raise QuantVizError("file.no_path", got="''")
 
 
 def _beside(path: Path, name: str) -> FileData:
@@ -315,7 +336,8 @@ class Catalog(ABC):
 
     def info(self, name: str) -> TensorInfo:
         """What is known of a tensor without loading it; `QuantVizError` for an unknown name."""
-        if name not in self._infos:
+        if not isinstance(name, str) or name not in self._infos:
+            name = str(name)
             # Among the first only: looking through all names of a large checkpoint would take long.
             some = list(itertools.islice(self._infos, _NAMES_COMPARED))
             nearest = difflib.get_close_matches(name[:200], some, n=3, cutoff=0) or some[:3]
@@ -420,9 +442,21 @@ class Catalog(ABC):
     def _unreadable(self, name: str, dtype: str) -> QuantVizError:
         return self._data.error("not_numbers", name=clipped(name), dtype=visible(clipped(dtype)))
 
+    def _shape(self, name: str, lengths: Sequence[int]) -> Shape:
+        """Return the shape that a tensor declares. Every reader takes it from here before it multiplies the lengths.
+
+        `QuantVizError` for more than `MOST_AXES`.
+        """
+        self._check_axes(name, len(lengths))
+        return tuple(lengths)
+
+    def _check_axes(self, name: str, count: int) -> None:
+        if count > MOST_AXES:
+            raise self._data.error("too_many_axes", name=clipped(name), got=count, most=MOST_AXES)
+
     def _info(self, name: str, dtype: str, shape: Shape, notes: tuple[Note, ...] = ()) -> TensorInfo:
         """The info of a tensor, with its problem where the dtype is not one of real numbers."""
-        return TensorInfo(dtype, shape, notes=notes, problem=None if dtype in REAL_DTYPES else self._unreadable(name, dtype))
+        return TensorInfo(clipped(dtype), shape, notes=notes, problem=None if dtype in REAL_DTYPES else self._unreadable(name, dtype))
 
     def _check_count(self, count: int) -> None:
         if count > self._limits.tensors:

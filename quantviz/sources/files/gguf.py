@@ -83,11 +83,27 @@ class _Cursor:
             if inner in _VALUE_BYTES:
                 self.skip(_VALUE_BYTES[inner] * count)
                 return
+            if inner == _STRING:
+                self._skip_texts(count)
+                return
             # Each further element takes bytes, so the header's limit ends this too.
             for _ in range(count):
                 self.skip_value(inner, depth + 1)
         else:
             raise self.damaged()
+
+    def _skip_texts(self, count: int) -> None:
+        """Move over so many texts: a vocabulary has some hundred thousand, so they are not skipped one by one."""
+        view, at, last = self._data.view, self.at, min(self._data.size, self._most) - 8
+        for _ in range(count):
+            if at > last:
+                break
+            at += 8 + int.from_bytes(view[at : at + 8], "little")
+        else:
+            self.skip(at - self.at)
+            return
+        # The text that began too late, or the one before it that ended too late, is told as any other.
+        self.skip(at + 8 - self.at)
 
 
 class _Declared(NamedTuple):
@@ -131,7 +147,7 @@ class GgufCatalog(Catalog):
             if not 1 <= axes <= _MOST_AXES:
                 raise cursor.damaged()
             # The file names the fastest axis first.
-            shape = tuple(cursor.uint64() for _ in range(axes))[::-1]
+            shape = self._shape(name, [cursor.uint64() for _ in range(axes)][::-1])
             declared[name] = _Declared(shape, cursor.uint32(), cursor.uint64())
         self._alignment = alignment
         self._body = -(-cursor.at // alignment) * alignment

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from quantviz.granularity import Shape, Window
+from quantviz.granularity import Window
 from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, clipped, parsed_json
 from quantviz.sources.typed import flattened
 
@@ -37,7 +37,11 @@ class JsonCatalog(Catalog):
                 raise self._data.error("duplicate_name", name=clipped(name))
             self._lists[name] = nested
         self._check_count(len(self._lists))
-        return {name: self._info(name, *_kind_and_shape(nested)) for name, nested in self._lists.items()}
+        return {name: self._list_info(name, nested) for name, nested in self._lists.items()}
+
+    def _list_info(self, name: str, nested: list[Any]) -> TensorInfo:
+        kind, lengths = _kind_and_lengths(nested)
+        return self._info(name, kind, self._shape(name, lengths))
 
     def _nested_lists(self, content: Any) -> Iterator[tuple[str, list[Any]]]:
         length = 0
@@ -65,13 +69,13 @@ class JsonCatalog(Catalog):
         return torch.frombuffer(values, dtype=torch.float64).to(torch.float32).reshape(shape).__getitem__
 
 
-def _kind_and_shape(nested: Any) -> tuple[str, Shape]:
-    """What the first element is, and the shape if all rows are as long as the first: a look, not a check."""
-    shape = []
+def _kind_and_lengths(nested: Any) -> tuple[str, list[int]]:
+    """What the first element is, and the lengths of the axes if all rows are as long as the first: a look, not a check."""
+    lengths = []
     while isinstance(nested, list) and nested:
-        shape.append(len(nested))
+        lengths.append(len(nested))
         nested = nested[0]
     if isinstance(nested, list):
-        return "decimal", (*shape, 0)
+        return "decimal", [*lengths, 0]
     number = isinstance(nested, int | float) and not isinstance(nested, bool)
-    return ("decimal" if number else type(nested).__name__), tuple(shape)
+    return ("decimal" if number else type(nested).__name__), lengths

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 import struct
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 MAGIC = b"\x93NUMPY"
 #: numpy itself refuses longer headers unless it is told to trust the file.
 _LONGEST_HEADER = 2**16
-#: Most axes numpy has.
-_MOST_AXES = 64
 
 _DESCR = re.compile(r"""['"]descr['"]\s*:\s*['"]([<>|=]?)([A-Za-z])(\d{0,9})(\[\w+\])?['"]""")
 _ORDER = re.compile(r"""['"]fortran_order['"]\s*:\s*(True|False)""")
@@ -63,13 +62,12 @@ def read_header(stream: BinaryIO) -> NpyHeader | None:
     return _parse(header.decode("utf-8", "replace"), 8 + len(raw_length) + length) if len(header) == length else None
 
 
+@functools.lru_cache(maxsize=64)  # the members of an archive often have the same
 def _parse(header: str, offset: int) -> NpyHeader | None:
     order, shape = _ORDER.search(header), _SHAPE.search(header)
     if not order or not shape:
         return None
     lengths = tuple(int(length.rstrip("Ll")) for length in shape[1].replace(" ", "").split(",") if length)
-    if len(lengths) > _MOST_AXES:
-        return None
     descr = _DESCR.search(header)
     if not descr:
         return NpyHeader("structured", lengths, order[1] == "True", False, 0, offset)
@@ -105,7 +103,7 @@ class NpyCatalog(Catalog):
         if header is None:
             raise self._data.error("damaged", kind=self.kind)
         self._header = header
-        info = self._info(self._data.stem, header.dtype, header.shape)
+        info = self._info(self._data.stem, header.dtype, self._shape(self._data.stem, header.shape))
         if info.problem is None and self._data.size - header.offset < header.data_bytes:
             raise self._data.error("tensor_damaged", name=clipped(self._data.stem))
         return {self._data.stem: info}

@@ -1,4 +1,4 @@
-""".onnx: the initializers of a model's graph. The protocol-buffer wire format is read here, field by field.
+""".onnx: the initializers of a model's graphs and the tensors in its nodes. The protocol-buffer wire format is read here, field by field.
 
 A message is a list of fields, each a number, a wire type and a value; what is not needed is stepped over.
 Field numbers and the rules for each dtype are those of `onnx.proto`.
@@ -7,11 +7,12 @@ Field numbers and the rules for each dtype are those of `onnx.proto`.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from quantviz.granularity import Window
-from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, clipped
+from quantviz.sources.files.catalog import MOST_AXES, Catalog, FileData, TensorInfo, clipped
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,10 +25,17 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 #: Bytes of the values of fixed size, by wire type.
 _FIXED_SIZES = {_FIXED64: 8, _FIXED32: 4}
 
-# Fields of ModelProto, GraphProto, SparseTensorProto and TensorProto.
+# Fields of ModelProto, TrainingInfoProto, FunctionProto, GraphProto, NodeProto, AttributeProto, SparseTensorProto and TensorProto.
 _MODEL_FIELDS = frozenset((*range(1, 9), 14, 20, 25, 26))
-_GRAPH = 7
-_INITIALIZER, _SPARSE_INITIALIZER = 5, 15
+_GRAPH, _TRAINING, _FUNCTION = 7, 20, 25
+_TRAINING_GRAPHS = {1: "initialization", 2: "algorithm"}
+_FUNCTION_NAMES, _FUNCTION_NODE, _FUNCTION_ATTRIBUTE = {10: "domain", 1: "name", 13: "overload"}, 7, 11
+_NODE, _INITIALIZER, _SPARSE_INITIALIZER = 1, 5, 15
+_NODE_NAME, _OP_TYPE, _ATTRIBUTE = 3, 4, 5
+_ATTRIBUTE_NAME, _ATTRIBUTE_FLOATS, _ATTRIBUTE_INTS = 1, 7, 8
+#: The fields of an attribute that hold one tensor, sparse tensor or graph, and those that hold a list of them.
+_ONE, _ONE_SPARSE, _ONE_GRAPH = 5, 22, 6
+_SEVERAL = {10: _ONE, 23: _ONE_SPARSE, 11: _ONE_GRAPH}
 _SPARSE_VALUES, _SPARSE_DIMS = 1, 3
 _DIMS, _DATA_TYPE, _SEGMENT, _NAME, _EXTERNAL_DATA, _DATA_LOCATION = 1, 2, 3, 8, 13, 14
 _RAW, _FLOATS, _INT32S, _STRINGS, _INT64S, _DOUBLES, _UINT64S = 9, 4, 5, 6, 7, 10, 11
@@ -44,10 +52,10 @@ _DATA_WIRES = {
 
 #: Longest name of a tensor, in bytes.
 _LONGEST_NAME = 2**16
-#: Most axes of a tensor, as many as numpy has.
-_MOST_AXES = 64
 #: What a field counts at least against the limit of the header: each takes time, however short it is.
 _FIELD_COST = 32
+#: The same of a field of a node or of its attributes, of which a large model has a million.
+_NODE_FIELD_COST = 16
 #: Fields that are looked at to tell whether a file is a model; a model has a handful besides its functions and metadata.
 _FIELDS_COMPARED = 10_000
 #: Bytes of integers of varying length that are decoded at a time.
@@ -101,6 +109,11 @@ DTYPES: Mapping[int, _Dtype] = {
 }
 
 
+_FLOAT32, _INT64 = 1, 7
+#: Bytes after which an integer of varying length goes on.
+_GOES_ON = bytes(range(0x80, 0x100))
+
+
 class _Damaged(Exception):
     pass
 
@@ -132,7 +145,9 @@ def _fields(view: memoryview, start: int, stop: int) -> Iterator[_Field]:
     """The fields of the message from `start` to before `stop`, in order, each inside it."""
     at = start
     while at < stop:
-        tag, at = _varint(view, at, stop)
+        tag = view[at]
+        # Most are of one byte.
+        tag, at = (tag, at + 1) if tag < 0x80 else _varint(view, at, stop)
         number, wire = tag >> 3, tag & 7
         if not 1 <= number < 2**29:
             raise _Damaged
@@ -158,15 +173,29 @@ class _Tensor:
     def __init__(self) -> None:
         self.name = ""
         self.dims: list[int] = []
+        #: How many lengths it declares.
+        self.axes = 0
         self.data_type = 0
         self.external = False
+        self.sparse = False
         self.segment = False
         #: The bytes of its elements, from where to before where, by field; integers of varying length with their tags too.
         self.data: dict[int, list[tuple[int, int]]] = {}
 
+    @classmethod
+    def of(cls, data_type: int, field: int) -> _Tensor:
+        """One of that dtype with one axis and no elements yet, which come in that field."""
+        tensor = cls()
+        tensor.dims, tensor.axes, tensor.data_type, tensor.data = [0], 1, data_type, {field: []}
+        return tensor
+
 
 class OnnxCatalog(Catalog):
-    """The initializers of a model's main graph by name. What its nodes and functions hold is not looked at."""
+    """The initializers of a model's main graph by name, then the tensors in nodes, in their graphs and in functions by their path.
+
+    A path is `graph/<node>/<attribute>`, and goes on after an attribute that is a graph: `graph/If_3/then_branch/weight`. A node
+    without a name is called by its operator and its place. What a node holds as a single number is no tensor here.
+    """
 
     kind = "ONNX"
     suffixes = (".onnx",)
@@ -193,74 +222,193 @@ class OnnxCatalog(Catalog):
         #: Bytes of the header so far.
         self._header = 0
         self._tensors: dict[str, tuple[_Tensor, _Dtype]] = {}
-        infos: dict[str, TensorInfo] = {}
-        graph = next(field for field in self._walk(0, self._data.size) if field.number == _GRAPH)
-        for field in self._walk(graph.start, graph.stop):
-            if field.number not in (_INITIALIZER, _SPARSE_INITIALIZER):
-                continue
-            if field.wire != _BYTES:
-                raise _Damaged
-            self._check_count(len(infos) + 1)
-            read = self._dense if field.number == _INITIALIZER else self._sparse
-            name, info = read(field.start, field.stop)
-            if name in infos:
-                raise self._data.error("duplicate_name", name=clipped(name))
-            infos[name] = info
-        return infos
+        self._found: dict[str, TensorInfo] = {}
+        #: How many paths began alike: nodes may have the same name.
+        self._paths: Counter[str] = Counter()
+        fields = list(self._walk(0, self._data.size))
+        graph = next(field for field in fields if field.number == _GRAPH)
+        self._graph(graph, "", 0)
+        for number, field in enumerate(field for field in fields if field.number == _TRAINING):
+            for inner in self._messages(field, _FIELD_COST):
+                if inner.number in _TRAINING_GRAPHS:
+                    self._graph(inner, f"training/{number}/{_TRAINING_GRAPHS[inner.number]}/", 1)
+        for field in fields:
+            if field.number == _FUNCTION:
+                self._function(field)
+        return self._found
 
-    def _walk(self, start: int, stop: int) -> Iterator[_Field]:
+    def _walk(self, start: int, stop: int, cost: int = _FIELD_COST) -> Iterator[_Field]:
         for field in _fields(self._data.view, start, stop):
-            self._header += _FIELD_COST
-            if self._header > self._limits.header_bytes:
-                raise self._data.error("header_too_large", got=self._header, most=self._limits.header_bytes)
+            self._header += cost
+            self._check_header(self._header)
             yield field
+
+    def _messages(self, field: _Field, cost: int) -> Iterator[_Field]:
+        """The fields of the message that a field holds."""
+        if field.wire != _BYTES:
+            raise _Damaged
+        return self._walk(field.start, field.stop, cost)
+
+    def _text(self, field: _Field) -> str:
+        if field.wire != _BYTES or field.stop - field.start > _LONGEST_NAME:
+            raise _Damaged
+        return bytes(self._data.view[field.start : field.stop]).decode("utf-8")
+
+    # ---- where tensors are ----------------------------------------------------------------------
+
+    def _add(self, field: _Field, path: str, *, sparse: bool = False, named: bool = False) -> None:
+        """List a tensor under `path`, behind which its own name is put where it is `named`."""
+        if field.wire != _BYTES:
+            raise _Damaged
+        self._check_count(len(self._found) + 1)
+        tensor = self._sparse(field.start, field.stop) if sparse else self._tensor(field.start, field.stop)
+        # A number that an operator takes is no weight.
+        if named or tensor.axes:
+            self._add_tensor(tensor, path + tensor.name if named else self._unique(path))
+
+    def _add_tensor(self, tensor: _Tensor, name: str) -> None:
+        if name in self._found:
+            raise self._data.error("duplicate_name", name=clipped(name))
+        # A long path is repeated in the name of everything below it.
+        self._header += len(name) - len(tensor.name)
+        self._check_header(self._header)
+        self._found[name] = self._tensor_info(tensor, name)
+
+    def _unique(self, path: str) -> str:
+        self._paths[path] += 1
+        return path if self._paths[path] == 1 else f"{path}#{self._paths[path]}"
+
+    def _graph(self, graph: _Field, path: str, depth: int) -> None:
+        """The initializers of a graph, then what is in its nodes; `path` is empty for the main graph."""
+        if depth > self._limits.depth:
+            raise self._data.error("too_deep")
+        nodes = []
+        for field in self._messages(graph, _FIELD_COST):
+            if field.number in (_INITIALIZER, _SPARSE_INITIALIZER):
+                self._add(field, path, sparse=field.number == _SPARSE_INITIALIZER, named=True)
+            elif field.number == _NODE:
+                nodes.append(field)
+        for place, node in enumerate(nodes):
+            self._node(node, path or "graph/", place, depth)
+
+    def _function(self, function: _Field) -> None:
+        names = dict.fromkeys(_FUNCTION_NAMES.values(), "")
+        nodes, attributes = [], []
+        for field in self._messages(function, _FIELD_COST):
+            if field.number in _FUNCTION_NAMES:
+                names[_FUNCTION_NAMES[field.number]] = self._text(field)
+            elif field.number == _FUNCTION_NODE:
+                nodes.append(field)
+            elif field.number == _FUNCTION_ATTRIBUTE:
+                attributes.append(field)
+        path = f"functions/{self._unique('.'.join(filter(None, names.values())))}/"
+        for attribute in attributes:
+            self._attribute(attribute, path, False, 0)
+        for place, node in enumerate(nodes):
+            self._node(node, path, place, 0)
+
+    def _node(self, node: _Field, path: str, place: int, depth: int) -> None:
+        name = operator = ""
+        attributes = []
+        for field in self._messages(node, _NODE_FIELD_COST):
+            if field.number == _NODE_NAME:
+                name = self._text(field)
+            elif field.number == _OP_TYPE:
+                operator = self._text(field)
+            elif field.number == _ATTRIBUTE:
+                attributes.append(field)
+        for attribute in attributes:
+            self._attribute(attribute, f"{path}{name or f'{operator}_{place}'}/", operator == "Constant", depth)
+
+    def _attribute(self, attribute: _Field, path: str, constant: bool, depth: int) -> None:
+        """The tensors and graphs of an attribute; of a constant its lists of numbers too, which are tensors of one axis."""
+        name = ""
+        held = []
+        numbers = {_ATTRIBUTE_FLOATS: _Tensor.of(_FLOAT32, _FLOATS), _ATTRIBUTE_INTS: _Tensor.of(_INT64, _INT64S)}
+        for field in self._messages(attribute, _NODE_FIELD_COST):
+            if field.number == _ATTRIBUTE_NAME:
+                name = self._text(field)
+            elif field.number in (_ONE, _ONE_SPARSE, _ONE_GRAPH) or field.number in _SEVERAL:
+                held.append(field)
+            elif constant and field.number in numbers:
+                self._add_number(numbers[field.number], field)
+        seen: Counter[int] = Counter()
+        for field in held:
+            kind = _SEVERAL.get(field.number, field.number)
+            below = f"{path}{name}/{seen[field.number]}" if field.number in _SEVERAL else path + name
+            seen[field.number] += 1
+            if kind == _ONE_GRAPH:
+                self._graph(field, f"{below}/", depth + 1)
+            else:
+                self._add(field, below, sparse=kind == _ONE_SPARSE)
+        for tensor in numbers.values():
+            if tensor.dims[0]:
+                self._check_count(len(self._found) + 1)
+                self._add_tensor(tensor, self._unique(path + name))
+
+    def _add_number(self, tensor: _Tensor, field: _Field) -> None:
+        """A number of an attribute's list, or all of them packed."""
+        number = next(iter(tensor.data))
+        if field.wire not in _DATA_WIRES[number]:
+            raise _Damaged
+        run = self._data.view[field.start : field.stop]
+        tensor.dims[0] += len(run) // 4 if number == _FLOATS else len(bytes(run).translate(None, _GOES_ON))
+        tensor.data[number].append((field.start, field.stop))
 
     # ---- what a tensor declares -----------------------------------------------------------------
 
-    def _sparse(self, start: int, stop: int) -> tuple[str, TensorInfo]:
-        name = ""
-        dims: list[int] = []
+    def _sparse(self, start: int, stop: int) -> _Tensor:
+        """The values of a sparse tensor with the shape of the whole, which is not read."""
+        values, whole = _Tensor(), _Tensor()
         for field in self._walk(start, stop):
-            if field.number == _SPARSE_VALUES and field.wire == _BYTES:
-                name = self._tensor(field.start, field.stop).name
+            if field.number == _SPARSE_VALUES:
+                values = self._tensor(field.start, field.stop) if field.wire == _BYTES else values
             elif field.number == _SPARSE_DIMS:
-                dims += self._numbers(field)
-        return name, TensorInfo("sparse", tuple(dims), problem=self._unreadable(name, "sparse"))
+                self._add_lengths(whole, field)
+        whole.name, whole.sparse = values.name, True
+        return whole
 
-    def _dense(self, start: int, stop: int) -> tuple[str, TensorInfo]:
-        tensor = self._tensor(start, stop)
-        name, shape = tensor.name, tuple(tensor.dims)
+    def _add_lengths(self, tensor: _Tensor, field: _Field) -> None:
+        numbers = self._numbers(field)
+        tensor.axes += len(numbers)
+        # The name of one with too many comes later; what it declares until then is not kept.
+        tensor.dims += numbers if tensor.axes <= MOST_AXES else []
+        if max(numbers, default=0) >= 2**63:
+            raise _Damaged
+
+    def _tensor_info(self, tensor: _Tensor, name: str) -> TensorInfo:
+        self._check_axes(name, tensor.axes)
+        shape = tuple(tensor.dims)
+        if tensor.sparse:
+            return TensorInfo("sparse", shape, problem=self._unreadable(name, "sparse"))
         dtype = DTYPES.get(tensor.data_type)
         if dtype is None:
-            return name, self._info(name, str(tensor.data_type), shape)
+            return self._info(name, str(tensor.data_type), shape)
         info = self._info(name, dtype.name, shape)
         # Those of fewer than 8 bits are numbers too, and unpacked here.
         if info.problem and not 0 < dtype.bits < 8:
-            return name, info
+            return info
         if tensor.external:
-            return name, TensorInfo(dtype.name, shape, problem=self._data.error("onnx_external", name=clipped(name)))
+            return TensorInfo(dtype.name, shape, problem=self._data.error("onnx_external", name=clipped(name)))
+        if max(map(len, tensor.data.values()), default=0) > _MOST_PIECES:
+            return TensorInfo(dtype.name, shape, problem=self._data.error("tensor_too_large", name=clipped(name), got=info.count, most=_MOST_PIECES))
         if tensor.segment or not self._holds(tensor, dtype, math.prod(shape)):
-            return name, TensorInfo(dtype.name, shape, problem=self._data.error("tensor_damaged", name=clipped(name)))
+            return TensorInfo(dtype.name, shape, problem=self._data.error("tensor_damaged", name=clipped(name)))
         self._tensors[name] = tensor, dtype
         if info.count > _MOST_VARINTS and self._elements(name)[0] not in (_RAW, _FLOATS, _DOUBLES):
             too_large = self._data.error("tensor_too_large", name=clipped(name), got=info.count, most=_MOST_VARINTS)
-            return name, TensorInfo(dtype.name, shape, problem=too_large)
-        return name, TensorInfo(dtype.name, shape)
+            return TensorInfo(dtype.name, shape, problem=too_large)
+        return TensorInfo(dtype.name, shape)
 
     def _tensor(self, start: int, stop: int) -> _Tensor:
         tensor = _Tensor()
-        view = self._data.view
         for field in self._walk(start, stop):
             if field.number == _DIMS:
-                tensor.dims += self._numbers(field)
-                if len(tensor.dims) > _MOST_AXES or max(tensor.dims, default=0) >= 2**63:
-                    raise _Damaged
+                self._add_lengths(tensor, field)
             elif field.number == _DATA_TYPE and field.wire == _VARINT:
                 tensor.data_type = field.value
             elif field.number == _NAME and field.wire == _BYTES:
-                if field.stop - field.start > _LONGEST_NAME:
-                    raise _Damaged
-                tensor.name = bytes(view[field.start : field.stop]).decode("utf-8")
+                tensor.name = self._text(field)
             elif field.number == _EXTERNAL_DATA or (field.number == _DATA_LOCATION and field.value):
                 tensor.external = True
             elif field.number == _SEGMENT:
@@ -284,7 +432,7 @@ class OnnxCatalog(Catalog):
         """The integers of a repeated field, which may come one by one or packed."""
         if field.wire == _VARINT:
             return [field.value]
-        if field.wire != _BYTES or field.stop - field.start > _MOST_AXES * _LONGEST_VARINT:
+        if field.wire != _BYTES or field.stop - field.start > MOST_AXES * _LONGEST_VARINT:
             raise _Damaged
         numbers, at = [], field.start
         while at < field.stop:

@@ -7,7 +7,6 @@ import struct
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from quantviz.granularity import Shape
 from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, clipped, parsed_json
 
 if TYPE_CHECKING:
@@ -67,7 +66,26 @@ class SafetensorsCatalog(Catalog):
         self._check_count(len(header))
         #: Where each tensor's bytes begin in the file.
         self._starts: dict[str, tuple[int, _Dtype]] = {}
-        return {name: self._entry_info(name, entry) for name, entry in header.items() if name != "__metadata__"}
+        header.pop("__metadata__", None)
+        self._check_ranges(header)
+        return {name: self._entry_info(name, entry) for name, entry in header.items()}
+
+    def _check_ranges(self, header: Mapping[str, Any]) -> None:
+        """Refuse bytes that two tensors share or that none has, as the format does: each tensor begins where one ends."""
+        ranges = []
+        for name, entry in header.items():
+            start, stop = entry["data_offsets"]
+            for number in (start, stop):
+                if type(number) is not int or not 0 <= number < 2**63:
+                    raise self._data.error("damaged", kind=self.kind)
+            ranges.append((start, stop, name))
+        expected = 0
+        for start, stop, name in sorted(ranges):
+            if start != expected or stop < start:
+                raise self._data.error("ranges", name=clipped(name), got=start, expected=expected)
+            expected = stop
+        if ranges and expected < self._data.size - self._body:
+            raise self._data.error("rest", got=self._data.size - self._body - expected)
 
     def _header(self) -> dict[str, Any]:
         length: int = struct.unpack("<Q", self._data.view[:8])[0]
@@ -80,9 +98,9 @@ class SafetensorsCatalog(Catalog):
         return header
 
     def _entry_info(self, name: str, entry: dict[str, Any]) -> TensorInfo:
-        shape: Shape = tuple(entry["shape"])
+        shape = self._shape(name, entry["shape"])
         start, stop = entry["data_offsets"]
-        for number in (*shape, start, stop):
+        for number in shape:
             if type(number) is not int or not 0 <= number < 2**63:
                 raise self._data.error("damaged", kind=self.kind)
         dtype = DTYPES.get(entry["dtype"])

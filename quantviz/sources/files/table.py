@@ -25,7 +25,14 @@ _BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-l
 _SLOW = 3 * 2**19
 _INFINITY = re.compile("inf", re.IGNORECASE)
 _LOOSE_COMMA = re.compile(r",(?!\d)|(?<!\d),")
-_BETWEEN_CELLS = re.compile(r"[\s,;]+")
+#: A cell of a line of names, in quotes or not.
+_CELL = re.compile(r'"((?:[^"\n]|"")*)"|[^\s,;]+')
+#: What other programs take for a number, if not this one: a mistake in the data, and no name.
+_LIKE_A_NUMBER = re.compile(r"[+-]?(?:0[xob][\da-f_]+|[\d_.,' ]*\d[\d_.,' ]*(?:e[+-]?\d+)?)", re.ASCII | re.IGNORECASE)
+#: A quoted cell with nothing in it that separates; and where commas mark decimals.
+_PLAIN_CELL = re.compile(r'(?<![^\s,;])"([^"\s,;\[\]()]+)"(?![^\s,;])')
+_DECIMAL_CELL = re.compile(r'(?<![^\s;])"([^"\s;\[\]()]+)"(?![^\s;])')
+_POINT = re.compile(r"\d\.|\.\d", re.ASCII)
 
 
 class TableCatalog(Catalog):
@@ -53,23 +60,30 @@ class TableCatalog(Catalog):
             raise self._data.error("not_text") from None
         except QuantVizError as error:
             # A spreadsheet that separates cells by ; or tab is one that writes decimals with a comma.
-            if error.key != "typed.comma_ambiguous" or not self._separated_without_commas():
+            if error.key not in ("typed.comma_ambiguous", "typed.separator_in_cell") or not self._marks_decimals_with_commas():
                 raise
             self._table, notes = self._read(True)
             notes = (*notes, Note.of("source.decimal_commas"))
         return {self._data.stem: self._info(self._data.stem, "decimal", tuple(self._table.shape), notes)}
 
     def _blocks(self) -> Iterator[str]:
-        """The text, some whole lines at a time, quotes left out."""
+        """The text, some whole lines at a time."""
         head = bytes(self._data.view[:4])
         encoding = next((name for mark, name in _BYTE_ORDER_MARKS if head.startswith(mark)), "utf-8")
         with self._data.stream() as stream, io.TextIOWrapper(stream, encoding) as text:
             while block := text.read(_BLOCK):
                 whole = block if block.endswith("\n") else block + text.readline()
-                yield whole.replace("\ufeff", " ").replace('"', " ")
+                yield whole.replace("\ufeff", " ")
 
-    def _separated_without_commas(self) -> bool:
-        return any(";" in block or "\t" in block for block in self._blocks())
+    def _marks_decimals_with_commas(self) -> bool:
+        """Whether something else separates cells, and no number has a point."""
+        apart = False
+        for number, block in enumerate(self._blocks()):
+            cells = _CELL.sub(" ", block) if '"' in block else block
+            apart = apart or ";" in cells or "\t" in cells
+            if _POINT.search(_without_names(block)[0] if number == 0 else block):
+                return False
+        return apart
 
     def _read(self, decimal_comma: bool | None) -> tuple[torch.Tensor, tuple[Note, ...]]:
         blocks = self._blocks()
@@ -102,11 +116,12 @@ class TableCatalog(Catalog):
 
 
 def _without_names(text: str) -> tuple[str, tuple[Note, ...]]:
-    """The text without a first line of column names: some letters, and no number."""
+    """The text without a first line of column names: some letters, and nothing that may be meant as a number."""
     first, _, rest = text.lstrip().partition("\n")
-    cells = [cell for cell in _BETWEEN_CELLS.split(first[:100_000]) if cell]
-    names = rest.strip() and any(map(str.isalpha, first)) and not any(map(is_number, cells))
-    if not names or "[" in first or "(" in first:
+    cells = [(match[0] if match[1] is None else match[1]).strip() for match in _CELL.finditer(first[:100_000])]
+    names = rest.strip() and any(map(str.isalpha, first)) and not any(is_number(cell) or _LIKE_A_NUMBER.fullmatch(cell) for cell in cells)
+    # A quote that is not closed in its line is for the parser to name.
+    if not names or "[" in first or "(" in first or first.count('"') % 2:
         return text, ()
     # An empty line in its place keeps the line numbers in errors true.
     return "\n" + rest, (Note.of("source.header_skipped"),)
@@ -136,8 +151,14 @@ def _fast(block: str, decimal_comma: bool | None) -> torch.Tensor | None:
     """The rows of a plain block by numpy's reader; None where it is not plain."""
     import torch
 
+    if '"' in block:
+        block = (_DECIMAL_CELL if decimal_comma else _PLAIN_CELL).sub(r" \1 ", block)
+        if '"' in block:
+            return None
     line = block.lstrip()[:100_000].partition("\n")[0]
     delimiter = next((mark for mark in "\t;," if mark in line), None)
+    if decimal_comma and delimiter == ",":
+        return None
     if "," in line and delimiter != ",":
         # Only commas between two digits are decimal ones.
         if not decimal_comma or "." in block or _LOOSE_COMMA.search(block):

@@ -131,7 +131,7 @@ class TorchCatalog(Catalog):
     def _tensor_info(self, name: str, tensor: torch.Tensor) -> TensorInfo:
         import torch
 
-        shape = tuple(tensor.shape)
+        shape = self._shape(name, tensor.shape)
         if tensor.layout != torch.strided:
             return TensorInfo("sparse", shape, problem=self._unreadable(name, "sparse"))
         dtype = str(tensor.dtype).removeprefix("torch.")

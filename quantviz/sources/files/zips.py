@@ -48,8 +48,12 @@ def opened_zip(data: FileData, limits: Limits) -> Iterator[zipfile.ZipFile]:
 
 def member_names(data: FileData) -> list[str]:
     """The names in a zip; none if it is no zip that can be read."""
-    if bytes(data.view[:2]) != b"PK":
-        return []
+    if data.members is None:
+        data.members = _member_names(data) if bytes(data.view[:2]) == b"PK" else []
+    return data.members
+
+
+def _member_names(data: FileData) -> list[str]:
     try:
         with opened_zip(data, Limits()) as archive:
             return archive.namelist()

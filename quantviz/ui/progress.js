@@ -1,0 +1,34 @@
+// Keeps a learner's answers in this browser, and hands them to the server when a session begins. The server merges
+// what it is handed with what it knows, and tells the result; that is what is written. Two rules keep answers from
+// being lost: what this page has not read is read before it is written over, and nothing is written before the
+// server has told that it took in all that it was handed.
+const now = (window.__quantvizProgress ??= { session: null, known: null, sent: 0 });
+
+export default function ({ data, parentElement, setStateValue }) {
+  tuckAway(parentElement);
+  if (now.session !== data.session) Object.assign(now, { session: data.session, known: null, sent: 0 });
+  try {
+    const stored = window.localStorage.getItem(data.key);
+    if (stored !== now.known) {
+      now.known = stored;
+      if (stored !== null && !data.cleared) {
+        now.sent += 1;
+        setStateValue("stored", { count: now.sent, text: stored });
+      }
+    }
+    if (data.read < now.sent) return;
+    if (data.cleared) window.localStorage.removeItem(data.key);
+    else if (data.text !== null && data.text !== now.known) window.localStorage.setItem(data.key, data.text);
+    now.known = window.localStorage.getItem(data.key);
+  } catch {
+    // Storage can be switched off, or be full.
+    if (!data.refused) setStateValue("refused", true);
+  }
+  // The step was hidden until it is known whether it was answered already.
+  document.documentElement.dataset.qvProgress = "ready";
+}
+
+function tuckAway(parent) {
+  const outer = (parent instanceof ShadowRoot ? parent.host : parent)?.closest("[data-testid=stElementContainer]");
+  if (outer) Object.assign(outer.style, { position: "absolute", height: "0", overflow: "hidden" });
+}

@@ -1,0 +1,146 @@
+"""What all pages share, in Chromium: the tab's title, the page's language, a wrong address, and room for the text at each width."""
+
+import pytest
+
+from quantviz.text import text
+from tests.browser.conftest import ROOT, _server, wait_idle
+
+APP = ROOT / "app.py"
+#: An address of each page, and what its tab is called.
+PAGES = {
+    "lab": ("lab", ("scenarios.one_loud_column.name", "pages.lab")),
+    "lessons": ("lessons", ("pages.lessons",)),
+    "lesson": ("lessons?l=range_to_grid&p=2", ("pages.lessons",)),
+    "formats": ("formats?a=nf4&b=int4", ("formats.nf4.name", "pages.formats")),
+    "bugs": ("bugs?bug=error_sign", ("bugs.error_sign.name", "pages.bugs")),
+    "teacher": ("teacher", ("pages.teacher",)),
+    "missing": ("nonexistent", ("missing.title",)),
+}
+#: Words of the page's text that stand in a column narrower than six letters and higher than four lines; those cut off at the right.
+SQUEEZED = """() => {
+    const main = document.querySelector("[data-testid=stMain]"), edge = main.getBoundingClientRect().right, found = [];
+    const walk = document.createTreeWalker(main, NodeFilter.SHOW_TEXT), range = document.createRange();
+    while (walk.nextNode()) {
+        const words = walk.currentNode.textContent.trim(), parent = walk.currentNode.parentElement;
+        if (!words || parent.closest("script, style, svg, .katex, .katex-mathml")) continue;
+        if (!parent.checkVisibility({ opacityProperty: true, visibilityProperty: true })) continue;
+        range.selectNodeContents(walk.currentNode);
+        const box = range.getBoundingClientRect(), size = parseFloat(getComputedStyle(parent).fontSize);
+        if (box.height > 4 * 1.2 * size && box.width < 6 * size) found.push(["squeezed", words, box.width, box.height]);
+        // What scrolls by itself, or ends in dots, may be wider than the page.
+        let box_of = parent;
+        while (box_of !== main && !getComputedStyle(box_of).overflowX === "visible") box_of = box_of.parentElement;
+        if (box_of === main && box.width > 1 && box.right > edge + 1) found.push(["cut off", words, box.right, edge]);
+    }
+    return found;
+}"""
+HEADER = "document.querySelector('.st-key-header, .st-key-lesson_header')?.getBoundingClientRect().height ?? 0"
+#: As a person sets it who wants larger letters: all lengths of the page follow.
+LARGER = "addEventListener('DOMContentLoaded', () => document.head.insertAdjacentHTML('beforeend', '<style>html { font-size: 200% !important }</style>'))"
+
+
+@pytest.fixture(scope="module")
+def url(serve):
+    return serve(APP)
+
+
+def opened(page, url, name, language):
+    path = PAGES[name][0]
+    page.goto(f"{url}/{path}{'&' if '?' in path else '?'}lang={language}")
+    page.wait_for_selector("[data-testid=stMain] [data-testid=stMarkdown]:visible")
+    wait_idle(page)
+    return page
+
+
+def titled(page, *parts):
+    page.wait_for_function("(title) => document.title === title", arg=" · ".join((*parts, "QuantViz")))
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("name", PAGES)
+def test_the_tab_and_the_page_s_language(new_page, url, name, language):
+    page = opened(new_page(), url, name, language)
+    lesson = {"en": "From a range to a grid", "zh": "从范围到网格"}[language]
+    titled(page, *([lesson] if name == "lesson" else []), *(text(key, language) for key in PAGES[name][1]))
+    assert page.evaluate("document.documentElement.lang") == {"en": "en", "zh": "zh-CN"}[language]
+
+
+def test_the_tab_follows_the_tensor_the_page_and_the_language(new_page, url):
+    page = opened(new_page(), url, "lab", "en")
+    titled(page, "One loud column", "Tensor lab")
+    page.locator(".st-key-scenario [role=combobox], .st-key-scenario input").first.click()
+    page.get_by_text(text("scenarios.picture.name", "en"), exact=True).last.click()
+    titled(page, text("scenarios.picture.name", "en"), "Tensor lab")
+    page.locator(".st-key-language_choice button", has_text="中文").click()
+    titled(page, text("scenarios.picture.name", "zh"), text("pages.lab", "zh"))
+    page.wait_for_function("document.documentElement.lang === 'zh-CN'")
+    page.locator("[data-testid=stSidebarNavLink]", has_text=text("pages.lessons", "zh")).click()
+    titled(page, text("pages.lessons", "zh"))
+    page.locator("[data-testid=stSidebarNavLink]", has_text=text("pages.teacher", "zh")).click()
+    titled(page, text("pages.teacher", "zh"))
+    assert page.evaluate("document.documentElement.lang") == "zh-CN"
+    page.locator(".st-key-language_choice button", has_text="English").click()
+    titled(page, text("pages.teacher", "en"))
+    page.wait_for_function("document.documentElement.lang === 'en'")
+
+
+def test_a_puzzle_s_tab_does_not_tell_the_bug(new_page, url):
+    page = new_page()
+    page.goto(f"{url}/bugs?spot=3&lang=en")
+    titled(page, "Spot the bug", "Bug gallery")
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_a_wrong_address_says_so_and_leads_home(new_page, tmp_path, shot, language):
+    # The first visitor of a process, whom Streamlit tells it in another way, and the second.
+    with _server(APP, tmp_path / "log") as cold:
+        for _ in range(2):
+            page = opened(new_page(), cold, "missing", language)
+            page.wait_for_function("!document.querySelector('[data-testid=stDialog]')")
+            said = page.inner_text("[data-testid=stMain]")
+            assert text("missing.title", language) in said
+            assert "/nonexistent" in said
+        shot(page, f"missing_{language}")
+        page.locator(".st-key-missing_home button").click()
+        titled(page, text("scenarios.one_loud_column.name", language), text("pages.lab", language))
+        page.wait_for_selector(".st-key-panels .js-plotly-plot")
+        assert "Traceback" not in (tmp_path / "log").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", ["n%20o", "%3Cb%3E", "LAB"])
+def test_strange_addresses_are_not_found_either(new_page, url, path):
+    page = new_page()
+    page.goto(f"{url}/{path}?lang=en")
+    wait_idle(page)
+    assert page.locator("[data-testid=stException], [data-testid=stDialog]").count() == 0
+
+
+def has_room(page, header):
+    assert page.evaluate(SQUEEZED) == []
+    assert page.evaluate("(() => { const m = document.querySelector('[data-testid=stMain]'); return m.scrollWidth - m.clientWidth; })()") <= 0
+    # A title, its sentence and the buttons: never most of the screen.
+    assert page.evaluate(HEADER) <= header
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("name", PAGES)
+def test_there_is_room_for_the_text_at_every_width(new_page, url, shot, name, language):
+    # 683 is a laptop's 1366 at 200 %.
+    page = opened(new_page(1024, 900), url, name, language)
+    for width in (1024, 820, 768, 683, 641, 600):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_timeout(700)
+        wait_idle(page)
+        shot(page, f"{name}_{width}_{language}")
+        has_room(page, 120)
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("name", PAGES)
+def test_there_is_room_for_larger_letters_on_a_phone(new_page, url, shot, name, language):
+    page = new_page(390, 844, touch=True)
+    page.add_init_script(LARGER)
+    opened(page, url, name, language)
+    page.wait_for_timeout(600)
+    shot(page, f"{name}_large_{language}")
+    has_room(page, 560)
