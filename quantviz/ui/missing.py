@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from urllib.parse import unquote, urlsplit
 
 import streamlit as st
-from streamlit.navigation.page import StreamlitPage
 
 from quantviz.ui.sidebar import show_language
+from quantviz.ui.streamlit_private import StreamlitPage
 from quantviz.ui.tab import name_tab
 from quantviz.ui.words import plain, say
 

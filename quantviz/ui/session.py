@@ -22,7 +22,7 @@ from quantviz.link import LabState, Upload, View, link_problem, opening, read_li
 from quantviz.scenarios import scenario_of
 from quantviz.scheme import Scheme
 from quantviz.sources import Source
-from quantviz.ui import room
+from quantviz.ui import room, streamlit_private
 from quantviz.ui.words import language
 
 _STATE, _STEPS, _DONE, _NAMED, _COMPLAINTS = "lab_state", "lab_steps", "lab_steps_done", "lab_named", "lab_complaints"
@@ -302,7 +302,8 @@ def safely(callback: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(callback)
     def guarded(*args: Any) -> None:
         try:
-            callback(*args)
+            with streamlit_private.uninterrupted():
+                callback(*args)
         except QuantVizError as error:
             st.session_state[_NAMED] = (error,)
         except Exception:

@@ -5,10 +5,14 @@ Tried on Streamlit `TRIED`. A test names what another release has changed.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 from streamlit import runtime
+from streamlit.navigation.page import StreamlitPage as StreamlitPage
 from streamlit.runtime.pages_manager import PagesManager
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 #: The release that all of this was tried on.
 TRIED = "1.67.0"
@@ -30,3 +34,23 @@ def expire_sessions() -> set[str]:
     with manager._storage_lock:
         manager._session_storage._cache.expire()
     return {info.session.id for info in manager.list_sessions()}
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Let a callback come to its end although the browser has sent something else meanwhile.
+
+    Streamlit ends a callback at its next look into the session's state where another message is waiting, and does not run it
+    again: of two quick clicks the first would be lost, or half of what it does.
+    """
+    context = get_script_run_ctx(suppress_warning=True)
+    if context is None:
+        yield
+        return
+    state = context.session_state
+    usual = state._yield_callback
+    object.__setattr__(state, "_yield_callback", lambda: None)
+    try:
+        yield
+    finally:
+        object.__setattr__(state, "_yield_callback", usual)

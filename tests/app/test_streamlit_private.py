@@ -9,6 +9,7 @@ from streamlit.runtime.memory_session_storage import MemorySessionStorage
 from streamlit.runtime.pages_manager import PagesManager
 from streamlit.runtime.session_manager import SessionManager
 from streamlit.runtime.websocket_session_manager import WebsocketSessionManager
+from streamlit.testing.v1 import AppTest
 
 from quantviz.ui import streamlit_private
 
@@ -25,6 +26,30 @@ def test_what_it_leans_on_is_there():
     manager = WebsocketSessionManager(MemorySessionStorage(), None, None, None)
     with manager._storage_lock:
         manager._session_storage._cache.expire()
+
+
+def page_of_two_steps():
+    import streamlit as st
+    from streamlit.runtime.scriptrunner import get_script_run_ctx
+    from streamlit.runtime.scriptrunner_utils.script_requests import RerunData
+
+    from quantviz.ui import session
+
+    def both():
+        st.session_state["first"] = 1
+        # As if the browser had sent the next message just now.
+        get_script_run_ctx().script_requests.request_rerun(RerunData())
+        st.session_state["second"] = 2
+
+    st.button("Both", key="both", on_click=session.safely(both))
+
+
+def test_a_callback_comes_to_its_end_although_another_message_arrives():
+    """Of two quick clicks the first was lost: Streamlit ends a callback where it next looks into the session's state."""
+    at = AppTest.from_function(page_of_two_steps, default_timeout=30).run()
+    at.button(key="both").click().run()
+    assert not at.exception
+    assert (at.session_state["first"], at.session_state["second"]) == (1, 2)
 
 
 def test_nothing_private_of_streamlit_is_used_elsewhere():
