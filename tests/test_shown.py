@@ -9,8 +9,8 @@ import torch
 
 import quantviz as qv
 from quantviz.calibration import External
-from quantviz.recipes import as_scheme
-from quantviz.text import catalogue, languages
+from quantviz.recipes import as_scheme, recipe_name
+from quantviz.text import languages
 
 X = torch.randn(200, 64, generator=torch.Generator().manual_seed(0))
 RESULT = qv.quantize(X, "int4_g32")
@@ -88,8 +88,9 @@ def test_a_convention_made_by_hand_has_a_line_too():
 def test_a_recipe_goes_by_its_id_and_its_names(name):
     names = {name, name.upper(), f" {name}\n"}
     for language in languages():
-        for part in ("name", "short"):
-            names |= {catalogue(language)[f"recipe_plot.{part}.{name}"], catalogue(language)[f"recipe_plot.{part}.{name}"].upper()}
+        for short in (False, True):
+            called = recipe_name(name, language, short=short)
+            names |= {called, called.upper()}
     # "ternary" is first of all a number format.
     for each in (each for each in names if each.strip().casefold() not in qv.FORMATS):
         assert as_scheme(each) == qv.RECIPES[name], each

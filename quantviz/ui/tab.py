@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 import streamlit as st
 
+from quantviz.text import visible
 from quantviz.ui.words import language, say
 
 #: What `<html lang>` is called in each language: "zh" alone leaves open which characters.
@@ -26,7 +27,8 @@ def begin() -> None:
 
 def name_tab(page: str, *shown: str) -> None:
     """Title the tab by what is shown on the page, the page's name and the app's: they tell tabs and bookmarks apart."""
-    title = " · ".join((*filter(None, shown), page, say("app.title")))
+    # A file may be called by what is no text, of which the browser can be told nothing.
+    title = visible(" · ".join((*filter(None, shown), page, say("app.title"))))
     if st.session_state.get(_TITLE) != title:
         st.session_state[_TITLE] = title
         st.set_page_config(page_title=title)
