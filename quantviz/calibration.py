@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, field, fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, NoReturn, Protocol
 
@@ -127,7 +127,7 @@ class Percentile:
     values the percentile is interpolated linearly.
     """
 
-    p: float
+    p: float = field(metadata={"start": 99.0})
     id: ClassVar[str] = "percentile"
     of_values: ClassVar[bool] = True
 
@@ -169,6 +169,30 @@ class AbsMean:
 
     def lines(self, mode: str) -> tuple[str, str]:
         return "-mean(abs(block))", "mean(abs(block))"
+
+
+@dataclass(frozen=True)
+class MSE:
+    """The range of least squared error, found by trying: of many within the smallest to the largest value, and more finely around the best.
+
+    What is tried is the scheme itself, so that the range fits its format and its engine's arithmetic. Where an engine's scale rule reads the
+    block's value of largest magnitude in place of the range, no range makes a difference, and it stays from the smallest to the largest value.
+    """
+
+    id: ClassVar[str] = "mse"
+    of_values: ClassVar[bool] = False
+
+    def problems(self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int") -> Iterator[QuantVizError]:
+        return iter(())
+
+    def calibrate(self, blocks: BlockValues, context: Context) -> Range:
+        # Not imported where schemes are only chosen: it takes torch.
+        from quantviz.search import least_error
+
+        return least_error(blocks, context)
+
+    def lines(self, mode: str) -> tuple[str, str]:
+        return "", ""
 
 
 @dataclass(frozen=True)
@@ -246,7 +270,20 @@ class External:
 
 
 #: Every calibration that can be chosen, by id.
-CALIBRATIONS: Mapping[str, type[Calibration]] = MappingProxyType({each.id: each for each in (MinMax, Percentile, AbsMean, ManualRange, Given)})
+CALIBRATIONS: Mapping[str, type[Calibration]] = MappingProxyType({each.id: each for each in (MinMax, Percentile, MSE, AbsMean, ManualRange, Given)})
+
+
+def starting(kind: type[Calibration], known: Mapping[str, float]) -> Calibration:
+    """Return a calibration to begin with: each field is what is `known` by its name, else its "start" or its default, else 1.
+
+    >>> starting(Percentile, {"lo": -3.0}), starting(ManualRange, {"lo": -3.0, "hi": 2.0})
+    (Percentile(p=99.0), ManualRange(lo=-3.0, hi=2.0))
+    """
+    values = {}
+    for each in fields(kind):  # type: ignore[arg-type]
+        usual = 1.0 if each.default is MISSING else each.default
+        values[each.name] = known.get(each.name, each.metadata.get("start", usual))
+    return kind(**values)
 
 
 def _is_number(value: object) -> bool:

@@ -117,10 +117,10 @@ def same(one, other):
 
 
 PLACES = (qv.PerTensor(), qv.PerChannel(1), qv.PerGroup(2), qv.PerBlock(2, 3))
-RANGES = (qv.MinMax(), qv.Percentile(90.0), qv.ManualRange(-1.0, 1.5), qv.Given(0.25))
+RANGES = (qv.MinMax(), qv.Percentile(90.0), qv.ManualRange(-1.0, 1.5), qv.Given(0.25), qv.MSE())
 #: The arithmetic of the notebooks and of one scale a block, on every format: each granularity with a calibration, each calibration with a granularity.
 FIELDS = [
-    (format_id, mode, PLACES[(i + j) % 4], RANGES[j], "course") for i, (format_id, mode) in enumerate(itertools.product(FORMATS, qv.MODES)) for j in range(4)
+    (format_id, mode, PLACES[(i + j) % 4], RANGES[j], "course") for i, (format_id, mode) in enumerate(itertools.product(FORMATS, qv.MODES)) for j in range(5)
 ]
 
 

@@ -89,7 +89,7 @@ RANKS = {
     "errors": 1,
     "classroom": 2, "textform": 2,
     "formats": 3, "granularity": 3, "tensors": 3,
-    "conventions": 4, "blocks": 4, "grids": 4, "calibration": 4,
+    "conventions": 4, "blocks": 4, "grids": 4, "calibration": 4, "search": 4,
     "scheme": 5, "format_facts": 5, "stored": 5,
     "arithmetic": 6, "recipes": 6,
     "quantizer": 7, "sources": 7,
