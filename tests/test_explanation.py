@@ -97,7 +97,9 @@ def replay(r, index):
                 values[name] = values[name] + 0
         # torch makes a reciprocal and a product of a number over a tensor; the line means one division.
         line = re.sub(r"^(\d+) / (\w+)$", r"full_like(\2, \1) / \2", step.code_line.partition(" = ")[2])
-        given = torch.as_tensor(eval(line, {**words_of(step, r.scheme), **values})).to(dtype)
+        given = eval(line, {**words_of(step, r.scheme), **values})
+        # A number of Python is a float64.
+        given = torch.as_tensor(given, dtype=torch.float64 if isinstance(given, float) else None).to(dtype)
         assert same(given.item(), step.output), step
         values[step.name] = given
         if step.name == "q" and step.key in makes_codes:
