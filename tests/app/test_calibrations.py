@@ -55,7 +55,7 @@ def test_every_calibration_can_be_chosen_and_shared(tensor, mode):
         assert again.radio(key="calibration").value == name
         assert np.array_equal(panels(again)[1], panels(at)[1])
         assert [tile.value for tile in again.metric] == [tile.value for tile in at.metric]
-        assert at.metric[0].value == f"{qv.metrics(r)['mse']:.4g}"
+        assert float(at.metric[0].value) == float(f"{qv.metrics(r)['mse']:.4g}")
         fields = {f"range_{field.name}" for field in dataclasses.fields(scheme.calibration)}
         assert fields == {each.key for each in at.number_input if (each.key or "").startswith("range_")}
     assert refused == ({"abs_mean"} if mode == "asymmetric" else set())
