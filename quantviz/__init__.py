@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from quantviz.blocks import Blocks as Blocks
     from quantviz.calibration import CALIBRATIONS as CALIBRATIONS
+    from quantviz.calibration import MSE as MSE
     from quantviz.calibration import AbsMean as AbsMean
     from quantviz.calibration import External as External
     from quantviz.calibration import Given as Given
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "blocks": ("Blocks",),
-    "calibration": ("CALIBRATIONS", "AbsMean", "External", "Given", "ManualRange", "MinMax", "Percentile", "Range"),
+    "calibration": ("CALIBRATIONS", "MSE", "AbsMean", "External", "Given", "ManualRange", "MinMax", "Percentile", "Range"),
     "conventions": ("CONVENTIONS", "Convention", "Offer", "ScaleSpec"),
     "errors": ("Note", "QuantVizError"),
     "explanation": ("Explanation", "Step", "explain"),

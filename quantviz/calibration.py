@@ -6,10 +6,10 @@ A calibration is added here: one class in `CALIBRATIONS` and its words in each l
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, field, fields
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, NoReturn, Protocol
 
 from quantviz.errors import QuantVizError
 from quantviz.pickling import Picklable
@@ -17,7 +17,9 @@ from quantviz.pickling import Picklable
 if TYPE_CHECKING:
     import torch
 
+    from quantviz.conventions import Convention
     from quantviz.formats import NumberFormat
+    from quantviz.quantizer import QParams
 
 #: Largest finite float32.
 FLOAT32_MAX = (2 - 2**-23) * 2.0**127
@@ -61,19 +63,42 @@ class BlockValues(Protocol):
         """`value` for each block."""
 
 
+@dataclass(frozen=True)
+class ModeContext:
+    """What a calibration is told that follows from the values of a block and the mode alone: there is nothing else it could depend on."""
+
+    mode: str
+
+
+@dataclass(frozen=True, eq=False)
+class Context(ModeContext):
+    """What any other calibration is told: what the range is for, and the means to try one."""
+
+    format: NumberFormat
+    convention: Convention
+    #: The error that blocks have with a range, Σ error² of each, float64 of the layout's `grid_shape`, as the reference quantizer makes it
+    #: under this very scheme; infinite where the range would be refused, or the engine yields no finite number.
+    trial: Callable[[Range], torch.Tensor]
+    #: Makes what is answered in place of a range: scale and zero point, each one for all blocks or one a block.
+    qparams: Callable[[object, object], QParams]
+
+
 class Calibration(Protocol):
     """What every calibration answers."""
 
     id: ClassVar[str]
+    #: Whether the range follows from the values of a block and the mode alone. Such a calibration is handed a `ModeContext`, and a range that
+    #: was found once serves other formats too. What any other one finds is kept for the one scheme.
+    of_values: ClassVar[bool]
 
     def problems(self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int") -> Iterator[QuantVizError]:
         """What is wrong with the fields, for this format, mode and a convention's `zero_domain`."""
 
-    def range(self, blocks: BlockValues, mode: str) -> Range | None:
-        """The clipping range of each block; none where scale and zero point are given instead."""
+    def calibrate(self, blocks: BlockValues, context: Context) -> Range | QParams:
+        """The clipping range of each block, or its scale and zero point. What a block is given depends on no other block."""
 
     def lines(self, mode: str) -> tuple[str, str]:
-        """How `lo` and `hi` come from `block`, as Python for showing; empty where there is no range."""
+        """How `lo` and `hi` come from `block`, as Python for showing; empty where no line gives them, so that they are shown as they were found."""
 
 
 @dataclass(frozen=True)
@@ -81,11 +106,12 @@ class MinMax:
     """From the smallest to the largest value of the block."""
 
     id: ClassVar[str] = "min_max"
+    of_values: ClassVar[bool] = True
 
     def problems(self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int") -> Iterator[QuantVizError]:
         return iter(())
 
-    def range(self, blocks: BlockValues, mode: str) -> Range | None:
+    def calibrate(self, blocks: BlockValues, context: ModeContext) -> Range:
         lo, hi = blocks.min_max()
         return Range(lo, hi, blocks.extreme())
 
@@ -101,8 +127,9 @@ class Percentile:
     values the percentile is interpolated linearly.
     """
 
-    p: float
+    p: float = field(metadata={"start": 99.0})
     id: ClassVar[str] = "percentile"
+    of_values: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _as_plain(self, p=float)
@@ -111,9 +138,9 @@ class Percentile:
         if not _is_number(self.p) or not 50 < self.p <= 100:
             yield QuantVizError("percentile_out_of_range", got=self.p)
 
-    def range(self, blocks: BlockValues, mode: str) -> Range | None:
+    def calibrate(self, blocks: BlockValues, context: ModeContext) -> Range:
         extreme = blocks.extreme()
-        if mode == "symmetric":
+        if context.mode == "symmetric":
             (top,) = blocks.magnitudes().percentiles(self.p)
             return Range(-top, top, extreme)
         lo, hi = blocks.percentiles(100 - self.p, self.p)
@@ -130,17 +157,42 @@ class AbsMean:
     """From -mean(|x|) to mean(|x|): what ternary and binary weights are scaled by (BitNet b1.58, Ma et al. 2024)."""
 
     id: ClassVar[str] = "abs_mean"
+    of_values: ClassVar[bool] = True
 
     def problems(self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int") -> Iterator[QuantVizError]:
         if mode != "symmetric":
             yield QuantVizError("abs_mean_needs_symmetric", mode=mode)
 
-    def range(self, blocks: BlockValues, mode: str) -> Range | None:
+    def calibrate(self, blocks: BlockValues, context: ModeContext) -> Range:
         mean = blocks.mean_magnitude()
         return Range(-mean, mean, blocks.extreme())
 
     def lines(self, mode: str) -> tuple[str, str]:
         return "-mean(abs(block))", "mean(abs(block))"
+
+
+@dataclass(frozen=True)
+class MSE:
+    """The range of least squared error, found by trying: of many within the smallest to the largest value, and more finely around the best.
+
+    What is tried is the scheme itself, so that the range fits its format and its engine's arithmetic. Where an engine's scale rule reads the
+    block's value of largest magnitude in place of the range, no range makes a difference, and it stays from the smallest to the largest value.
+    """
+
+    id: ClassVar[str] = "mse"
+    of_values: ClassVar[bool] = False
+
+    def problems(self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int") -> Iterator[QuantVizError]:
+        return iter(())
+
+    def calibrate(self, blocks: BlockValues, context: Context) -> Range:
+        # Not imported where schemes are only chosen: it takes torch.
+        from quantviz.search import least_error
+
+        return least_error(blocks, context)
+
+    def lines(self, mode: str) -> tuple[str, str]:
+        return "", ""
 
 
 @dataclass(frozen=True)
@@ -150,6 +202,7 @@ class ManualRange:
     lo: float
     hi: float
     id: ClassVar[str] = "manual_range"
+    of_values: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _as_plain(self, lo=float, hi=float)
@@ -158,7 +211,7 @@ class ManualRange:
         if not (_is_number(self.lo) and _is_number(self.hi) and self.lo < self.hi):
             yield QuantVizError("manual_range_order", lo=self.lo, hi=self.hi)
 
-    def range(self, blocks: BlockValues, mode: str) -> Range | None:
+    def calibrate(self, blocks: BlockValues, context: ModeContext) -> Range:
         return Range(blocks.constant(float(self.lo)), blocks.constant(float(self.hi)), blocks.extreme())
 
     def lines(self, mode: str) -> tuple[str, str]:
@@ -176,6 +229,7 @@ class Given:
     #: A code; where the convention's zero point is a value or a code with a fraction, any number.
     zero_point: int | float = 0
     id: ClassVar[str] = "given"
+    of_values: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         _as_plain(self, scale=float)
@@ -191,8 +245,8 @@ class Given:
         elif mode == "symmetric" and self.zero_point != 0:
             yield QuantVizError("zero_point_in_symmetric", got=self.zero_point)
 
-    def range(self, blocks: BlockValues, mode: str) -> Range | None:
-        return None
+    def calibrate(self, blocks: BlockValues, context: Context) -> QParams:
+        return context.qparams(self.scale, self.zero_point)
 
     def lines(self, mode: str) -> tuple[str, str]:
         return "", ""
@@ -203,19 +257,33 @@ class External:
     """Scale and zero point were handed to `quantize(..., qparams=...)`: no text form, no cache."""
 
     id: ClassVar[str] = "external"
+    of_values: ClassVar[bool] = False
 
     def problems(self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int") -> Iterator[QuantVizError]:
         return iter(())
 
-    def range(self, blocks: BlockValues, mode: str) -> Range | None:
-        return None
+    def calibrate(self, blocks: BlockValues, context: ModeContext) -> NoReturn:
+        raise QuantVizError("external_without_qparams")
 
     def lines(self, mode: str) -> tuple[str, str]:
         return "", ""
 
 
 #: Every calibration that can be chosen, by id.
-CALIBRATIONS: Mapping[str, type[Calibration]] = MappingProxyType({each.id: each for each in (MinMax, Percentile, AbsMean, ManualRange, Given)})
+CALIBRATIONS: Mapping[str, type[Calibration]] = MappingProxyType({each.id: each for each in (MinMax, Percentile, MSE, AbsMean, ManualRange, Given)})
+
+
+def starting(kind: type[Calibration], known: Mapping[str, float]) -> Calibration:
+    """Return a calibration to begin with: each field is what is `known` by its name, else its "start" or its default, else 1.
+
+    >>> starting(Percentile, {"lo": -3.0}), starting(ManualRange, {"lo": -3.0, "hi": 2.0})
+    (Percentile(p=99.0), ManualRange(lo=-3.0, hi=2.0))
+    """
+    values = {}
+    for each in fields(kind):  # type: ignore[arg-type]
+        usual = 1.0 if each.default is MISSING else each.default
+        values[each.name] = known.get(each.name, each.metadata.get("start", usual))
+    return kind(**values)
 
 
 def _is_number(value: object) -> bool:

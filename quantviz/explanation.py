@@ -317,6 +317,8 @@ def _extreme(values: torch.Tensor) -> torch.Tensor:
 
 def _line(name: str, line: str, scheme: Scheme, cell: CellInput) -> str:
     """The line that a value of the block comes from, which says what of the block, or of the tensor, is left out."""
+    if not line:
+        return f"{name} = {cell.ranged[name].item()!r}"
     if scheme.nonfinite != "ignore":
         return f"{name} = {line}"
     if "tensor" in line:
@@ -335,7 +337,10 @@ def _range_steps(scheme: Scheme, operations: Operations, cell: CellInput) -> Ite
     for name, line in lines.items():
         if name in read:
             value = cell.ranged[name]
-            yield Step(f"range_{name}", MappingProxyType({}), value.item(), dtype_name(value.dtype), _line(name, line, scheme, cell))
+            # What no line gives was found by trying.
+            yield Step(
+                f"range_{name}" if line else f"found_{name}", MappingProxyType({}), value.item(), dtype_name(value.dtype), _line(name, line, scheme, cell)
+            )
 
 
 def _stored_scale(scheme: Scheme, qparams: QParams, block: Shape, steps: Sequence[Step]) -> StoredScale | None:

@@ -15,17 +15,17 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache, lru_cache, partial
+from functools import cache, cached_property, lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType, ModuleType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from quantviz.blocks import Blocks, block_sizes, viewed
-from quantviz.calibration import External, Given, Range
+from quantviz.blocks import Blocks, block_numbers, block_sizes, to_grid, viewed
+from quantviz.calibration import BlockValues, External, MinMax, Range
 from quantviz.errors import Note, QuantVizError
 from quantviz.granularity import BlockLayout, Shape, Window
 from quantviz.measures import METRICS, bits_per_element, metrics_of
@@ -35,8 +35,11 @@ from quantviz.quantizer import (
     QParams,
     QuantResult,
     block_values,
-    counted_cells,
+    calibrated,
+    errors_of_cells,
+    finite_or_infinite,
     infinite_value,
+    params_to_try,
     qparams_of_range,
     quantize,
     quantize_cells,
@@ -503,24 +506,166 @@ class StreamedBlocks:
         return tuple(answer.expand(self._layout.grid_shape).to(self._dtype).clone() for answer in answers)
 
 
-def ranges(x: Stored, scheme: Scheme, *, piece: int = PIECE) -> Range | None:
-    """The clipping range of each block, as the calibration has it; none where scale and zero point are given instead.
+def ranges(x: Stored, scheme: Scheme, *, piece: int = PIECE, absmax: float | None = None) -> Range | QParams:
+    """What the calibration says of each block: its clipping range, or scale and zero point in place of it.
 
-    About `piece` elements are read at a time.
+    About `piece` elements are read at a time. `absmax` is the largest finite magnitude, where it is known.
 
     >>> from quantviz.stored import InMemory
     >>> ranges(InMemory(torch.tensor([[1.0, -3.0]])), Scheme()).lo.tolist()
     [[-3.0]]
     """
-    return _ranges(x, scheme, scheme.layout(x.shape), piece)
+    layout = scheme.layout(x.shape)
+    if scheme.calibration.of_values:
+        return _ranges(x, scheme, layout, piece)
+    largest = cache(lambda: torch.tensor((facts(x).absmax if absmax is None else absmax) if scheme.arithmetic.scale.global_rule else 0.0))
+    rows, length = _rows_of_band(layout, min(BAND, piece)), math.prod(layout.view_shape[1:])
+    bands = list(_runs(layout.view_shape[0], rows))
+    found: list[Range | QParams] = [QParams(0.0)] * len(bands)
+    alone = len(bands) > 1
+
+    def work(numbers: Iterator[int]) -> None:
+        for k in numbers:
+            first, last = bands[k]
+            part = _banded(layout, first, last) if alone else layout
+            band = _Band(x, first * length, part.view_shape) if alone else x
+            trial = _Trial(x, first * length, last * length, scheme, part, largest, alone=alone, piece=piece)
+            found[k] = calibrated(_blocks(band, scheme, part, piece, alone=alone), scheme, trial)
+
+    shared_out(work, range(len(bands)), 1 if len(bands) == 1 else None)
+    return found[0] if len(bands) == 1 else _one_after_the_other(found, [_banded(layout, *band) for band in bands])
 
 
-def _ranges(x: Stored, scheme: Scheme, layout: BlockLayout, piece: int, *, alone: bool = False) -> Range | None:
-    dtype = torch_dtype(scheme.arithmetic.scale_math)
+def _ranges(x: Stored, scheme: Scheme, layout: BlockLayout, piece: int, *, alone: bool = False) -> Range | QParams:
+    return calibrated(_blocks(x, scheme, layout, piece, alone=alone), scheme, _no_trial)
+
+
+def _no_trial(found: Range) -> torch.Tensor:
+    raise NotImplementedError
+
+
+def _blocks(x: Stored, scheme: Scheme, layout: BlockLayout, piece: int, *, alone: bool) -> BlockValues:
+    """The blocks of a tensor, or of a band of it, as a calibration asks of them."""
+    dtype, finite_only = torch_dtype(scheme.arithmetic.scale_math), scheme.nonfinite == "ignore"
     if _compiled() is None:
-        values = _whole(x)
-        return scheme.calibration.range(Blocks(values, layout, dtype, counted_cells(values, scheme)), scheme.mode)
-    return scheme.calibration.range(StreamedBlocks(x, layout, dtype, finite_only=scheme.nonfinite == "ignore", alone=alone, piece=piece), scheme.mode)
+        return cast("BlockValues", _ReadBlocks(x, layout, dtype, finite_only))
+    return StreamedBlocks(x, layout, dtype, finite_only=finite_only, alone=alone, piece=piece)
+
+
+class _ReadBlocks:
+    """The `Blocks` of a tensor that is read when they are asked for something."""
+
+    def __init__(self, x: Stored, layout: BlockLayout, dtype: torch.dtype, finite_only: bool) -> None:
+        self._asked = x, layout, dtype, finite_only
+
+    @cached_property
+    def _made(self) -> Blocks:
+        x, layout, dtype, finite_only = self._asked
+        values = _read(x, layout, tuple(slice(0, n) for n in layout.view_shape))
+        return Blocks(values, layout, dtype, torch.isfinite(values) if finite_only else None)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._made, name)
+
+
+def _one_after_the_other(parts: list[Range | QParams], layouts: list[BlockLayout]) -> Range | QParams:
+    """What was said of one band after the other, as of the whole."""
+    of_ranges = [part for part in parts if isinstance(part, Range)]
+    if len(of_ranges) == len(parts):
+        return Range(*(torch.cat([getattr(part, name) for part in of_ranges]) for name in ("lo", "hi", "extreme")))
+    given = [part for part in parts if isinstance(part, QParams)]
+    scale, zero_point = (
+        torch.cat([_grid_of(getattr(part, name), layout) for part, layout in zip(given, layouts, strict=True)]) for name in ("scale", "zero_point")
+    )
+    return QParams(scale, zero_point)
+
+
+def _grid_of(values: Any, layout: BlockLayout) -> torch.Tensor:
+    numbers = torch.as_tensor(values, dtype=torch.float64)
+    grid = to_grid(numbers, layout)
+    if grid is None:
+        raise QuantVizError("qparams_count", got=numbers.numel(), blocks=layout.block_count, grid=layout.grid_shape)
+    return grid
+
+
+class _Trial:
+    """Σ error² of each block of a tensor, or of a band of it, with a range: see `calibration.Context.trial`.
+
+    What is added up follows from the plan alone, so that the answer has the same bits for any number of threads.
+    """
+
+    def __init__(
+        self, x: Stored, start: int, stop: int, scheme: Scheme, layout: BlockLayout, absmax: Callable[[], torch.Tensor], *, alone: bool, piece: int
+    ) -> None:
+        self._x, self._start, self._scheme, self._layout, self._absmax, self._alone = x, start, scheme, layout, absmax, alone
+        # Few enough that the sums of all blocks can be kept for each.
+        size = stop - start if alone else max(piece, -(-(stop - start) // _MOST_PIECES))
+        self._pieces = [(at, min(at + size, stop)) for at in range(start, stop, size)]
+        fill = (1,) * (4 - len(layout.view_shape))
+        self._sizes = tuple(np.array(fill + lengths) for lengths in (layout.view_shape, layout.block_shape, layout.grid_shape))
+        self._places: dict[int, tuple[int, int, int, int, Array]] = {}
+
+    def __call__(self, found: Range) -> torch.Tensor:
+        scheme, layout = self._scheme, self._layout
+        params, refused = params_to_try(found, self._absmax(), scheme, layout)
+        # What a range is made into, whichever calibration found it.
+        program = _program(ranged := scheme.replace(calibration=MinMax()), _types(ranged), layout.block_shape[-1] == 1)
+        flat = program.of_blocks(params) if program else None
+        sums: list[Array] = [np.empty(0)] * len(self._pieces)
+
+        def work(numbers: Iterator[int]) -> None:
+            made = Buffers(CHUNK)
+            for k in numbers:
+                if program is None or flat is None:
+                    sums[k] = self._by_reference(params, *self._pieces[k])
+                else:
+                    sums[k] = self._by_block(program, flat, made, *self._pieces[k])
+
+        if self._alone:
+            work(iter(range(len(self._pieces))))
+        else:
+            shared_out(work, range(len(self._pieces)))
+        total = np.zeros(layout.block_count)
+        for part in sums:
+            total += part
+        return finite_or_infinite(viewed(torch.from_numpy(total), layout.grid_shape), refused)
+
+    def _by_block(self, program: _Program, flat: Array, made: Buffers, start: int, stop: int) -> Array:
+        from quantviz import pooling
+
+        noise, unasked = np.zeros(self._layout.block_count), np.zeros(self._layout.block_count)
+        largest = np.zeros(self._layout.block_count, np.float32)
+        known, address = (flat, self._layout.block_count, *program.constants), program.errors_address()
+        for at, end in ((at, min(at + CHUNK, stop)) for at in range(start, stop, CHUNK)):
+            if at not in self._places:
+                self._places[at] = program.place(self._layout, at, end, self._start)
+            run = _run_of(self._x, at, end)
+            _kernels().put(address, run, 0, end - at, at, self._places[at], known, made.arrays, 0)
+            error = made.arrays[2][: end - at]
+            if program.leaves_out:
+                error[~np.isfinite(run)] = 0
+            if len(noise) == 1:
+                # In pairs and quickly. The sums that `measure` takes are not made in float64 throughout: ranges would be chosen by their digits.
+                wide = error.astype(np.float64)
+                noise += np.multiply(wide, wide, out=wide).sum()
+                continue
+            pooling.add_by_block(run, error, at - self._start, *self._sizes, 0, unasked, noise, largest)
+        return noise
+
+    def _by_reference(self, params: QParams, start: int, stop: int) -> Array:
+        total = np.zeros(self._layout.block_count)
+        for at, end in ((at, min(at + CHUNK, stop)) for at in range(start, stop, CHUNK)):
+            run = _run_of(self._x, at, end)
+            error = errors_of_cells(torch.from_numpy(np.array(run)), self._scheme, params, self._layout, torch.arange(at, end), self._start)
+            if self._scheme.nonfinite == "ignore":
+                error = error.masked_fill(~torch.from_numpy(np.isfinite(run)), 0)
+            numbers = block_numbers(torch.arange(at - self._start, end - self._start), self._layout)
+            total += np.bincount(numbers.numpy(), weights=error.to(torch.float64).square().numpy(), minlength=len(total))
+        return total
+
+
+#: Into how many pieces a tensor is planned at most where each has sums of all blocks.
+_MOST_PIECES = 64
 
 
 def _kernels() -> Any:
@@ -529,14 +674,14 @@ def _kernels() -> Any:
     return machinery
 
 
-def qparams(x: Stored, scheme: Scheme, found: Range | None = None, absmax: float | None = None) -> QParams:
+def qparams(x: Stored, scheme: Scheme, found: Range | QParams | None = None, absmax: float | None = None) -> QParams:
     """What `choose_qparams` gives, from ranges and a largest finite magnitude that may be known already.
 
     >>> from quantviz.stored import InMemory
     >>> qparams(InMemory(torch.tensor([-1.27, 1.27])), Scheme("int8")).scale.item() == 1.2699999809265137 / 127
     True
     """
-    found = found or ranges(x, scheme)
+    found = found or ranges(x, scheme, absmax=absmax)
     if absmax is None:
         absmax = facts(x).absmax if scheme.arithmetic.scale.global_rule else 0.0
     return qparams_of_range(found, torch.tensor(absmax), scheme, scheme.layout(x.shape))
@@ -574,14 +719,14 @@ class _Program:
         """From `start` to before `stop` of a tensor, whose blocks begin at `offset`: into `made`, or, chunk by chunk, added to a tally."""
         to = tally or Tally(self.code_min, 0, ())
         by_axis, totals = (to.shape, to.signal, to.noise), (to.code_min, to.sums, to.counts, to.seen)
-        place, known = self._place(layout, start, stop, offset), (of_blocks, layout.block_count, *self.constants)
+        place, known = self.place(layout, start, stop, offset), (of_blocks, layout.block_count, *self.constants)
         keep, room = tally is None, np.empty(_kernels().SUMMED)
         code = self._code(layout, tally)
         _kernels().drive(code, AHEAD, _run_of(x, start, stop), start, place, known, made.arrays, keep, self.leaves_out, by_axis, room, totals)
 
     def of_pieces(self, x: Stored, start: int, stop: int, layout: BlockLayout, of_blocks: Array, made: Buffers, tally: Tally, pieces: Pieces) -> None:
         """The same for some planned pieces, from the beginning of the first of `pieces`: their sums go there, all else to the tally."""
-        place, known = self._place(layout, start, stop, 0), (of_blocks, layout.block_count, *self.constants)
+        place, known = self.place(layout, start, stop, 0), (of_blocks, layout.block_count, *self.constants)
         to = tally.shape, np.empty(_kernels().SUMMED), tally.code_min, tally.counts, tally.seen, pieces.arrays
         code = self._code(layout, tally)
         _kernels().drive_pieces(code, AHEAD, _run_of(x, start, stop), start, pieces.size, place, known, made.arrays, self.leaves_out, *to)
@@ -608,7 +753,7 @@ class _Program:
 
         return run
 
-    def _place(self, layout: BlockLayout, start: int, stop: int, offset: int) -> tuple[int, int, int, int, Array]:
+    def place(self, layout: BlockLayout, start: int, stop: int, offset: int) -> tuple[int, int, int, int, Array]:
         """Where the cells from `start` to before `stop` lie, as the kernels take it."""
         length, width = layout.view_shape[-1], layout.block_shape[-1]
         return offset, length, width, (start - offset) // length, _bases(layout, start - offset, stop - offset)
@@ -771,7 +916,8 @@ def compiles(scheme: Scheme, shape: Shape, *, by_axis: bool = False) -> bool:
 def _known_sources(scheme: Scheme, shape: Shape, *, by_axis: bool) -> bool:
     """Whether all that a scheme needs on a tensor of `shape` is compiled."""
     layout = _in_line(scheme.layout(shape))
-    banded = _rows_of_piece(layout, shape, _Asked(scheme, None, by_axis, None, PIECE, None)) < layout.view_shape[0] and _fills(layout)
+    rows = _rows_of_piece(layout, shape, _Asked(scheme, None, by_axis, None, PIECE, None))
+    banded = rows < layout.view_shape[0] and _fills(layout) and scheme.calibration.of_values
     known: bool = _kernels().compiler().knows(_sources(scheme, layout.block_shape[-1] == 1, banded, by_axis))
     return known
 
@@ -792,7 +938,8 @@ def _sources(scheme: Scheme, by_element: bool, banded: bool, by_axis: bool) -> t
 def _types(scheme: Scheme) -> tuple[tuple[str, torch.dtype], ...]:
     """What is known of a scheme's blocks by name, whatever the tensor."""
     one = BlockLayout((1,), (1,), (1,))
-    found = scheme.calibration.range(Blocks(torch.ones(1), one, torch_dtype(scheme.arithmetic.scale_math)), scheme.mode)
+    # No error, which nothing lessens.
+    found = calibrated(Blocks(torch.ones(1), one, torch_dtype(scheme.arithmetic.scale_math)), scheme, lambda _: torch.zeros(1, dtype=torch.float64))
     return _types_of(qparams_of_range(found, torch.tensor(1.0), scheme, one))
 
 
@@ -1066,7 +1213,7 @@ def _streamed(x: Stored, asked: _Asked, known: Facts | None) -> tuple[Tally, str
     layout, fmt = _in_line(scheme.layout(x.shape)), scheme.number_format
     rows = _rows_of_piece(layout, x.shape, asked)
     compiled = asked.path != "chunked" and _compiled() is not None
-    banded = compiled and given is None and rows < layout.view_shape[0] and not isinstance(scheme.calibration, Given)
+    banded = compiled and given is None and rows < layout.view_shape[0] and scheme.calibration.of_values
     absmax = torch.tensor((known or facts(x)).absmax if banded and scheme.arithmetic.scale.global_rule else 0.0)
     whole = Tally(fmt.code_min, fmt.levels, x.shape if asked.by_axis else ())
     params: QParams | None = None if banded else _params_of_whole(x, scheme, given, known)

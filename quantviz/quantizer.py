@@ -6,11 +6,12 @@ The steps themselves are the operations of `arithmetic.py`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -26,7 +27,7 @@ from quantviz.arithmetic import (
     store_operations,
     value_operations,
 )
-from quantviz.calibration import FLOAT32_EXACT_INTEGER, FLOAT32_MAX, External, Given, Range
+from quantviz.calibration import FLOAT32_EXACT_INTEGER, FLOAT32_MAX, BlockValues, Context, External, ModeContext, Range
 from quantviz.errors import Note, QuantVizError
 from quantviz.granularity import BlockLayout, Shape, Window
 from quantviz.grids import GRIDS, local_step
@@ -168,6 +169,18 @@ def quantize_cells(x: torch.Tensor, scheme: Scheme, qparams: QParams, shape: Sha
     params, layout = _params_of_cells(qparams, scheme.layout(shape), places)
     chance = {"index": places} if scheme.arithmetic.ties == "stochastic" else {}
     return QuantResult(scheme, params, x, *_quantized(x, scheme, {**block_values(params), **chance}), layout, None)
+
+
+def errors_of_cells(x: torch.Tensor, scheme: Scheme, qparams: QParams, layout: BlockLayout, places: torch.Tensor, offset: int) -> torch.Tensor:
+    """Return the errors of some cells, where `qparams` and `layout` are those of the part of the tensor that begins at place `offset`.
+
+    >>> scheme = Scheme("int4")
+    >>> errors_of_cells(torch.tensor([0.75]), scheme, QParams(torch.ones(1), torch.zeros(1)), scheme.layout((2,)), torch.tensor([5]), 4).item()
+    0.25
+    """
+    params, _ = _params_of_cells(qparams, layout, places - offset)
+    chance = {"index": places} if scheme.arithmetic.ties == "stochastic" else {}
+    return _quantized(x, scheme, {**block_values(params), **chance})[2]
 
 
 def _params_of_cells(params: QParams, layout: BlockLayout, places: torch.Tensor) -> tuple[QParams, BlockLayout]:
@@ -338,20 +351,60 @@ def largest_magnitude(x: torch.Tensor) -> torch.Tensor:
 
 
 def _choose(x: torch.Tensor, scheme: Scheme, layout: BlockLayout, strict: bool = False) -> tuple[QParams, Range | None]:
-    found = scheme.calibration.range(blocks.Blocks(x, layout, torch_dtype(scheme.arithmetic.scale_math), counted_cells(x, scheme)), scheme.mode)
-    return qparams_of_range(found, largest_magnitude(x), scheme, layout, strict), found
+    absmax = largest_magnitude(x)
+    of_blocks = blocks.Blocks(x, layout, torch_dtype(scheme.arithmetic.scale_math), counted_cells(x, scheme))
+    found = calibrated(of_blocks, scheme, lambda found: _error_of(found, x, absmax, scheme, layout))
+    return qparams_of_range(found, absmax, scheme, layout, strict), found if isinstance(found, Range) else None
 
 
-def qparams_of_range(found: Range | None, absmax: torch.Tensor, scheme: Scheme, layout: BlockLayout, strict: bool = False) -> QParams:
-    """Scale and zero point of each block by its clipping range, or those that the calibration gives where it has none.
+def calibrated(of_blocks: BlockValues, scheme: Scheme, trial: Callable[[Range], torch.Tensor]) -> Range | QParams:
+    """Return what the scheme's calibration says of some blocks; `trial` gives the error that they have with a range, see `Context.trial`."""
+    calibration = scheme.calibration
+    # It is not told of the rest of the scheme, so that it cannot depend on it.
+    told: object = ModeContext(scheme.mode)
+    if not calibration.of_values:
+        told = Context(scheme.mode, scheme.number_format, scheme.arithmetic, trial, QParams)
+    return calibration.calibrate(of_blocks, cast("Context", told))
+
+
+def params_to_try(found: Range, absmax: torch.Tensor, scheme: Scheme, layout: BlockLayout) -> tuple[QParams, torch.Tensor]:
+    """Return scale and zero point that ranges give, and which blocks would be refused them (bool of `grid_shape`).
+
+    >>> scheme = Scheme("int8")
+    >>> ends = torch.tensor([[1.27, 3e38]])
+    >>> params_to_try(Range(-ends, ends, ends), torch.tensor(3e38), scheme, scheme.layout((1, 2)))[1].tolist()
+    [[False, True]]
+    """
+    params = qparams_of_range(found, absmax, scheme, layout, strict=True)
+    refused = _width(found, scheme) > FLOAT32_MAX
+    return params, refused | (params.zero_point.abs() > FLOAT32_EXACT_INTEGER) if scheme.zero_domain == "code_int" else refused
+
+
+def _error_of(found: Range, x: torch.Tensor, absmax: torch.Tensor, scheme: Scheme, layout: BlockLayout) -> torch.Tensor:
+    """Σ error² of each block with a range; infinite where it would be refused, or is no number."""
+    params, refused = params_to_try(found, absmax, scheme, layout)
+    shape, counted = tuple(x.shape), counted_cells(x, scheme)
+    cells = {name: blocks.expand(grid, layout, shape) for name, grid in block_values(params).items()}
+    error = _quantized(x, scheme, {**cell_index(scheme, shape), **cells})[2].to(torch.float64)
+    return finite_or_infinite(blocks.block_sums((error if counted is None else error.masked_fill(~counted, 0)).square(), layout), refused)
+
+
+def finite_or_infinite(sums: torch.Tensor, refused: torch.Tensor) -> torch.Tensor:
+    """Return the sums, infinite where they are no numbers, or refused.
+
+    >>> finite_or_infinite(torch.tensor([1.0, torch.nan, 2.0]), torch.tensor([False, False, True])).tolist()
+    [1.0, inf, inf]
+    """
+    return torch.where(torch.isfinite(sums) & ~refused, sums, math.inf)
+
+
+def qparams_of_range(found: Range | QParams, absmax: torch.Tensor, scheme: Scheme, layout: BlockLayout, strict: bool = False) -> QParams:
+    """Scale and zero point of each block by its clipping range, or those that the calibration gives in place of it, as they are stored.
 
     `absmax` is the tensor's `largest_magnitude`. Raises `QuantVizError` as `quantize` does.
     """
-    calibration = scheme.calibration
-    if isinstance(calibration, Given):
-        return stored_qparams(QParams(calibration.scale, calibration.zero_point), absmax, scheme, layout)
-    if found is None:
-        raise QuantVizError("external_without_qparams")
+    if not isinstance(found, Range):
+        return stored_qparams(found, absmax, scheme, layout)
     if not strict:
         _refuse_too_wide(found, scheme)
     values = run_operations((*range_operations(scheme), *store_operations(scheme)), range_values(found, absmax, layout))
@@ -447,10 +500,14 @@ def _refuse_too_wide(found: Range, scheme: Scheme) -> None:
     # Most ranges are nowhere near: two numbers tell.
     if all(float(end.abs().max()) <= FLOAT32_MAX / 2 for end in (found.lo, found.hi)):
         return
-    lo, hi = found.lo.to(torch.float64), found.hi.to(torch.float64)
-    width = 2 * torch.maximum(lo.abs(), hi.abs()) if scheme.mode == "symmetric" else hi - lo
+    width = _width(found, scheme)
     if bool((width > FLOAT32_MAX).any()):
         raise QuantVizError("range_beyond_float32", width=width.max().item(), largest=FLOAT32_MAX)
+
+
+def _width(found: Range, scheme: Scheme) -> torch.Tensor:
+    lo, hi = found.lo.to(torch.float64), found.hi.to(torch.float64)
+    return 2 * torch.maximum(lo.abs(), hi.abs()) if scheme.mode == "symmetric" else hi - lo
 
 
 def _refuse_infinite(x: torch.Tensor, x_hat: torch.Tensor, error: torch.Tensor, params: QParams, scheme: Scheme, layout: BlockLayout) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 
 from quantviz import blocks, kernels, overview
-from quantviz.calibration import Given, MinMax, Range
+from quantviz.calibration import MinMax, Range
 from quantviz.errors import Note
 from quantviz.explanation import CellInput, Explanation, explain, explain_cell
 from quantviz.export import block_columns, scales_table
@@ -80,10 +80,12 @@ class Study:
         if isinstance(x, Replaced):
             replaced = x
             facts = keep("facts clipped", lambda: kernels.facts(replaced))
-        found = None if isinstance(scheme.calibration, Given) else keep(_range_key(scheme), lambda: kernels.ranges(x, scheme))
+        absmax = facts.absmax
+        found = keep(_range_key(scheme), lambda: kernels.ranges(x, scheme, absmax=absmax))
         if not scheme.shifted and not scheme.number_format.signed and facts.negative:
             notes = (*notes, Note.of("negatives_clip", count=facts.negative))
-        return cls(x, scheme, facts, nonfinite, found, kernels.qparams(x, scheme, found, absmax=facts.absmax), None, notes, keep)
+        qparams = kernels.qparams(x, scheme, found, absmax=absmax)
+        return cls(x, scheme, facts, nonfinite, found if isinstance(found, Range) else None, qparams, None, notes, keep)
 
     @classmethod
     def of_result(cls, r: QuantResult) -> Study:
@@ -261,6 +263,8 @@ class _Kept:
 
 def _range_key(scheme: Scheme) -> str:
     """All that the blocks' ranges depend on besides the tensor."""
+    if not scheme.calibration.of_values:
+        return f"range {scheme}"
     arithmetic = scheme.arithmetic
     parts = (scheme.mode, scheme.granularity, arithmetic.tail, scheme.calibration, arithmetic.scale_math, scheme.nonfinite)
     return f"range {' '.join(map(str, parts))}"

@@ -16,7 +16,9 @@ from typing import Any
 import torch
 
 from quantviz.arithmetic import code_operations, error_operations, range_operations, run_operations, store_operations, value_operations
+from quantviz.calibration import Range
 from quantviz.grids import GRIDS, local_step
+from quantviz.quantizer import calibrated
 from quantviz.scheme import Scheme
 from quantviz.tensors import torch_dtype
 
@@ -250,6 +252,15 @@ class Cell:
     def __hash__(self) -> int:
         return id(self)
 
+    def __getattr__(self, name: str) -> Any:
+        # Whoever looks for what Python itself asks of objects is told that it is not there.
+        raise AttributeError(name) if name.startswith("__") else Untraceable(name)
+
+    def _unknown(self, *_: Any) -> Any:
+        raise Untraceable("what Python computes by itself")
+
+    __bool__ = __float__ = __int__ = __index__ = __len__ = __pow__ = __rpow__ = __mod__ = __rmod__ = __floordiv__ = __rfloordiv__ = _unknown
+
 
 @dataclass(frozen=True)
 class _Parts:
@@ -374,7 +385,7 @@ class BlockCode:
 
 
 class _Ends:
-    """What a calibration asks of a block, as names."""
+    """What a calibration asks of a block, as names: its ends, which are found in passing. Whatever else it asks cannot be written down."""
 
     def __init__(self, trace: Trace, dtype: torch.dtype) -> None:
         self._trace, self._dtype = trace, dtype
@@ -391,13 +402,12 @@ class _Ends:
     def constant(self, value: float) -> Any:
         return self._trace.number(value, self._dtype)
 
-    def magnitudes(self) -> Any:
-        raise Untraceable("magnitudes")
+    def __getattr__(self, name: str) -> Any:
+        raise Untraceable(name)
 
-    def percentiles(self, *percents: float) -> Any:
-        raise Untraceable("percentiles")
 
-    mean_magnitude = magnitudes
+def _untried(found: Range) -> torch.Tensor:
+    raise Untraceable("trial")
 
 
 def trace_block(scheme: Scheme, names: tuple[str, ...]) -> BlockCode:
@@ -409,9 +419,9 @@ def trace_block(scheme: Scheme, names: tuple[str, ...]) -> BlockCode:
     """
     trace = Trace()
     dtype = torch_dtype(scheme.arithmetic.scale_math)
-    found: Any = scheme.calibration.range(_Ends(trace, dtype), scheme.mode)
-    if found is None:
-        raise Untraceable("no range")
+    if not scheme.calibration.of_values:
+        raise Untraceable("more than the block's values")
+    found: Any = calibrated(_Ends(trace, dtype), scheme, _untried)
     values: dict[str, Any] = {"lo": found.lo, "hi": found.hi, "extreme": found.extreme}
     values |= {name: Cell(trace, name, torch.float32, True) for name in ("tensor_absmax", "short")}
     made: dict[str, Any] = run_operations((*range_operations(scheme), *store_operations(scheme)), values)

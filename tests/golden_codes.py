@@ -43,7 +43,7 @@ def golden_schemes() -> Iterator[qv.Scheme]:
     for convention in qv.CONVENTIONS.values():
         yield from offered_schemes(convention)
     yield from qv.RECIPES.values()
-    calibrations = (qv.Percentile(99.0), qv.AbsMean(), qv.ManualRange(-0.5, 0.75), qv.Given(0.03125, 3), qv.Given(0.03125))
+    calibrations = (qv.Percentile(99.0), qv.MSE(), qv.AbsMean(), qv.ManualRange(-0.5, 0.75), qv.Given(0.03125, 3), qv.Given(0.03125))
     for calibration, mode in itertools.product(calibrations, qv.MODES):
         try:
             yield qv.Scheme("int4", mode, qv.PerChannel(0), calibration)

@@ -211,7 +211,7 @@ def test_every_line_has_its_words_and_no_words_are_left_over():
         fields = (scheme.format, scheme.mode, scheme.granularity, scheme.calibration, changed)
         if changed and not problems(*fields):
             used |= {operation.key for given in (False, True) for operation in operations_of(qv.Scheme(*fields), given)}
-    used |= {"range_lo", "range_hi", "range_extreme", "range_tensor_absmax"}
+    used |= {"range_lo", "range_hi", "found_lo", "found_hi", "range_extreme", "range_tensor_absmax"}
     used |= {operation.key for operation in error_operations(qv.Scheme(nonfinite="ignore"))}
     for language in languages():
         words = {key.removeprefix("steps.") for key in catalogue(language) if key.startswith("steps.")}

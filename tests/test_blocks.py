@@ -7,6 +7,7 @@ import torch
 
 import quantviz as qv
 from quantviz.blocks import Blocks, block_ids, expand
+from quantviz.calibration import ModeContext
 from quantviz.granularity import MOST_IN_BLOCK
 from quantviz.link import opening, read_link
 
@@ -38,8 +39,8 @@ def test_a_padded_block_is_one_whose_zeros_were_written_out(granularity, calibra
     layout = granularity.layout((6, 10), "pad")
     written, full = filled(x, layout)
     for mode in ("symmetric", "asymmetric") if calibration.id != "abs_mean" else ("symmetric",):
-        found = calibration.range(Blocks(x, layout, torch.float64), mode)
-        wanted = calibration.range(Blocks(written, granularity.layout(tuple(full)), torch.float64), mode)
+        found = calibration.calibrate(Blocks(x, layout, torch.float64), ModeContext(mode))
+        wanted = calibration.calibrate(Blocks(written, granularity.layout(tuple(full)), torch.float64), ModeContext(mode))
         for one, other in ((found.lo, wanted.lo), (found.hi, wanted.hi), (found.extreme, wanted.extreme)):
             assert torch.equal(one, other)
 
@@ -49,7 +50,7 @@ def test_a_short_block_is_one_of_its_own_elements(granularity):
     x = torch.randn(6, 10, generator=torch.Generator().manual_seed(2))
     layout = granularity.layout((6, 10), "short")
     ids = block_ids(layout, (6, 10))
-    found = qv.Percentile(80.0).range(Blocks(x, layout, torch.float64), "asymmetric")
+    found = qv.Percentile(80.0).calibrate(Blocks(x, layout, torch.float64), ModeContext("asymmetric"))
     for number in range(layout.block_count):
         own = x[ids == number].to(torch.float64)
         assert found.hi.flatten()[number] == pytest.approx(torch.quantile(own, 0.8).item())

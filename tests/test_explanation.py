@@ -97,7 +97,9 @@ def replay(r, index):
                 values[name] = values[name] + 0
         # torch makes a reciprocal and a product of a number over a tensor; the line means one division.
         line = re.sub(r"^(\d+) / (\w+)$", r"full_like(\2, \1) / \2", step.code_line.partition(" = ")[2])
-        given = torch.as_tensor(eval(line, {**words_of(step, r.scheme), **values})).to(dtype)
+        given = eval(line, {**words_of(step, r.scheme), **values})
+        # A number of Python is a float64.
+        given = torch.as_tensor(given, dtype=torch.float64 if isinstance(given, float) else None).to(dtype)
         assert same(given.item(), step.output), step
         values[step.name] = given
         if step.name == "q" and step.key in makes_codes:
@@ -117,10 +119,10 @@ def same(one, other):
 
 
 PLACES = (qv.PerTensor(), qv.PerChannel(1), qv.PerGroup(2), qv.PerBlock(2, 3))
-RANGES = (qv.MinMax(), qv.Percentile(90.0), qv.ManualRange(-1.0, 1.5), qv.Given(0.25))
+RANGES = (qv.MinMax(), qv.Percentile(90.0), qv.ManualRange(-1.0, 1.5), qv.Given(0.25), qv.MSE())
 #: The arithmetic of the notebooks and of one scale a block, on every format: each granularity with a calibration, each calibration with a granularity.
 FIELDS = [
-    (format_id, mode, PLACES[(i + j) % 4], RANGES[j], "course") for i, (format_id, mode) in enumerate(itertools.product(FORMATS, qv.MODES)) for j in range(4)
+    (format_id, mode, PLACES[(i + j) % 4], RANGES[j], "course") for i, (format_id, mode) in enumerate(itertools.product(FORMATS, qv.MODES)) for j in range(5)
 ]
 
 

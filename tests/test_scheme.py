@@ -27,6 +27,7 @@ GRANULARITIES = {
 FINITE = st.floats(allow_nan=False, allow_infinity=False, width=64, min_value=-1e30, max_value=1e30)
 CALIBRATIONS = st.one_of(
     st.just(qv.MinMax()),
+    st.just(qv.MSE()),
     st.builds(qv.Percentile, st.floats(50, 100, exclude_min=True)),
     st.tuples(FINITE, FINITE).filter(lambda pair: pair[0] != pair[1]).map(lambda pair: qv.ManualRange(*sorted(pair))),
     st.builds(qv.Given, st.floats(1e-30, 1e30)),

@@ -1,6 +1,7 @@
 """Every sentence exists in every language, with the same placeholders."""
 
 import ast
+import dataclasses
 import re
 import string
 from pathlib import Path
@@ -54,6 +55,7 @@ def test_every_sentence_asked_for_exists():
 def test_every_registry_has_its_words():
     wanted = [f"modes.{mode}.name" for mode in qv.MODES] + [f"granularities.{name}.name" for name in qv.GRANULARITIES]
     wanted += [f"calibrations.{name}.{field}" for name in qv.CALIBRATIONS for field in ("name", "line", "help")]
+    wanted += [f"calibrations.{name}.fields.{field.name}" for name, kind in qv.CALIBRATIONS.items() for field in dataclasses.fields(kind)]
     wanted += [f"scenarios.{name}.{field}" for name in SCENARIOS for field in ("name", "look")]
     wanted += [f"formats.{name}.{field}" for name in qv.FORMATS for field in ("name", "help")]
     wanted += [f"conventions.{name}.{field}" for name in qv.CONVENTIONS for field in ("name", "help")]

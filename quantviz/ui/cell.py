@@ -241,7 +241,7 @@ def _block_words(why: Explanation) -> str:
     if why.left_out:
         words.append(say("cell.block_left_out", count=why.left_out))
     # What the scale is made of, and nothing else.
-    if why.range and (why.step("range_lo") or why.step("range_hi")):
+    if why.range and any(why.step(key) for key in ("range_lo", "range_hi", "found_lo", "found_hi")):
         words.append(say("cell.extent", lo=number(why.range[0], 8), hi=number(why.range[1], 8)))
     if why.step("range_extreme"):
         words.append(say("cell.extreme", extreme=number(why.extreme, 8)))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import html
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import streamlit as st
 
-from quantviz.calibration import CALIBRATIONS, FLOAT32_EXACT_INTEGER, AbsMean, Calibration, Given, ManualRange, MinMax, Percentile
+from quantviz.calibration import CALIBRATIONS, FLOAT32_EXACT_INTEGER, starting
 from quantviz.errors import QuantVizError
 from quantviz.figures.arrangement import MOST_CELLS
 from quantviz.link import LabState, Upload, View, opening
@@ -356,37 +356,38 @@ def _range(state: LabState) -> None:
 
 
 def _range_field(state: LabState, field: dataclasses.Field[Any]) -> None:
-    value = getattr(state.scheme.calibration, field.name)
-    whole = field.name == "zero_point" and state.scheme.arithmetic.zero_domain == "code_int"
-    fixed = field.name == "zero_point" and state.scheme.mode == "symmetric"
+    calibration, zero_point = state.scheme.calibration, field.name == "zero_point"
+    value, label = getattr(calibration, field.name), say(f"calibrations.{calibration.id}.fields.{field.name}")
+    key = f"range_{field.name}"
+    if isinstance(value, bool):
+        st.checkbox(label, key=session.show(key, value, "range"), on_change=session.safely(_set_range), disabled=locked("range"))
+        return
+    # A zero point is a code or a value, as the convention has it.
+    whole = state.scheme.arithmetic.zero_domain == "code_int" if zero_point else field.type in ("int", int)
+    fixed = zero_point and state.scheme.mode == "symmetric"
     st.number_input(
-        say(f"calibrations.fields.{field.name}"),
+        label,
         # Whole limits make the number whole; what else is asked of it, the scheme says.
         -FLOAT32_EXACT_INTEGER if whole else None,
         FLOAT32_EXACT_INTEGER if whole else None,
-        key=session.show(f"range_{field.name}", int(value) if whole else float(value), "range"),
+        key=session.show(key, int(value) if whole else float(value), "range"),
         step=1 if whole else None,
         format="%d" if whole else "%.6g",
         on_change=session.safely(_set_range),
         disabled=fixed or locked("range"),
-        help=say("calibrations.fields.zero_point_symmetric") if fixed else None,
+        help=say("calibrations.given.fields.zero_point_symmetric") if fixed else None,
     )
 
 
 def _set_calibration() -> None:
     """Another calibration starts from what is at hand: the tensor's ends, or the selected cell's scale and zero point."""
-    scheme, wanted = session.state().scheme, st.session_state["calibration"]
-    facts = st.session_state.get("lab_facts", {})
-    starts: Mapping[str, Calibration] = {
-        MinMax.id: MinMax(),
-        Percentile.id: Percentile(99.0),
-        ManualRange.id: ManualRange(facts.get("lo", -1.0), facts.get("hi", 1.0)),
-        AbsMean.id: AbsMean(),
-        # Engines with signed scales have them from the values; by hand it is the size of a step.
-        Given.id: Given(abs(facts.get("scale", 1.0)) or 1.0, 0 if scheme.mode == "symmetric" else facts.get("zero_point", 0)),
-    }
+    known = {"lo": -1.0, "hi": 1.0, "scale": 1.0, "zero_point": 0, **st.session_state.get("lab_facts", {})}
+    # Engines with signed scales have them from the values; by hand it is the size of a step.
+    known["scale"] = abs(known["scale"]) or 1.0
+    if session.state().scheme.mode == "symmetric":
+        known["zero_point"] = 0
     with session.complaining("range"):
-        session.put_scheme(calibration=starts[wanted])
+        session.put_scheme(calibration=starting(CALIBRATIONS[st.session_state["calibration"]], known))
 
 
 def _set_range() -> None:

@@ -1,0 +1,104 @@
+"""Every calibration chosen by its control: the numbers are those of its scheme, and its link opens it again."""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+import quantviz as qv
+from quantviz import calibration as calibrations
+from quantviz import scheme as schemes
+from quantviz import text
+from quantviz.calibration import Range, starting
+from quantviz.text import catalogue
+from quantviz.ui import sidebar
+from tests.app.session import address, healthy, opened
+from tests.app.test_lab import panels, result
+
+TENSORS = ("normal(rows=6,cols=16)", "builtin(name=course_3x3)")
+
+
+def chosen(at, name):
+    return at.radio(key="calibration").set_value(name).run()
+
+
+def codes_and_errors(at):
+    r = result(at)
+    _, q, x_hat, error = panels(at)
+    assert np.array_equal(q, r.q.numpy())
+    assert np.array_equal(x_hat, r.x_hat.numpy())
+    assert np.allclose(error, r.error.numpy())
+    return r
+
+
+@pytest.mark.parametrize("mode", qv.MODES)
+@pytest.mark.parametrize("tensor", TENSORS)
+def test_every_calibration_can_be_chosen_and_shared(tensor, mode):
+    at = opened(t=tensor, s=f"int4,{mode},per_tensor,min_max,course")
+    refused = set()
+    for name in qv.CALIBRATIONS:
+        before = address(at)["s"]
+        chosen(at, name)
+        assert not at.exception, name
+        if at.error:
+            assert address(at)["s"] == before
+            refused.add(name)
+            chosen(at, "min_max")
+            continue
+        scheme = qv.Scheme.parse(address(at)["s"])
+        assert (scheme.calibration.id, scheme.mode) == (name, mode)
+        r = codes_and_errors(at)
+        assert r.scheme == scheme
+        again = opened(**address(at))
+        assert again.radio(key="calibration").value == name
+        assert np.array_equal(panels(again)[1], panels(at)[1])
+        assert [tile.value for tile in again.metric] == [tile.value for tile in at.metric]
+        assert float(at.metric[0].value) == float(f"{qv.metrics(r)['mse']:.4g}")
+        fields = {f"range_{field.name}" for field in dataclasses.fields(scheme.calibration)}
+        assert fields == {each.key for each in at.number_input if (each.key or "").startswith("range_")}
+    assert refused == ({"abs_mean"} if mode == "asymmetric" else set())
+
+
+def test_each_begins_with_numbers_that_it_takes():
+    for name, kind in qv.CALIBRATIONS.items():
+        begun = starting(kind, {"lo": -1.0, "hi": 2.0, "scale": 0.5, "zero_point": 0})
+        assert begun.id == name
+        assert not list(begun.problems(qv.FORMATS["int4"], "symmetric"))
+
+
+@dataclass(frozen=True)
+class Fraction:
+    """A part of the whole range."""
+
+    part: float
+    id: ClassVar[str] = "fraction"
+    of_values: ClassVar[bool] = True
+
+    def problems(self, fmt, mode, zero_domain="code_int"):
+        return iter(())
+
+    def calibrate(self, blocks, context):
+        lo, hi = blocks.min_max()
+        return Range(lo * self.part, hi * self.part, blocks.extreme())
+
+    def lines(self, mode):
+        return f"min(block) * {self.part!r}", f"max(block) * {self.part!r}"
+
+
+def test_one_that_is_added_has_its_control(monkeypatch):
+    registry = {**qv.CALIBRATIONS, "fraction": Fraction}
+    for module in (calibrations, schemes, sidebar):
+        monkeypatch.setattr(module, "CALIBRATIONS", registry)
+    words = {"name": "Fraction", "line": "{part} of it", "help": "a part of it", "fields.part": "Part"}
+    own = {**catalogue("en"), **{f"calibrations.fraction.{key}": value for key, value in words.items()}}
+    monkeypatch.setattr(text, "catalogue", lambda language: own)
+    at = opened(t=TENSORS[0], s="int4,symmetric,per_tensor,min_max,course")
+    healthy(chosen(at, "fraction"))
+    assert address(at)["s"] == "int4,symmetric,per_tensor,fraction(part=1.0),course"
+    field = at.number_input(key="range_part")
+    assert field.label == "Part"
+    field.set_value(0.5).run()
+    assert address(healthy(at))["s"] == "int4,symmetric,per_tensor,fraction(part=0.5),course"
+    codes_and_errors(at)
