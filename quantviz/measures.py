@@ -113,7 +113,7 @@ def levels_used(r: QuantResult) -> float:
 
 def effective_bits(r: QuantResult) -> float:
     """Bits an element costs: its code and its share of scales and zero points at stored size."""
-    return bits_per_element(r.scheme, r.shape)
+    return bits_per_element(r.scheme, r.tensor_shape)
 
 
 #: Every metric by name.
