@@ -211,6 +211,21 @@ def slice_index(view: View, shape: Shape) -> tuple[slice | int, ...]:
     return tuple(picked)
 
 
+def index_text(index: Window, shape: Shape) -> str:
+    """An index as Python writes it, whole axes as a colon.
+
+    >>> index_text((slice(0, 3), slice(0, 4), 2), (3, 10, 5))
+    ':, 0:4, 2'
+    """
+    parts = []
+    for part, length in zip(index, shape, strict=True):
+        if isinstance(part, slice):
+            parts.append(":" if (part.start, part.stop) == (0, length) else f"{part.start}:{part.stop}")
+        else:
+            parts.append(str(part))
+    return ", ".join(parts)
+
+
 # ---- arrays and tables --------------------------------------------------------------------------
 
 

@@ -1298,7 +1298,7 @@ def measured(r: QuantResult, *, by_axis: bool = False, metrics: Iterable[str] | 
     axes = tuple(Moments.along(r, axis) for axis in range(r.x.dim() if by_axis else 0))
     largest, counted = place_of(int(errors.argmax()), r.shape), r.x.numel() if r.counted is None else int(r.counted.sum())
     moments = Moments.of(r)
-    found = MappingProxyType(metrics_of(moments, bits_per_element(r.scheme, r.shape), metrics_named(metrics)))
+    found = MappingProxyType(metrics_of(moments, bits_per_element(r.scheme, r.tensor_shape), metrics_named(metrics)))
     return Measured(r.scheme, r.shape, r.layout, found, "reference", 0.0, r.notes, largest, moments, axes, counted)
 
 

@@ -49,7 +49,7 @@ class Metric:
 
     def __call__(self, r: QuantResult) -> float:
         """Return the metric of a result."""
-        return float(self.of(Moments.of(r), bits_per_element(r.scheme, r.shape)))
+        return float(self.of(Moments.of(r), bits_per_element(r.scheme, r.tensor_shape)))
 
     @cached_property
     def reads(self) -> frozenset[str]:
@@ -139,7 +139,7 @@ def metrics(r: QuantResult) -> dict[str, float]:
     170.8753
     """
     refuse_other_than_results(r)
-    return metrics_of(Moments.of(r), bits_per_element(r.scheme, r.shape), METRICS)
+    return metrics_of(Moments.of(r), bits_per_element(r.scheme, r.tensor_shape), METRICS)
 
 
 def metrics_of(moments: Moments, bits: float, wanted: Collection[str]) -> dict[str, float]:

@@ -91,6 +91,13 @@ class QuantResult(Picklable):
     range: Range | None
     #: What a person should know of the way here.
     notes: tuple[Note, ...] = ()
+    #: The shape of the tensor that this is a part of, whose blocks it shares; none where it is a whole one.
+    whole: Shape | None = None
+
+    @property
+    def tensor_shape(self) -> Shape:
+        """The shape of the whole tensor, of which what it costs to store is told."""
+        return self.whole or self.shape
 
     def __repr__(self) -> str:
         return f"QuantResult({self.scheme!r}, shape={self.shape}, blocks={self.layout.block_count})"
@@ -145,7 +152,7 @@ def part(r: QuantResult, index: Window) -> QuantResult:
     True
     """
     params, layout = _params_of_cells(r.qparams, r.layout, blocks.flat_indices_of(r.shape, index))
-    return QuantResult(r.scheme, params, r.x[index], r.q[index], r.x_hat[index], r.error[index], r.clipped[index], layout, None, r.notes)
+    return QuantResult(r.scheme, params, r.x[index], r.q[index], r.x_hat[index], r.error[index], r.clipped[index], layout, None, r.notes, r.tensor_shape)
 
 
 def quantize_part(x: torch.Tensor, scheme: Scheme, qparams: QParams, shape: Shape, index: Window) -> QuantResult:
@@ -168,7 +175,7 @@ def quantize_cells(x: torch.Tensor, scheme: Scheme, qparams: QParams, shape: Sha
     """
     params, layout = _params_of_cells(qparams, scheme.layout(shape), places)
     chance = {"index": places} if scheme.arithmetic.ties == "stochastic" else {}
-    return QuantResult(scheme, params, x, *_quantized(x, scheme, {**block_values(params), **chance}), layout, None)
+    return QuantResult(scheme, params, x, *_quantized(x, scheme, {**block_values(params), **chance}), layout, None, whole=shape)
 
 
 def errors_of_cells(x: torch.Tensor, scheme: Scheme, qparams: QParams, layout: BlockLayout, places: torch.Tensor, offset: int) -> torch.Tensor:

@@ -6,9 +6,10 @@ import pytest
 import torch
 
 import quantviz as qv
-from quantviz import measures
+from quantviz import kernels, measures
+from quantviz.granularity import GRANULARITIES
 from quantviz.moments import Moments
-from quantviz.quantizer import steps_of_error
+from quantviz.quantizer import part, steps_of_error
 
 NAMES = [
     "mse", "rmse", "rmse_steps", "unclipped_rmse_steps", "max_abs_error", "mean_error", "l2_norm_error", "sqnr_db", "cosine", "clipped_share",
@@ -207,3 +208,16 @@ def test_sqnr_by_axis_is_the_sqnr_of_each_index():
 def test_a_bit_is_worth_about_six_db_in_the_limit(bits, gain):
     x = torch.empty(512, 512).uniform_(-1, 1, generator=torch.Generator().manual_seed(0))
     assert measured(x, f"int{bits}")["sqnr_db"] - measured(x, f"int{bits - 1}")["sqnr_db"] == pytest.approx(gain, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    "granularity", [qv.PerTensor(), qv.PerChannel(0), qv.PerChannel(1), qv.PerGroup(21), GRANULARITIES["per_block"](8, 7), GRANULARITIES["flat"](49)], ids=str
+)
+def test_a_part_is_measured_whatever_its_shape_and_costs_what_its_tensor_does(granularity):
+    """The window need not fit the groups; its bits per weight are the whole tensor's."""
+    r = qv.quantize(normal(64, 147), qv.Scheme("int4", granularity=granularity))
+    for index in ((slice(10, 40), slice(20, 60)), (slice(0, 64), 5), (slice(3, 4), slice(4, 5))):
+        assert qv.metrics(part(r, index))["effective_bits"] == qv.metrics(r)["effective_bits"]
+        assert kernels.measured(part(r, index)).metrics["effective_bits"] == qv.metrics(r)["effective_bits"]
+    inner = part(part(r, (slice(10, 40), slice(20, 60))), (slice(1, 3), slice(2, 5)))
+    assert qv.metrics(inner)["effective_bits"] == qv.metrics(r)["effective_bits"]

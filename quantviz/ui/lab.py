@@ -36,7 +36,7 @@ from quantviz.ui.sidebar import show_sidebar, source_name
 from quantviz.ui.start import warm_up
 from quantviz.ui.strip import show_strip
 from quantviz.ui.tab import name_tab
-from quantviz.ui.tiles import show_tiles, tiles
+from quantviz.ui.tiles import measured, show_tiles, tiles
 from quantviz.ui.words import language, number, plain, say, say_error, say_note, shape_text
 
 if TYPE_CHECKING:
@@ -242,13 +242,15 @@ def _panels(study: Study, state: LabState, end: float | None, areas: Areas, comp
 
 def _picture(study: Study, state: LabState) -> Picture:
     """What a saved picture tells: the tensor, and its scheme and SQNR as far as they are to be seen."""
-    from quantviz.export import picture_name
+    from quantviz.export import index_text, picture_name, slice_index
 
-    sqnr = study.measured.metrics["sqnr_db"] if visible("tiles.sqnr") else None
+    sqnr = measured(study, state).metrics["sqnr_db"] if visible("tiles.sqnr") else None
     scheme = state.scheme if visible("scheme") else None
     told = [] if scheme is None else [scheme_words(scheme, state.source)]
     told += [] if sqnr is None else [say("lab.picture_sqnr", sqnr=number(sqnr, 3))]
     title = f"{source_name(state.source)} · {shape_text(study.shape)}"
+    if state.sliced:
+        title += f" [{index_text(slice_index(state.view, study.shape), study.shape)}]"
     return Picture(picture_name(state.source, scheme, sqnr), title, " · ".join(told))
 
 

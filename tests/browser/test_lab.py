@@ -385,3 +385,20 @@ def test_a_saved_picture_tells_nothing_that_is_hidden(new_page, url):
     assert name == "loud_column.svg"
     assert "SQNR" not in content.decode("utf-8")
     assert "symmetric" not in content.decode("utf-8")
+
+
+def test_the_caption_of_the_engines_compared_lies_on_nothing(new_page, url, shot):
+    page = opened(new_page(1366, 900), url, t="normal(rows=256,cols=256)", m="all", lang="en")
+    page.wait_for_selector(".st-key-compare .qv-compare table")
+    caption = page.locator(".st-key-compare [data-testid=stCaptionContainer]").first
+    caption.wait_for()
+    boxes = page.evaluate(
+        """() => [...document.querySelectorAll(".st-key-compare :is(table, [data-testid=stCaptionContainer])")].map(
+            (each) => { const box = each.getBoundingClientRect(); return [box.left, box.top, box.right, box.bottom]; })"""
+    )
+    shot(page, "compare_caption")
+    assert len(boxes) >= 2
+    for i, one in enumerate(boxes):
+        for other in boxes[i + 1 :]:
+            apart = one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
+            assert apart, (one, other)
