@@ -4,10 +4,14 @@ Hypothesis tries the same examples in every run, so that a change passes or fail
 `--hypothesis-profile random`, as often as one likes.
 """
 
+import datetime
 import os
 
 import torch
 from hypothesis import settings
+
+# Before tests are collected, and inherited by all processes of a run: they draw the same sample.
+os.environ.setdefault("QUANTVIZ_TEST_DAY", datetime.datetime.now(datetime.UTC).date().isoformat())
 
 settings.register_profile("same", derandomize=True)
 settings.register_profile("random", derandomize=False)
