@@ -7,60 +7,29 @@ import itertools
 import math
 import re
 from dataclasses import dataclass
-from pathlib import PurePath, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from quantviz.conventions import CONVENTIONS, Convention
 from quantviz.errors import QuantVizError
-from quantviz.link import MOST_PART, LabState, Upload, View
+from quantviz.link import MOST_PART, LabState, View
 from quantviz.scheme import Scheme
-from quantviz.sources import Source
-from quantviz.sources.builtin import Builtin
-from quantviz.sources.local import LocalTensor
-from quantviz.sources.matrix import original
-from quantviz.sources.typed import Typed
-from quantviz.text import DEFAULT_LANGUAGE, text
+from quantviz.sources.base import Source, comment, file_code
+from quantviz.text import DEFAULT_LANGUAGE
 
 if TYPE_CHECKING:
     from quantviz.calibration import Range
     from quantviz.granularity import BlockLayout, Shape, Window
     from quantviz.quantizer import QParams, QuantResult
 
-#: Typed values up to which they are written out; more are read back from the .npz that the page offers.
-MOST_WRITTEN_OUT = 4096
 #: The longest file name, its ending left out.
 LONGEST_NAME = 120
-#: What an uploaded picture's file ends in.
-_PICTURES = (".png", ".jpg", ".jpeg")
 
 
 # ---- Python -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class UploadedFile:
-    """The file an uploaded tensor lies in."""
-
-    #: Its name, without a folder.
-    file: str
-    #: The tensor's name in it.
-    tensor: str = ""
-    #: The channel of a picture, as `image_tensor` calls it; none for other files.
-    channel: str | None = None
-    #: The quantized type that the file stores it in, "" where it stores plain numbers.
-    source_type: str = ""
-
-    @classmethod
-    def of(cls, upload: Upload) -> UploadedFile:
-        """As far as the upload's name tells: "file · tensor", or the file alone."""
-        file, _, tensor = upload.name.partition(" · ")
-        return cls(file, channel="grey") if file.lower().endswith(_PICTURES) else cls(file, tensor)
-
-
-def python_lines(state: LabState, *, uploaded: UploadedFile | None = None, language: str = DEFAULT_LANGUAGE) -> str:
+def python_lines(state: LabState, *, language: str = DEFAULT_LANGUAGE) -> str:
     """A script that makes the state's tensor again, quantizes it, and prints the tiles' numbers and the cell's derivation.
-
-    `uploaded` says where an uploaded tensor lies; without it the upload's name has to tell.
 
     >>> from quantviz.link import opening
     >>> print(python_lines(opening()))  # doctest: +ELLIPSIS
@@ -72,11 +41,11 @@ def python_lines(state: LabState, *, uploaded: UploadedFile | None = None, langu
         format='int4',
     ...
     """
-    tensor = _tensor_lines(state, uploaded, language)
+    tensor = _tensor_lines(state, language)
     made = ["r = Study.of(x, scheme)"] if state.large else ["r = qv.quantize(x, scheme)"]
     lines = [*tensor, f"scheme = {scheme_code(state.scheme)}", *made, ""]
-    lines += [_comment("export.python.tiles", language), *_tile_lines(state), ""]
-    lines += [_comment("export.python.cell", language, cell=state.cell), *_cell_lines(state)]
+    lines += [comment("export.python.tiles", language), *_tile_lines(state), ""]
+    lines += [comment("export.python.cell", language, cell=state.cell), *_cell_lines(state)]
     imports = [line for line in lines if line.startswith("from ")]
     lines = ["import quantviz as qv", *sorted(imports), "", *(line for line in lines if line not in imports)]
     return "\n".join(lines) + "\n"
@@ -117,53 +86,14 @@ def _convention_code(convention: Convention) -> str:
     return repr(convention.id) if known else f"qv.Convention.parse({str(convention)!r})"
 
 
-def _comment(key: str, language: str, **params: object) -> str:
-    return "# " + text(key, language, **params)
-
-
-def _tensor_lines(state: LabState, uploaded: UploadedFile | None, language: str) -> list[str]:
+def _tensor_lines(state: LabState, language: str) -> list[str]:
     """The lines that make `x`: a tensor, or of a large one what it is read from a part at a time."""
-    own = original(state.source)
-    if isinstance(own, Typed) and len(own.values) > MOST_WRITTEN_OUT:
+    lines = state.source.code(state.large, language)
+    if lines is None:
         # The page saves it as it is seen.
         saved = file_name(state.source, state.scheme, "npz")
-        return [_comment("export.python.too_many", language, count=len(own.values)), *_file_lines(saved, "'x'", False, language)]
-    lines = _lines_of(own, state, uploaded, language)
-    return lines if own is state.source else [*lines, "x = qv.as_matrix(x)"]
-
-
-def _lines_of(source: Source | Upload, state: LabState, uploaded: UploadedFile | None, language: str) -> list[str]:
-    """The same of a source that is not seen as a matrix."""
-    if isinstance(source, LocalTensor):
-        # Whoever copies this has the file, but not the server's folder.
-        return _file_lines(PurePosixPath(source.file).name, repr(source.name), state.large, language)
-    if isinstance(source, Upload):
-        return _upload_lines(uploaded or UploadedFile.of(source), state.large, language)
-    if not isinstance(source, Typed):
-        made = f"{source!r}.tensor()"
-        stored = ["from quantviz.stored import InMemory"] if state.large else []
-        return [f"from quantviz.sources import {type(source).__name__}", *stored, f"x = InMemory({made})" if state.large else f"x = {made}"]
-    # NaN and Inf are no words of Python's own.
-    named = [] if all(map(math.isfinite, source.values)) else ["from math import inf, nan"]
-    return [*named, f"x = {source.to_text()}"]
-
-
-def _upload_lines(uploaded: UploadedFile, large: bool, language: str) -> list[str]:
-    """The lines that read an uploaded file. Names are a stranger's text: only their `repr` gets into the script."""
-    if uploaded.channel is None:
-        return _file_lines(uploaded.file, repr(uploaded.tensor) if uploaded.tensor else "tensors.names[0]", large, language)
-    return [
-        "from pathlib import Path",
-        "from quantviz.sources.image import image_tensor",
-        _comment("export.python.file", language, file=repr(uploaded.file)),
-        f"x = image_tensor(Path({uploaded.file!r}).read_bytes(), {uploaded.channel!r})",
-    ]
-
-
-def _file_lines(file: str, name: str, large: bool, language: str) -> list[str]:
-    """The lines that read the tensor called `name`, which is Python already, out of a file."""
-    need = _comment("export.python.file", language, file=repr(file))
-    return [need, f"with qv.open_tensors({file!r}) as tensors:", f"    x = tensors.{'stored' if large else 'load'}({name})"]
+        lines = [comment("export.python.too_many", language, count=math.prod(state.source.shape)), *file_code(saved, "'x'", False, language)]
+    return lines
 
 
 def _tile_lines(state: LabState) -> list[str]:
@@ -375,22 +305,24 @@ def _scheme_text(scheme: Scheme) -> str:
 # ---- names --------------------------------------------------------------------------------------
 
 
-def file_name(source: Source | Upload, scheme: Scheme, ending: str) -> str:
+def file_name(source: Source, scheme: Scheme, ending: str) -> str:
     """A name for a file with this tensor under this scheme, of `[A-Za-z0-9._+-]` only.
 
+    >>> from quantviz.sources import Builtin
     >>> file_name(Builtin("loud_column"), Scheme("int4"), "csv")
     'loud_column_int4-symmetric-per_tensor-min_max-course.csv'
     """
-    return f"{_named(f'{_source_name(source)}_{_scheme_text(scheme)}', LONGEST_NAME)}.{ending}"
+    return f"{_named(f'{source.stem}_{_scheme_text(scheme)}', LONGEST_NAME)}.{ending}"
 
 
-def picture_name(source: Source | Upload, scheme: Scheme | None, sqnr_db: float | None) -> str:
+def picture_name(source: Source, scheme: Scheme | None, sqnr_db: float | None) -> str:
     """A name without an ending for a picture of this tensor, under this scheme and with this SQNR as far as they may be told.
 
+    >>> from quantviz.sources import Builtin
     >>> picture_name(Builtin("loud_column"), Scheme("int4"), 15.34), picture_name(Builtin("loud_column"), None, None)
     ('loud_column_int4-symmetric-per_tensor-min_max-course_15.3dB', 'loud_column')
     """
-    stem = _source_name(source) if scheme is None else f"{_source_name(source)}_{_scheme_text(scheme)}"
+    stem = source.stem if scheme is None else f"{source.stem}_{_scheme_text(scheme)}"
     end = "" if sqnr_db is None or math.isnan(sqnr_db) else f"_{sqnr_db:.1f}dB"
     return _named(stem, LONGEST_NAME - len(end)) + end
 
@@ -398,12 +330,3 @@ def picture_name(source: Source | Upload, scheme: Scheme | None, sqnr_db: float 
 def _named(name: str, longest: int) -> str:
     """`name` with what may stand in a file's name."""
     return re.sub(r"[^A-Za-z0-9._+]+|\.{2,}", "-", name).strip("-._")[:longest].rstrip("-._")
-
-
-def _source_name(source: Source | Upload) -> str:
-    source = original(source)
-    if isinstance(source, Builtin):
-        return source.name
-    if isinstance(source, LocalTensor):
-        return f"{PurePath(source.file).stem}-{source.name}"
-    return PurePath(source.name).stem if isinstance(source, Upload) else source.id

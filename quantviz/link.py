@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, TypeVar
 
 from quantviz import textform
 from quantviz.conventions import CONVENTIONS
@@ -19,9 +19,7 @@ from quantviz.errors import QuantVizError
 from quantviz.granularity import Shape
 from quantviz.scenarios import FIRST, SCENARIOS
 from quantviz.scheme import Scheme
-from quantviz.sources import AsMatrix, Source, parse_source, write_source
-from quantviz.sources.matrix import original
-from quantviz.sources.typed import Typed
+from quantviz.sources import Source, parse_source, write_source
 
 #: How the error is shown.
 ERROR_VIEWS = ("signed", "absolute", "relative", "steps")
@@ -165,22 +163,10 @@ class View:
 
 
 @dataclass(frozen=True)
-class Upload:
-    """A tensor that lies only in one person's session: no link can carry it."""
-
-    #: Digest of the content, so that another file is another source.
-    digest: str
-    #: The tensor's name in the file.
-    name: str
-    shape: Shape
-    id: ClassVar[str] = "upload"
-
-
-@dataclass(frozen=True)
 class LabState:
     """Everything a person has chosen in the Lab."""
 
-    source: Source | Upload
+    source: Source
     scheme: Scheme
     view: View
     #: The selected cell, one number an axis.
@@ -213,7 +199,7 @@ class LabState:
         """The same state but for `changes`."""
         return dataclasses.replace(self, **changes)
 
-    def with_source(self, source: Source | Upload) -> LabState:
+    def with_source(self, source: Source) -> LabState:
         """Another tensor: the scheme is kept as far as it fits, what belongs to the old tensor is dropped."""
         shape = source.shape
         baseline = self.baseline if self.baseline and not self.baseline.problems(shape) else None
@@ -237,7 +223,7 @@ def write_link(state: LabState, language: str | None = None) -> dict[str, str]:
     usual = LabState(state.source, state.scheme, View.of(state.source.shape), (0,) * len(state.source.shape))
     parts = {
         "v": VERSION,
-        "t": _write_source(state.source),
+        "t": write_source(state.source),
         "s": str(state.scheme),
         "c": _write_place(state.cell),
         "b": str(state.baseline) if state.baseline else None,
@@ -277,7 +263,7 @@ def read_link(params: Mapping[str, str]) -> tuple[LabState, tuple[QuantVizError,
     first = opening()
     if params.get("v", VERSION) != VERSION:
         problems.append(QuantVizError("link.version", got=params["v"], known=VERSION))
-    source = part("t", read_source, first.source)
+    source = part("t", parse_source, first.source)
     shape = source.shape
     same = source == first.source
     if problems:  # without the tensor its cell, view and colours mean nothing: only the scheme is worth keeping
@@ -298,39 +284,6 @@ def read_link(params: Mapping[str, str]) -> tuple[LabState, tuple[QuantVizError,
         value_scale=part("x", lambda form: _one_of(form, VALUE_SCALES), VALUE_SCALES[0]),
     )
     return state, tuple(problems)
-
-
-def read_source(form: str) -> Source:
-    """The source whose text form is `form`; `as_matrix(…)` around another form is a view of that one."""
-    head, _, inner = form.partition("(")
-    if head == AsMatrix.id and inner.endswith(")"):
-        matrix = AsMatrix(read_source(inner[:-1]))
-        for problem in matrix.problems():
-            raise problem
-        return matrix
-    if form.startswith("typed."):
-        return Typed.from_payload(form.removeprefix("typed."))
-    if form.startswith(Upload.id):
-        raise QuantVizError("link.upload")
-    return parse_source(form)
-
-
-def link_problem(source: Source | Upload) -> QuantVizError | None:
-    """Why a link cannot carry this tensor, where it cannot."""
-    source = original(source)
-    if isinstance(source, Upload):
-        return QuantVizError("link.upload")
-    if isinstance(source, Typed) and len(source.values) > 256:
-        return QuantVizError("link.typed_too_large", count=len(source.values))
-    return None
-
-
-def _write_source(source: Source | Upload) -> str:
-    if isinstance(original(source), Upload) or link_problem(source):
-        return Upload.id
-    if isinstance(source, AsMatrix):
-        return f"{AsMatrix.id}({_write_source(source.source)})"
-    return f"typed.{source.to_payload()}" if isinstance(source, Typed) else write_source(cast("Source", source))
 
 
 def _write_place(place: Shape) -> str:

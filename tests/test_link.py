@@ -17,15 +17,13 @@ from quantviz.link import (
     SCOPES,
     VALUE_SCALES,
     LabState,
-    Upload,
     View,
-    link_problem,
     opening,
     read_link,
     write_link,
 )
 from quantviz.scenarios import SCENARIOS
-from quantviz.sources import Builtin, Normal, OneOutlier
+from quantviz.sources import Builtin, Normal, OneOutlier, Upload
 from quantviz.sources.typed import Typed
 from tests.test_scheme import SCHEMES
 
@@ -154,7 +152,7 @@ def test_a_typed_16_by_16_travels_bit_for_bit():
 
 def test_an_upload_cannot_travel_and_it_is_said():
     state = opening().with_source(Upload("0" * 16, "weight", (4, 4)))
-    assert link_problem(state.source).key == "link.upload"
+    assert state.source.link_problem().key == "link.upload"
     reopened, problems = read_link(write_link(state))
     assert reopened.scheme == state.scheme
     assert [problem.key for problem in problems] == ["link.part"]

@@ -13,12 +13,11 @@ from quantviz.export import scope_of, slice_index
 from quantviz.link import LabState
 from quantviz.ranking import RecipeRow, answer, recipe_rows
 from quantviz.recipes import RECIPES, current_recipe
-from quantviz.sources.matrix import axes_of
 from quantviz.ui import session
 from quantviz.ui.arithmetic import group_of
 from quantviz.ui.clipboard import copy_button, picture_button
 from quantviz.ui.code import show_python
-from quantviz.ui.data import kept, stored_of, upload_place
+from quantviz.ui.data import kept, stored_of
 from quantviz.ui.places import block_words
 from quantviz.ui.room import locked
 from quantviz.ui.signs import show_lock
@@ -46,7 +45,7 @@ def show_recipes(state: LabState, study: Study) -> None:
     from quantviz.figures.recipe_plot import RECIPE_PLOT_CONFIG, answer_sentence, recipe_plot_figure
     from quantviz.ranking import row_of
 
-    rows, axes = _rows(state), axes_of(state.source)
+    rows, axes = _rows(state), state.source.axes
     st.markdown(f"**{plain(answer_sentence(answer(rows), language(), axes))}**")
     if locked("scheme"):
         show_lock("scheme")
@@ -222,7 +221,7 @@ def show_exports(study: Study, state: LabState, chart: str, whole: Callable[[], 
                 help=help_text,
             )
         _pictures(state, study, chart, whole)
-        lines = python_lines(state, uploaded=upload_place(state.source), language=language())
+        lines = python_lines(state, language=language())
         copy_button("copy_python", say("below.copy_python"), say("lab.copied"), text=lines)
     show_python(say("below.python"), "python", lambda: lines)
 

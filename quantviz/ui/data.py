@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, TypeVar, cast
 import streamlit as st
 
 from quantviz.errors import Note, QuantVizError
-from quantviz.export import UploadedFile
-from quantviz.link import MOST_WHOLE, LabState, Upload
+from quantviz.link import MOST_WHOLE, LabState
 from quantviz.scheme import Scheme
-from quantviz.sources import SOURCES, AsMatrix, LocalTensor, Source, write_source
+from quantviz.sources import Source
+from quantviz.sources.base import AtHand
 from quantviz.sources.local import local_version, open_local
-from quantviz.sources.matrix import original
-from quantviz.sources.typed import Typed
 from quantviz.ui import session
 from quantviz.ui.shared import Shared, held_bytes, shared_fact, shared_tensor
 
@@ -45,32 +43,36 @@ _UPLOAD_BYTES = 64 * 2**20
 # ---- tensors ------------------------------------------------------------------------------------
 
 
-def keep_upload(upload: Upload, place: UploadedFile, tensor: Stored, notes: tuple[Note, ...], open_now: Source | Upload) -> None:
+class _Session(AtHand):
+    """What this session has open: files of the server's folder, and what was uploaded."""
+
+    def catalog(self, file: str) -> Catalog:
+        return catalog_of(file)
+
+    def uploaded(self, source: Source) -> Stored:
+        return _uploads()[source]
+
+
+def keep_upload(upload: Source, tensor: Stored, open_now: Source) -> None:
     """Keep an uploaded tensor in this session, beside the one that is open and, as far as there is room, those that undo will ask for."""
     kept = _uploads()
     kept.pop(upload, None)  # the newest stands last
-    kept[upload] = (tensor, notes, place)
-    room = _UPLOAD_BYTES - sum(held_bytes(each[0]) for each in kept.values())
+    kept[upload] = tensor
+    room = _UPLOAD_BYTES - sum(held_bytes(each) for each in kept.values())
     gone = set()
     for old in [each for each in kept if each not in (upload, open_now)]:
         if room < 0:
-            room += held_bytes(kept.pop(old)[0])
+            room += held_bytes(kept.pop(old))
             gone.add(old)
     session.forget(gone)
 
 
-def stored_of(source: Source | Upload) -> Stored:
+def stored_of(source: Source) -> Stored:
     """The tensor of a source, not to be changed."""
-    from quantviz.stored import InMemory, as_matrix
-
-    if isinstance(source, AsMatrix):
-        matrix: Stored = as_matrix(stored_of(source.source))
-        return matrix
-    if isinstance(source, Upload):
-        return _uploads()[source][0]
-    if not _is_shared(source):
-        return InMemory(source.tensor())
-    return shared_tensor(source_key(source), lambda: source.stored(catalog_of(source.file)) if isinstance(source, LocalTensor) else InMemory(source.tensor()))
+    own = source.original
+    # A view of a shared tensor needs no place of its own among those that are kept.
+    tensor = shared_tensor(own.key, lambda: own.open(_Session())) if own.shared else own.open(_Session())
+    return source.seen(tensor)
 
 
 def catalog_of(file: str) -> Catalog:
@@ -84,63 +86,38 @@ def _catalog(key: str, _file: str) -> Catalog:
     return open_local(_file)
 
 
-def tensor_of(source: Source | Upload) -> torch.Tensor:
+def tensor_of(source: Source) -> torch.Tensor:
     """All of it, float32: for tensors that are known to be small."""
     x = stored_of(source)
     return x.read((slice(None),) * len(x.shape))
 
 
-def upload_notes(source: Source | Upload) -> tuple[Note, ...]:
+def notes_of(source: Source) -> tuple[Note, ...]:
     """What was changed when the tensor was read from its file."""
-    source = original(source)
-    if isinstance(source, LocalTensor):
-        return stored_of(source).notes
-    return _uploads()[source][1] if isinstance(source, Upload) else ()
+    return stored_of(source.original).notes
 
 
-def upload_place(source: Source | Upload) -> UploadedFile | None:
-    """The file an upload lies in."""
-    source = original(source)
-    return _uploads()[source][2] if isinstance(source, Upload) else None
-
-
-def _uploads() -> dict[Upload, tuple[Stored, tuple[Note, ...], UploadedFile]]:
-    return cast("dict[Upload, tuple[Stored, tuple[Note, ...], UploadedFile]]", st.session_state.setdefault("lab_uploads", {}))
-
-
-def source_key(source: Source | Upload) -> str:
-    """What tells this tensor from any other of the session, without reading its values."""
-    if isinstance(source, AsMatrix):
-        return f"{source.id} {source_key(source.source)}"
-    if isinstance(source, Upload):
-        return f"upload {source.digest} {source.name}"
-    if isinstance(source, LocalTensor):  # the file may become another one
-        return f"{write_source(source)} {source.version}"
-    return f"typed {hash(source)}" if isinstance(source, Typed) else write_source(source)
-
-
-def _is_shared(source: Source | Upload) -> bool:
-    source = original(source)
-    return isinstance(source, LocalTensor) or source.id in SOURCES
+def _uploads() -> dict[Source, Stored]:
+    return cast("dict[Source, Stored]", st.session_state.setdefault("lab_uploads", {}))
 
 
 # ---- what was found out about them ---------------------------------------------------------------
 
 
-def kept(source: Source | Upload, what: str, make: Callable[[], T], *, aside: bool = False) -> T:
+def kept(source: Source, what: str, make: Callable[[], T], *, aside: bool = False) -> T:
     """What was found out about a tensor: `what` names it with all that it depends on. Never to be changed.
 
     `aside`: others' runs go on while it is made, as they do where the tensor is large. Of a shared
     tensor it is shared; of one's own it stays in the session, for as long as it was asked for lately.
     """
-    key, aside = f"{source_key(source)} {what}", aside or math.prod(source.shape) > MOST_WHOLE
-    if _is_shared(source):
+    key, aside = f"{source.key} {what}", aside or math.prod(source.shape) > MOST_WHOLE
+    if source.shared:
         return shared_fact(key, make, aside=aside)
     own = cast(Shared, st.session_state.setdefault("lab_found", Shared(_SESSION_BYTES)))
     return own.get(key, make, aside=aside)
 
 
-def facts_of(source: Source | Upload) -> Facts:
+def facts_of(source: Source) -> Facts:
     """What there is to know of a tensor before any scheme."""
     from quantviz import kernels
 

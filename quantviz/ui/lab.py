@@ -26,13 +26,13 @@ from quantviz.ui.bridge import Picture, bridge_width, clicked_cell, zoomed_windo
 from quantviz.ui.cell import select, show_cell_inputs, show_number_line, show_sentence, show_steps
 from quantviz.ui.choice import choose
 from quantviz.ui.clipboard import copy_button
-from quantviz.ui.data import source_key, study_of, upload_notes
+from quantviz.ui.data import notes_of, study_of
 from quantviz.ui.nonfinite import show_choice
 from quantviz.ui.picture import show_panels
 from quantviz.ui.places import has_places, show_places, show_pool, show_worst
 from quantviz.ui.room import classroom, visible
 from quantviz.ui.scheme_words import scheme_words
-from quantviz.ui.sidebar import show_sidebar, source_name
+from quantviz.ui.sidebar import show_sidebar
 from quantviz.ui.start import warm_up
 from quantviz.ui.strip import show_strip
 from quantviz.ui.tab import name_tab
@@ -92,7 +92,7 @@ def show_controls(state: LabState) -> Areas:
 
 def _tab_name(state: LabState) -> str:
     name = scenario_of(state.source)
-    return say(f"scenarios.{name}.name") if name else source_name(state.source)
+    return say(f"scenarios.{name}.name") if name else state.source.title(language())
 
 
 def _header(state: LabState) -> Any:
@@ -194,7 +194,7 @@ def show_result(state: LabState, areas: Areas) -> Study:
             compare.show_comparison(compared, state, pooled=is_pooled(state))
     with areas.cell:
         _cell(study, why, state, end)
-    for note in (*study.notes, *upload_notes(state.source)):
+    for note in (*study.notes, *notes_of(state.source)):
         st.info(say_note(note))
     return study
 
@@ -202,7 +202,7 @@ def show_result(state: LabState, areas: Areas) -> Study:
 @contextlib.contextmanager
 def _working(state: LabState) -> Iterator[None]:
     """Says what is waited for, where that takes longer than half a second."""
-    work = f"{source_key(state.source)} {state.scheme}"
+    work = f"{state.source.key} {state.scheme}"
     if not state.large or st.session_state.get("lab_worked") == work:
         yield
         return
@@ -232,7 +232,7 @@ def _panels(study: Study, state: LabState, end: float | None, areas: Areas, comp
         key=_PANELS,
         bridge_area=areas.bridge,
         area=areas.panels,
-        tensor_key=f"{source_key(state.source)} {dataclasses.replace(state.view, top=0, left=0, height=None, width=None)}",
+        tensor_key=f"{state.source.key} {dataclasses.replace(state.view, top=0, left=0, height=None, width=None)}",
         selected=state.view.place(state.cell),
         on_cell=_clicked,
         on_window=_zoomed,
@@ -248,7 +248,7 @@ def _picture(study: Study, state: LabState) -> Picture:
     scheme = state.scheme if visible("scheme") else None
     told = [] if scheme is None else [scheme_words(scheme, state.source)]
     told += [] if sqnr is None else [say("lab.picture_sqnr", sqnr=number(sqnr, 3))]
-    title = f"{source_name(state.source)} · {shape_text(study.shape)}"
+    title = f"{state.source.title(language())} · {shape_text(study.shape)}"
     return Picture(picture_name(state.source, scheme, sqnr), title, " · ".join(told))
 
 
