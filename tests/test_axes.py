@@ -11,12 +11,13 @@ import quantviz as qv
 from quantviz.axes import Axes
 from quantviz.export import python_lines
 from quantviz.kernels import measure
-from quantviz.link import LabState, View, read_link, write_link
+from quantviz.link import LabState, read_link, write_link
 from quantviz.sources import AsMatrix, Normal, Upload
 from quantviz.sources.matrix import as_opened
 from quantviz.sources.typed import Typed
 from quantviz.stored import InMemory, Stored
 from quantviz.text import languages
+from quantviz.views import View
 
 SHAPES = [(64, 3, 7, 7), (512, 512, 3, 3), (258, 1, 256), (128, 129, 3), (5, 2)]
 

@@ -22,11 +22,11 @@ from PIL import Image
 import quantviz as qv
 from quantviz.blocks import block_ids
 from quantviz.explanation import CAUSES, causes
-from quantviz.export import Within, as_csv, as_npz, file_name, python_lines, scales_table, scheme_code, slice_index
+from quantviz.export import file_name, python_lines, scheme_code
 from quantviz.lessons import lessons
 from quantviz.lessons.code import step_code
 from quantviz.lessons.formulas import HERE
-from quantviz.link import LabState, View, opening
+from quantviz.link import LabState, opening
 from quantviz.measures import bits_per_element
 from quantviz.quantizer import part, quantize_part
 from quantviz.scenarios import SCENARIOS
@@ -36,8 +36,10 @@ from quantviz.sources.typed import MOST_WRITTEN_OUT, Typed
 from quantviz.sources.upload import Upload, UploadedFile
 from quantviz.stored import InMemory
 from quantviz.study import Study
+from quantviz.tables import Within, as_csv, as_npz, scales_table
 from quantviz.text import catalogue, languages
 from quantviz.ui.tiles import measured
+from quantviz.views import View
 from tests.gguf_file import Entry, gguf_file
 from tests.sources.hostile import ROOT
 
@@ -81,7 +83,7 @@ def check(state, tensor, **options):
     assert names["scheme"] == state.scheme
     made = names["x"] if isinstance(names["x"], torch.Tensor) else torch.tensor(names["x"])
     assert same_bits(made, tensor)
-    seen = part(r, slice_index(state.view, r.shape)) if state.scope == "slice" else r
+    seen = part(r, state.view.index_of(r.shape)) if state.scope == "slice" else r
     assert got == expected(r, seen, state.cell)
 
 

@@ -8,23 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import quantviz as qv
-from quantviz.link import (
-    COMPARED,
-    ERROR_RANGES,
-    ERROR_VIEWS,
-    LONGEST,
-    POOLS,
-    SCOPES,
-    VALUE_SCALES,
-    LabState,
-    View,
-    opening,
-    read_link,
-    write_link,
-)
+from quantviz.link import COMPARED, LONGEST, LabState, opening, read_link, write_link
 from quantviz.scenarios import SCENARIOS
 from quantviz.sources import Builtin, Normal, OneOutlier, Upload
 from quantviz.sources.typed import Typed
+from quantviz.views import ERROR_RANGES, ERROR_VIEWS, POOLS, SCOPES, VALUE_SCALES, View
 from tests.test_scheme import SCHEMES
 
 FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)

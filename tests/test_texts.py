@@ -10,9 +10,9 @@ import pytest
 import quantviz as qv
 from quantviz.conventions import FIELDS
 from quantviz.explanation import CAUSES
-from quantviz.link import ERROR_RANGES, ERROR_VIEWS, SCOPES
 from quantviz.scenarios import SCENARIOS
 from quantviz.text import catalogue, languages
+from quantviz.views import ERROR_RANGES, ERROR_VIEWS, SCOPES
 
 ROOT = Path(__file__).parent.parent
 SOURCES = [path for folder in ("quantviz", "pages") for path in sorted((ROOT / folder).rglob("*.py"))] + [ROOT / "app.py"]

@@ -23,9 +23,9 @@ from quantviz.explanation import causes
 from quantviz.figures.arrangement import PANELS
 from quantviz.granularity import Shape
 from quantviz.grids import GRIDS, local_step
-from quantviz.link import ERROR_VIEWS, View
 from quantviz.recipes import as_scheme
 from quantviz.tensors import as_plain
+from quantviz.views import ERROR_VIEWS, View
 
 if TYPE_CHECKING:
     from quantviz.granularity import BlockLayout
@@ -422,12 +422,7 @@ def _part_view(shape: Shape, view: View) -> View:
 
 def _placed(data: PanelsData, layout: BlockLayout, whole: Shape, view: View) -> PanelsData:
     """A part as what it is of the whole tensor: where it lies, and of which of the tensor's blocks its cells are."""
-    rows, cols = data.shape
-    index: list[int | slice] = list(view.at)
-    index[view.cols] = slice(view.left, view.left + cols)
-    if view.rows is not None:
-        index[view.rows] = slice(view.top, view.top + rows)
-    ids = blocks.block_numbers(blocks.flat_indices_of(whole, tuple(index)), layout).to(torch.int32)
+    ids = blocks.block_numbers(blocks.flat_indices_of(whole, view.index_of(whole)), layout).to(torch.int32)
     matrix = view.matrix(whole)
     return dataclasses.replace(
         data,

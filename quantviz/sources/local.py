@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from quantviz.errors import QuantVizError
 from quantviz.granularity import Shape
 from quantviz.sources.base import AtHand, Source, file_code
+from quantviz.text import visible
 
 if TYPE_CHECKING:
     import torch
@@ -259,8 +260,8 @@ class LocalTensor(Source):
         return self.stored(at_hand.catalog(self.file))
 
     def title(self, language: str) -> str:
-        """The file below the folder and the tensor in it."""
-        return f"{self.file} · {self.name}"
+        """The file below the folder and the tensor in it, with what no screen can show spelled out."""
+        return visible(f"{self.file} · {self.name}")
 
     @property
     def stem(self) -> str:

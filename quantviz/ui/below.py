@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from quantviz.export import scope_of, slice_index
+from quantviz.export import scope_of
 from quantviz.link import LabState
 from quantviz.ranking import RecipeRow, answer, recipe_rows
 from quantviz.recipes import RECIPES, current_recipe
@@ -22,6 +22,7 @@ from quantviz.ui.places import block_words
 from quantviz.ui.room import locked
 from quantviz.ui.signs import show_lock
 from quantviz.ui.words import language, plain, say, say_error, say_recipe, theme
+from quantviz.views import MOST_PART
 
 if TYPE_CHECKING:
     from quantviz.binning import HistogramData
@@ -135,7 +136,7 @@ def show_histograms(study: Study, state: LabState) -> None:
 def _show_histograms(study: Study, state: LabState) -> None:
     from quantviz.figures.histograms import HISTOGRAM_CONFIG, histogram_figure
 
-    seen = "" if scope_of(state) == "tensor" else slice_index(state.view, study.shape)
+    seen = "" if scope_of(state) == "tensor" else state.view.index_of(study.shape)
     data = kept(state.source, f"histograms {state.scheme} {seen}", lambda: _histograms(study, state))
     for which, column in zip(("values", "errors"), st.columns(2, gap="medium"), strict=True):
         with column:
@@ -150,7 +151,7 @@ def _histograms(study: Study, state: LabState) -> HistogramData:
 
     from quantviz.figures.histograms import histogram_data
 
-    index = slice_index(state.view, study.shape)
+    index = state.view.index_of(study.shape)
     if scope_of(state) == "tensor":
         return study.survey.histograms if study.result is None else histogram_data(study.result)
     if study.result is None:
@@ -194,11 +195,11 @@ def show_exports(study: Study, state: LabState, chart: str, whole: Callable[[], 
 
     Pictures are of the panels in the container `chart`, or, where a window of the matrix is seen, of what `whole` gives.
     """
-    from quantviz.export import Within, as_csv, as_npz, file_name, python_lines
-    from quantviz.study import MOST_PART
+    from quantviz.export import file_name, python_lines
+    from quantviz.tables import Within, as_csv, as_npz
 
     # Of a large tensor it is the part in view that leaves.
-    index, result = slice_index(state.view, study.shape), study.result
+    index, result = state.view.index_of(study.shape), study.result
     rows, cols = state.view.size(study.shape)
     count = rows * cols if result is None else result.x.numel()
 

@@ -18,7 +18,7 @@ import streamlit as st
 from quantviz.calibration import Given
 from quantviz.conventions import CONVENTIONS, Convention
 from quantviz.figures.arrangement import MOST_CELLS
-from quantviz.link import ALL, MOST_WHOLE, LabState, View
+from quantviz.link import ALL, LabState
 from quantviz.scheme import Scheme
 from quantviz.sources.typed import Typed
 from quantviz.ui import session
@@ -27,6 +27,7 @@ from quantviz.ui.data import tensor_of
 from quantviz.ui.room import locked, visible
 from quantviz.ui.scheme_words import convention_words, field_name, part_words, value_words
 from quantviz.ui.words import number, plain, say, say_error
+from quantviz.views import MOST_WHOLE, View
 
 if TYPE_CHECKING:
     import torch

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 import streamlit as st
 
-from quantviz.errors import Note, QuantVizError
-from quantviz.link import MOST_WHOLE, LabState
+from quantviz.errors import Note
+from quantviz.link import LabState
 from quantviz.scheme import Scheme
 from quantviz.sources import Source
 from quantviz.sources.base import AtHand
 from quantviz.sources.local import local_version, open_local
 from quantviz.ui import session
 from quantviz.ui.shared import Shared, held_bytes, shared_fact, shared_tensor
+from quantviz.views import MOST_WHOLE
 
 if TYPE_CHECKING:
     import torch
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: Values drawn for the Gaussian reference of a small shape, as far as 8 draws reach: two digits of it are told. Of a large one they are all that is drawn.
-_GAUSSIAN_VALUES = 2**14
-_LARGE_GAUSSIAN = 2**18
 #: Bytes of what was found out about a session's own tensors that are kept at most.
 _SESSION_BYTES = 32 * 2**20
 #: Bytes of a session's uploads that undo may ask for again; the open one and the one before it are kept whatever their size.
@@ -139,58 +137,9 @@ def study_of(state: LabState, scheme: Scheme | None = None) -> Study:
 # ---- what normal values would get -----------------------------------------------------------------
 
 
-def gaussian_sqnr_db(scheme: Scheme, shape: tuple[int, ...]) -> float:
-    """What normal tensors of `shape` get under `scheme` on average, in dB; nan where the range is set by hand, or where they cannot be quantized so."""
-    if scheme.calibration.id in ("manual_range", "given"):
-        return math.nan
-    return _gaussian(str(scheme), shape)
-
-
 @st.cache_data(max_entries=512, show_spinner=False)
-def _gaussian(form: str, shape: tuple[int, ...]) -> float:
-    import torch
+def gaussian_db(form: str, shape: tuple[int, ...]) -> float:
+    """What normal tensors of `shape` get under the scheme with that text form, in dB: kept, for it takes a while."""
+    from quantviz.gaussian import gaussian_sqnr_db
 
-    from quantviz.quantizer import quantize
-
-    # One small tensor says little: its largest value sets the scale.
-    generator, scheme = torch.Generator().manual_seed(0), Scheme.parse(form)
-    draws = max(1, min(8, _GAUSSIAN_VALUES // math.prod(shape)))
-    signal = noise = 0.0
-    for _ in range(draws):
-        try:
-            r = quantize(_normal(shape, scheme, generator), scheme)
-        except QuantVizError:  # rules of one's own can give what is no number
-            return math.nan
-        signal += float(r.x.square().sum())
-        noise += float(r.error.square().sum())
-    return 10 * math.log10(signal / noise) if noise else math.inf
-
-
-def _normal(shape: tuple[int, ...], scheme: Scheme, generator: torch.Generator) -> torch.Tensor:
-    """A normal tensor of `shape`; of a large one fewer blocks, which are alike, or, of a large block, fewer values with the ends that all would have."""
-    import torch
-
-    if math.prod(shape) <= _LARGE_GAUSSIAN:
-        return torch.randn(shape, generator=generator)
-    layout = scheme.layout(shape)
-    if layout.view_shape == shape:
-        # Whole blocks along each axis, the last axis' first.
-        room, lengths = _LARGE_GAUSSIAN // layout.block_size, []
-        for size, count in reversed(tuple(zip(layout.block_shape, layout.grid_shape, strict=True))):
-            some = max(1, min(count, room))
-            lengths.append(size * some)
-            room //= some
-        shape = tuple(reversed(lengths))
-    else:
-        shape = (*(1 for _ in shape[1:]), layout.block_size * max(1, _LARGE_GAUSSIAN // layout.block_size))
-    count = math.prod(shape)
-    if count <= 4 * _LARGE_GAUSSIAN:
-        return torch.randn(shape, generator=generator)
-    longest = shape.index(max(shape))
-    fewer = tuple(max(1, _LARGE_GAUSSIAN * n // count) if axis == longest else n for axis, n in enumerate(shape))
-    values = torch.randn(fewer, generator=generator)
-    # The largest of n draws lies where the chance that none is above it is that of one uniform draw.
-    chance = torch.rand((2,), generator=generator, dtype=torch.float64)
-    ends = torch.special.ndtri(-torch.special.expm1(torch.log(chance) / count)).abs()
-    values.flatten()[:2] = torch.stack((-ends[0], ends[1]))
-    return values
+    return gaussian_sqnr_db(Scheme.parse(form), shape)

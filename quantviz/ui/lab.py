@@ -18,7 +18,7 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.export import scope_of
 from quantviz.figures.arrangement import USUAL_WIDTH
-from quantviz.link import ERROR_RANGES, ERROR_VIEWS, SCOPES, VALUE_SCALES, LabState
+from quantviz.link import LabState
 from quantviz.parts import PANEL_PARTS
 from quantviz.scenarios import SCENARIOS, scenario_of
 from quantviz.ui import below, compare, session
@@ -38,6 +38,7 @@ from quantviz.ui.strip import show_strip
 from quantviz.ui.tab import name_tab
 from quantviz.ui.tiles import show_tiles, tiles
 from quantviz.ui.words import language, number, plain, say, say_error, say_note, shape_text
+from quantviz.views import ERROR_RANGES, ERROR_VIEWS, SCOPES, VALUE_SCALES
 
 if TYPE_CHECKING:
     from quantviz.figures.panels_data import PanelsData
@@ -268,7 +269,6 @@ def panels_of(study: Study, state: LabState, end: float | None, width: float) ->
 
 
 def _linear_panels(study: Study, state: LabState, end: float | None, width: float) -> PanelsData:
-    from quantviz.export import slice_index
     from quantviz.figures.arrangement import pixels_for
     from quantviz.figures.panels import result_panels
     from quantviz.figures.panels_data import POOLED_ERROR_VIEWS, overview_panels
@@ -281,7 +281,7 @@ def _linear_panels(study: Study, state: LabState, end: float | None, width: floa
     if pixels == seen and study.result is not None:
         return result_panels(study.result, view=view, error_view=state.error_view, error_range=end, value_range=ends)
     if pixels == seen:
-        r = study.part(slice_index(view, shape))
+        r = study.part(view.index_of(shape))
         return result_panels(r, view=view, error_view=state.error_view, error_range=end, whole=shape, value_range=ends)
     pooled = study.overview(Patch(view.top, view.left, *seen), pixels, state.pool, view)
     error_view = state.error_view if state.error_view in POOLED_ERROR_VIEWS else POOLED_ERROR_VIEWS[0]

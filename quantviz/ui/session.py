@@ -18,12 +18,13 @@ import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.granularity import Shape
-from quantviz.link import LabState, View, opening, read_link, write_link
+from quantviz.link import LabState, opening, read_link, write_link
 from quantviz.scenarios import scenario_of
 from quantviz.scheme import Scheme
 from quantviz.sources import Source
 from quantviz.ui import room
 from quantviz.ui.words import language
+from quantviz.views import View
 
 _STATE, _STEPS, _DONE, _NAMED, _COMPLAINTS = "lab_state", "lab_steps", "lab_steps_done", "lab_named", "lab_complaints"
 _ADAPTED, _WAITING = "lab_adapted", "lab_waiting"

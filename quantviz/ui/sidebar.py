@@ -13,13 +13,12 @@ import streamlit as st
 from quantviz.calibration import CALIBRATIONS, FLOAT32_EXACT_INTEGER, AbsMean, Calibration, Given, ManualRange, MinMax, Percentile
 from quantviz.errors import QuantVizError
 from quantviz.figures.arrangement import MOST_CELLS
-from quantviz.link import LabState, View, opening
+from quantviz.link import LabState, opening
 from quantviz.scenarios import SCENARIOS, scenario_of
 from quantviz.sources import SOURCES, AsMatrix, Builtin, Source
 from quantviz.sources.builtin import BUILTINS
 from quantviz.sources.local import folder_offered
 from quantviz.text import languages
-from quantviz.text import visible as spelled_out
 from quantviz.ui import session
 from quantviz.ui.arithmetic import show_arithmetic
 from quantviz.ui.choice import choose
@@ -31,6 +30,7 @@ from quantviz.ui.signs import show_lock
 from quantviz.ui.typed_input import show_typed, start_typing
 from quantviz.ui.uploads import show_file, show_image
 from quantviz.ui.words import language, plain, say, say_axis, say_error, set_language, shape_text
+from quantviz.views import View
 
 #: Characters of a name that are shown.
 _LONGEST_NAME = 80
@@ -70,7 +70,7 @@ def _tensor(state: LabState) -> None:
     )
     KINDS[kind](state)
     # As HTML: a file's name is a stranger's text, and Markdown would make links of what looks like one.
-    name = html.escape(spelled_out(state.source.title(language()))[:_LONGEST_NAME])
+    name = html.escape(state.source.title(language())[:_LONGEST_NAME])
     stored_as = state.source.stored_as
     decoded = f" · {html.escape(stored_as)} → float32" if stored_as else ""
     st.html(f'<p class="qv-name"><b>{_shape(state)}</b> · <bdi>{name}</bdi>{decoded}</p>')
