@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -202,7 +202,7 @@ def _read_held(form: str) -> float:
     return value
 
 
-def _one_of(form: str, known: tuple[str, ...]) -> str:
+def _one_of(form: str, known: Collection[str]) -> str:
     if form not in known:
         raise QuantVizError("link.choice", got=form, known=", ".join(known))
     return form

@@ -3,12 +3,46 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from quantviz.granularity import Shape, Window
 
-#: How the error is shown.
-ERROR_VIEWS = ("signed", "absolute", "relative", "steps")
+
+@dataclass(frozen=True)
+class ErrorView:
+    """How the error is shown: as it is, or divided by something that each cell has its own of.
+
+    This says all there is to a view: the panels, their colours and the browser, which prints it into the cells, read it here. A view
+    is added by an entry in `ERROR_VIEWS` and its words.
+    """
+
+    #: Whether it has a sign; without one it is a magnitude, in colours of one side.
+    signed: bool = True
+    #: What it is divided by: the magnitude of the cell's own "x", the "step" of the grid there, or nothing.
+    over: str | None = None
+    #: The end of its colours, where that is the same for every tensor.
+    end: float | None = None
+    #: How many of what its range is told in make one.
+    unit: float = 1.0
+
+    @property
+    def pooled(self) -> bool:
+        """Whether it can be shown of a pixel that stands for many cells."""
+        return self.over is None
+
+
+#: Every way of showing the error, by id, in the order they are offered.
+ERROR_VIEWS: Mapping[str, ErrorView] = MappingProxyType(
+    {
+        "signed": ErrorView(),
+        "absolute": ErrorView(signed=False),
+        # 100 %, and half a step.
+        "relative": ErrorView(over="x", end=1.0, unit=100.0),
+        "steps": ErrorView(over="step", end=0.5),
+    }
+)
 #: How far the error's colours reach.
 ERROR_RANGES = ("held", "fit", "half_step", "same_as_x")
 #: How the colours of x and x̂ are spread over their values: evenly to the largest, by the logarithm beyond a linear middle, or evenly

@@ -53,7 +53,7 @@ def states(draw):
         view=view,
         cell=tuple(draw(st.integers(0, n - 1)) for n in shape),
         baseline=draw(st.none() | SCHEMES.map(lambda scheme: scheme.fitted(shape))),
-        error_view=draw(st.sampled_from(ERROR_VIEWS)),
+        error_view=draw(st.sampled_from(tuple(ERROR_VIEWS))),
         error_range=draw(st.sampled_from(ERROR_RANGES)),
         held=draw(st.none() | st.floats(1e-30, 1e30)),
         scope=draw(st.sampled_from(SCOPES)),

@@ -10,7 +10,6 @@ import contextlib
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -47,10 +46,6 @@ if TYPE_CHECKING:
 #: The panels' height before they are drawn.
 _PANELS_HEIGHT = 270
 _PANELS, _BRIDGE = "panels", "panels_bridge"
-#: Views that divide by something that each cell has its own of: a pixel of many cells shows the error itself.
-_OF_ONE_CELL = ("relative", "steps")
-#: Views with ends of their own: 100 %, half a step.
-_FIXED_ENDS = MappingProxyType({"relative": 1.0, "steps": 0.5})
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,7 +299,7 @@ def _zoomed() -> None:
 def error_end(study: Study, state: LabState) -> float | None:
     """The end of the error's colours; none to fit them to this error."""
     if _has_fixed_end(state):
-        return _FIXED_ENDS[state.error_view]
+        return ERROR_VIEWS[state.error_view].end
     if state.error_range == "fit":
         return None
     if state.error_range == "half_step":
@@ -318,7 +313,7 @@ def error_end(study: Study, state: LabState) -> float | None:
 
 
 def _has_fixed_end(state: LabState) -> bool:
-    return state.error_view in _FIXED_ENDS and not is_pooled(state)
+    return ERROR_VIEWS[state.error_view].end is not None and not is_pooled(state)
 
 
 def is_pooled(state: LabState) -> bool:
@@ -373,12 +368,12 @@ def _error_choices(state: LabState, end: float | None) -> None:
         choose(
             st.radio,
             say("error.view"),
-            ERROR_VIEWS,
+            tuple(ERROR_VIEWS),
             key=session.show("error_view", state.error_view, folded=True),
             on_change=session.safely(lambda: session.change(error_view=st.session_state["error_view"])),
             format_func=lambda name: say(f"error.views.{name}"),
         )
-        if state.error_view in _OF_ONE_CELL and is_pooled(state):
+        if not ERROR_VIEWS[state.error_view].pooled and is_pooled(state):
             st.caption(say("error.of_one_cell"))
         choose(
             st.radio,
