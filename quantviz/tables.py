@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -166,6 +167,17 @@ def block_columns(qparams: QParams, layout: BlockLayout, found: Range | None, mo
         **{f"axis_{axis}": place.tolist() for axis, place in enumerate(places)},
         **{name: (value.flatten()[:count] if value.numel() > 1 else value.flatten().expand(count)).tolist() for name, value in values.items()},
     }
+
+
+def metrics_csv(found: Mapping[str, float]) -> str:
+    r"""One line a metric: its id, its value in the fewest digits that read back as the same number, its unit.
+
+    >>> metrics_csv({"mse": 0.25, "sqnr_db": 20.5}).splitlines()
+    ['metric,value,unit', 'mse,0.25,x²', 'sqnr_db,20.5,dB']
+    """
+    from quantviz.measures import METRICS
+
+    return "\n".join(["metric,value,unit", *(f"{name},{value!r},{METRICS[name].unit}" for name, value in found.items())]) + "\n"
 
 
 def scheme_text(scheme: Scheme) -> str:

@@ -60,6 +60,8 @@ def test_every_registry_has_its_words():
     wanted += [f"convention_fields.{name.replace('.', '_')}.{field}" for name in FIELDS for field in ("name", "help")]
     wanted += [f"causes.{cause}" for cause in CAUSES]
     wanted += [f"error.views.{view}" for view in ERROR_VIEWS] + [f"error.ranges.{name}" for name in ERROR_RANGES] + [f"error.scopes.{name}" for name in SCOPES]
+    wanted += [f"metrics.{name}.{field}" for name in qv.METRICS for field in ("name", "help")]
+    wanted += [f"metrics.units.{each.unit or 'none'}" for each in qv.METRICS.values()]
     wanted += [f"languages.{name}" for name in languages()]
     assert [key for key in wanted if key not in KEYS] == []
 

@@ -11,17 +11,19 @@ import streamlit as st
 
 from quantviz.export import scope_of
 from quantviz.link import LabState
+from quantviz.parts import TILE_PARTS
 from quantviz.ranking import RecipeRow, answer, recipe_rows
 from quantviz.recipes import RECIPES, current_recipe
+from quantviz.tables import metrics_csv
 from quantviz.ui import session
 from quantviz.ui.arithmetic import group_of
 from quantviz.ui.clipboard import copy_button, picture_button
 from quantviz.ui.code import show_python
 from quantviz.ui.data import kept, stored_of
 from quantviz.ui.places import block_words
-from quantviz.ui.room import locked
+from quantviz.ui.room import locked, visible
 from quantviz.ui.signs import show_lock
-from quantviz.ui.words import language, plain, say, say_error, say_recipe, theme
+from quantviz.ui.words import language, number, plain, say, say_error, say_recipe, theme
 from quantviz.views import MOST_PART
 
 if TYPE_CHECKING:
@@ -185,6 +187,43 @@ def show_scales(study: Study, state: LabState) -> None:
         )
         if count > _MOST_LISTED:
             st.caption(say("below.scales_cut" if study.result else "below.scales_cut_large", listed=_MOST_LISTED, count=count))
+
+
+# ---- metrics ----------------------------------------------------------------------------------------
+
+
+def show_metrics(study: Study, state: LabState) -> None:
+    """Every metric of the whole tensor, with what it means: of a large one some take a pass of their own, so they wait to be asked for."""
+    if not all(map(visible, TILE_PARTS)):  # a class guesses what its teacher has hidden
+        return
+    opened = st.expander(say("metrics.title"), key="metrics", on_change="rerun")
+    if not opened.open:
+        return
+    with opened:
+        from quantviz.export import file_name
+        from quantviz.measures import METRICS
+
+        found = study.metrics
+        rows = [(say(f"metrics.{name}.name"), found[name], each.unit, say(f"metrics.{name}.help")) for name, each in METRICS.items()]
+        st.dataframe(
+            {
+                "metric": [name for name, _, _, _ in rows],
+                "value": [number(100 * value if unit == "share" else value, 6) for _, value, unit, _ in rows],
+                "unit": [say(f"metrics.units.{unit or 'none'}") for _, _, unit, _ in rows],
+                "meaning": [meaning for _, _, _, meaning in rows],
+            },
+            key="metrics_table",
+            hide_index=True,
+            row_height=29,
+            column_config={
+                name: st.column_config.TextColumn(say(f"metrics.{name}"), alignment="right" if name == "value" else "left")
+                for name in ("metric", "value", "unit", "meaning")
+            },
+            alt=say("metrics.alt"),
+        )
+        st.download_button(
+            say("metrics.csv"), lambda: metrics_csv(found), file_name(state.source, state.scheme, "metrics.csv"), key="download_metrics", on_click="ignore"
+        )
 
 
 # ---- exports ------------------------------------------------------------------------------------

@@ -409,6 +409,7 @@ def show_below(study: Study, state: LabState, areas: Areas) -> None:
         show_worst(study, state)
         below.show_histograms(study, state)
         below.show_scales(study, state)
+        below.show_metrics(study, state)
         below.show_exports(study, state, _PANELS, lambda: _whole_panels(study, state))
         st.caption(say("lab.purpose"))
         if state.large:
