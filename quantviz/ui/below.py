@@ -215,6 +215,7 @@ def show_metrics(study: Study, state: LabState) -> None:
             key="metrics_table",
             hide_index=True,
             row_height=29,
+            height="content",
             column_config={
                 name: st.column_config.TextColumn(say(f"metrics.{name}"), alignment="right" if name == "value" else "left")
                 for name in ("metric", "value", "unit", "meaning")
