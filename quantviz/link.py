@@ -9,9 +9,9 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, TypeVar
 
 from quantviz import textform
 from quantviz.conventions import CONVENTIONS
@@ -19,19 +19,9 @@ from quantviz.errors import QuantVizError
 from quantviz.granularity import Shape
 from quantviz.scenarios import FIRST, SCENARIOS
 from quantviz.scheme import Scheme
-from quantviz.sources import AsMatrix, Source, parse_source, write_source
-from quantviz.sources.matrix import original
-from quantviz.sources.typed import Typed
+from quantviz.sources import Source, parse_source, write_source
+from quantviz.views import ERROR_RANGES, ERROR_VIEWS, MOST_WHOLE, POOLS, SCOPES, VALUE_SCALES, View
 
-#: How the error is shown.
-ERROR_VIEWS = ("signed", "absolute", "relative", "steps")
-#: How far the error's colours reach.
-ERROR_RANGES = ("held", "fit", "half_step", "same_as_x")
-#: How the colours of x and x̂ are spread over their values: evenly to the largest, by the logarithm beyond a linear middle, or evenly
-#: to the 99th percentile of the magnitudes.
-VALUE_SCALES = ("linear", "symlog", "percentile")
-#: What the tiles count.
-SCOPES = ("tensor", "slice")
 #: What the present convention is compared with: every other one, or one by its id.
 ALL = "all"
 COMPARED = (ALL, *CONVENTIONS)
@@ -39,12 +29,6 @@ COMPARED = (ALL, *CONVENTIONS)
 VERSION = "1"
 #: A longer link was not made by us.
 LONGEST = 4000
-#: What a pixel of many cells shows of them: the value of largest magnitude, their mean, their root mean square.
-POOLS = ("largest", "mean", "rms")
-#: Elements up to which the result for a whole tensor is made at once: it takes some five times the tensor's memory.
-MOST_WHOLE = 2**20
-#: Elements up to which a part of a larger tensor is made.
-MOST_PART = 2**20
 #: Cells a side that links of before had in view at most, where they named a corner.
 _WINDOW_OF_OLD_LINKS = 512
 
@@ -52,135 +36,10 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
-class View:
-    """Which part of a tensor is seen: a matrix of two of its axes, the others held at `at`, and a window of it.
-
-    Rows and columns count from the matrix' first.
-
-    >>> View.of((4, 6))
-    View(rows=0, cols=1, at=(0, 0), top=0, left=0, height=None, width=None)
-    """
-
-    #: The axis shown as rows; none for a tensor of one axis.
-    rows: int | None
-    #: The axis shown as columns.
-    cols: int
-    #: One place for each axis; those of `rows` and `cols` are ignored.
-    at: Shape
-    #: The first row and column of the window.
-    top: int = 0
-    left: int = 0
-    #: How many rows and columns it has; none for all that follow.
-    height: int | None = None
-    width: int | None = None
-
-    @classmethod
-    def of(cls, shape: Shape) -> View:
-        """The usual view: the last two axes, the others at 0, all of the matrix."""
-        return cls(len(shape) - 2 if len(shape) > 1 else None, len(shape) - 1, (0,) * len(shape))
-
-    def fits(self, shape: Shape) -> bool:
-        """Whether a tensor of `shape` can be seen so."""
-        axes = range(len(shape))
-        ends = all(length is None or length > 0 for length in (self.height, self.width))
-        if len(shape) == 1:
-            return self.rows is None and self.cols == 0 and len(self.at) == 1 and 0 <= self.left < shape[0] and self.top == 0 and ends
-        return (
-            self.rows is not None
-            and self.rows in axes
-            and self.cols in axes
-            and self.rows != self.cols
-            and len(self.at) == len(shape)
-            and all(0 <= i < n for i, n in zip(self.at, shape, strict=True))
-            and 0 <= self.top < shape[self.rows]
-            and 0 <= self.left < shape[self.cols]
-            and ends
-        )
-
-    def matrix(self, shape: Shape) -> tuple[int, int]:
-        """Rows and columns of the matrix that the window is cut from."""
-        return 1 if self.rows is None else shape[self.rows], shape[self.cols]
-
-    def size(self, shape: Shape) -> tuple[int, int]:
-        """Rows and columns of the window."""
-        rows, cols = self.matrix(shape)
-        return min(rows - self.top, self.height or rows), min(cols - self.left, self.width or cols)
-
-    def window(self, top: int, left: int, rows: int, cols: int, shape: Shape) -> View:
-        """The same matrix seen through another window, brought inside it.
-
-        >>> View.of((100, 200)).window(90, -5, 20, 50, (100, 200))
-        View(rows=0, cols=1, at=(0, 0), top=80, left=0, height=20, width=50)
-        >>> View.of((100, 200)).window(0, 0, 100, 300, (100, 200)) == View.of((100, 200))
-        True
-        """
-        all_rows, all_cols = self.matrix(shape)
-        rows, cols = max(1, min(rows, all_rows)), max(1, min(cols, all_cols))
-        return dataclasses.replace(
-            self,
-            top=max(0, min(top, all_rows - rows)),
-            left=max(0, min(left, all_cols - cols)),
-            height=rows if rows < all_rows else None,
-            width=cols if cols < all_cols else None,
-        )
-
-    def showing(self, index: Shape, shape: Shape) -> View:
-        """The nearest view in which the cell at `index` is seen: the same one where it is, else as large a window around it.
-
-        >>> View.of((100, 200)).window(0, 0, 10, 10, (100, 200)).showing((50, 3), (100, 200))
-        View(rows=0, cols=1, at=(0, 0), top=45, left=0, height=10, width=10)
-        """
-        matrix = dataclasses.replace(self, at=tuple(0 if axis in (self.rows, self.cols) else i for axis, i in enumerate(index)))
-        if matrix.seen(index, shape):
-            return matrix
-        rows, cols = self.size(shape)
-        row, col = matrix.place(index) or (0, 0)
-        top = self.top if self.top <= row < self.top + rows else row - rows // 2
-        left = self.left if self.left <= col < self.left + cols else col - cols // 2
-        return matrix.window(top, left, rows, cols, shape)
-
-    def index(self, row: int, col: int) -> Shape:
-        """The place in the tensor of the cell at `row`, `col` of the matrix.
-
-        >>> View(2, 0, (0, 5, 0)).index(1, 3)
-        (3, 5, 1)
-        """
-        place = list(self.at)
-        place[self.cols] = col
-        if self.rows is not None:
-            place[self.rows] = row
-        return tuple(place)
-
-    def place(self, index: Shape) -> tuple[int, int] | None:
-        """Row and column of the matrix at which the cell at `index` lies; none where it is not in this matrix."""
-        row, col = 0 if self.rows is None else index[self.rows], index[self.cols]
-        return (row, col) if self.index(row, col) == index else None
-
-    def seen(self, index: Shape, shape: Shape) -> tuple[int, int] | None:
-        """The same where it lies in the window, else none."""
-        place = self.place(index)
-        rows, cols = self.size(shape)
-        inside = place and self.top <= place[0] < self.top + rows and self.left <= place[1] < self.left + cols
-        return place if inside else None
-
-
-@dataclass(frozen=True)
-class Upload:
-    """A tensor that lies only in one person's session: no link can carry it."""
-
-    #: Digest of the content, so that another file is another source.
-    digest: str
-    #: The tensor's name in the file.
-    name: str
-    shape: Shape
-    id: ClassVar[str] = "upload"
-
-
-@dataclass(frozen=True)
 class LabState:
     """Everything a person has chosen in the Lab."""
 
-    source: Source | Upload
+    source: Source
     scheme: Scheme
     view: View
     #: The selected cell, one number an axis.
@@ -213,7 +72,7 @@ class LabState:
         """The same state but for `changes`."""
         return dataclasses.replace(self, **changes)
 
-    def with_source(self, source: Source | Upload) -> LabState:
+    def with_source(self, source: Source) -> LabState:
         """Another tensor: the scheme is kept as far as it fits, what belongs to the old tensor is dropped."""
         shape = source.shape
         baseline = self.baseline if self.baseline and not self.baseline.problems(shape) else None
@@ -237,7 +96,7 @@ def write_link(state: LabState, language: str | None = None) -> dict[str, str]:
     usual = LabState(state.source, state.scheme, View.of(state.source.shape), (0,) * len(state.source.shape))
     parts = {
         "v": VERSION,
-        "t": _write_source(state.source),
+        "t": write_source(state.source),
         "s": str(state.scheme),
         "c": _write_place(state.cell),
         "b": str(state.baseline) if state.baseline else None,
@@ -277,7 +136,7 @@ def read_link(params: Mapping[str, str]) -> tuple[LabState, tuple[QuantVizError,
     first = opening()
     if params.get("v", VERSION) != VERSION:
         problems.append(QuantVizError("link.version", got=params["v"], known=VERSION))
-    source = part("t", read_source, first.source)
+    source = part("t", parse_source, first.source)
     shape = source.shape
     same = source == first.source
     if problems:  # without the tensor its cell, view and colours mean nothing: only the scheme is worth keeping
@@ -298,39 +157,6 @@ def read_link(params: Mapping[str, str]) -> tuple[LabState, tuple[QuantVizError,
         value_scale=part("x", lambda form: _one_of(form, VALUE_SCALES), VALUE_SCALES[0]),
     )
     return state, tuple(problems)
-
-
-def read_source(form: str) -> Source:
-    """The source whose text form is `form`; `as_matrix(…)` around another form is a view of that one."""
-    head, _, inner = form.partition("(")
-    if head == AsMatrix.id and inner.endswith(")"):
-        matrix = AsMatrix(read_source(inner[:-1]))
-        for problem in matrix.problems():
-            raise problem
-        return matrix
-    if form.startswith("typed."):
-        return Typed.from_payload(form.removeprefix("typed."))
-    if form.startswith(Upload.id):
-        raise QuantVizError("link.upload")
-    return parse_source(form)
-
-
-def link_problem(source: Source | Upload) -> QuantVizError | None:
-    """Why a link cannot carry this tensor, where it cannot."""
-    source = original(source)
-    if isinstance(source, Upload):
-        return QuantVizError("link.upload")
-    if isinstance(source, Typed) and len(source.values) > 256:
-        return QuantVizError("link.typed_too_large", count=len(source.values))
-    return None
-
-
-def _write_source(source: Source | Upload) -> str:
-    if isinstance(original(source), Upload) or link_problem(source):
-        return Upload.id
-    if isinstance(source, AsMatrix):
-        return f"{AsMatrix.id}({_write_source(source.source)})"
-    return f"typed.{source.to_payload()}" if isinstance(source, Typed) else write_source(cast("Source", source))
 
 
 def _write_place(place: Shape) -> str:
@@ -376,7 +202,7 @@ def _read_held(form: str) -> float:
     return value
 
 
-def _one_of(form: str, known: tuple[str, ...]) -> str:
+def _one_of(form: str, known: Collection[str]) -> str:
     if form not in known:
         raise QuantVizError("link.choice", got=form, known=", ".join(known))
     return form

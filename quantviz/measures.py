@@ -36,7 +36,7 @@ class Metric:
     0.25
     """
 
-    #: Its name in links, tables and files; its words are under `[metrics]` in `quantviz/text`.
+    #: Its name in links, tables and files; its words are under `[metrics.<id>]` in `quantviz/text`.
     id: str
     #: What it is counted in: "x", "x²", "steps", "dB", "share", "bit", "codes" or "" for a plain number.
     unit: str

@@ -20,12 +20,12 @@ from quantviz.formats import NumberFormat
 from quantviz.granularity import BlockLayout, Shape, Window, flat_index
 from quantviz.grids import GRIDS
 from quantviz.kernels import Buffers, Coder, Facts, facts, place_of, shared_out
-from quantviz.link import POOLS, View
 from quantviz.measures import METRICS, sqnr_db_of_lines
 from quantviz.moments import Moments, side_by_side
 from quantviz.quantizer import QParams, quantize_cells, steps_of_error
 from quantviz.scheme import Scheme
 from quantviz.stored import InMemory, Stored, Values
+from quantviz.views import POOLS, View
 
 Array = npt.NDArray[Any]
 

@@ -17,15 +17,14 @@ from quantviz import blocks, kernels, overview
 from quantviz.calibration import MinMax, Range
 from quantviz.errors import Note
 from quantviz.explanation import CellInput, Explanation, explain, explain_cell
-from quantviz.export import block_columns, scales_table
 from quantviz.granularity import BlockLayout, Shape, Window
 from quantviz.grids import local_step
-from quantviz.link import MOST_PART as MOST_PART
-from quantviz.link import MOST_WHOLE, View
 from quantviz.measures import METRICS
 from quantviz.quantizer import QParams, QuantResult, part, quantize, quantize_part
 from quantviz.scheme import Scheme
 from quantviz.stored import InMemory, Replaced, Stored
+from quantviz.tables import block_columns, scales_table
+from quantviz.views import MOST_WHOLE, View
 
 if TYPE_CHECKING:
     from quantviz.kernels import Facts, Measured

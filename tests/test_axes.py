@@ -11,12 +11,13 @@ import quantviz as qv
 from quantviz.axes import Axes
 from quantviz.export import python_lines
 from quantviz.kernels import measure
-from quantviz.link import LabState, Upload, View, read_link, write_link
-from quantviz.sources import AsMatrix, Normal
-from quantviz.sources.matrix import as_opened, axes_of, original
+from quantviz.link import LabState, read_link, write_link
+from quantviz.sources import AsMatrix, Normal, Upload
+from quantviz.sources.matrix import as_opened
 from quantviz.sources.typed import Typed
 from quantviz.stored import InMemory, Stored
 from quantviz.text import languages
+from quantviz.views import View
 
 SHAPES = [(64, 3, 7, 7), (512, 512, 3, 3), (258, 1, 256), (128, 129, 3), (5, 2)]
 
@@ -47,8 +48,8 @@ def test_each_axis_has_one_name_however_it_is_counted(shape, ids):
 
 def test_rows_of_a_convolutions_matrix_are_its_output_channels():
     conv, other = (AsMatrix(Typed((0.5,) * math.prod(shape), shape)) for shape in ((2, 3, 2, 2), (2, 3, 4)))
-    assert [axes_of(conv).words(axis) for axis in (0, 1)] == ["output channel (axis 0)", "column"]
-    assert [axes_of(other).words(axis) for axis in (0, 1)] == ["row", "column"]
+    assert [conv.axes.words(axis) for axis in (0, 1)] == ["output channel (axis 0)", "column"]
+    assert [other.axes.words(axis) for axis in (0, 1)] == ["row", "column"]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -133,7 +134,7 @@ def test_only_four_axes_from_a_file_open_as_a_matrix():
     for shape in ((3,), (3, 4), (3, 4, 5), (3, 4, 5, 6)):
         upload = Upload("0", "x", shape)
         assert as_opened(upload) == (AsMatrix(upload) if len(shape) == 4 else upload)
-        assert original(as_opened(upload)) == upload
+        assert as_opened(upload).original == upload
 
 
 def test_each_cell_has_one_place():
@@ -141,8 +142,8 @@ def test_each_cell_has_one_place():
     x, inner = matrix.tensor(), matrix.source.tensor()
     for row in range(2):
         for col in range(60):
-            assert inner[matrix.place((row, col))] == x[row, col]
-            assert matrix.cell(matrix.place((row, col))) == (row, col)
+            assert inner[matrix.place_of((row, col))] == x[row, col]
+            assert matrix.cell_of(matrix.place_of((row, col))) == (row, col)
 
 
 def test_a_matrix_in_a_link_and_in_python():

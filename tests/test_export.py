@@ -22,21 +22,24 @@ from PIL import Image
 import quantviz as qv
 from quantviz.blocks import block_ids
 from quantviz.explanation import CAUSES, causes
-from quantviz.export import MOST_WRITTEN_OUT, UploadedFile, Within, as_csv, as_npz, file_name, python_lines, scales_table, scheme_code, slice_index
+from quantviz.export import file_name, python_lines, scheme_code
 from quantviz.lessons import lessons
 from quantviz.lessons.code import step_code
 from quantviz.lessons.formulas import HERE
-from quantviz.link import LabState, Upload, View, opening
+from quantviz.link import LabState, opening
 from quantviz.measures import bits_per_element
 from quantviz.quantizer import part, quantize_part
 from quantviz.scenarios import SCENARIOS
 from quantviz.sources import SOURCES, Builtin, LocalTensor, Normal
 from quantviz.sources.image import image_tensor
-from quantviz.sources.typed import Typed
+from quantviz.sources.typed import MOST_WRITTEN_OUT, Typed
+from quantviz.sources.upload import Upload, UploadedFile
 from quantviz.stored import InMemory
 from quantviz.study import Study
+from quantviz.tables import Within, as_csv, as_npz, scales_table
 from quantviz.text import catalogue, languages
 from quantviz.ui.tiles import measured
+from quantviz.views import View
 from tests.gguf_file import Entry, gguf_file
 from tests.sources.hostile import ROOT
 
@@ -80,7 +83,7 @@ def check(state, tensor, **options):
     assert names["scheme"] == state.scheme
     made = names["x"] if isinstance(names["x"], torch.Tensor) else torch.tensor(names["x"])
     assert same_bits(made, tensor)
-    seen = part(r, slice_index(state.view, r.shape)) if state.scope == "slice" else r
+    seen = part(r, state.view.index_of(r.shape)) if state.scope == "slice" else r
     assert got == expected(r, seen, state.cell)
 
 
@@ -161,9 +164,9 @@ def test_an_upload_is_read_from_its_file(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     source = Upload("0123456789abcdef", f"{name} · layer.weight", (4, 6))
     check(state_of(source, qv.Scheme("int4"), (3, 5)), x)
-    check(state_of(source, qv.Scheme("int4"), (3, 5)), x, uploaded=UploadedFile(name, "layer.weight"))
-    alone = UploadedFile(name)
-    assert "tensors.names[0]" in python_lines(state_of(source, qv.Scheme("int4")), uploaded=alone)
+    check(state_of(dataclasses.replace(source, file=UploadedFile(name, "layer.weight")), qv.Scheme("int4"), (3, 5)), x)
+    alone = dataclasses.replace(source, file=UploadedFile(name))
+    assert "tensors.names[0]" in python_lines(state_of(alone, qv.Scheme("int4")))
 
 
 def test_a_picture_is_read_from_its_file(tmp_path, monkeypatch):
@@ -172,20 +175,20 @@ def test_a_picture_is_read_from_its_file(tmp_path, monkeypatch):
     pixels = np.arange(48, dtype=np.uint8).reshape(4, 4, 3)
     Image.fromarray(pixels).save(tmp_path / "tiny.png")
     monkeypatch.chdir(tmp_path)
-    source = Upload("0123456789abcdef", "tiny.png · rot", (4, 4))
-    check(state_of(source, qv.Scheme("uint4"), (3, 3)), torch.tensor(pixels[:, :, 0]).float(), uploaded=UploadedFile("tiny.png", channel="red"))
+    source = Upload("0123456789abcdef", "tiny.png · rot", (4, 4), UploadedFile("tiny.png", channel="red"))
+    check(state_of(source, qv.Scheme("uint4"), (3, 3)), torch.tensor(pixels[:, :, 0]).float())
 
 
 @pytest.mark.parametrize("nasty", ["a\nimport os\n.npy", "'); print('x", "\\", '"""', "a\u2028b.npy", "{0}.npz", "# x\r.csv"])
 @pytest.mark.parametrize("language", languages())
 def test_a_strange_name_stays_a_name(nasty, language):
-    source = Upload("0123456789abcdef", "x", (2, 2))
+    def lines_of(file):
+        return python_lines(state_of(Upload("0123456789abcdef", "x", (2, 2), file), qv.Scheme()), language=language)
+
     for uploaded in (UploadedFile(nasty, nasty), UploadedFile(nasty, channel=nasty)):
-        lines = python_lines(state_of(source, qv.Scheme()), uploaded=uploaded, language=language)
+        lines = lines_of(uploaded)
         compile(lines, "copied.py", "exec")
-        plain = python_lines(
-            state_of(source, qv.Scheme()), uploaded=UploadedFile("f", "t", channel=None if uploaded.channel is None else "c"), language=language
-        )
+        plain = lines_of(UploadedFile("f", "t", channel=None if uploaded.channel is None else "c"))
         assert lines.count("\n") == plain.count("\n")
         assert len(lines.splitlines()) == len(plain.splitlines())
 
@@ -215,33 +218,33 @@ def write_files(folder):
 
 
 def every_state(folder):
-    """A state of each kind of source, format, view, choice and size that the app offers Python for, with where an upload lies."""
+    """A state of each kind of source, format, view, choice and size that the app offers Python for."""
     for name in SOURCES:
         source = Builtin("loud_column") if name == "builtin" else SOURCES[name]()
-        yield name, state_of(source, qv.Scheme("int4")), None
+        yield name, state_of(source, qv.Scheme("int4"))
     for fmt in FORMATS_OF_EACH_KIND:
-        yield f"format {fmt}", state_of(Normal(rows=8, cols=8, seed=3), qv.Scheme(fmt), (1, 2)), None
+        yield f"format {fmt}", state_of(Normal(rows=8, cols=8, seed=3), qv.Scheme(fmt), (1, 2))
     for choice in ("clip", "ignore"):
-        yield f"nonfinite {choice}", state_of(WILD, qv.Scheme("int4", nonfinite=choice)), None
-    yield "given", state_of(Normal(rows=8, cols=8, seed=3), GIVEN, (1, 2)), None
+        yield f"nonfinite {choice}", state_of(WILD, qv.Scheme("int4", nonfinite=choice))
+    yield "given", state_of(Normal(rows=8, cols=8, seed=3), GIVEN, (1, 2))
     course = qv.CONVENTIONS["course"].replace(scale_math="float32", **{"scale.floor": 1e-8})
-    yield "convention", state_of(Normal(rows=8, cols=8), qv.Scheme("uint4", "asymmetric", qv.PerGroup(4), qv.Percentile(99.0), course)), None
+    yield "convention", state_of(Normal(rows=8, cols=8), qv.Scheme("uint4", "asymmetric", qv.PerGroup(4), qv.Percentile(99.0), course))
     deep = Typed.of(normal(3, 4, 5).tolist())
-    yield "slice", state_of(deep, qv.Scheme("int3"), (1, 2, 3), view=View(2, 0, (0, 3, 0)), scope="slice"), None
-    yield "slice of a float", state_of(deep, qv.Scheme("float8_e4m3fn"), view=View(0, 1, (0, 0, 4), 1, 2), scope="slice"), None
+    yield "slice", state_of(deep, qv.Scheme("int3"), (1, 2, 3), view=View(2, 0, (0, 3, 0)), scope="slice")
+    yield "slice of a float", state_of(deep, qv.Scheme("float8_e4m3fn"), view=View(0, 1, (0, 0, 4), 1, 2), scope="slice")
     for file in sorted(path.name for path in folder.iterdir() if path.suffix != ".png"):
         with qv.open_tensors(folder / file) as catalog:
             name = next(each for each in catalog.names if each != "other")
             local = LocalTensor(file, name, catalog.info(name).shape)
-        upload = Upload("0" * 16, f"{file} · {name}", local.shape)
+        upload = Upload("0" * 16, f"{file} · {name}", local.shape, UploadedFile(file, name))
         for scheme in (qv.Scheme("int4"), qv.Scheme("nf4", granularity=qv.PerGroup(4))):
-            yield f"folder {file} {scheme}", state_of(local, scheme, (5, 2)), None
+            yield f"folder {file} {scheme}", state_of(local, scheme, (5, 2))
             if not file.endswith(".index.json"):
-                yield f"upload {file} {scheme}", state_of(upload, scheme, (5, 2)), UploadedFile(file, name)
+                yield f"upload {file} {scheme}", state_of(upload, scheme, (5, 2))
     part_of_large = dataclasses.replace(View.of(LARGE), top=7, left=3, height=5, width=6)
     large = LocalTensor("large.safetensors", "layer.x", LARGE)
-    yield "slice of a large one", state_of(large, qv.Scheme("int4"), (9, 4), view=part_of_large, scope="slice"), None
-    yield "picture", state_of(Upload("0" * 16, "a.png · rot", (4, 4)), qv.Scheme("uint8")), UploadedFile("a.png", channel="red")
+    yield "slice of a large one", state_of(large, qv.Scheme("int4"), (9, 4), view=part_of_large, scope="slice")
+    yield "picture", state_of(Upload("0" * 16, "a.png · rot", (4, 4), UploadedFile("a.png", channel="red")), qv.Scheme("uint8"))
 
 
 def shown(state, folder):
@@ -280,8 +283,8 @@ def test_every_script_runs_in_a_plain_interpreter(tmp_path):
     """Outside the server, from another folder, with nothing but the repository to import from and the file that the script asks for."""
     write_files(tmp_path)
     expected = {}
-    for number, (name, state, uploaded) in enumerate(list(every_state(tmp_path))):
-        lines = python_lines(state, uploaded=uploaded, language=languages()[number % 2])
+    for number, (name, state) in enumerate(list(every_state(tmp_path))):
+        lines = python_lines(state, language=languages()[number % 2])
         assert "LocalTensor" not in lines
         (tmp_path / f"{number}.py").write_text(lines, encoding="utf-8")
         expected[f"{number}.py"] = name, shown(state, tmp_path)

@@ -45,6 +45,19 @@ def test_choosing_does_not_import_torch(module):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize(
+    "module",
+    ["study", "overview", "tables", "gaussian", "figures.panels_data", "figures.panels", "figures.histograms", "figures.recipe_plot", "figures.formats"],
+)
+def test_the_core_needs_no_link_and_no_source(module):
+    done = run(
+        f"import quantviz.{module}\nimport sys\nfound = [name for name in sys.modules if name.startswith('quantviz.')]\n"
+        "above = [name for name in found if name.split('.')[1] in ('link', 'export', 'scenarios', 'sources', 'address', 'ui')]\nassert not above, above",
+        ("streamlit",),
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_plotly_is_imported_only_by_the_figure():
     code = "import quantviz as qv, sys\nqv.quantize([1.0], qv.Scheme())\nassert 'plotly' not in sys.modules"
     done = run(f"{code}\nqv.plot_quantization_errors\nassert 'plotly' in sys.modules")
@@ -89,17 +102,18 @@ RANKS = {
     "errors": 1,
     "classroom": 2, "textform": 2, "numerals": 2,
     "formats": 3, "granularity": 3, "tensors": 3,
-    "axes": 4, "conventions": 4, "blocks": 4, "grids": 4, "calibration": 4, "search": 4,
+    "axes": 4, "views": 4, "conventions": 4, "blocks": 4, "grids": 4, "calibration": 4, "search": 4,
     "scheme": 5, "format_facts": 5, "stored": 5,
     "arithmetic": 6, "recipes": 6,
     "quantizer": 7, "sources": 7,
-    "moments": 8, "measures": 8, "explanation": 8, "scenarios": 8, "link": 8, "export": 8,
-    "comparison": 9, "address": 9, "kernels": 9, "compiled": 9, "tally": 9, "tracing": 9, "lanes": 9, "binning": 9, "pooling": 9,
-    "overview": 10, "ranking": 10,
+    "moments": 8, "measures": 8, "explanation": 8, "tables": 8, "scenarios": 8,
+    "comparison": 9, "kernels": 9, "compiled": 9, "tally": 9, "tracing": 9, "lanes": 9, "binning": 9, "pooling": 9,
+    "overview": 10, "ranking": 10, "gaussian": 10,
     "study": 11,
     "figures": 12,
-    "course": 13, "lessons": 13, "bugs": 13,
-    "ui": 14, "cli": 14,
+    "link": 13, "export": 13, "address": 13,
+    "course": 14, "lessons": 14, "bugs": 14,
+    "ui": 15, "cli": 15,
 }  # fmt: skip
 
 
@@ -134,3 +148,17 @@ def test_reshaping_is_done_only_in_blocks():
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not _reads_bits(node)
         }
         assert not called & verbs, path.name
+
+
+def test_decibels_are_made_in_one_place():
+    """A ratio is put into dB by the metric alone: whoever needs SQNR asks for it."""
+    makers = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "quantviz").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.BinOp)
+        and isinstance(node.op, ast.Mult)
+        and any(isinstance(side, ast.Constant) and side.value in (10, 20) for side in (node.left, node.right))
+        and any(isinstance(side, ast.Call) and getattr(side.func, "attr", "") == "log10" for side in (node.left, node.right))
+    }
+    assert makers == {"quantviz/measures.py"}

@@ -8,25 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import quantviz as qv
-from quantviz.link import (
-    COMPARED,
-    ERROR_RANGES,
-    ERROR_VIEWS,
-    LONGEST,
-    POOLS,
-    SCOPES,
-    VALUE_SCALES,
-    LabState,
-    Upload,
-    View,
-    link_problem,
-    opening,
-    read_link,
-    write_link,
-)
+from quantviz.link import COMPARED, LONGEST, LabState, opening, read_link, write_link
 from quantviz.scenarios import SCENARIOS
-from quantviz.sources import Builtin, Normal, OneOutlier
+from quantviz.sources import Builtin, Normal, OneOutlier, Upload
 from quantviz.sources.typed import Typed
+from quantviz.views import ERROR_RANGES, ERROR_VIEWS, POOLS, SCOPES, VALUE_SCALES, View
 from tests.test_scheme import SCHEMES
 
 FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
@@ -67,7 +53,7 @@ def states(draw):
         view=view,
         cell=tuple(draw(st.integers(0, n - 1)) for n in shape),
         baseline=draw(st.none() | SCHEMES.map(lambda scheme: scheme.fitted(shape))),
-        error_view=draw(st.sampled_from(ERROR_VIEWS)),
+        error_view=draw(st.sampled_from(tuple(ERROR_VIEWS))),
         error_range=draw(st.sampled_from(ERROR_RANGES)),
         held=draw(st.none() | st.floats(1e-30, 1e30)),
         scope=draw(st.sampled_from(SCOPES)),
@@ -154,7 +140,7 @@ def test_a_typed_16_by_16_travels_bit_for_bit():
 
 def test_an_upload_cannot_travel_and_it_is_said():
     state = opening().with_source(Upload("0" * 16, "weight", (4, 4)))
-    assert link_problem(state.source).key == "link.upload"
+    assert state.source.link_problem().key == "link.upload"
     reopened, problems = read_link(write_link(state))
     assert reopened.scheme == state.scheme
     assert [problem.key for problem in problems] == ["link.part"]

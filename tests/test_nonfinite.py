@@ -14,12 +14,13 @@ import quantviz as qv
 from quantviz import blocks
 from quantviz.comparison import compare, difference
 from quantviz.explanation import CAUSES, causes
-from quantviz.export import as_csv, as_npz, python_lines, scales_table
+from quantviz.export import python_lines
 from quantviz.figures.histograms import histogram_data
 from quantviz.link import opening, read_link, write_link
 from quantviz.ranking import recipe_rows
 from quantviz.sources.typed import Typed
 from quantviz.stored import InMemory, Replaced
+from quantviz.tables import as_csv, as_npz, scales_table
 from quantviz.tensors import NonFinite, as_input
 from tests.offered import one_of, problems
 from tests.test_explanation import replay

@@ -15,12 +15,12 @@ from quantviz import overview as module
 from quantviz.binning import PARTS
 from quantviz.figures.histograms import histogram_data
 from quantviz.grids import GRIDS
-from quantviz.link import View
 from quantviz.measures import sqnr_db_of_lines
 from quantviz.moments import Moments
 from quantviz.overview import POOLS, Patch, overview, pooled, survey, worst_blocks, worst_cells, worst_lines
 from quantviz.quantizer import steps_of_error
 from quantviz.stored import InMemory, Stored
+from quantviz.views import View
 
 SHAPES = [(37,), (13, 32), (5, 7, 16), (3, 4, 5, 8)]
 #: The first picture of a large tensor.

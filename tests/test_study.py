@@ -8,11 +8,11 @@ import torch
 
 import quantviz as qv
 from quantviz import study as studies
-from quantviz.link import View
 from quantviz.overview import Patch
 from quantviz.quantizer import part
 from quantviz.stored import InMemory
 from quantviz.study import Study
+from quantviz.views import View
 
 SHAPE = (48, 96)
 SCHEMES = [

@@ -11,9 +11,9 @@ import pytest
 import quantviz as qv
 from quantviz.conventions import FIELDS
 from quantviz.explanation import CAUSES
-from quantviz.link import ERROR_RANGES, ERROR_VIEWS, SCOPES
 from quantviz.scenarios import SCENARIOS
 from quantviz.text import catalogue, languages
+from quantviz.views import ERROR_RANGES, ERROR_VIEWS, SCOPES
 
 ROOT = Path(__file__).parent.parent
 SOURCES = [path for folder in ("quantviz", "pages") for path in sorted((ROOT / folder).rglob("*.py"))] + [ROOT / "app.py"]
@@ -62,6 +62,8 @@ def test_every_registry_has_its_words():
     wanted += [f"convention_fields.{name.replace('.', '_')}.{field}" for name in FIELDS for field in ("name", "help")]
     wanted += [f"causes.{cause}" for cause in CAUSES]
     wanted += [f"error.views.{view}" for view in ERROR_VIEWS] + [f"error.ranges.{name}" for name in ERROR_RANGES] + [f"error.scopes.{name}" for name in SCOPES]
+    wanted += [f"metrics.{name}.{field}" for name in qv.METRICS for field in ("name", "help")]
+    wanted += [f"metrics.units.{each.unit or 'none'}" for each in qv.METRICS.values()]
     wanted += [f"languages.{name}" for name in languages()]
     assert [key for key in wanted if key not in KEYS] == []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 
 def number(value: float, digits: int = 4, *, signed: bool = False) -> str:
@@ -21,6 +22,47 @@ def number(value: float, digits: int = 4, *, signed: bool = False) -> str:
         written = f"{mantissa}e{int(exponent)}"
     plus = "+" if signed and value > 0 else ""
     return plus + written.replace("-", "−")
+
+
+@dataclass(frozen=True)
+class Writing:
+    """How the panels write a number. The browser, which prints into the cells and on the hover card, is handed this and has no rule of its own."""
+
+    #: Below and from this magnitude on a number is written by its power of ten: 2.55e−6 is read at once, 0.00000255 is counted.
+    least: float = 1e-4
+    most: float = 1e6
+    minus: str = "−"
+    infinite: str = "∞"
+    nan: str = "NaN"
+    #: What stands where there is no number.
+    none: str = "–"
+    #: Significant digits in a cell, as many as there is room for: of values, of codes, and of what codes stand for; and on the hover card.
+    value: tuple[int, ...] = (3, 2, 1)
+    code: tuple[int, ...] = (6,)
+    decoded: tuple[int, ...] = (3, 2)
+    card: int = 6
+
+
+WRITING = Writing()
+
+
+def short_number(value: float, digits: int = 3) -> str:
+    """A number to so many significant digits, as the panels write it: whole ones whole, ties to the even digit.
+
+    >>> short_number(-1.6449), short_number(1e-9), short_number(127.0, 2), short_number(float("nan")), short_number(1234.5), short_number(2.125)
+    ('−1.64', '1e−9', '127', 'NaN', '1230', '2.12')
+    """
+    if not math.isfinite(value):
+        return WRITING.nan if math.isnan(value) else WRITING.infinite if value > 0 else WRITING.minus + WRITING.infinite
+    mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
+    rounded = float(f"{mantissa}e{exponent}")
+    if value == round(value) and abs(value) < WRITING.most:
+        shown = str(round(value))
+    elif WRITING.least <= abs(rounded) < WRITING.most:
+        shown = repr(rounded).removesuffix(".0")
+    else:
+        shown = f"{float(mantissa):g}e{int(exponent)}"
+    return shown.replace("-", WRITING.minus)
 
 
 def on_axis(value: float, step: float) -> str:

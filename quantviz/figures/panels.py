@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -22,6 +21,7 @@ from quantviz.errors import QuantVizError
 from quantviz.explanation import CAUSES
 from quantviz.figures.arrangement import BREAKPOINTS, MOST_CELLS, PANELS, USUAL_WIDTH, Arrangement, Box, arrange
 from quantviz.figures.drawn import Drawn, encoded
+from quantviz.figures.numbers import short_number as short_number
 from quantviz.figures.panels_data import Array, PanelsData, Pixels, overview_panels, panels_data, picture_panels, result_panels
 from quantviz.figures.raster import data_uri
 from quantviz.figures.static import NotebookFigure, panels_png
@@ -30,6 +30,7 @@ from quantviz.formats import FORMATS
 from quantviz.quantizer import refuse_other_than_results
 from quantviz.tensors import as_plain
 from quantviz.text import DEFAULT_LANGUAGE, text
+from quantviz.views import ERROR_VIEWS
 
 if TYPE_CHECKING:
     from quantviz.quantizer import QuantResult
@@ -151,7 +152,7 @@ def _meta(data: PanelsData, layout: Arrangement, tensor_key: str, drawn: dict[st
 def panel_ramp(name: str, data: PanelsData, theme: Theme) -> Ramp:
     """The colours of a panel, from the low end of its range to the high one."""
     if name == "error":
-        return one_sided(theme.errors) if data.error_view == "absolute" else theme.errors
+        return theme.errors if ERROR_VIEWS[data.error_view].signed else one_sided(theme.errors)
     if data.two_sided:
         return theme.values
     ramp = one_sided(theme.values)
@@ -245,10 +246,9 @@ def _ends(data: PanelsData) -> dict[str, int]:
 
 def error_caption(data: PanelsData, language: str = DEFAULT_LANGUAGE) -> str:
     """How far the error's colours reach, such as "±1.64, held"."""
-    limit = data.error_range[1]
-    number = text("panels.unit." + data.error_view, language, number=short_number(limit * 100 if data.error_view == "relative" else limit))
-    span = number if data.error_view == "absolute" else f"±{number}"
-    span = f"0 … {span}" if data.error_view == "absolute" else span
+    view = ERROR_VIEWS[data.error_view]
+    number = text("panels.unit." + data.error_view, language, number=short_number(data.error_range[1] * view.unit))
+    span = f"±{number}" if view.signed else f"0 … {number}"
     return text("panels.held", language, range=span) if data.error_held else span
 
 
@@ -257,19 +257,6 @@ def value_caption(data: PanelsData, language: str = DEFAULT_LANGUAGE, *, wide: b
     if data.symlog is None:
         return text("panels.cut", language)
     return text("panels.symlog" if wide else "panels.symlog_short", language, number=("±" if data.two_sided else "") + short_number(data.symlog, 2))
-
-
-def short_number(value: float, digits: int = 3) -> str:
-    """A number to so many significant digits, with a real minus sign.
-
-    >>> short_number(-1.6449), short_number(1e-9), short_number(127.0), short_number(float("nan"))
-    ('−1.64', '1e−9', '127', 'NaN')
-    """
-    if not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "∞" if value > 0 else "−∞"
-    shown = f"{value:.0f}" if value == round(value) and abs(value) < 1e6 else f"{value:.{digits}g}"
-    mantissa, e, exponent = shown.partition("e")
-    return (mantissa + (f"e{int(exponent)}" if e else "")).replace("-", "−")
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,9 @@ from quantviz.explanation import causes
 from quantviz.figures.arrangement import PANELS
 from quantviz.granularity import Shape
 from quantviz.grids import GRIDS, local_step
-from quantviz.link import ERROR_VIEWS, View
 from quantviz.recipes import as_scheme
 from quantviz.tensors import as_plain
+from quantviz.views import ERROR_VIEWS, View
 
 if TYPE_CHECKING:
     from quantviz.granularity import BlockLayout
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 #: Lowest and highest value of a colour scale.
 Span = tuple[float, float]
-#: The error views of pixels that stand for many cells: the others divide by something that each cell has its own of.
-POOLED_ERROR_VIEWS = ("signed", "absolute")
-#: How far neighbouring float32 numbers lie apart at most, as a share of the number. `bridge.js` has it too.
+#: The error views of pixels that stand for many cells.
+POOLED_ERROR_VIEWS = tuple(name for name, view in ERROR_VIEWS.items() if view.pooled)
+#: How far neighbouring float32 numbers lie apart at most, as a share of the number.
 ROUNDING = 2.0**-23
 
 
@@ -337,7 +337,7 @@ def overview_panels(
     found = overview.how == "largest"
     if overview.how == "rms":
         error_view = "absolute"  # it has no sign
-    shown = np.abs(overview.error) if error_view == "absolute" else overview.error
+    shown = overview.error if ERROR_VIEWS[error_view].signed else np.abs(overview.error)
     if found:
         code_range = _code_range(overview.q, scheme)
     else:
@@ -389,7 +389,7 @@ def _shown(
         error = np.where(np.isfinite(x), x_hat - x, np.float32(np.nan))
     shape = tuple(tensors["x"].shape)
     block_map = _block_map(scheme, qparams, layout, shape, view, x) if scheme and qparams and layout else None
-    shown = _shown_error(error, x, error_view, block_map)
+    shown = shown_error(error, x, block_map.step if block_map else None, error_view)
     matrix = view.matrix(shape)
     return PanelsData(
         x=x,
@@ -422,12 +422,7 @@ def _part_view(shape: Shape, view: View) -> View:
 
 def _placed(data: PanelsData, layout: BlockLayout, whole: Shape, view: View) -> PanelsData:
     """A part as what it is of the whole tensor: where it lies, and of which of the tensor's blocks its cells are."""
-    rows, cols = data.shape
-    index: list[int | slice] = list(view.at)
-    index[view.cols] = slice(view.left, view.left + cols)
-    if view.rows is not None:
-        index[view.rows] = slice(view.top, view.top + rows)
-    ids = blocks.block_numbers(blocks.flat_indices_of(whole, tuple(index)), layout).to(torch.int32)
+    ids = blocks.block_numbers(blocks.flat_indices_of(whole, view.index_of(whole)), layout).to(torch.int32)
     matrix = view.matrix(whole)
     return dataclasses.replace(
         data,
@@ -504,25 +499,26 @@ def _code_range(q: Array, scheme: Scheme | None) -> Span:
     return (lo, hi) if lo < hi else (lo - 1, hi + 1)
 
 
-def _shown_error(error: Array, x: Array, view: str, block_map: BlockMap | None) -> Array:
-    if view == "absolute":
-        return np.abs(error)
-    if view == "relative":
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            return np.where(error == 0, np.float32(0), np.where(x == 0, np.float32(np.nan), error / np.abs(x)))
-    if view == "steps":
-        if block_map is None:
-            raise QuantVizError("panels.steps_need_scale")
-        # A step of 0 has no parts: what came back exactly is 0 of them, all else has no such error.
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            return _float32(np.where(error == 0, 0.0, np.where(block_map.step == 0, np.nan, error / block_map.step)))
-    return error
+def shown_error(error: Array, x: Array, step: Array | None, view: str) -> Array:
+    """The error as a view shows it. `bridge.js` follows the same entry of `ERROR_VIEWS`, cell by cell, and a test holds them together.
+
+    Over 0 there is no error: what came back exactly is 0, all else NaN.
+    """
+    way = ERROR_VIEWS[view]
+    shown = error if way.signed else np.abs(error)
+    if way.over is None:
+        return shown
+    if way.over == "step" and step is None:
+        raise QuantVizError("panels.steps_need_scale")
+    by = np.abs(_float32(x if step is None or way.over == "x" else step))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return np.where(error == 0, np.float32(0), np.where(by == 0, np.float32(np.nan), shown / by))
 
 
 def _error_range(shown: Array, view: str, held: float | None) -> Span:
     # A picture without any error needs some range all the same.
     far = held or _largest(shown) or 1.0
-    return (0.0, far) if view == "absolute" else (-far, far)
+    return (-far, far) if ERROR_VIEWS[view].signed else (0.0, far)
 
 
 def _largest(shown: Array) -> float:

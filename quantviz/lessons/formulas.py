@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from quantviz.errors import QuantVizError
 from quantviz.figures.numbers import number
-from quantviz.link import LabState, Upload
+from quantviz.link import LabState
 
 if TYPE_CHECKING:
     import torch
@@ -45,9 +45,7 @@ class Scene:
         """The tensor under the scheme."""
         from quantviz.quantizer import quantize
 
-        source = self.state.source
-        assert not isinstance(source, Upload)
-        return quantize(source.tensor(), self.state.scheme)
+        return quantize(self.state.source.tensor(), self.state.scheme)
 
     @cached_property
     def why(self) -> Explanation:

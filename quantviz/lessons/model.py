@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from quantviz.errors import QuantVizError
 from quantviz.lessons.formulas import HERE, Formula, Scene, Scenes, Words
-from quantviz.link import LabState, Upload
+from quantviz.link import LabState
 
 if TYPE_CHECKING:
     import torch
@@ -356,7 +356,7 @@ class LessonStep:
 
 def _reseeded(state: LabState, attempt: int) -> LabState:
     source: Any = state.source
-    if not attempt or isinstance(source, Upload) or not hasattr(source, "seed"):
+    if not attempt or not hasattr(source, "seed"):
         return state
     return state.replace(source=dataclasses.replace(source, seed=source.seed + attempt))
 

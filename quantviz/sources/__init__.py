@@ -1,9 +1,10 @@
 """Where tensors come from.
 
 A source is a small frozen value that knows its shape at once and its tensor on demand, so that a
-link, a cache key and a page can hold it without torch. A source is added here: one class in
-`SOURCES` and its words under `[sources.<id>]` in each language. What a person types (`typed.py`)
-or uploads (`image.py`, `files/`) is a source too, but has no short text form.
+link, a cache key and a page can hold it without torch. It answers for itself (`base.Source`): which
+controls it belongs to, what it is called, how it is kept and opened, what a link and a script say of it.
+A source is added here: one class in `SOURCES` and its words under `[sources.<id>]` in each language.
+What a person types (`typed.py`) or uploads (`upload.py`) is a source too, but has no short text form.
 
 >>> parse_source("normal(rows=8,cols=4,seed=7)")
 Normal(rows=8, cols=4, seed=7, mean=0.0, std=1.0)
@@ -13,13 +14,13 @@ Normal(rows=8, cols=4, seed=7, mean=0.0, std=1.0)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
+from typing import Any, cast
 
 from quantviz import textform
 from quantviz.errors import QuantVizError
-from quantviz.granularity import Shape
+from quantviz.sources.base import Source as Source
 from quantviz.sources.builtin import Builtin as Builtin
 from quantviz.sources.local import LocalTensor as LocalTensor
 from quantviz.sources.matrix import AsMatrix as AsMatrix
@@ -32,26 +33,8 @@ from quantviz.sources.random import Normal as Normal
 from quantviz.sources.random import OneOutlier as OneOutlier
 from quantviz.sources.random import StudentT as StudentT
 from quantviz.sources.random import Uniform as Uniform
-
-if TYPE_CHECKING:
-    import torch
-
-
-class Source(Protocol):
-    """What every source answers. Only `tensor()` needs torch."""
-
-    id: ClassVar[str]
-
-    @property
-    def shape(self) -> Shape:
-        """The tensor's shape, known without making the tensor."""
-
-    def problems(self) -> Iterator[QuantVizError]:
-        """What keeps it from giving a tensor."""
-
-    def tensor(self) -> torch.Tensor:
-        """The tensor, float32 of `shape`, the same at each call; the first of `problems()` is raised."""
-
+from quantviz.sources.typed import Typed
+from quantviz.sources.upload import Upload as Upload
 
 #: Every source that is written as its id and fields, by id, in the order a page lists them.
 SOURCES: Mapping[str, type[Any]] = MappingProxyType(
@@ -59,11 +42,23 @@ SOURCES: Mapping[str, type[Any]] = MappingProxyType(
 )
 
 
+#: Those whose values or names are packed into a link, as `<id>.<payload>`.
+_PACKED: Mapping[str, type[Any]] = MappingProxyType({each.id: each for each in (LocalTensor, Typed)})
+
+
 def parse_source(form: str) -> Source:
-    """The source written as `form`; `QuantVizError` for an unknown id, a bad field or an impossible value."""
+    """The source written as `form`; `QuantVizError` for an unknown id, a bad field or an impossible value.
+
+    `as_matrix(…)` around another form is a view of that one.
+    """
     head, _, payload = form.partition(".")
-    if head == LocalTensor.id:
-        source: Source = LocalTensor.from_payload(payload)
+    name, _, inner = form.partition("(")
+    if name == AsMatrix.id and inner.endswith(")"):
+        source: Source = AsMatrix(parse_source(inner[:-1]))
+    elif head in _PACKED:
+        source = _PACKED[head].from_payload(payload)
+    elif form.startswith(Upload.id):
+        raise QuantVizError("link.upload")
     else:
         source = cast(Source, textform.read(form, SOURCES, "source.unknown"))
     for problem in source.problems():
@@ -72,5 +67,5 @@ def parse_source(form: str) -> Source:
 
 
 def write_source(source: Source) -> str:
-    """The text form of a `LocalTensor` or a source of `SOURCES`, of these with only what differs from the defaults."""
-    return f"{source.id}.{source.to_payload()}" if isinstance(source, LocalTensor) else textform.write(source)
+    """The text form of a source, with only what differs from the defaults; of one that a link cannot carry only what it is."""
+    return Upload.id if source.link_problem() else source.link_text()

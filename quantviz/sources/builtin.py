@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from quantviz.errors import QuantVizError
 from quantviz.granularity import Shape
+from quantviz.sources.base import Source
+from quantviz.text import text
 
 if TYPE_CHECKING:
     import torch
@@ -132,7 +134,7 @@ BUILTINS: Mapping[str, BuiltinTensor] = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class Builtin:
+class Builtin(Source):
     """The built-in tensor called `name`, one of `BUILTINS`.
 
     >>> Builtin("course_vector").shape
@@ -145,6 +147,7 @@ class Builtin:
 
     name: str
     id: ClassVar[str] = "builtin"
+    kind: ClassVar[str] = "course"
 
     @property
     def shape(self) -> Shape:
@@ -169,6 +172,15 @@ class Builtin:
         tensor = entry.make() if entry.make else torch.tensor(entry.literal, dtype=torch.float32)
         assert tuple(tensor.shape) == entry.shape
         return tensor
+
+    def title(self, language: str) -> str:
+        """The tensor's name for people."""
+        return text(f"sources.builtin.{self.name}.name", language)
+
+    @property
+    def stem(self) -> str:
+        """What a file with its values is called."""
+        return self.name
 
     def _entry(self) -> BuiltinTensor:
         for problem in self.problems():

@@ -14,11 +14,13 @@ import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from quantviz.errors import QuantVizError
 from quantviz.granularity import Shape
+from quantviz.sources.base import AtHand, Source, file_code
+from quantviz.text import visible
 
 if TYPE_CHECKING:
     import torch
@@ -216,7 +218,7 @@ def short(file: str) -> str:
 
 
 @dataclass(frozen=True)
-class LocalTensor:
+class LocalTensor(Source):
     """A tensor of a file below the folder.
 
     >>> x = LocalTensor("models/a.safetensors", "layers.0.weight", (4096, 11008))
@@ -230,6 +232,9 @@ class LocalTensor:
     name: str
     shape: Shape
     id: ClassVar[str] = "local"
+    kind: ClassVar[str] = "folder"
+    #: Its file has to be looked at.
+    finite: ClassVar[bool] = False
 
     @classmethod
     def of(cls, file: str, name: str, catalog: Catalog | None = None) -> LocalTensor:
@@ -249,6 +254,32 @@ class LocalTensor:
     def stored(self, catalog: Catalog | None = None) -> Stored:
         """The tensor, mapped from its file where that allows it; from the open file where that is at hand."""
         return self._catalog(catalog).stored(self.name)
+
+    def open(self, at_hand: AtHand = AtHand()) -> Stored:  # noqa: B008 (it holds nothing)
+        """The tensor where it lies."""
+        return self.stored(at_hand.catalog(self.file))
+
+    def title(self, language: str) -> str:
+        """The file below the folder and the tensor in it, with what no screen can show spelled out."""
+        return visible(f"{self.file} · {self.name}")
+
+    @property
+    def stem(self) -> str:
+        """What a file with its values is called."""
+        return f"{PurePath(self.file).stem}-{self.name}"
+
+    @property
+    def key(self) -> str:
+        """What tells this tensor from any other: the file may become another one."""
+        return f"{self.link_text()} {self.version}"
+
+    def link_text(self) -> str:
+        """What a link says of it."""
+        return f"{self.id}.{self.to_payload()}"
+
+    def code(self, large: bool, language: str) -> list[str]:
+        """The lines that read it: whoever copies them has the file, but not the server's folder."""
+        return file_code(PurePosixPath(self.file).name, repr(self.name), large, language)
 
     def tensor(self) -> torch.Tensor:
         """All of it in memory, float32; `QuantVizError` where there are too many elements for that."""

@@ -5,21 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from quantviz.axes import Axes
 from quantviz.errors import QuantVizError
 from quantviz.granularity import Shape, flat_index
+from quantviz.sources.base import AtHand, Source
 
 if TYPE_CHECKING:
     import torch
+
+    from quantviz.stored import Stored
 
 #: Axes of a convolution's weight: output channels, input channels, height and width of the kernel.
 _CONVOLUTION = 4
 
 
 @dataclass(frozen=True)
-class AsMatrix:
+class AsMatrix(Source):
     """The tensor of another source, of three axes or more, as a matrix: the values stay where they are.
 
     >>> from quantviz.sources.typed import Typed
@@ -27,8 +30,7 @@ class AsMatrix:
     (2, 12)
     """
 
-    #: A source, or what a page has uploaded.
-    source: Any
+    source: Source
     id: ClassVar[str] = "as_matrix"
 
     @property
@@ -50,11 +52,79 @@ class AsMatrix:
         x: torch.Tensor = as_matrix(self.source.tensor())
         return x
 
-    def place(self, cell: Shape) -> Shape:
+    def open(self, at_hand: AtHand = AtHand()) -> Stored:  # noqa: B008 (it holds nothing)
+        """The tensor where it lies."""
+        return self.seen(self.source.open(at_hand))
+
+    def seen(self, stored: Stored) -> Stored:
+        """The source's tensor as a matrix."""
+        from quantviz.stored import as_matrix
+
+        matrix: Stored = as_matrix(stored)
+        return matrix
+
+    @property
+    def original(self) -> Source:
+        """The source itself."""
+        return self.source.original
+
+    @property
+    def axes(self) -> Axes:
+        """Rows and columns; of a convolution's weight the rows are its output channels."""
+        return Axes(self.shape, convolution=len(self.source.shape) == _CONVOLUTION)
+
+    @property
+    def kind(self) -> str:
+        """That of the source, as is all that follows."""
+        return self.source.kind
+
+    def title(self, language: str) -> str:
+        """The tensor's name for people."""
+        return self.source.title(language)
+
+    @property
+    def stem(self) -> str:
+        """What a file with its values is called."""
+        return self.source.stem
+
+    @property
+    def stored_as(self) -> str:
+        """The quantized type that its values were decoded from."""
+        return self.source.stored_as
+
+    @property
+    def key(self) -> str:
+        """What tells it from any other, the source's own tensor included."""
+        return f"{self.id} {self.source.key}"
+
+    @property
+    def shared(self) -> bool:
+        """Whether it is the same for all who name it."""
+        return self.source.shared
+
+    @property
+    def finite(self) -> bool:
+        """Whether its values are known to be neither NaN nor Inf."""
+        return self.source.finite
+
+    def link_text(self) -> str:
+        """What a link says of it: the source's own text inside."""
+        return f"{self.id}({self.source.link_text()})"
+
+    def link_problem(self) -> QuantVizError | None:
+        """Why a link cannot carry it."""
+        return self.source.link_problem()
+
+    def code(self, large: bool, language: str) -> list[str] | None:
+        """The source's own lines, and the one that makes a matrix of it."""
+        lines = self.source.code(large, language)
+        return None if lines is None else [*lines, "x = qv.as_matrix(x)"]
+
+    def place_of(self, cell: Shape) -> Shape:
         """The place in the source's own tensor of a cell of the matrix.
 
         >>> from quantviz.sources.typed import Typed
-        >>> AsMatrix(Typed((1.0,) * 24, (2, 3, 2, 2))).place((1, 7))
+        >>> AsMatrix(Typed((1.0,) * 24, (2, 3, 2, 2))).place_of((1, 7))
         (1, 1, 1, 1)
         """
         row, flat = cell
@@ -63,26 +133,16 @@ class AsMatrix:
             rest, flat = (flat % length, *rest), flat // length
         return row, *rest
 
-    def cell(self, place: Shape) -> Shape:
+    def cell_of(self, place: Shape) -> Shape:
         """The cell of the matrix at which a place in the source's own tensor lies.
 
         >>> from quantviz.sources.typed import Typed
-        >>> AsMatrix(Typed((1.0,) * 24, (2, 3, 2, 2))).cell((1, 1, 1, 1))
+        >>> AsMatrix(Typed((1.0,) * 24, (2, 3, 2, 2))).cell_of((1, 1, 1, 1))
         (1, 7)
         """
         return place[0], flat_index(place[1:], self.source.shape[1:])
 
 
-def original(source: Any) -> Any:
-    """The source itself, without the view of it as a matrix."""
-    return source.source if isinstance(source, AsMatrix) else source
-
-
-def as_opened(source: Any) -> Any:
+def as_opened(source: Source) -> Source:
     """A tensor from a file as it is seen at first: one of four axes, a convolution's weight, as a matrix."""
     return AsMatrix(source) if len(source.shape) == _CONVOLUTION else source
-
-
-def axes_of(source: Any) -> Axes:
-    """What the axes of a source's tensor are called."""
-    return Axes(source.shape, convolution=isinstance(source, AsMatrix) and len(source.source.shape) == _CONVOLUTION)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from quantviz.errors import QuantVizError
 from quantviz.granularity import Shape
+from quantviz.sources.base import Source
 
 if TYPE_CHECKING:
     import torch
@@ -49,7 +50,7 @@ def _limits(**more: Limits) -> Mapping[str, Limits]:
 
 
 @dataclass(frozen=True)
-class _Random:
+class _Random(Source):
     """A matrix of `rows` × `cols` drawn from a generator seeded with `seed`."""
 
     rows: int = 32
@@ -57,6 +58,7 @@ class _Random:
     seed: int = 0
 
     id: ClassVar[str]
+    kind: ClassVar[str] = "random"
     #: The values each field may have, for checks and for controls.
     limits: ClassVar[Mapping[str, Limits]] = _limits()
 

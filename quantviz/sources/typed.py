@@ -16,10 +16,13 @@ import zlib
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from quantviz.errors import QuantVizError
 from quantviz.granularity import Shape
+from quantviz.sources.base import Source
+from quantviz.text import text
 
 if TYPE_CHECKING:
     import torch
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
 MOST_ELEMENTS = 512 * 512
 #: Most elements that travel in a link: 16 × 16.
 MOST_IN_LINK = 256
+#: Most elements that are written out in a script; more are read back from the .npz that the page offers.
+MOST_WRITTEN_OUT = 4096
 #: Most axes.
 MOST_AXES = 4
 
@@ -45,7 +50,7 @@ _BEYOND_FLOAT32 = 2.0**128 - 2.0**103
 
 
 @dataclass(frozen=True, eq=False)
-class Typed:
+class Typed(Source):
     """A tensor as values: hashable, equal bit for bit (so 0.0 is not -0.0, and NaN is itself).
 
     >>> typed = Typed.of([[1, 2.5], [-0.0, 3]])
@@ -63,6 +68,9 @@ class Typed:
     #: 1 to 4 lengths.
     shape: Shape
     id: ClassVar[str] = "typed"
+    kind: ClassVar[str] = "typed"
+    #: What a person typed stays in the session, or travels in a link.
+    shared: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         assert math.prod(self.shape) == len(self.values)
@@ -91,6 +99,35 @@ class Typed:
         import torch
 
         return torch.frombuffer(bytearray(self.__dict__["_bits"]), dtype=torch.float32).reshape(self.shape)
+
+    def title(self, language: str) -> str:
+        """What it is called, for want of a name."""
+        return text("sidebar.typed_name", language)
+
+    @property
+    def key(self) -> str:
+        """What tells this tensor from any other of the session."""
+        return f"{self.id} {hash(self)}"
+
+    @cached_property
+    def finite(self) -> bool:
+        """Whether no value is NaN or Inf."""
+        return all(map(math.isfinite, self.values))
+
+    def link_text(self) -> str:
+        """What a link says of it: the values themselves."""
+        return f"{self.id}.{self.to_payload()}"
+
+    def link_problem(self) -> QuantVizError | None:
+        """A link has room for few values."""
+        return QuantVizError("link.typed_too_large", count=len(self.values)) if len(self.values) > MOST_IN_LINK else None
+
+    def code(self, large: bool, language: str) -> list[str] | None:
+        """The values as nested lists, unless there are too many."""
+        if len(self.values) > MOST_WRITTEN_OUT:
+            return None
+        # NaN and Inf are no words of Python's own.
+        return [*([] if self.finite else ["from math import inf, nan"]), f"x = {self.to_text()}"]
 
     @classmethod
     def of(cls, nested: Any, *, most: int = MOST_ELEMENTS) -> Typed:

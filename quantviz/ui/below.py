@@ -9,20 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from quantviz.export import scope_of, slice_index
+from quantviz.export import scope_of
 from quantviz.link import LabState
+from quantviz.parts import TILE_PARTS
 from quantviz.ranking import RecipeRow, answer, recipe_rows
 from quantviz.recipes import RECIPES, current_recipe
-from quantviz.sources.matrix import axes_of
+from quantviz.tables import metrics_csv
 from quantviz.ui import session
 from quantviz.ui.arithmetic import group_of
 from quantviz.ui.clipboard import copy_button, picture_button
 from quantviz.ui.code import show_python
-from quantviz.ui.data import kept, stored_of, upload_place
+from quantviz.ui.data import kept, stored_of
 from quantviz.ui.places import block_words
-from quantviz.ui.room import locked
+from quantviz.ui.room import locked, visible
 from quantviz.ui.signs import show_lock
-from quantviz.ui.words import language, plain, say, say_error, say_recipe, theme
+from quantviz.ui.words import language, number, plain, say, say_error, say_recipe, theme
+from quantviz.views import MOST_PART
 
 if TYPE_CHECKING:
     from quantviz.binning import HistogramData
@@ -46,7 +48,7 @@ def show_recipes(state: LabState, study: Study) -> None:
     from quantviz.figures.recipe_plot import RECIPE_PLOT_CONFIG, answer_sentence, recipe_plot_figure
     from quantviz.ranking import row_of
 
-    rows, axes = _rows(state), axes_of(state.source)
+    rows, axes = _rows(state), state.source.axes
     st.markdown(f"**{plain(answer_sentence(answer(rows), language(), axes))}**")
     if locked("scheme"):
         show_lock("scheme")
@@ -136,7 +138,7 @@ def show_histograms(study: Study, state: LabState) -> None:
 def _show_histograms(study: Study, state: LabState) -> None:
     from quantviz.figures.histograms import HISTOGRAM_CONFIG, histogram_figure
 
-    seen = "" if scope_of(state) == "tensor" else slice_index(state.view, study.shape)
+    seen = "" if scope_of(state) == "tensor" else state.view.index_of(study.shape)
     data = kept(state.source, f"histograms {state.scheme} {seen}", lambda: _histograms(study, state))
     for which, column in zip(("values", "errors"), st.columns(2, gap="medium"), strict=True):
         with column:
@@ -151,7 +153,7 @@ def _histograms(study: Study, state: LabState) -> HistogramData:
 
     from quantviz.figures.histograms import histogram_data
 
-    index = slice_index(state.view, study.shape)
+    index = state.view.index_of(study.shape)
     if scope_of(state) == "tensor":
         return study.survey.histograms if study.result is None else histogram_data(study.result)
     if study.result is None:
@@ -187,6 +189,44 @@ def show_scales(study: Study, state: LabState) -> None:
             st.caption(say("below.scales_cut" if study.result else "below.scales_cut_large", listed=_MOST_LISTED, count=count))
 
 
+# ---- metrics ----------------------------------------------------------------------------------------
+
+
+def show_metrics(study: Study, state: LabState) -> None:
+    """Every metric of the whole tensor, with what it means: of a large one some take a pass of their own, so they wait to be asked for."""
+    if not all(map(visible, TILE_PARTS)):  # a class guesses what its teacher has hidden
+        return
+    opened = st.expander(say("metrics.title"), key="metrics", on_change="rerun")
+    if not opened.open:
+        return
+    with opened:
+        from quantviz.export import file_name
+        from quantviz.measures import METRICS
+
+        found = study.metrics
+        rows = [(say(f"metrics.{name}.name"), found[name], each.unit, say(f"metrics.{name}.help")) for name, each in METRICS.items()]
+        st.dataframe(
+            {
+                "metric": [name for name, _, _, _ in rows],
+                "value": [number(100 * value if unit == "share" else value, 6) for _, value, unit, _ in rows],
+                "unit": [say(f"metrics.units.{unit or 'none'}") for _, _, unit, _ in rows],
+                "meaning": [meaning for _, _, _, meaning in rows],
+            },
+            key="metrics_table",
+            hide_index=True,
+            row_height=29,
+            height="content",
+            column_config={
+                name: st.column_config.TextColumn(say(f"metrics.{name}"), alignment="right" if name == "value" else "left")
+                for name in ("metric", "value", "unit", "meaning")
+            },
+            alt=say("metrics.alt"),
+        )
+        st.download_button(
+            say("metrics.csv"), lambda: metrics_csv(found), file_name(state.source, state.scheme, "metrics.csv"), key="download_metrics", on_click="ignore"
+        )
+
+
 # ---- exports ------------------------------------------------------------------------------------
 
 
@@ -195,11 +235,11 @@ def show_exports(study: Study, state: LabState, chart: str, whole: Callable[[], 
 
     Pictures are of the panels in the container `chart`, or, where a window of the matrix is seen, of what `whole` gives.
     """
-    from quantviz.export import Within, as_csv, as_npz, file_name, python_lines
-    from quantviz.study import MOST_PART
+    from quantviz.export import file_name, python_lines
+    from quantviz.tables import Within, as_csv, as_npz
 
     # Of a large tensor it is the part in view that leaves.
-    index, result = slice_index(state.view, study.shape), study.result
+    index, result = state.view.index_of(study.shape), study.result
     rows, cols = state.view.size(study.shape)
     count = rows * cols if result is None else result.x.numel()
 
@@ -222,7 +262,7 @@ def show_exports(study: Study, state: LabState, chart: str, whole: Callable[[], 
                 help=help_text,
             )
         _pictures(state, study, chart, whole)
-        lines = python_lines(state, uploaded=upload_place(state.source), language=language())
+        lines = python_lines(state, language=language())
         copy_button("copy_python", say("below.copy_python"), say("lab.copied"), text=lines)
     show_python(say("below.python"), "python", lambda: lines)
 

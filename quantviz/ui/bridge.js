@@ -14,8 +14,6 @@ const SMALLEST_PRINT = 9;
 const CHARACTER = 0.52;
 // The font of a saved picture.
 const PLAIN = "sans-serif";
-// How far neighbouring float32 numbers lie apart at most, as a share of the number: `panels_data.ROUNDING`.
-const ROUNDING = 2 ** -23;
 // Milliseconds without a move after which the part looked at is asked for, and until which its answer is waited for.
 const QUIET = 200;
 const PATIENCE = 4000;
@@ -143,11 +141,12 @@ function cellAt(cells, { at, i, j }) {
   return cell;
 }
 
+// The error as the view shows it, in float32 as on the server; `view` is the server's entry of `ERROR_VIEWS`.
 function shownError(cell, view) {
-  if (view === "absolute") return Math.abs(cell.error);
-  if (view === "relative") return cell.error === 0 ? 0 : cell.x === 0 ? NaN : cell.error / Math.abs(cell.x);
-  if (view === "steps") return cell.error === 0 ? 0 : cell.step === 0 ? NaN : cell.error / (cell.step ?? Math.abs(cell.scale));
-  return cell.error;
+  const shown = view.signed ? cell.error : Math.abs(cell.error);
+  if (!view.over) return shown;
+  const by = Math.abs(cell[view.over]);
+  return cell.error === 0 ? 0 : by === 0 ? NaN : Math.fround(shown / by);
 }
 
 // A code's bits as sign, exponent and mantissa, as many as each has.
@@ -173,13 +172,25 @@ function blockPlace(number, grid) {
   return place.join(", ");
 }
 
-function significant(value, digits) {
-  if (Number.isNaN(value)) return "NaN";
-  if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
-  const rounded = Number(value.toPrecision(digits));
-  // As on the server: 2.55e−6 is read at once, 0.00000255 is counted.
-  const text = rounded && Math.abs(rounded) < 1e-4 ? rounded.toExponential() : String(rounded);
-  return text.replace("e+", "e").replaceAll("-", "−");
+// A number to so many significant digits; `writing` is the server's, which writes the same number in the same way.
+function significant(value, digits, writing) {
+  if (Number.isNaN(value)) return writing.nan;
+  if (!Number.isFinite(value)) return (value > 0 ? "" : writing.minus) + writing.infinite;
+  const rounded = Number.isInteger(value) && Math.abs(value) < writing.most ? value : roundedTo(value, digits);
+  const plain = rounded === 0 || (Math.abs(rounded) >= writing.least && Math.abs(rounded) < writing.most);
+  return signed(plain ? String(rounded) : rounded.toExponential(), writing);
+}
+
+// The browser rounds a tie away from 0, the server to the even digit.
+function roundedTo(value, digits) {
+  const [mantissa, exponent] = Math.abs(value).toExponential(60).split("e");
+  const figures = mantissa.replace(".", "");
+  const down = /^50*$/.test(figures.slice(digits)) && Number(figures[digits - 1]) % 2 === 0;
+  return down ? Math.sign(value) * Number(`${figures.slice(0, digits)}e${exponent - digits + 1}`) : Number(value.toPrecision(digits));
+}
+
+function signed(text, writing) {
+  return text.replace("e+", "e").replaceAll("-", writing.minus);
 }
 
 // ---- the bridge -------------------------------------------------------------------------------
@@ -861,10 +872,10 @@ class Bridge {
     }
     if (cell) lines.push([`${labels.row} ${cell[0]}, ${labels.col} ${cell[1]}`, null]);
     const first = lines.length;
-    lines.push(...told.map((name) => [labels[name], name === "error" && !ofAnother && leftOut(known) ? "–" : significant(known[name], 6)]));
+    lines.push(...told.map((name) => [labels[name], name === "error" && !ofAnother && leftOut(known) ? cells.writing.none : significant(known[name], cells.writing.card, cells.writing)]));
     if (known.code !== undefined && told.includes("q")) lines.splice(first + 1 + told.indexOf("q"), 0, [labels.code, bitsOf(known.code, cells.code_bits)]);
     if (known.scale !== undefined) {
-      lines.push([labels.block, blockPlace(known.block, cells.grid) || labels.whole_tensor], [labels.scale, significant(known.scale, 6)]);
+      lines.push([labels.block, blockPlace(known.block, cells.grid) || labels.whole_tensor], [labels.scale, significant(known.scale, cells.writing.card, cells.writing)]);
     }
     if (known.cause !== undefined) lines.push([labels.cause, labels.causes[known.cause]]);
     this.card.show(lines, clientX, clientY, above);
@@ -1108,10 +1119,11 @@ function inSight([from, to], first, count) {
   return [start, clamp(Math.ceil(to - 0.5 - 1e-6), start, last)];
 }
 
-// What is printed into a panel's cells: to three significant digits, to two or one where a cell is too
-// narrow for more; nothing where one of them does not fit, or where there are too many to read.
+// What is printed into a panel's cells: to as many significant digits as a cell is wide enough for, of those that the
+// server allows; nothing where one of them does not fit, or where there are too many to read.
 function printed(panel, cells, enlarged) {
   if (cells.how) return null;
+  const { writing } = cells;
   const [left, right] = inSight(panel.x, cells.left, cells.cols);
   const [top, bottom] = inSight([panel.y[1], panel.y[0]], cells.top, cells.rows);
   if ((right - left + 1) * (bottom - top + 1) > MOST_PRINTED) return null;
@@ -1134,8 +1146,9 @@ function printed(panel, cells, enlarged) {
       // An error relative to 0, or of what is left out, is not a number that went wrong: there is none.
       const none = panel.name === "error" && Number.isNaN(value) && (!Number.isNaN(cell.error) || leftOut(cell));
       // The card tells the digits of such an error.
-      const rounded = panel.name === "error" && cell.x !== undefined && Math.abs(cell.error) <= ROUNDING * Math.abs(cell.x);
-      const label = none ? "–" : rounded ? "0" : shortenings(value, panel.name !== "q" ? [3, 2, 1] : cells.code ? [3, 2] : [6]).find((text) => text.length <= room);
+      const rounded = panel.name === "error" && cell.x !== undefined && Math.abs(cell.error) <= cells.rounding * Math.abs(cell.x);
+      const digits = writing[panel.name !== "q" ? "value" : cells.code ? "decoded" : "code"];
+      const label = none ? writing.none : rounded ? "0" : shortenings(value, digits, writing).find((text) => text.length <= room);
       // What is too long to print and too small to see, such as the last bit of a float, must not empty the panel.
       if (label === undefined && !(Math.abs(value) < 1e-3 * reach)) return null;
       labels.push({ x, y, row, col, value, label: label ?? "~0" });
@@ -1147,10 +1160,10 @@ function printed(panel, cells, enlarged) {
 }
 
 // A number shorter and shorter: fewer digits, then without the 0 before its point, then by its power of ten.
-function shortenings(value, digits) {
-  const texts = digits.map((count) => significant(value, count));
+function shortenings(value, digits, writing) {
+  const texts = digits.map((count) => significant(value, count, writing));
   if (!Number.isFinite(value) || digits.at(-1) > 2) return texts;
-  return [...texts, ...texts.map((text) => text.replace(/^(−?)0\./, "$1.")), value.toExponential(0).replace("e+", "e").replaceAll("-", "−")];
+  return [...texts, ...texts.map((text) => text.replace(/^(\D?)0\./, "$1.")), signed(value.toExponential(0), writing)];
 }
 
 // Black or white, whichever is read better on a place of the colour scale.

@@ -12,6 +12,7 @@ things for the chart inside one keyed container:
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import struct
 from collections.abc import Callable, Mapping
@@ -24,9 +25,11 @@ import numpy as np
 import streamlit as st
 
 from quantviz.figures.arrangement import BREAKPOINTS, PANELS, USUAL_WIDTH
+from quantviz.figures.numbers import WRITING
 from quantviz.figures.theme import THEMES, Theme, rgb, stops
 from quantviz.formats import FORMATS
 from quantviz.text import text
+from quantviz.views import ERROR_VIEWS
 
 if TYPE_CHECKING:
     from quantviz.figures.panels_data import BlockMap, PanelsData, Pixels
@@ -110,6 +113,8 @@ def bridge_width(key: str) -> float:
 
 def pack_cells(data: PanelsData, chart_key: str, theme: str) -> bytes:
     """The cells' exact values for the hover card: a JSON header and the arrays, each aligned to 8 bytes."""
+    from quantviz.figures.panels_data import ROUNDING
+
     # What is covered does not leave the server: nobody can look it up in the page.
     shown = (("x", data.x), ("q", data.panel("q")[0]), ("x_hat", data.x_hat), ("error", data.error))
     arrays = {name: array for name, array in shown if name in data.open}
@@ -124,7 +129,9 @@ def pack_cells(data: PanelsData, chart_key: str, theme: str) -> bytes:
         "cols": data.shape[1],
         "top": data.top,
         "left": data.left,
-        "error_view": data.error_view,
+        "error_view": dataclasses.asdict(ERROR_VIEWS[data.error_view]),
+        "rounding": ROUNDING,
+        "writing": dataclasses.asdict(WRITING),
         "open": data.open,
     }
     if data.pixels is not None:
@@ -134,7 +141,7 @@ def pack_cells(data: PanelsData, chart_key: str, theme: str) -> bytes:
         # In the panel stands what the code means; the card tells its bits too.
         arrays["code"] = data.q
         header["code_bits"] = [len(part) for part in FORMATS[data.format_id].split(0)] if data.format_id else []
-    if data.blocks is not None and "error" in data.open and data.error_view == "steps" and "scale" not in data.covered:
+    if data.blocks is not None and "error" in data.open and ERROR_VIEWS[data.error_view].over == "step" and "scale" not in data.covered:
         arrays["step"] = data.blocks.step.astype(np.float32)
     if data.blocks is not None and "scale" not in data.covered:
         header["grid"] = data.blocks.grid_shape

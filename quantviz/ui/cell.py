@@ -13,8 +13,8 @@ import streamlit as st
 
 from quantviz.figures.numbers import digits_for
 from quantviz.granularity import Shape
-from quantviz.link import LabState, Upload
-from quantviz.sources import AsMatrix, Source
+from quantviz.link import LabState
+from quantviz.sources import Source
 from quantviz.ui import session
 from quantviz.ui.room import classroom, enlarge
 from quantviz.ui.words import language, number, say, shape_text, theme
@@ -173,17 +173,17 @@ def _side(below: float, above: float) -> str:
     return "tie" if below == above else "below" if below < above else "above"
 
 
-def show_sentence(why: Explanation, source: Source | Upload) -> None:
+def show_sentence(why: Explanation, source: Source) -> None:
     """The sentence of a cell of the tensor of `source`."""
     st.html(f'<p class="qv-sentence"><b>{html.escape(_place(why.index, source))}</b> {html.escape(sentence(why))}</p>')
 
 
-def _place(index: Shape, source: Source | Upload) -> str:
+def _place(index: Shape, source: Source) -> str:
     """Where the cell is; of a tensor seen as a matrix also where that is in the tensor."""
     place = ", ".join(map(str, index))
-    if not isinstance(source, AsMatrix):
+    if source.original is source:
         return say("cell.place", place=place)
-    return say("cell.place_in", place=place, inner=", ".join(map(str, source.place(index))), shape=shape_text(source.source.shape))
+    return say("cell.place_in", place=place, inner=", ".join(map(str, source.place_of(index))), shape=shape_text(source.original.shape))
 
 
 def show_number_line(why: Explanation, qparams: QParams, width: float = 0) -> None:

@@ -18,15 +18,16 @@ import streamlit as st
 from quantviz.calibration import Given
 from quantviz.conventions import CONVENTIONS, Convention
 from quantviz.figures.arrangement import MOST_CELLS
-from quantviz.link import ALL, MOST_WHOLE, LabState, View
+from quantviz.link import ALL, LabState
 from quantviz.scheme import Scheme
 from quantviz.sources.typed import Typed
 from quantviz.ui import session
 from quantviz.ui.choice import choose
-from quantviz.ui.data import source_key, tensor_of
+from quantviz.ui.data import tensor_of
 from quantviz.ui.room import locked, visible
 from quantviz.ui.scheme_words import convention_words, field_name, part_words, value_words
 from quantviz.ui.words import number, plain, say, say_error
+from quantviz.views import MOST_WHOLE, View
 
 if TYPE_CHECKING:
     import torch
@@ -127,7 +128,7 @@ def _kept(state: LabState) -> Kept:
     from quantviz.comparison import compare
 
     left_out = cast("frozenset[str]", st.session_state.get(_LEFT_OUT, frozenset()))
-    key = f"{source_key(state.source)} {state.scheme} {','.join(sorted(left_out))}"
+    key = f"{state.source.key} {state.scheme} {','.join(sorted(left_out))}"
     found = cast("Kept | None", st.session_state.get(_KEPT))
     if found is None or found.key != key:
         own = state.scheme.arithmetic

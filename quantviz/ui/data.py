@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 import streamlit as st
 
-from quantviz.errors import Note, QuantVizError
-from quantviz.export import UploadedFile
-from quantviz.link import MOST_WHOLE, LabState, Upload
+from quantviz.errors import Note
+from quantviz.link import LabState
 from quantviz.scheme import Scheme
-from quantviz.sources import SOURCES, AsMatrix, LocalTensor, Source, write_source
+from quantviz.sources import Source
+from quantviz.sources.base import AtHand
 from quantviz.sources.local import local_version, open_local
-from quantviz.sources.matrix import original
-from quantviz.sources.typed import Typed
 from quantviz.ui import session
 from quantviz.ui.shared import Shared, held_bytes, shared_fact, shared_tensor
+from quantviz.views import MOST_WHOLE
 
 if TYPE_CHECKING:
     import torch
@@ -33,9 +32,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: Values drawn for the Gaussian reference of a small shape, as far as 8 draws reach: two digits of it are told. Of a large one they are all that is drawn.
-_GAUSSIAN_VALUES = 2**14
-_LARGE_GAUSSIAN = 2**18
 #: Bytes of what was found out about a session's own tensors that are kept at most.
 _SESSION_BYTES = 32 * 2**20
 #: Bytes of a session's uploads that undo may ask for again; the open one and the one before it are kept whatever their size.
@@ -45,32 +41,36 @@ _UPLOAD_BYTES = 64 * 2**20
 # ---- tensors ------------------------------------------------------------------------------------
 
 
-def keep_upload(upload: Upload, place: UploadedFile, tensor: Stored, notes: tuple[Note, ...], open_now: Source | Upload) -> None:
+class _Session(AtHand):
+    """What this session has open: files of the server's folder, and what was uploaded."""
+
+    def catalog(self, file: str) -> Catalog:
+        return catalog_of(file)
+
+    def uploaded(self, source: Source) -> Stored:
+        return _uploads()[source]
+
+
+def keep_upload(upload: Source, tensor: Stored, open_now: Source) -> None:
     """Keep an uploaded tensor in this session, beside the one that is open and, as far as there is room, those that undo will ask for."""
     kept = _uploads()
     kept.pop(upload, None)  # the newest stands last
-    kept[upload] = (tensor, notes, place)
-    room = _UPLOAD_BYTES - sum(held_bytes(each[0]) for each in kept.values())
+    kept[upload] = tensor
+    room = _UPLOAD_BYTES - sum(held_bytes(each) for each in kept.values())
     gone = set()
     for old in [each for each in kept if each not in (upload, open_now)]:
         if room < 0:
-            room += held_bytes(kept.pop(old)[0])
+            room += held_bytes(kept.pop(old))
             gone.add(old)
     session.forget(gone)
 
 
-def stored_of(source: Source | Upload) -> Stored:
+def stored_of(source: Source) -> Stored:
     """The tensor of a source, not to be changed."""
-    from quantviz.stored import InMemory, as_matrix
-
-    if isinstance(source, AsMatrix):
-        matrix: Stored = as_matrix(stored_of(source.source))
-        return matrix
-    if isinstance(source, Upload):
-        return _uploads()[source][0]
-    if not _is_shared(source):
-        return InMemory(source.tensor())
-    return shared_tensor(source_key(source), lambda: source.stored(catalog_of(source.file)) if isinstance(source, LocalTensor) else InMemory(source.tensor()))
+    own = source.original
+    # A view of a shared tensor needs no place of its own among those that are kept.
+    tensor = shared_tensor(own.key, lambda: own.open(_Session())) if own.shared else own.open(_Session())
+    return source.seen(tensor)
 
 
 def catalog_of(file: str) -> Catalog:
@@ -84,63 +84,38 @@ def _catalog(key: str, _file: str) -> Catalog:
     return open_local(_file)
 
 
-def tensor_of(source: Source | Upload) -> torch.Tensor:
+def tensor_of(source: Source) -> torch.Tensor:
     """All of it, float32: for tensors that are known to be small."""
     x = stored_of(source)
     return x.read((slice(None),) * len(x.shape))
 
 
-def upload_notes(source: Source | Upload) -> tuple[Note, ...]:
+def notes_of(source: Source) -> tuple[Note, ...]:
     """What was changed when the tensor was read from its file."""
-    source = original(source)
-    if isinstance(source, LocalTensor):
-        return stored_of(source).notes
-    return _uploads()[source][1] if isinstance(source, Upload) else ()
+    return stored_of(source.original).notes
 
 
-def upload_place(source: Source | Upload) -> UploadedFile | None:
-    """The file an upload lies in."""
-    source = original(source)
-    return _uploads()[source][2] if isinstance(source, Upload) else None
-
-
-def _uploads() -> dict[Upload, tuple[Stored, tuple[Note, ...], UploadedFile]]:
-    return cast("dict[Upload, tuple[Stored, tuple[Note, ...], UploadedFile]]", st.session_state.setdefault("lab_uploads", {}))
-
-
-def source_key(source: Source | Upload) -> str:
-    """What tells this tensor from any other of the session, without reading its values."""
-    if isinstance(source, AsMatrix):
-        return f"{source.id} {source_key(source.source)}"
-    if isinstance(source, Upload):
-        return f"upload {source.digest} {source.name}"
-    if isinstance(source, LocalTensor):  # the file may become another one
-        return f"{write_source(source)} {source.version}"
-    return f"typed {hash(source)}" if isinstance(source, Typed) else write_source(source)
-
-
-def _is_shared(source: Source | Upload) -> bool:
-    source = original(source)
-    return isinstance(source, LocalTensor) or source.id in SOURCES
+def _uploads() -> dict[Source, Stored]:
+    return cast("dict[Source, Stored]", st.session_state.setdefault("lab_uploads", {}))
 
 
 # ---- what was found out about them ---------------------------------------------------------------
 
 
-def kept(source: Source | Upload, what: str, make: Callable[[], T], *, aside: bool = False) -> T:
+def kept(source: Source, what: str, make: Callable[[], T], *, aside: bool = False) -> T:
     """What was found out about a tensor: `what` names it with all that it depends on. Never to be changed.
 
     `aside`: others' runs go on while it is made, as they do where the tensor is large. Of a shared
     tensor it is shared; of one's own it stays in the session, for as long as it was asked for lately.
     """
-    key, aside = f"{source_key(source)} {what}", aside or math.prod(source.shape) > MOST_WHOLE
-    if _is_shared(source):
+    key, aside = f"{source.key} {what}", aside or math.prod(source.shape) > MOST_WHOLE
+    if source.shared:
         return shared_fact(key, make, aside=aside)
     own = cast(Shared, st.session_state.setdefault("lab_found", Shared(_SESSION_BYTES)))
     return own.get(key, make, aside=aside)
 
 
-def facts_of(source: Source | Upload) -> Facts:
+def facts_of(source: Source) -> Facts:
     """What there is to know of a tensor before any scheme."""
     from quantviz import kernels
 
@@ -162,58 +137,9 @@ def study_of(state: LabState, scheme: Scheme | None = None) -> Study:
 # ---- what normal values would get -----------------------------------------------------------------
 
 
-def gaussian_sqnr_db(scheme: Scheme, shape: tuple[int, ...]) -> float:
-    """What normal tensors of `shape` get under `scheme` on average, in dB; nan where the range is set by hand, or where they cannot be quantized so."""
-    if scheme.calibration.id in ("manual_range", "given"):
-        return math.nan
-    return _gaussian(str(scheme), shape)
-
-
 @st.cache_data(max_entries=512, show_spinner=False)
-def _gaussian(form: str, shape: tuple[int, ...]) -> float:
-    import torch
+def gaussian_db(form: str, shape: tuple[int, ...]) -> float:
+    """What normal tensors of `shape` get under the scheme with that text form, in dB: kept, for it takes a while."""
+    from quantviz.gaussian import gaussian_sqnr_db
 
-    from quantviz.quantizer import quantize
-
-    # One small tensor says little: its largest value sets the scale.
-    generator, scheme = torch.Generator().manual_seed(0), Scheme.parse(form)
-    draws = max(1, min(8, _GAUSSIAN_VALUES // math.prod(shape)))
-    signal = noise = 0.0
-    for _ in range(draws):
-        try:
-            r = quantize(_normal(shape, scheme, generator), scheme)
-        except QuantVizError:  # rules of one's own can give what is no number
-            return math.nan
-        signal += float(r.x.square().sum())
-        noise += float(r.error.square().sum())
-    return 10 * math.log10(signal / noise) if noise else math.inf
-
-
-def _normal(shape: tuple[int, ...], scheme: Scheme, generator: torch.Generator) -> torch.Tensor:
-    """A normal tensor of `shape`; of a large one fewer blocks, which are alike, or, of a large block, fewer values with the ends that all would have."""
-    import torch
-
-    if math.prod(shape) <= _LARGE_GAUSSIAN:
-        return torch.randn(shape, generator=generator)
-    layout = scheme.layout(shape)
-    if layout.view_shape == shape:
-        # Whole blocks along each axis, the last axis' first.
-        room, lengths = _LARGE_GAUSSIAN // layout.block_size, []
-        for size, count in reversed(tuple(zip(layout.block_shape, layout.grid_shape, strict=True))):
-            some = max(1, min(count, room))
-            lengths.append(size * some)
-            room //= some
-        shape = tuple(reversed(lengths))
-    else:
-        shape = (*(1 for _ in shape[1:]), layout.block_size * max(1, _LARGE_GAUSSIAN // layout.block_size))
-    count = math.prod(shape)
-    if count <= 4 * _LARGE_GAUSSIAN:
-        return torch.randn(shape, generator=generator)
-    longest = shape.index(max(shape))
-    fewer = tuple(max(1, _LARGE_GAUSSIAN * n // count) if axis == longest else n for axis, n in enumerate(shape))
-    values = torch.randn(fewer, generator=generator)
-    # The largest of n draws lies where the chance that none is above it is that of one uniform draw.
-    chance = torch.rand((2,), generator=generator, dtype=torch.float64)
-    ends = torch.special.ndtri(-torch.special.expm1(torch.log(chance) / count)).abs()
-    values.flatten()[:2] = torch.stack((-ends[0], ends[1]))
-    return values
+    return gaussian_sqnr_db(Scheme.parse(form), shape)

@@ -11,7 +11,7 @@ from quantviz.errors import QuantVizError
 from quantviz.link import LabState
 from quantviz.sources import LocalTensor
 from quantviz.sources.local import Listing, data_folder, list_files, short
-from quantviz.sources.matrix import as_opened, original
+from quantviz.sources.matrix import as_opened
 from quantviz.text import visible
 from quantviz.ui import session
 from quantviz.ui.choice import choose
@@ -33,7 +33,7 @@ _LISTING_SECONDS = 5
 
 def show_folder(state: LabState) -> None:
     """Choose a file of the folder and one of its tensors."""
-    of = original(state.source)
+    of = state.source.original
     source = of if isinstance(of, LocalTensor) else None
     if source:
         session.show("folder_file", source.file, "folder")

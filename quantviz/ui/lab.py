@@ -10,7 +10,6 @@ import contextlib
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -18,7 +17,7 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.export import scope_of
 from quantviz.figures.arrangement import USUAL_WIDTH
-from quantviz.link import ERROR_RANGES, ERROR_VIEWS, SCOPES, VALUE_SCALES, LabState
+from quantviz.link import LabState
 from quantviz.parts import PANEL_PARTS
 from quantviz.scenarios import SCENARIOS, scenario_of
 from quantviz.ui import below, compare, session
@@ -26,18 +25,19 @@ from quantviz.ui.bridge import Picture, bridge_width, clicked_cell, zoomed_windo
 from quantviz.ui.cell import select, show_cell_inputs, show_number_line, show_sentence, show_steps
 from quantviz.ui.choice import choose
 from quantviz.ui.clipboard import copy_button
-from quantviz.ui.data import source_key, study_of, upload_notes
+from quantviz.ui.data import notes_of, study_of
 from quantviz.ui.nonfinite import show_choice
 from quantviz.ui.picture import show_panels
 from quantviz.ui.places import has_places, show_places, show_pool, show_worst
 from quantviz.ui.room import classroom, visible
 from quantviz.ui.scheme_words import scheme_words
-from quantviz.ui.sidebar import show_sidebar, source_name
+from quantviz.ui.sidebar import show_sidebar
 from quantviz.ui.start import warm_up
 from quantviz.ui.strip import show_strip
 from quantviz.ui.tab import name_tab
 from quantviz.ui.tiles import measured, show_tiles, tiles
 from quantviz.ui.words import language, number, plain, say, say_error, say_note, shape_text
+from quantviz.views import ERROR_RANGES, ERROR_VIEWS, SCOPES, VALUE_SCALES
 
 if TYPE_CHECKING:
     from quantviz.figures.panels_data import PanelsData
@@ -46,10 +46,6 @@ if TYPE_CHECKING:
 #: The panels' height before they are drawn.
 _PANELS_HEIGHT = 270
 _PANELS, _BRIDGE = "panels", "panels_bridge"
-#: Views that divide by something that each cell has its own of: a pixel of many cells shows the error itself.
-_OF_ONE_CELL = ("relative", "steps")
-#: Views with ends of their own: 100 %, half a step.
-_FIXED_ENDS = MappingProxyType({"relative": 1.0, "steps": 0.5})
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +88,7 @@ def show_controls(state: LabState) -> Areas:
 
 def _tab_name(state: LabState) -> str:
     name = scenario_of(state.source)
-    return say(f"scenarios.{name}.name") if name else source_name(state.source)
+    return say(f"scenarios.{name}.name") if name else state.source.title(language())
 
 
 def _header(state: LabState) -> Any:
@@ -194,7 +190,7 @@ def show_result(state: LabState, areas: Areas) -> Study:
             compare.show_comparison(compared, state, pooled=is_pooled(state))
     with areas.cell:
         _cell(study, why, state, end)
-    for note in (*study.notes, *upload_notes(state.source)):
+    for note in (*study.notes, *notes_of(state.source)):
         st.info(say_note(note))
     return study
 
@@ -202,7 +198,7 @@ def show_result(state: LabState, areas: Areas) -> Study:
 @contextlib.contextmanager
 def _working(state: LabState) -> Iterator[None]:
     """Says what is waited for, where that takes longer than half a second."""
-    work = f"{source_key(state.source)} {state.scheme}"
+    work = f"{state.source.key} {state.scheme}"
     if not state.large or st.session_state.get("lab_worked") == work:
         yield
         return
@@ -232,7 +228,7 @@ def _panels(study: Study, state: LabState, end: float | None, areas: Areas, comp
         key=_PANELS,
         bridge_area=areas.bridge,
         area=areas.panels,
-        tensor_key=f"{source_key(state.source)} {dataclasses.replace(state.view, top=0, left=0, height=None, width=None)}",
+        tensor_key=f"{state.source.key} {dataclasses.replace(state.view, top=0, left=0, height=None, width=None)}",
         selected=state.view.place(state.cell),
         on_cell=_clicked,
         on_window=_zoomed,
@@ -242,15 +238,15 @@ def _panels(study: Study, state: LabState, end: float | None, areas: Areas, comp
 
 def _picture(study: Study, state: LabState) -> Picture:
     """What a saved picture tells: the tensor, and its scheme and SQNR as far as they are to be seen."""
-    from quantviz.export import index_text, picture_name, slice_index
+    from quantviz.export import picture_name
 
     sqnr = measured(study, state).metrics["sqnr_db"] if visible("tiles.sqnr") else None
     scheme = state.scheme if visible("scheme") else None
     told = [] if scheme is None else [scheme_words(scheme, state.source)]
     told += [] if sqnr is None else [say("lab.picture_sqnr", sqnr=number(sqnr, 3))]
-    title = f"{source_name(state.source)} · {shape_text(study.shape)}"
+    title = f"{state.source.title(language())} · {shape_text(study.shape)}"
     if state.sliced:
-        title += f" [{index_text(slice_index(state.view, study.shape), study.shape)}]"
+        title += f" [{state.view.index_text(study.shape)}]"
     return Picture(picture_name(state.source, scheme, sqnr), title, " · ".join(told))
 
 
@@ -270,7 +266,6 @@ def panels_of(study: Study, state: LabState, end: float | None, width: float) ->
 
 
 def _linear_panels(study: Study, state: LabState, end: float | None, width: float) -> PanelsData:
-    from quantviz.export import slice_index
     from quantviz.figures.arrangement import pixels_for
     from quantviz.figures.panels import result_panels
     from quantviz.figures.panels_data import POOLED_ERROR_VIEWS, overview_panels
@@ -283,7 +278,7 @@ def _linear_panels(study: Study, state: LabState, end: float | None, width: floa
     if pixels == seen and study.result is not None:
         return result_panels(study.result, view=view, error_view=state.error_view, error_range=end, value_range=ends)
     if pixels == seen:
-        r = study.part(slice_index(view, shape))
+        r = study.part(view.index_of(shape))
         return result_panels(r, view=view, error_view=state.error_view, error_range=end, whole=shape, value_range=ends)
     pooled = study.overview(Patch(view.top, view.left, *seen), pixels, state.pool, view)
     error_view = state.error_view if state.error_view in POOLED_ERROR_VIEWS else POOLED_ERROR_VIEWS[0]
@@ -306,7 +301,7 @@ def _zoomed() -> None:
 def error_end(study: Study, state: LabState) -> float | None:
     """The end of the error's colours; none to fit them to this error."""
     if _has_fixed_end(state):
-        return _FIXED_ENDS[state.error_view]
+        return ERROR_VIEWS[state.error_view].end
     if state.error_range == "fit":
         return None
     if state.error_range == "half_step":
@@ -320,7 +315,7 @@ def error_end(study: Study, state: LabState) -> float | None:
 
 
 def _has_fixed_end(state: LabState) -> bool:
-    return state.error_view in _FIXED_ENDS and not is_pooled(state)
+    return ERROR_VIEWS[state.error_view].end is not None and not is_pooled(state)
 
 
 def is_pooled(state: LabState) -> bool:
@@ -375,12 +370,12 @@ def _error_choices(state: LabState, end: float | None) -> None:
         choose(
             st.radio,
             say("error.view"),
-            ERROR_VIEWS,
+            tuple(ERROR_VIEWS),
             key=session.show("error_view", state.error_view, folded=True),
             on_change=session.safely(lambda: session.change(error_view=st.session_state["error_view"])),
             format_func=lambda name: say(f"error.views.{name}"),
         )
-        if state.error_view in _OF_ONE_CELL and is_pooled(state):
+        if not ERROR_VIEWS[state.error_view].pooled and is_pooled(state):
             st.caption(say("error.of_one_cell"))
         choose(
             st.radio,
@@ -416,6 +411,7 @@ def show_below(study: Study, state: LabState, areas: Areas) -> None:
         show_worst(study, state)
         below.show_histograms(study, state)
         below.show_scales(study, state)
+        below.show_metrics(study, state)
         below.show_exports(study, state, _PANELS, lambda: _whole_panels(study, state))
         st.caption(say("lab.purpose"))
         if state.large:

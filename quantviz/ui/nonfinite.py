@@ -5,20 +5,17 @@ A tensor that the scheme refuses is not lost: it waits beside the message until 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from quantviz.link import LabState, Upload
+from quantviz.link import LabState
 from quantviz.scheme import NONFINITE
-from quantviz.sources import LocalTensor, Source
-from quantviz.sources.matrix import original
-from quantviz.sources.typed import Typed
+from quantviz.sources import Source
 from quantviz.ui import session
 from quantviz.ui.choice import choose
-from quantviz.ui.data import facts_of, kept
+from quantviz.ui.data import facts_of
 from quantviz.ui.room import locked
 from quantviz.ui.signs import show_lock
 from quantviz.ui.words import say
@@ -27,15 +24,10 @@ if TYPE_CHECKING:
     from quantviz.tensors import NonFinite
 
 
-def found_in(source: Source | Upload) -> NonFinite | None:
+def found_in(source: Source) -> NonFinite | None:
     """What of the tensor is NaN or Inf; none where nothing is."""
-    # What is built in or random is finite, and typed values are looked at one by one: the page paints its frame before torch comes in.
-    of = original(source)
-    if not isinstance(of, Upload | Typed | LocalTensor):
-        return None
-    if isinstance(of, Typed) and kept(of, "finite", lambda: all(map(math.isfinite, of.values))):
-        return None
-    return facts_of(source).found
+    # Where the source knows that there are none, the page paints its frame before torch comes in.
+    return None if source.finite else facts_of(source).found
 
 
 def take(new: LabState) -> None:

@@ -11,12 +11,13 @@ import streamlit as st
 
 from quantviz.figures.arrangement import MOST_CELLS
 from quantviz.granularity import BlockLayout, Shape
-from quantviz.link import POOLS, LabState, View
+from quantviz.link import LabState
 from quantviz.ui import session
 from quantviz.ui.choice import choose
 from quantviz.ui.data import kept, stored_of, study_of
 from quantviz.ui.minimap import minimap_size, show_minimap
 from quantviz.ui.words import say, say_axis
+from quantviz.views import POOLS, View
 
 if TYPE_CHECKING:
     from quantviz.study import Study

@@ -9,20 +9,19 @@ from quantviz.calibration import Calibration
 from quantviz.conventions import CONVENTIONS, Convention
 from quantviz.formats import FORMATS
 from quantviz.granularity import Flat, Granularity, PerChannel
-from quantviz.link import Upload
 from quantviz.scheme import Scheme
 from quantviz.sources import Source
 from quantviz.text import catalogue
 from quantviz.ui.words import language, number, say, say_axis
 
 
-def scheme_words(scheme: Scheme, source: Source | Upload) -> str:
+def scheme_words(scheme: Scheme, source: Source) -> str:
     """A scheme in one line for people, as it is on the tensor of `source`."""
     names = (part_words(scheme, field, source) for field in ("format", "mode", "granularity", "calibration"))
     return " · ".join([*names, *_otherwise(scheme.arithmetic)])
 
 
-def part_words(scheme: Scheme, field: str, source: Source | Upload) -> str:
+def part_words(scheme: Scheme, field: str, source: Source) -> str:
     """One field of a scheme for people, as it is on the tensor of `source`.
 
     >>> from quantviz.sources import Normal
@@ -43,7 +42,7 @@ def format_name(format_id: str) -> str:
     return say(f"formats.{format_id}.name")
 
 
-def granularity_words(granularity: Granularity, source: Source | Upload) -> str:
+def granularity_words(granularity: Granularity, source: Source) -> str:
     """Which elements of the tensor of `source` share one scale."""
     fields = {f.name: getattr(granularity, f.name) for f in dataclasses.fields(granularity)}  # type: ignore[arg-type]
     key = granularity.id

@@ -18,12 +18,13 @@ import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.granularity import Shape
-from quantviz.link import LabState, Upload, View, link_problem, opening, read_link, write_link
+from quantviz.link import LabState, opening, read_link, write_link
 from quantviz.scenarios import scenario_of
 from quantviz.scheme import Scheme
 from quantviz.sources import Source
 from quantviz.ui import room, streamlit_private
 from quantviz.ui.words import language
+from quantviz.views import View
 
 _STATE, _STEPS, _DONE, _NAMED, _COMPLAINTS = "lab_state", "lab_steps", "lab_steps_done", "lab_named", "lab_complaints"
 _ADAPTED, _WAITING = "lab_adapted", "lab_waiting"
@@ -67,7 +68,7 @@ class Origin:
     lesson: str
     #: Number of the step, from 0.
     step: int
-    source: Source | Upload
+    source: Source
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,7 @@ def look(view: View, cell: Shape | None = None) -> None:
     st.session_state[_STATE] = now.replace(view=view, cell=now.cell if cell is None else cell)
 
 
-def put_source(source: Source | Upload) -> None:
+def put_source(source: Source) -> None:
     """Take another tensor; a scenario's tensor brings its whole state."""
     st.session_state[_ORIGIN] = None
     name = scenario_of(source)
@@ -253,7 +254,7 @@ def can_redo() -> bool:
     return _done() < len(_steps())
 
 
-def forget(gone: Collection[Source | Upload]) -> None:
+def forget(gone: Collection[Source]) -> None:
     """Undo and redo reach no further than to the tensors `gone`, which are no longer there."""
 
     def there(step: Step) -> bool:
@@ -364,7 +365,7 @@ def write_address() -> QuantVizError | None:
     """Write the state to the address bar, and say what of it a link cannot carry."""
     st.session_state[_SHOWN_IN] = language()
     put_address({**write_link(state(), language()), **room.parameters()})
-    return link_problem(state().source)
+    return state().source.link_problem()
 
 
 def put_address(wanted: dict[str, str]) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import html
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import streamlit as st
@@ -12,19 +13,15 @@ import streamlit as st
 from quantviz.calibration import CALIBRATIONS, FLOAT32_EXACT_INTEGER, starting
 from quantviz.errors import QuantVizError
 from quantviz.figures.arrangement import MOST_CELLS
-from quantviz.link import LabState, Upload, View, opening
+from quantviz.link import LabState, opening
 from quantviz.scenarios import SCENARIOS, scenario_of
-from quantviz.sources import SOURCES, AsMatrix, Builtin, LocalTensor, Source
+from quantviz.sources import SOURCES, AsMatrix, Builtin, Source
 from quantviz.sources.builtin import BUILTINS
 from quantviz.sources.local import folder_offered
-from quantviz.sources.matrix import original
-from quantviz.sources.typed import Typed
 from quantviz.text import languages
-from quantviz.text import visible as spelled_out
 from quantviz.ui import session
 from quantviz.ui.arithmetic import show_arithmetic
 from quantviz.ui.choice import choose
-from quantviz.ui.data import upload_place
 from quantviz.ui.folder import show_folder
 from quantviz.ui.nonfinite import heeded, show_nonfinite
 from quantviz.ui.room import locked, visible
@@ -33,12 +30,11 @@ from quantviz.ui.signs import show_lock
 from quantviz.ui.typed_input import show_typed, start_typing
 from quantviz.ui.uploads import show_file, show_image
 from quantviz.ui.words import language, plain, say, say_axis, say_error, set_language, shape_text
+from quantviz.views import View
 
 #: Characters of a name that are shown.
 _LONGEST_NAME = 80
-#: Where a tensor can come from, in the order they are offered.
-KINDS = ("scenario", "course", "random", "typed", "image", "file", "folder")
-_RANDOM = tuple(name for name in SOURCES if name != Builtin.id)
+_RANDOM = tuple(name for name, source in SOURCES.items() if source.kind == "random")
 _COURSE = tuple(name for name in BUILTINS if name.startswith("course_"))
 
 
@@ -60,65 +56,31 @@ def show_sidebar(state: LabState) -> None:
 # ---- tensor -------------------------------------------------------------------------------------
 
 
-def kind_of(source: Source | Upload) -> str:
-    """The kind of source that a tensor came from."""
-    source = original(source)
-    if isinstance(source, Upload):
-        place = upload_place(source)
-        return "image" if place and place.channel else "file"
-    if isinstance(source, LocalTensor):
-        return "folder"
-    if isinstance(source, Typed):
-        return "typed"
-    if scenario_of(source):
-        return "scenario"
-    return "course" if isinstance(source, Builtin) else "random"
-
-
 def _tensor(state: LabState) -> None:
-    kind = st.session_state.get(session.KIND_CHOSEN) or kind_of(state.source)
+    kind = st.session_state.get(session.KIND_CHOSEN) or ("scenario" if scenario_of(state.source) else state.source.kind)
     choose(
         st.selectbox,
         say("sidebar.source"),
-        KINDS if folder_offered() else KINDS[:-1],
+        tuple(each for each in KINDS if each != "folder" or folder_offered()),
         key=session.show("kind", kind),
         on_change=session.safely(_set_kind),
         format_func=lambda name: say(f"sidebar.kinds.{name}"),
         disabled=locked("tensor"),
         label_visibility="collapsed",
     )
-    {
-        "scenario": _scenario,
-        "course": _course,
-        "random": _random,
-        "typed": show_typed,
-        "image": show_image,
-        "file": show_file,
-        "folder": show_folder,
-    }[kind](state)
+    KINDS[kind](state)
     # As HTML: a file's name is a stranger's text, and Markdown would make links of what looks like one.
-    name = html.escape(spelled_out(source_name(state.source))[:_LONGEST_NAME])
-    place = upload_place(state.source)
-    decoded = f" · {html.escape(place.source_type)} → float32" if place and place.source_type else ""
+    name = html.escape(state.source.title(language())[:_LONGEST_NAME])
+    stored_as = state.source.stored_as
+    decoded = f" · {html.escape(stored_as)} → float32" if stored_as else ""
     st.html(f'<p class="qv-name"><b>{_shape(state)}</b> · <bdi>{name}</bdi>{decoded}</p>')
 
 
 def _shape(state: LabState) -> str:
     """The tensor's shape, and what it is seen as."""
-    own = shape_text(original(state.source).shape)
-    return f"{own} → {shape_text(state.source.shape)}" if isinstance(state.source, AsMatrix) else own
-
-
-def source_name(source: Source | Upload) -> str:
-    """The tensor's name for people."""
-    source = original(source)
-    if isinstance(source, Upload):
-        return source.name
-    if isinstance(source, LocalTensor):
-        return f"{source.file} · {source.name}"
-    if isinstance(source, Builtin):
-        return say(f"sources.builtin.{source.name}.name")
-    return say("sidebar.typed_name") if isinstance(source, Typed) else say(f"sources.{source.id}.name")
+    source = state.source
+    own = shape_text(source.original.shape)
+    return own if source.original is source else f"{own} → {shape_text(source.shape)}"
 
 
 def _set_kind() -> None:
@@ -182,7 +144,7 @@ def _random(state: LabState) -> None:
 
 
 def _random_field(source: Any, field: dataclasses.Field[Any]) -> None:
-    whole = str(field.type).startswith("int")
+    whole = "int" in str(field.type)
     limits = source.limits[field.name]
     kind: Callable[[float], float] = int if whole else float
     value = getattr(source, field.name)
@@ -201,18 +163,34 @@ def _random_field(source: Any, field: dataclasses.Field[Any]) -> None:
 
 def _set_distribution() -> None:
     now = session.state().source
-    kept = {name: getattr(now, name) for name in ("rows", "cols", "seed") if hasattr(now, name)}
-    session.put(session.state().with_source(SOURCES[st.session_state["distribution"]](**kept)))
+    wanted = SOURCES[st.session_state["distribution"]]
+    fields = {field.name for field in dataclasses.fields(wanted)}
+    kept = {name: getattr(now, name) for name in ("rows", "cols", "seed") if hasattr(now, name) and name in fields}
+    session.put(session.state().with_source(wanted(**kept)))
 
 
 def _set_random() -> None:
     now = session.state().source
     values = {f.name: st.session_state[f"random_{f.name}"] for f in dataclasses.fields(now) if f"random_{f.name}" in st.session_state}  # type: ignore[arg-type]
     with session.complaining("random"):
-        new: Source = dataclasses.replace(now, **values)  # type: ignore[type-var, assignment]
+        new: Source = dataclasses.replace(now, **values)  # type: ignore[type-var]
         for problem in new.problems():
             raise problem
         session.put(session.state().with_source(new))
+
+
+#: The controls for each kind of source, in the order they are offered. A source says which kind it is of.
+KINDS: Mapping[str, Callable[[LabState], None]] = MappingProxyType(
+    {
+        "scenario": _scenario,
+        "course": _course,
+        "random": _random,
+        "typed": show_typed,
+        "image": show_image,
+        "file": show_file,
+        "folder": show_folder,
+    }
+)
 
 
 # ---- slice --------------------------------------------------------------------------------------
@@ -220,12 +198,12 @@ def _set_random() -> None:
 
 def _slice(state: LabState) -> None:
     shape, view = state.source.shape, state.view
-    if len(original(state.source).shape) > 2:
+    if len(state.source.original.shape) > 2:
         choose(
             st.segmented_control,
             say("sidebar.seen_as"),
             ("matrix", "axes"),
-            key=session.show("seen_as", "matrix" if isinstance(state.source, AsMatrix) else "axes"),
+            key=session.show("seen_as", "axes" if state.source.original is state.source else "matrix"),
             required=True,
             on_change=session.safely(_set_seen_as),
             format_func=lambda name: say(f"sidebar.seen_as_{name}"),
@@ -285,11 +263,11 @@ def _window(state: LabState) -> None:
 def _set_seen_as() -> None:
     """The same tensor, and the same cell of it, in its own axes or as a matrix."""
     now = session.state()
-    source: Any = now.source
-    if (st.session_state["seen_as"] == "matrix") == isinstance(source, AsMatrix):
+    own = now.source.original
+    new = AsMatrix(own) if st.session_state["seen_as"] == "matrix" else own
+    if new == now.source:
         return
-    new = original(source) if isinstance(source, AsMatrix) else AsMatrix(source)
-    cell = source.place(now.cell) if isinstance(source, AsMatrix) else new.cell(now.cell)
+    cell = new.cell_of(now.source.place_of(now.cell))
     seen = now.with_source(new)
     session.put(seen.replace(cell=cell, view=seen.view.showing(cell, new.shape), held=now.held))
 

@@ -20,7 +20,7 @@ from quantviz.classroom import ANSWERS, GROUPS, HIDEABLE, LOCKABLE, Classroom
 from quantviz.errors import QuantVizError
 from quantviz.lessons import lessons
 from quantviz.lessons.model import Lesson
-from quantviz.link import LabState, link_problem, opening
+from quantviz.link import LabState, opening
 from quantviz.parts import TILE_PARTS
 from quantviz.scenarios import FIRST, SCENARIOS
 from quantviz.text import languages
@@ -271,7 +271,7 @@ def link(choice: Choice, app: str) -> str:
 
 def _show_link() -> None:
     choice, app = _choice(), app_address(st.context.url or _UNKNOWN)
-    problem: QuantVizError | None = link_problem(session.state().source) if choice.opens == "lab" else None
+    problem: QuantVizError | None = session.state().source.link_problem() if choice.opens == "lab" else None
     if problem:
         st.warning(f"{say_error(problem)} {say('teacher.no_link')}")
         return

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import streamlit as st
 
-from quantviz.export import scope_of, slice_index
+from quantviz.export import scope_of
 from quantviz.link import LabState
 from quantviz.scheme import Scheme
-from quantviz.ui.data import gaussian_sqnr_db, study_of
+from quantviz.ui.data import gaussian_db, study_of
 from quantviz.ui.room import visible
 from quantviz.ui.words import count_text, number, plain, say, say_axis, share
 
@@ -40,7 +40,7 @@ class Tile:
 
 def measured(study: Study, state: LabState) -> Measured:
     """What the tiles count, measured."""
-    return study.measured if scope_of(state) == "tensor" else study.measured_part(slice_index(state.view, study.shape))
+    return study.measured if scope_of(state) == "tensor" else study.measured_part(state.view.index_of(study.shape))
 
 
 def tiles(study: Study, state: LabState) -> tuple[Tile, ...]:
@@ -92,7 +92,7 @@ def _sqnr(own: Measured, state: LabState) -> Tile:
 
 def _gaussian_words(state: LabState, sqnr_db: float) -> str:
     """What normally distributed values would get, where that can be said."""
-    gaussian = gaussian_sqnr_db(state.scheme, state.source.shape)
+    gaussian = gaussian_db(str(state.scheme), state.source.shape)
     if not math.isfinite(gaussian) or math.isinf(sqnr_db):
         return ""
     lost = gaussian - sqnr_db

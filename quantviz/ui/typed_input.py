@@ -10,7 +10,6 @@ import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.link import LabState
-from quantviz.sources.matrix import original
 from quantviz.sources.typed import Typed, parse_tensor
 from quantviz.ui import session
 from quantviz.ui.data import tensor_of
@@ -35,7 +34,7 @@ def start_typing() -> None:
 
 def show_typed(state: LabState) -> None:
     """The text, and below it the cells while they are few."""
-    typed = original(state.source)
+    typed = state.source.original
     if not isinstance(typed, Typed):
         return
     if _TEXT not in session.complaints() and st.session_state.get("typed_shown") != typed:

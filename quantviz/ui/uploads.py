@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from quantviz.export import UploadedFile
-from quantviz.link import LabState, Upload
+from quantviz.link import LabState
 from quantviz.sources.image import CHANNELS
-from quantviz.sources.matrix import as_opened, original
+from quantviz.sources.matrix import as_opened
+from quantviz.sources.upload import Upload, UploadedFile
 from quantviz.text import visible
 from quantviz.ui import session
 from quantviz.ui.choice import choose
@@ -102,8 +102,8 @@ def _load(uploaded: Any, name: str) -> None:
 
 def _take(data: bytes, place: UploadedFile, name: str, tensor: Stored) -> None:
     """Look at a tensor; where it cannot be quantized, the tensor that was open stays open, and one with NaN or Inf waits for a choice."""
-    upload = Upload(hashlib.sha256(data).hexdigest()[:16], visible(name), tensor.shape)
-    keep_upload(upload, place, tensor, tensor.notes, original(session.state().source))
+    upload = Upload(hashlib.sha256(data).hexdigest()[:16], visible(name), tensor.shape, place)
+    keep_upload(upload, tensor, session.state().source.original)
     take(session.state().with_source(upload if place.channel else as_opened(upload)))
 
 

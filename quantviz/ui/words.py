@@ -11,10 +11,8 @@ import streamlit as st
 
 from quantviz.errors import Note, QuantVizError
 from quantviz.figures.numbers import number as number
-from quantviz.link import Upload
 from quantviz.recipes import recipe_name
 from quantviz.sources import Source
-from quantviz.sources.matrix import axes_of
 from quantviz.text import DEFAULT_LANGUAGE, catalogue, languages, text
 from quantviz.ui.room import classroom
 
@@ -65,14 +63,14 @@ def say(key: str, /, **params: object) -> str:
     return text(key, language(), **params)
 
 
-def say_axis(source: Source | Upload, axis: int, form: str = "name") -> str:
+def say_axis(source: Source, axis: int, form: str = "name") -> str:
     """An axis of a source's tensor in the session's language; `form` is one of those of `Axes.words`."""
-    return axes_of(source).words(axis, form, language())
+    return source.axes.words(axis, form, language())
 
 
-def say_recipe(recipe_id: str, source: Source | Upload) -> str:
+def say_recipe(recipe_id: str, source: Source) -> str:
     """A recipe's name, as it is on a source's tensor."""
-    return recipe_name(recipe_id, language(), axes_of(source))
+    return recipe_name(recipe_id, language(), source.axes)
 
 
 def say_error(error: QuantVizError) -> str:

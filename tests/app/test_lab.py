@@ -12,6 +12,7 @@ import torch
 
 import quantviz as qv
 from quantviz.export import python_lines
+from quantviz.figures.numbers import number
 from quantviz.link import opening, write_link
 from quantviz.scenarios import SCENARIOS
 from quantviz.sources import Builtin
@@ -690,3 +691,26 @@ def test_the_colours_of_x_are_chosen_and_stay_over_scheme_and_tensor():
     assert "x" not in address(at)  # an example brings its whole state
     again = opened(x="symlog")
     assert again.radio(key="value_scale").value == "symlog"
+
+
+def test_every_metric_of_the_whole_tensor_is_below_the_fold():
+    at = opened()
+    assert not [table for table in at.dataframe if "metric" in table.value.columns]
+    at.session_state["metrics"] = True
+    at.run()
+    assert not at.exception
+    (table,) = [table.value for table in at.dataframe if "metric" in table.value.columns]
+    state = at.session_state["lab_state"]
+    found = qv.metrics(qv.quantize(state.source.tensor(), state.scheme))
+    assert list(table["metric"]) == [catalogue("en")[f"metrics.{name}.name"] for name in qv.METRICS]
+    shares = {name for name, each in qv.METRICS.items() if each.unit == "share"}
+    assert list(table["value"]) == [number(100 * value if name in shares else value, 6) for name, value in found.items()]
+    assert [button for button in at.get("download_button") if button.key == "download_metrics"]
+
+
+def test_hidden_tiles_are_not_told_by_the_table_of_metrics():
+    at = opened(k="no-tiles-sqnr")
+    at.session_state["metrics"] = True
+    at.run()
+    assert not at.exception
+    assert not [table for table in at.dataframe if "metric" in table.value.columns]

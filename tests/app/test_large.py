@@ -10,10 +10,10 @@ import torch
 
 import quantviz as qv
 from quantviz import overview
-from quantviz.link import View
 from quantviz.sources import OneOutlier
 from quantviz.text import text
 from quantviz.ui import places, shared
+from quantviz.views import View
 from tests.app.session import address, healthy, opened
 
 SIDES = {"rows": 300, "cols": 260}

@@ -30,12 +30,12 @@ from quantviz.figures.panels import (
 )
 from quantviz.figures.panels_data import symlog, with_value_scale
 from quantviz.figures.theme import THEMES, rgb
-from quantviz.link import ERROR_VIEWS, View
 from quantviz.overview import POOLS, Patch, Spread, overview
 from quantviz.quantizer import quantize_part
 from quantviz.stored import InMemory
 from quantviz.text import languages, text
 from quantviz.ui.bridge import _color_scale
+from quantviz.views import ERROR_VIEWS, View
 
 #: The notebooks' tensor, and what it becomes with s = 3.5, z = -70.
 NOTEBOOK = [[191.6, -13.5, 728.6], [92.14, 295.5, -184.0], [0.0, 684.6, 245.5]]

@@ -10,7 +10,7 @@ import safetensors.torch
 import torch
 
 from quantviz.errors import QuantVizError
-from quantviz.link import read_link, read_source, write_link
+from quantviz.link import read_link, write_link
 from quantviz.sources import LocalTensor, local, parse_source, write_source
 from quantviz.sources.files import Limits, open_tensors
 from quantviz.sources.local import FOLDER, list_files, open_local
@@ -210,7 +210,7 @@ def test_a_link_opens_the_tensor_or_says_what_is_missing(folder, monkeypatch):
         assert refused(parse_source, write_source(wrong)) == key
         assert refused(wrong.stored) == key
     monkeypatch.delenv(FOLDER)
-    assert refused(read_source, write_source(source)) == "local.not_set"
+    assert refused(parse_source, write_source(source)) == "local.not_set"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,151 @@
+"""What a source answers about itself, so that nobody has to ask which class it is of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+from quantviz import textform
+from quantviz.axes import Axes
+from quantviz.errors import QuantVizError
+from quantviz.granularity import Shape
+from quantviz.text import text
+
+if TYPE_CHECKING:
+    import torch
+
+    from quantviz.sources.files import Catalog
+    from quantviz.stored import Stored
+
+
+class AtHand:
+    """What is open already when a source is opened: here nothing; a page has more."""
+
+    def catalog(self, file: str) -> Catalog | None:
+        """The tensors of a file in the server's folder."""
+        return None
+
+    def uploaded(self, source: Source) -> Stored:
+        """What was uploaded in this session; `QuantVizError` where it lies in another one."""
+        raise QuantVizError("link.upload")
+
+
+class Source(Protocol):
+    """Where a tensor comes from: a small frozen value that answers for itself. Only `tensor()` and `open()` need torch.
+
+    The answers written out here are the usual ones, those of a dataclass whose id and fields make the tensor; a source gives another
+    answer where its own differs.
+    """
+
+    #: Its name in links and in the words, `[sources.<id>]`.
+    id: ClassVar[str]
+
+    if TYPE_CHECKING:  # A dataclass that has it for a field would take a property for the field's default.
+
+        @property
+        def shape(self) -> Shape:
+            """The tensor's shape, known without making the tensor."""
+
+    @property
+    def kind(self) -> str:
+        """The controls it belongs to, of `ui.sidebar.KINDS`; said by the class where all of its sources have the same."""
+
+    def problems(self) -> Iterator[QuantVizError]:
+        """What keeps it from giving a tensor."""
+        yield from ()
+
+    def tensor(self) -> torch.Tensor:
+        """The tensor, float32 of `shape`, the same at each call; the first of `problems()` is raised."""
+
+    def open(self, at_hand: AtHand = AtHand()) -> Stored:  # noqa: B008 (it holds nothing)
+        """The tensor where it lies, to be read a part at a time."""
+        from quantviz.stored import InMemory
+
+        return InMemory(self.tensor())
+
+    # ---- what it is called ----
+
+    def title(self, language: str) -> str:
+        """The tensor's name for people. It may be a stranger's text: whoever shows it escapes it."""
+        return text(f"sources.{self.id}.name", language)
+
+    @property
+    def stem(self) -> str:
+        """What a file with its values is called."""
+        return self.id
+
+    @property
+    def stored_as(self) -> str:
+        """The quantized type that its values were decoded from; "" where they are plain numbers or it is not known."""
+        return ""
+
+    # ---- keeping ----
+
+    @property
+    def key(self) -> str:
+        """What tells this tensor from any other of the session, without reading its values."""
+        return self.link_text()
+
+    @property
+    def shared(self) -> bool:
+        """Whether it is the same for all who name it. What is not stays in its session."""
+        return True
+
+    @property
+    def finite(self) -> bool:
+        """Whether its values are known to be neither NaN nor Inf; where not, they have to be looked at."""
+        return True
+
+    # ---- the link and the script ----
+
+    def link_text(self) -> str:
+        """What a link says of it; `parse_source` reads it."""
+        return textform.write(self)
+
+    def link_problem(self) -> QuantVizError | None:
+        """Why a link cannot carry it, where it cannot."""
+        return None
+
+    def code(self, large: bool, language: str) -> list[str] | None:
+        """The lines of Python that make `x`: a tensor, or of a large one what it is read from a part at a time.
+
+        None where its values are too many to be written out.
+        """
+        made = f"{self!r}.tensor()"
+        stored = ["from quantviz.stored import InMemory"] if large else []
+        return [f"from quantviz.sources import {type(self).__name__}", *stored, f"x = InMemory({made})" if large else f"x = {made}"]
+
+    # ---- what it is seen as ----
+
+    @property
+    def original(self) -> Source:
+        """The source whose values these are: itself, but for a view of another one."""
+        return self
+
+    def seen(self, stored: Stored) -> Stored:
+        """The tensor of `original` as this source sees it."""
+        return stored
+
+    @property
+    def axes(self) -> Axes:
+        """What the axes of the tensor are called."""
+        return Axes(self.shape)
+
+    def place_of(self, cell: Shape) -> Shape:
+        """The place in the tensor of `original` of a cell."""
+        return cell
+
+    def cell_of(self, place: Shape) -> Shape:
+        """The cell at which a place in the tensor of `original` lies."""
+        return place
+
+
+def comment(key: str, language: str, **params: object) -> str:
+    """A line of comment for a script."""
+    return "# " + text(key, language, **params)
+
+
+def file_code(file: str, name: str, large: bool, language: str) -> list[str]:
+    """The lines that read the tensor called `name`, which is Python already, out of a file."""
+    need = comment("export.python.file", language, file=repr(file))
+    return [need, f"with qv.open_tensors({file!r}) as tensors:", f"    x = tensors.{'stored' if large else 'load'}({name})"]

@@ -1,0 +1,116 @@
+"""A tensor of a file or picture that a person has uploaded: it lies in that person's session alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import TYPE_CHECKING, ClassVar
+
+from quantviz.errors import QuantVizError
+from quantviz.granularity import Shape
+from quantviz.sources.base import AtHand, Source, comment, file_code
+
+if TYPE_CHECKING:
+    import torch
+
+    from quantviz.stored import Stored
+
+#: What an uploaded picture's file ends in.
+_PICTURES = (".png", ".jpg", ".jpeg")
+
+
+@dataclass(frozen=True)
+class UploadedFile:
+    """The file an uploaded tensor lies in."""
+
+    #: Its name, without a folder.
+    file: str
+    #: The tensor's name in it.
+    tensor: str = ""
+    #: The channel of a picture, as `image_tensor` calls it; none for other files.
+    channel: str | None = None
+    #: The quantized type that the file stores it in, "" where it stores plain numbers.
+    source_type: str = ""
+
+    @classmethod
+    def named(cls, name: str) -> UploadedFile:
+        """As far as an upload's name tells: "file · tensor", or the file alone."""
+        file, _, tensor = name.partition(" · ")
+        return cls(file, channel="grey") if file.lower().endswith(_PICTURES) else cls(file, tensor)
+
+
+@dataclass(frozen=True)
+class Upload(Source):
+    """A tensor that lies only in one person's session: it is never shared, and no link can carry it.
+
+    >>> Upload("00", "a.pt · layer.weight", (2, 2)).place_in_file.tensor
+    'layer.weight'
+    """
+
+    #: Digest of the content, so that another file is another source.
+    digest: str
+    #: The tensor's name in the file.
+    name: str
+    shape: Shape
+    #: Where it lies; without it the name has to tell.
+    file: UploadedFile | None = None
+    id: ClassVar[str] = "upload"
+    shared: ClassVar[bool] = False
+    finite: ClassVar[bool] = False
+
+    @property
+    def place_in_file(self) -> UploadedFile:
+        """The file, and which of its tensors."""
+        return self.file or UploadedFile.named(self.name)
+
+    @property
+    def kind(self) -> str:
+        """A picture has a channel to be chosen."""
+        return "image" if self.place_in_file.channel else "file"
+
+    def tensor(self) -> torch.Tensor:
+        """Nothing: the values are where it was uploaded, and `open` asks there."""
+        raise QuantVizError("link.upload")
+
+    def open(self, at_hand: AtHand = AtHand()) -> Stored:  # noqa: B008 (it holds nothing)
+        """The tensor, where it was uploaded in this session."""
+        return at_hand.uploaded(self)
+
+    def title(self, language: str) -> str:
+        """The file's name and the tensor's."""
+        return self.name
+
+    @property
+    def stem(self) -> str:
+        """What a file with its values is called."""
+        return PurePath(self.name).stem
+
+    @property
+    def stored_as(self) -> str:
+        """The quantized type that its values were decoded from."""
+        return self.place_in_file.source_type
+
+    @property
+    def key(self) -> str:
+        """What tells this tensor from any other of the session."""
+        return f"{self.id} {self.digest} {self.name}"
+
+    def link_text(self) -> str:
+        """Only that it was an upload."""
+        return self.id
+
+    def link_problem(self) -> QuantVizError:
+        """A link cannot carry it."""
+        return QuantVizError("link.upload")
+
+    def code(self, large: bool, language: str) -> list[str]:
+        """The lines that read the file. Names are a stranger's text: only their `repr` gets into the script."""
+        at = self.place_in_file
+        if at.channel is None:
+            return file_code(at.file, repr(at.tensor) if at.tensor else "tensors.names[0]", large, language)
+        return [
+            "from pathlib import Path",
+            "from quantviz.sources.image import image_tensor",
+            comment("export.python.file", language, file=repr(at.file)),
+            f"x = image_tensor(Path({at.file!r}).read_bytes(), {at.channel!r})",
+        ]

@@ -1,0 +1,107 @@
+"""A source is one class in the registry and its words: it is then in the Lab, its links and its scripts, without another edit."""
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.app.session import APP
+
+ROOT = Path(__file__).parents[2]
+
+PROGRAM = """
+import dataclasses, io, contextlib
+from types import MappingProxyType
+from typing import ClassVar
+import quantviz.sources, quantviz.text
+from quantviz.granularity import Shape
+from quantviz.sources.base import Source
+from quantviz.sources.random import Limits
+
+@dataclasses.dataclass(frozen=True)
+class Ramp(Source):
+    rows: int = 3
+    slope: float = 2.0
+    id: ClassVar[str] = "ramp"
+    kind: ClassVar[str] = "random"
+    limits: ClassVar = MappingProxyType({"rows": Limits(1, 99), "slope": Limits(-5.0, 5.0)})
+
+    @property
+    def shape(self) -> Shape:
+        return (self.rows, 4)
+
+    def tensor(self):
+        import torch
+        return (torch.arange(self.rows * 4.0) * self.slope).reshape(self.shape)
+
+# The registry's one entry, and the words.
+quantviz.sources.SOURCES = MappingProxyType({**quantviz.sources.SOURCES, Ramp.id: Ramp})
+quantviz.sources.Ramp = Ramp
+words = {"sources.ramp.name": "A made-up ramp", "sources.ramp.help": "It rises.", "source_fields.slope": "Slope"}
+real = quantviz.text.catalogue
+table = {language: MappingProxyType({**real(language), **words}) for language in ("en", "zh")}
+quantviz.text.catalogue = table.__getitem__
+
+from streamlit.testing.v1 import AppTest
+
+at = AppTest.from_file(APP, default_timeout=120)
+at.run()
+at.selectbox(key="kind").set_value("random").run()
+assert "A made-up ramp" in at.selectbox(key="distribution").options, at.selectbox(key="distribution").options
+at.selectbox(key="distribution").set_value("ramp").run()
+assert not at.exception and not at.error
+state = at.session_state["lab_state"]
+assert state.source == Ramp(rows=32), state.source  # what both have is kept
+at.number_input(key="random_slope").set_value(3.0).run()
+state = at.session_state["lab_state"]
+assert state.source == Ramp(32, 3.0) and not at.exception
+assert any("A made-up ramp" in each.proto.body for each in at.get("html"))
+
+from quantviz.export import file_name, python_lines
+from quantviz.link import read_link, write_link
+link = write_link(state)
+assert link["t"] == "ramp(rows=32,slope=3.0)" and read_link(link) == (state, ())
+with contextlib.redirect_stdout(io.StringIO()) as out:
+    exec(python_lines(state), {"__name__": "__main__"})
+assert "SQNR" in out.getvalue() and file_name(state.source, state.scheme, "csv").startswith("ramp_")
+"""
+
+
+def test_a_made_up_source_is_in_the_lab_by_its_entry_alone():
+    done = subprocess.run(
+        [sys.executable, "-c", f"APP = {str(APP)!r}\n{PROGRAM}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+#: The controls of one kind of source, which show and change what only that kind has: the text that was typed, a file of the folder
+#: and a tensor in it, the name of a built-in tensor.
+CONTROLS = {("typed_input.py", "Typed"), ("folder.py", "LocalTensor"), ("sidebar.py", "Builtin")}
+
+
+def test_nobody_asks_a_source_for_its_class():
+    """Sources answer for themselves: outside their package only the controls of one kind look whether a source is theirs."""
+    package = ROOT / "quantviz"
+    classes = {
+        node.name
+        for path in (package / "sources").glob("*.py")
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef) and {ast.unparse(base) for base in node.bases} & {"Source", "_Random"}
+    }
+    assert {"Upload", "Typed", "LocalTensor", "AsMatrix", "Builtin", "Normal"} <= classes
+    asked = {
+        (path.name, name.id)
+        for path in package.rglob("*.py")
+        if package / "sources" not in path.parents
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance"
+        for name in ast.walk(node.args[1])
+        if isinstance(name, ast.Name) and name.id in classes
+    }
+    assert asked == CONTROLS
