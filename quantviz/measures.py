@@ -100,6 +100,14 @@ def _zeroed_share(m: Any, bits: Any) -> Any:
     return torch.where(nonzero > 0, m.zeroed / nonzero, 0.0)
 
 
+def _kurtosis(m: Any, bits: Any) -> Any:
+    """The fourth moment about the mean over the squared variance (Pearson); nan of a constant."""
+    mean, square = m.x / m.cells, m.x2 / m.cells
+    variance = square - mean * mean
+    fourth = m.x4 / m.cells - 4 * mean * (m.x3 / m.cells) + 6 * mean * mean * square - 3 * mean * mean * mean * mean
+    return torch.where(variance > 0, fourth / (variance * variance), math.nan)
+
+
 #: Every metric by id. All are computed in float64; of no cells means are nan.
 METRICS: Mapping[str, Metric] = MappingProxyType(
     {
@@ -123,6 +131,7 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
             Metric("rounding_mse", "x²", lambda m, bits: m.kept_e2 / m.cells),
             Metric("clipping_mse", "x²", lambda m, bits: m.clipped_e2 / m.cells),
             Metric("effective_bits", "bit", lambda m, bits: bits),
+            Metric("kurtosis", "", _kurtosis),
         )
     }
 )

@@ -13,7 +13,7 @@ from quantviz.quantizer import part, steps_of_error
 
 NAMES = [
     "mse", "rmse", "rmse_steps", "unclipped_rmse_steps", "max_abs_error", "mean_error", "l2_norm_error", "sqnr_db", "cosine", "clipped_share",
-    "zeroed_share", "nonzero_share", "levels_used", "rounding_mse", "clipping_mse", "effective_bits",
+    "zeroed_share", "nonzero_share", "levels_used", "rounding_mse", "clipping_mse", "effective_bits", "kurtosis",
 ]  # fmt: skip
 
 
@@ -221,3 +221,12 @@ def test_a_part_is_measured_whatever_its_shape_and_costs_what_its_tensor_does(gr
         assert kernels.measured(part(r, index)).metrics["effective_bits"] == qv.metrics(r)["effective_bits"]
     inner = part(part(r, (slice(10, 40), slice(20, 60))), (slice(1, 3), slice(2, 5)))
     assert qv.metrics(inner)["effective_bits"] == qv.metrics(r)["effective_bits"]
+
+
+def test_the_kurtosis_is_that_of_the_values():
+    x = normal(64, 64).double() ** 3 + 2
+    centred = x - x.mean()
+    wanted = (centred**4).mean() / (centred**2).mean() ** 2
+    assert measured(x.float(), "int4")["kurtosis"] == pytest.approx(float(wanted), rel=1e-5)
+    assert measured(normal(512, 512), "int4")["kurtosis"] == pytest.approx(3, abs=0.05)
+    assert math.isnan(measured(torch.ones(4, 4), "int4")["kurtosis"])
