@@ -108,6 +108,12 @@ def _kurtosis(m: Any, bits: Any) -> Any:
     return torch.where(variance > 0, fourth / (variance * variance), math.nan)
 
 
+def _code_entropy(m: Any, bits: Any) -> Any:
+    """Shannon's, of the codes by themselves; nan where there is no cell."""
+    shares = m.code_counts / m.cells
+    return torch.where(m.cells > 0, -torch.where(shares > 0, shares * torch.log2(shares), 0.0).sum(-1), math.nan)
+
+
 #: Every metric by id. All are computed in float64; of no cells means are nan.
 METRICS: Mapping[str, Metric] = MappingProxyType(
     {
@@ -132,6 +138,7 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
             Metric("clipping_mse", "x²", lambda m, bits: m.clipped_e2 / m.cells),
             Metric("effective_bits", "bit", lambda m, bits: bits),
             Metric("kurtosis", "", _kurtosis),
+            Metric("code_entropy", "bit", _code_entropy),
         )
     }
 )

@@ -14,6 +14,7 @@ from quantviz.quantizer import part, steps_of_error
 NAMES = [
     "mse", "rmse", "rmse_steps", "unclipped_rmse_steps", "max_abs_error", "mean_error", "l2_norm_error", "sqnr_db", "cosine", "clipped_share",
     "zeroed_share", "nonzero_share", "levels_used", "rounding_mse", "clipping_mse", "effective_bits", "kurtosis",
+    "code_entropy",
 ]  # fmt: skip
 
 
@@ -230,3 +231,13 @@ def test_the_kurtosis_is_that_of_the_values():
     assert measured(x.float(), "int4")["kurtosis"] == pytest.approx(float(wanted), rel=1e-5)
     assert measured(normal(512, 512), "int4")["kurtosis"] == pytest.approx(3, abs=0.05)
     assert math.isnan(measured(torch.ones(4, 4), "int4")["kurtosis"])
+
+
+def test_the_entropy_of_the_codes_is_what_an_ideal_coder_would_store():
+    assert measured([-1.0, 1.0, -1.0, 1.0], "int8")["code_entropy"] == pytest.approx(1)
+    assert measured(torch.zeros(8), "int8")["code_entropy"] == 0
+    assert measured(torch.arange(-8.0, 8.0), "int4", calibration=qv.Given(1.0))["code_entropy"] == pytest.approx(4)
+    # Of a Gaussian in fine steps: log2(σ √(2πe) / step).
+    r = qv.quantize(normal(512, 512), qv.Scheme("int8"))
+    wanted = math.log2(float(r.x.std()) * math.sqrt(2 * math.pi * math.e) / float(r.qparams.scale))
+    assert qv.metrics(r)["code_entropy"] == pytest.approx(wanted, abs=0.01)
