@@ -17,6 +17,7 @@ from quantviz.ui.signs import show_room
 from quantviz.ui.start import forget_ended_sessions, turns
 from quantviz.ui.style import show_style
 from quantviz.ui.words import say
+from quantviz.warming import at_once
 
 room.begin()
 words.begin()
@@ -38,7 +39,7 @@ pages = [
 page = st.navigation([*pages, *missing_pages(pages, home)])
 cold_start.close_wrong_message(cold)
 forget_ended_sessions()
-with turns().take(), error_boundary():
+with turns().take(), error_boundary(), at_once():
     Limits.of_environment()  # a setting that is none is said at once
     arrive(page.url_path)
     show_room()

@@ -24,6 +24,7 @@ from quantviz.scheme import Scheme
 from quantviz.sources import Source
 from quantviz.ui import room
 from quantviz.ui.words import language
+from quantviz.warming import at_once
 
 _STATE, _STEPS, _DONE, _NAMED, _COMPLAINTS = "lab_state", "lab_steps", "lab_steps_done", "lab_named", "lab_complaints"
 _ADAPTED, _WAITING = "lab_adapted", "lab_waiting"
@@ -302,7 +303,8 @@ def safely(callback: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(callback)
     def guarded(*args: Any) -> None:
         try:
-            callback(*args)
+            with at_once():
+                callback(*args)
         except QuantVizError as error:
             st.session_state[_NAMED] = (error,)
         except Exception:
