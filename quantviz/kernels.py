@@ -14,8 +14,8 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from contextvars import copy_context
+from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType, ModuleType

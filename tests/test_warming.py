@@ -81,7 +81,11 @@ def test_pixels_are_the_same_before_kernels_are_compiled(uncompiled, shape, ties
             assert np.array_equal(at, other_at)
 
 
-SCHEMES = ("int4,symmetric,per_tensor,min_max,course", "int8,asymmetric,per_channel(axis=1),min_max,onnxruntime", "int8,symmetric,per_group(size=33),min_max,course")
+SCHEMES = (
+    "int4,symmetric,per_tensor,min_max,course",
+    "int8,asymmetric,per_channel(axis=1),min_max,onnxruntime",
+    "int8,symmetric,per_group(size=33),min_max,course",
+)
 
 
 @pytest.mark.parametrize("form", SCHEMES)

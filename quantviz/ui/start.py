@@ -17,7 +17,7 @@ from streamlit import runtime
 from quantviz.ui import streamlit_private
 
 #: Seconds the browser gets to fetch and paint the frame before the imports begin.
-_HEAD_START = 0.1
+_HEAD_START = 0.25
 #: Seconds after which the importing thread lets others run, in place of Python's 0.005.
 _SHORT_TURN = 0.0002
 #: Runs that work at once. Python lets one thread compute at a time; the second works while the first waits.
