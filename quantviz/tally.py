@@ -69,7 +69,7 @@ class Tally:
         # einsum is on one thread, so that it adds up in one order.
         self.sums += [float(np.einsum("i,i", *pair)) for pair in (*pairs, (kept_steps, kept_steps), (lost_steps, lost_steps))]
         zero = x == 0
-        self.counts[:LARGEST] += [x.size, len(lost), *(np.count_nonzero(each) for each in (zero, (x_hat == 0) & ~zero))]
+        self.counts[:LARGEST] += [x.size, len(lost), *(int(np.count_nonzero(each)) for each in (zero, (x_hat == 0) & ~zero))]
         self.seen[q.astype(np.int64) - self.code_min] = True
 
     def with_sums(self, sums: Array, signal: Array, noise: Array) -> Tally:
