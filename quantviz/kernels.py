@@ -1204,7 +1204,7 @@ _MOST_LINES = 2**20
 
 def _size_of_piece(shape: Shape, asked: _Asked) -> int:
     """How many elements a planned piece has: many times as many as it has sums of lines, so that these take no time."""
-    return max(asked.piece, 16 * sum(shape) if asked.by_axis else 0)
+    return max(asked.piece, 128 * sum(shape) if asked.by_axis else 0)
 
 
 def _rows_of_piece(layout: BlockLayout, shape: Shape, asked: _Asked) -> int:

@@ -24,7 +24,7 @@ def add_largest(
     last = int(np.searchsorted(cell_edges, cells[1], side="left"))
     here = cell_edges[first : last + 1]
     begin = np.clip(here, *cells) - cells[0]
-    values = bits.reshape(lines[1] - lines[0], stride)
+    values: Array = np.ndarray((lines[1] - lines[0], stride), bits.dtype, bits)
     i, top = int(np.searchsorted(line_edges, lines[0], side="right")) - 1, lines[0]
     while top < lines[1]:
         bottom = min(int(line_edges[i + 1]), lines[1])

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from quantviz.blocks import viewed
 from quantviz.granularity import Shape
 from quantviz.moments import Moments
 from quantviz.quantizer import QuantResult, steps_of_error
@@ -151,7 +152,7 @@ class Tally:
         for sums, part in ((self.signal, r.x), (self.noise, r.error)):
             squares = part.to(torch.float64).square().nan_to_num(0.0, 0.0, 0.0).numpy()
             before, lines, after = np.split(squares, [head, head + middle * length])
-            lines = lines.reshape(middle, length)
+            lines = viewed(torch.from_numpy(lines), (middle, length)).numpy()
             of_columns, of_lines = sums[end - length :], np.concatenate([[before.sum()], lines.sum(1), [after.sum()]])
             column = start % length
             of_columns[column : column + head] += before

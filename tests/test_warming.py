@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import quantviz as qv
-from quantviz import kernels, overview, warming
+from quantviz import compiling, kernels, overview, warming
 from quantviz.link import View
 from quantviz.overview import Patch, pooled
 from quantviz.scheme import Scheme
@@ -123,9 +123,9 @@ def test_the_chunked_path_has_the_same_bits_on_any_number_of_threads():
 
 def test_each_thing_is_compiled_once(monkeypatch):
     made = []
-    monkeypatch.setattr(warming, "_is_kept", lambda: False)
-    monkeypatch.setattr(warming, "_compiling_process", lambda: None)
-    monkeypatch.setattr(warming, "compile_now", made.append)
+    monkeypatch.setattr(compiling, "is_kept", lambda: False)
+    monkeypatch.setattr(compiling, "process", lambda: None)
+    monkeypatch.setattr(compiling, "compile_now", made.append)
     warmer = warming.Warmer()
     for what in ("a", "b", "a", "b", "a"):
         warmer.ready(what)
@@ -139,8 +139,8 @@ def test_what_cannot_be_compiled_is_not_waited_for(monkeypatch, caplog):
     def fails(what):
         raise RuntimeError(what)
 
-    monkeypatch.setattr(warming, "_compiling_process", lambda: None)
-    monkeypatch.setattr(warming, "compile_now", fails)
+    monkeypatch.setattr(compiling, "process", lambda: None)
+    monkeypatch.setattr(compiling, "compile_now", fails)
     warmer = warming.Warmer()
     warmer.wait("a")
     assert warmer.ready("a")
