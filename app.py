@@ -17,12 +17,14 @@ from quantviz.ui.signs import show_room
 from quantviz.ui.start import forget_ended_sessions, turns
 from quantviz.ui.style import show_style
 from quantviz.ui.words import say
+from quantviz.warming import at_once
 
 room.begin()
 words.begin()
 tab.begin()
 show_style()
 keep_history()
+cold_start.fetch_charts()
 cold = cold_start.before_navigation()
 # Streamlit gives the default page the address "/" alone, and links say /lab: the Lab answers at both.
 lab, title = "pages/lab/playground.py", say("pages.lab")
@@ -38,7 +40,7 @@ pages = [
 page = st.navigation([*pages, *missing_pages(pages, home)])
 cold_start.close_wrong_message(cold)
 forget_ended_sessions()
-with turns().take(), error_boundary():
+with turns().take(), error_boundary(), at_once():
     Limits.of_environment()  # a setting that is none is said at once
     arrive(page.url_path)
     show_room()

@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache, partial
 from pathlib import Path
@@ -24,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from quantviz import warming
 from quantviz.blocks import Blocks, block_numbers, block_sizes, to_grid, viewed
 from quantviz.calibration import BlockValues, External, MinMax, Range
 from quantviz.errors import Note, QuantVizError
@@ -155,6 +157,27 @@ def _compiled() -> ModuleType | None:
     return compiled
 
 
+def fixed_ready() -> bool:
+    """Whether the kernels that all schemes share can be called: they are compiled, or waited for here."""
+    return _compiled() is not None and (warming.waits() or warming.warmer().ready(warming.FIXED))
+
+
+def _wait_for_kernels() -> None:
+    """For what is asked for seldom, and would take long without them."""
+    if not fixed_ready():
+        warming.warmer().wait(warming.FIXED)
+
+
+def scheme_ready(scheme: Scheme, shape: Shape) -> bool:
+    """The same of all that a scheme needs on a tensor of `shape`; asked for first what all share."""
+    if _compiled() is None:
+        return False
+    if warming.waits():
+        return True
+    own = _known_sources(scheme, shape, by_axis=True)
+    return fixed_ready() and (own or warming.warmer().ready(warming.of_scheme(scheme, shape)))
+
+
 def cache_folder() -> Path | None:
     """Where compiled code is kept from one process to the next; none where it is compiled anew in each."""
     machinery = _compiled()
@@ -201,7 +224,7 @@ def shared_out(work: Callable[[Iterator[_T]], None], items: Iterable[_T], thread
     if threads <= 1:
         work(taken())
         return
-    for done in [_pool().submit(work, taken()) for _ in range(threads)]:
+    for done in [_pool().submit(copy_context().run, work, taken()) for _ in range(threads)]:
         done.result()
 
 
@@ -295,7 +318,7 @@ def facts(x: Stored) -> Facts:
     (-3.0, 3.0, (0, 1), 1, (1, 0), 1)
     """
     # Not imported for what is small: that takes as long as many runs.
-    machinery = _compiled() if x.count > SMALL else None
+    machinery = _compiled() if x.count > SMALL and fixed_ready() else None
     if machinery is None:
         return _facts_of_runs(x)
     states: list[Array] = []
@@ -326,27 +349,30 @@ def _of_key(key: int) -> float:
 
 
 def _facts_of_runs(x: Stored) -> Facts:
+    """The same by numpy."""
     lo, hi, best, largest, negative = math.inf, -math.inf, -1.0, 0, 0
     nan = inf = minus_inf = 0
     first, value = -1, 0.0
     for start, stop in _runs(x.count, PIECE):
         run = x.run(start, stop)
-        finite = np.isfinite(run)
-        if not finite.all():
+        ends = float(run.min()), float(run.max())
+        if not all(map(math.isfinite, ends)):
+            finite = np.isfinite(run)
             if first < 0:
                 first = start + int(np.argmin(finite))
                 value = float(run[first - start])
             nan += int(np.isnan(run).sum())
             inf += int((run == np.inf).sum())
             minus_inf += int((run == -np.inf).sum())
-            run = np.where(finite, run, np.float32(0))
             if not finite.any():
                 continue
-        lo, hi = min(lo, float(run[finite].min())), max(hi, float(run[finite].max()))
-        negative += int((run < 0).sum())
-        top = float(np.abs(run).max())
+            ends = float(run[finite].min()), float(run[finite].max())
+            run = np.where(finite, run, np.float32(np.nan))
+        lo, hi = min(lo, ends[0]), max(hi, ends[1])
+        negative += int(np.count_nonzero(run < 0))
+        top = max(-ends[0], ends[1])
         if top > best:
-            best, largest = top, start + int(np.argmax((np.abs(run) == top) & finite))
+            best, largest = top, start + int(np.argmax(np.abs(run) == top))
     if best < 0:
         lo = hi = 0.0
     found = NonFinite(nan, inf, minus_inf, place_of(first, x.shape), value) if first >= 0 else None
@@ -354,7 +380,7 @@ def _facts_of_runs(x: Stored) -> Facts:
 
 
 class StreamedBlocks:
-    """What `Blocks` answers, of a tensor that is read a part at a time. Needs the compiled kernels."""
+    """What `Blocks` answers, of a tensor that is read a part at a time. Needs numba: where its kernels are not waited for, windows are asked."""
 
     def __init__(
         self, x: Stored, layout: BlockLayout, dtype: torch.dtype, *, finite_only: bool, absolute: bool = False, alone: bool = False, piece: int = PIECE
@@ -362,6 +388,7 @@ class StreamedBlocks:
         self._x, self._layout, self._dtype = x, layout, dtype
         self._finite_only, self._absolute, self._alone, self._piece = finite_only, absolute, alone, piece
         self._ends: tuple[torch.Tensor, torch.Tensor] | None = None
+        self._one = layout.block_count == 1 and layout.tail != "pad"
 
     def min_max(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Smallest and largest value of each block."""
@@ -370,14 +397,22 @@ class StreamedBlocks:
 
     def extreme(self) -> torch.Tensor:
         """The first element of largest magnitude of each block, with its sign."""
+        if not fixed_ready() and not self._one:
+            return self._by_window(lambda blocks: (blocks.extreme(),), 1)[0]
         lo, hi = self._found()
         extreme = torch.where(hi > -lo, hi, lo)
         ties = hi == -lo
         if bool(ties.any()):
             flat, wanted = extreme.flatten().numpy().copy(), ties.flatten().numpy().copy()
             sizes = extreme.abs().flatten().numpy()
-            machinery, (length, width) = _kernels(), self._along
             for start, stop in _runs(self._x.count, self._piece):
+                if not fixed_ready():
+                    found = np.flatnonzero(np.abs(run := self._x.run(start, stop)) == sizes[0])
+                    if len(found):
+                        flat[0], wanted[0] = run[found[0]], False
+                        break
+                    continue
+                machinery, (length, width) = _kernels(), self._along
                 at = start // length, _bases(self._layout, start, stop)
                 machinery.find_firsts(_run_of(self._x, start, stop), start, length, width, *at, sizes, wanted, flat)
                 if not wanted.any():
@@ -391,13 +426,15 @@ class StreamedBlocks:
 
     def percentiles(self, *percents: float) -> tuple[torch.Tensor, ...]:
         """The `percents` (0 to 100) of each block, interpolated linearly between two values."""
-        if self._layout.block_count == 1 and self._layout.tail != "pad" and self._x.count > self._piece:
+        if self._one and self._x.count > self._piece:
+            _wait_for_kernels()
             return self._percentiles_of_one(percents)
         return self._by_window(lambda blocks: (blocks.magnitudes() if self._absolute else blocks).percentiles(*percents), len(percents))
 
     def mean_magnitude(self) -> torch.Tensor:
         """The mean of |x| of each block: the exact sum rounded once."""
-        if self._layout.block_count == 1 and self._layout.tail != "pad":
+        if self._one:
+            _wait_for_kernels()
             machinery, partials, count = _kernels(), np.zeros(128), 0
             for start, stop in _runs(self._x.count, self._piece):
                 run = _run_of(self._x, start, stop)
@@ -418,6 +455,8 @@ class StreamedBlocks:
 
     def _found(self) -> tuple[torch.Tensor, torch.Tensor]:
         """The ends of each block, float32."""
+        if self._ends is None and not fixed_ready():
+            self._ends = self._found_plainly()
         if self._ends is None:
             layout, machinery, (length, width) = self._layout, _kernels(), self._along
             grids: list[tuple[Array, Array]] = []
@@ -447,6 +486,26 @@ class StreamedBlocks:
                 ends = torch.where(part, ends[0].clamp(max=0), ends[0]), torch.where(part, ends[1].clamp(min=0), ends[1])
             self._ends = ends[0], ends[1]
         return self._ends
+
+    def _found_plainly(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """The same without kernels of ours."""
+        if not self._one:
+            lo, hi = self._by_window(lambda blocks: blocks.min_max(), 2)
+            return lo.to(torch.float32), hi.to(torch.float32)
+        found: list[tuple[float, float]] = []
+
+        def work(runs: Iterator[tuple[int, int]]) -> None:
+            for start, stop in runs:
+                run = self._x.run(start, stop)
+                if self._finite_only:
+                    run = run[np.isfinite(run)]
+                if len(run):
+                    found.append((float(run.min()), float(run.max())))
+
+        shared_out(work, _runs(self._x.count, self._piece), 1 if self._alone else None)
+        ends = (min(lo for lo, _ in found), max(hi for _, hi in found)) if found else (0.0, 0.0)
+        lo, hi = (torch.full(self._layout.grid_shape, end, dtype=torch.float32) for end in ends)
+        return lo, hi
 
     def _by_window(self, asked: Callable[[Blocks], tuple[torch.Tensor, ...]], count: int) -> tuple[torch.Tensor, ...]:
         """What `Blocks` answers of one window after the other."""
@@ -954,7 +1013,8 @@ def codes(x: Stored, scheme: Scheme, qparams: QParams, start: int, stop: int, *,
     [[0, -7], [0.0, -7.0]]
     """
     layout = scheme.layout(x.shape)
-    program = _program_of(scheme, qparams, layout) if path == "fused" or (path is None and x.count > SMALL) else None
+    fused = path == "fused" or (path is None and x.count > SMALL and scheme_ready(scheme, x.shape))
+    program = _program_of(scheme, qparams, layout) if fused else None
     if program is None:
         r = _result(x, scheme, qparams, start, stop)
         return r.q.numpy(), r.x_hat.numpy(), r.error.numpy(), r.clipped.numpy()
@@ -981,7 +1041,7 @@ class Coder:
 
     def __init__(self, scheme: Scheme, qparams: QParams, shape: Shape, path: str | None = None) -> None:
         self._scheme, self._qparams, self._shape, self._layout = scheme, qparams, shape, scheme.layout(shape)
-        fused = path == "fused" or (path is None and math.prod(shape) > SMALL)
+        fused = path == "fused" or (path is None and math.prod(shape) > SMALL and scheme_ready(scheme, shape))
         self._program = _program_of(scheme, qparams, self._layout) if fused else None
         self._of_blocks = self._program.of_blocks(qparams) if self._program else None
 
@@ -1073,6 +1133,8 @@ def measure(
         raise problem
     if path == "reference" or (path is None and not _takes_fused_path(scheme, stored.shape, by_axis=by_axis)):
         return measured(quantize(_whole(stored) if isinstance(x, Stored) else x, scheme, qparams=qparams), by_axis=by_axis, metrics=wanted)
+    if path is None and not scheme_ready(scheme, stored.shape):
+        path = "chunked"
     if qparams is not None:
         scheme = scheme.replace(calibration=External())
     spent = _compiling_seconds()
@@ -1221,9 +1283,7 @@ def _streamed(x: Stored, asked: _Asked, known: Facts | None) -> tuple[Tally, str
     program = _program(scheme, types, layout.block_shape[-1] == 1) if compiled else None
     if program is None:
         params = params or _params_of_whole(x, scheme, given, known)
-        for start, stop in _runs(x.count, min(CHUNK, asked.piece)):
-            whole.add(_result(x, scheme, params, start, stop), start)
-        return whole, "chunked"
+        return _chunked(x, asked, params, whole), "chunked"
     in_order, tallies, lines = _InOrder(whole), [whole], len(whole.signal)
 
     def tally() -> Tally:
@@ -1267,13 +1327,31 @@ def _streamed(x: Stored, asked: _Asked, known: Facts | None) -> tuple[Tally, str
     return whole.join(tallies[1:]), "fused"
 
 
+def _chunked(x: Stored, asked: _Asked, params: QParams, whole: Tally) -> Tally:
+    """The same by the reference's operations. The sums of a piece follow from the plan alone."""
+    in_order, size = _InOrder(whole), _size_of_piece(x.shape, asked)
+    tallies: list[Tally] = []
+
+    def work(pieces: Iterator[tuple[int, int]]) -> None:
+        tallies.append(Tally(whole.code_min, len(whole.seen), tuple(whole.shape.tolist())))
+        for begin, end in pieces:
+            own = Pieces(1, size, len(whole.signal))
+            to = own.of(0, tallies[-1])
+            for start, stop in _runs(end - begin, min(CHUNK, size)):
+                to.add(_result(x, asked.scheme, params, begin + start, begin + stop), begin + start)
+            in_order.put(begin // size, own)
+
+    shared_out(work, _runs(x.count, size), asked.threads)
+    return whole.join(tallies)
+
+
 #: Lines whose sums are kept at once by a thread: 16 bytes each.
 _MOST_LINES = 2**20
 
 
 def _size_of_piece(shape: Shape, asked: _Asked) -> int:
     """How many elements a planned piece has: many times as many as it has sums of lines, so that these take no time."""
-    return max(asked.piece, 16 * sum(shape) if asked.by_axis else 0)
+    return max(asked.piece, 128 * sum(shape) if asked.by_axis else 0)
 
 
 def _rows_of_piece(layout: BlockLayout, shape: Shape, asked: _Asked) -> int:

@@ -15,11 +15,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from quantviz import plainly, warming
 from quantviz.binning import ERROR_BINS, PARTS, HistogramData, ValueBins, histograms
 from quantviz.formats import NumberFormat
 from quantviz.granularity import BlockLayout, Shape, Window, flat_index
 from quantviz.grids import GRIDS
-from quantviz.kernels import Buffers, Coder, Facts, facts, place_of, shared_out
+from quantviz.kernels import Buffers, Coder, Facts, facts, fixed_ready, place_of, shared_out
 from quantviz.measures import METRICS, sqnr_db_of_lines
 from quantviz.moments import Moments, side_by_side
 from quantviz.quantizer import QParams, quantize_cells, steps_of_error
@@ -43,6 +44,8 @@ def _pooling() -> Any:
     """The compiled kernels: where nothing large is opened, numba is not waited for."""
     from quantviz import pooling
 
+    if not fixed_ready():
+        warming.warmer().wait(warming.FIXED)
     return pooling
 
 
@@ -395,8 +398,8 @@ class _Largest:
         self._at = np.full(size, -1, dtype=np.int32 if of_pixel < 2**31 else np.int64)
 
     def add(self, values: Array, part: _Part) -> None:
-        frame = self._frame
-        _pooling().add_largest(
+        frame, kernels = self._frame, _pooling() if fixed_ready() else plainly
+        kernels.add_largest(
             _still(values.view(np.int32)), part.lines, part.cells, frame.line_edges, frame.cell_edges, frame.turned, self._values.view(np.int32), self._at
         )
 

@@ -192,10 +192,14 @@ def errors_of_cells(x: torch.Tensor, scheme: Scheme, qparams: QParams, layout: B
 
 def _params_of_cells(params: QParams, layout: BlockLayout, places: torch.Tensor) -> tuple[QParams, BlockLayout]:
     """Scale and zero point of each cell at `places`, which are laid out as blocks of one cell."""
-    ids = blocks.block_numbers(places, layout)
-    cells = {name: grid.flatten()[ids] for name, grid in block_values(params).items()}
+    known = block_values(params)
+    if layout.block_count == 1:
+        cells = {name: grid.flatten()[0].expand(places.shape) for name, grid in known.items()}
+    else:
+        ids = blocks.block_numbers(places, layout)
+        cells = {name: grid.flatten()[ids] for name, grid in known.items()}
     scale, zero_point = cells.pop("scale"), cells.pop("zero_point")
-    seen = tuple(ids.shape)
+    seen = tuple(places.shape)
     # What of the tensor is one number only is one number here too.
     return (
         QParams(scale, zero_point, global_scale=params.global_scale, zero_domain=params.zero_domain, others=MappingProxyType(cells), stored=True),

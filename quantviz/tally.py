@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from quantviz.blocks import viewed
 from quantviz.granularity import Shape
 from quantviz.moments import Moments
 from quantviz.quantizer import QuantResult, steps_of_error
@@ -59,14 +60,18 @@ class Tally:
         self._add_by_axis(r, start)
         if counted is not None:
             self.counts[LEFT_OUT] += int((~counted).sum())
-        x, x_hat, error, clipped, q, steps = (part if counted is None else part[counted] for part in (r.x, r.x_hat, r.error, r.clipped, r.q, steps_of_error(r)))
-        wide, wide_hat, wide_error = x.to(torch.float64), x_hat.to(torch.float64), error.to(torch.float64)
-        apart = (wide_error[~clipped], wide_error[clipped], steps[~clipped], steps[clipped])
-        terms = (wide.square(), wide_hat.square(), wide * wide_hat, wide_error, *(part.square() for part in apart))
-        self.sums += [float(each.sum()) for each in terms]
+        x, x_hat, error, clipped, q, steps = (
+            (part if counted is None else part[counted]).numpy() for part in (r.x, r.x_hat, r.error, r.clipped, r.q, steps_of_error(r))
+        )
+        wide, wide_hat, wide_error = (part.astype(np.float64) for part in (x, x_hat, error))
+        lost, lost_steps = wide_error[clipped], steps[clipped]
+        kept, kept_steps = (np.where(clipped, 0.0, part) for part in (wide_error, steps)) if len(lost) else (wide_error, steps)
+        pairs = (wide, wide), (wide_hat, wide_hat), (wide, wide_hat), (np.ones_like(wide), wide_error), (kept, kept), (lost, lost)
+        # einsum is on one thread, so that it adds up in one order.
+        self.sums += [float(np.einsum("i,i", *pair)) for pair in (*pairs, (kept_steps, kept_steps), (lost_steps, lost_steps))]
         zero = x == 0
-        self.counts[:LARGEST] += [x.numel(), *(int(each.sum()) for each in (clipped, zero, (x_hat == 0) & ~zero))]
-        self.seen[torch.unique(q).to(torch.int64).numpy() - self.code_min] = True
+        self.counts[:LARGEST] += [x.size, len(lost), *(int(np.count_nonzero(each)) for each in (zero, (x_hat == 0) & ~zero))]
+        self.seen[q.astype(np.int64) - self.code_min] = True
 
     def with_sums(self, sums: Array, signal: Array, noise: Array) -> Tally:
         """This one with other sums, in whose place they are added up; counts and codes seen are its own."""
@@ -137,13 +142,28 @@ class Tally:
             self.counts[LARGEST], self.counts[LARGEST_AT] = bits, at
 
     def _add_by_axis(self, r: QuantResult, start: int) -> None:
-        rest, end = np.arange(start, start + r.x.numel()), len(self.signal)
-        signal, noise = (part.to(torch.float64).square().nan_to_num(0.0, 0.0, 0.0).numpy() for part in (r.x, r.error))
-        for n in map(int, self.shape[::-1]):
-            at = end - n + rest % n
-            np.add.at(self.signal, at, signal)
-            np.add.at(self.noise, at, noise)
-            rest, end = rest // n, end - n
+        if not len(self.shape):
+            return
+        length, end = int(self.shape[-1]), len(self.signal)
+        # Part of a line, whole lines, part of a line.
+        first, count = start // length, r.x.numel()
+        head = min(-start % length, count)
+        middle = (count - head) // length
+        for sums, part in ((self.signal, r.x), (self.noise, r.error)):
+            squares = part.to(torch.float64).square().nan_to_num(0.0, 0.0, 0.0).numpy()
+            before, lines, after = np.split(squares, [head, head + middle * length])
+            lines = viewed(torch.from_numpy(lines), (middle, length)).numpy()
+            of_columns, of_lines = sums[end - length :], np.concatenate([[before.sum()], lines.sum(1), [after.sum()]])
+            column = start % length
+            of_columns[column : column + head] += before
+            of_columns += lines.sum(0)
+            of_columns[: len(after)] += after
+            rest, place = first + np.arange(len(of_lines)) - (head == 0), end - length
+            for n in map(int, self.shape[-2::-1]):
+                place -= n
+                # The last is beyond the tensor where no part of a line is left.
+                sums[place : place + n] += np.bincount(rest % n, of_lines, n)
+                rest = rest // n
 
 
 def _number(value: float) -> torch.Tensor:

@@ -519,12 +519,15 @@ def of_numbers(code: CellCode) -> CellCode:
             assumed.add(given[2])
         elif call in ("rint", "floor", "ceil", "trunc") or expression in whole or (call == "select" and whole.issuperset(given[1:])):
             whole.add(name)
+        elif call == "f4" and whole.issuperset(re.split(r" [+-] ", inside)):
+            # What float32 rounds a sum of whole numbers to, such as a code and a zero point, is whole too.
+            whole.add(name)
         elif call == "f4" and inside.startswith("load_f8(floats, "):
             number = code.floats[int(inside.rpartition(" ")[2].rstrip(")"))]
             if number.is_integer() and abs(number) <= _EXACT:
                 whole.add(name)
         # What NaN in an assumed number makes NaN too.
-        if call == "f4" and any(sign in inside for sign in (" + ", " - ", " * ")) and (assumed | told) & _words(inside):
+        if call == "f4" and any(sign in inside for sign in (" + ", " - ", " * ", " / ")) and (assumed | told) & _words(inside):
             told.add(name)
     results = {name: same.get(result, result) for name, result in code.results.items()}
     code_of = made[results["q"]].removeprefix("i4(").removesuffix(")")

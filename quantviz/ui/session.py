@@ -25,6 +25,7 @@ from quantviz.sources import Source
 from quantviz.ui import room, streamlit_private
 from quantviz.ui.words import language
 from quantviz.views import View
+from quantviz.warming import at_once
 
 _STATE, _STEPS, _DONE, _NAMED, _COMPLAINTS = "lab_state", "lab_steps", "lab_steps_done", "lab_named", "lab_complaints"
 _ADAPTED, _WAITING = "lab_adapted", "lab_waiting"
@@ -303,7 +304,7 @@ def safely(callback: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(callback)
     def guarded(*args: Any) -> None:
         try:
-            with streamlit_private.uninterrupted():
+            with streamlit_private.uninterrupted(), at_once():
                 callback(*args)
         except QuantVizError as error:
             st.session_state[_NAMED] = (error,)

@@ -140,6 +140,9 @@ def entries(x: torch.Tensor, only: str) -> Iterator[tuple[str, str, Callable[[],
         for bits in (8, 4):
             scheme = qv.Scheme(f"int{bits}", granularity=granularity)
             yield f"QuantViz int{bits}", name, lambda scheme=scheme: kernels.measure(stored, scheme)
+        # With a zero point that is added to whole numbers.
+        shifted = qv.Scheme("int8", "asymmetric", granularity=granularity, convention="torchao")
+        yield "QuantViz int8 asymmetric", name, lambda scheme=shifted: kernels.measure(stored, scheme)
         for title, make in OTHERS.items():
             run = None if only and only.lower() not in title.lower() else make(x, name)
             if run is not None:
@@ -192,6 +195,25 @@ def _judged(ratio: float | None, name: str, title: str) -> str:
     return f"{ratio:.1f}{' (missed)' if missed else ''}"
 
 
+def of_middle_size(rounds: int) -> None:
+    """Print what a tensor takes that is as quick by the reference as kernels take to compile, where they are compiled."""
+    print("float32 of a middle size, int8 per row, in ms; the bar is the reference.\n")
+    print("| side | as it is | which path | by the reference | bar |\n|---|---|---|---|---|")
+    scheme = qv.Scheme("int8", granularity=qv.PerChannel(0))
+    for side in (128, 192, 256, 512, 1024):
+        x = torch.empty(side, side).normal_(generator=torch.Generator().manual_seed(0))
+        paths = None, "reference"
+        taken: dict[str | None, list[float]] = {path: [] for path in paths}
+        kernels.measure(x, scheme, path="fused")
+        for _ in range(3 * rounds):
+            for path in paths:
+                taken[path].append(seconds(lambda path=path, x=x: kernels.measure(x, scheme, path=path)))
+        own, reference = (statistics.median(taken[path]) * 1e3 for path in paths)
+        judged = "kept" if own <= 1.1 * reference else "missed"
+        print(f"| {side} | {own:.2f} | {kernels.measure(x, scheme).path} | {reference:.2f} | {judged} |")
+    print()
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--shape", help="one shape in place of both, as 4096x11008")
@@ -205,6 +227,7 @@ def main() -> None:
     for _name, granularity in GRANULARITIES.items():
         kernels.measure(torch.ones(64, 128), qv.Scheme(granularity=granularity), path="fused")
     print(f"first use of five granularities, compiled or read from that folder: {time.perf_counter() - start:.1f} s\n")
+    of_middle_size(chosen.rounds)
     for shape in [tuple(map(int, chosen.shape.split("x")))] if chosen.shape else SHAPES:
         x = torch.empty(shape).normal_(generator=torch.Generator().manual_seed(0))
         timed = [(title, name, run, [], []) for title, name, run in entries(x, chosen.only)]

@@ -1,0 +1,87 @@
+"""Compiles what a first opening of a large tensor asks for: in this process, or in one of its own for another."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from quantviz.warming import FIXED
+
+#: How much later than others the compiling process gets its turn.
+_NICE = 10
+#: What fixed kernels are run on, so that they are compiled for what a large tensor is to them.
+_SAMPLE = (1032, 1024)
+
+
+def compile_now(what: str) -> None:
+    """Compile, or read from the folder where it is kept."""
+    from quantviz import kernels
+    from quantviz.scheme import Scheme
+
+    if what == FIXED:
+        _compile_fixed()
+    else:
+        form, shape = json.loads(what)
+        kernels.warm(Scheme.parse(form), tuple(shape))
+
+
+def _compile_fixed() -> None:
+    import torch
+
+    from quantviz import calibration, compiled, kernels, overview
+    from quantviz.scheme import Scheme
+    from quantviz.stored import InMemory
+    from quantviz.study import Study
+    from quantviz.views import View
+
+    values = torch.randn(_SAMPLE, generator=torch.Generator().manual_seed(0))
+    # As large on either side, so that it matters which comes first.
+    values[0, 0], values[1, 1] = 8.0, -8.0
+    x = InMemory(values)
+    scheme = Scheme("int8")
+    study = Study.of(x, scheme)
+    for how in ("largest", "mean"):
+        study.overview(overview.Patch(0, 0, *_SAMPLE), (64, 64), how, View.of(_SAMPLE))
+    assert study.measured.path == "fused"
+    assert study.survey.noise > 0
+    for other in (calibration.Percentile(99.0), calibration.AbsMean()):
+        kernels.ranges(x, scheme.replace(calibration=other))
+    folder = compiled.cache_folder()
+    if folder:
+        (folder / FIXED).touch()
+
+
+def is_kept() -> bool:
+    """Whether all that every scheme needs is in the folder of compiled code."""
+    from quantviz import compiled
+
+    folder = compiled.cache_folder()
+    return folder is not None and (folder / FIXED).exists()
+
+
+# ---- the process that compiles -------------------------------------------------------------------
+
+
+def serve() -> None:
+    """Compile what is asked for, a line each, until nobody asks any more."""
+    if hasattr(os, "nice"):
+        os.nice(_NICE)
+    for line in sys.stdin:
+        compile_now(line.rstrip("\n"))
+        print("done", flush=True)
+
+
+def process() -> subprocess.Popen[str] | None:
+    """A process that compiles; none where it could not hand over what it makes."""
+    from quantviz import compiled
+
+    if compiled.cache_folder() is None:
+        return None
+    root = Path(__file__).parents[1]
+    code = f"import sys; sys.path.insert(0, {str(root)!r}); from quantviz import compiling; compiling.serve()"
+    # A thread: two would only hinder those who answer meanwhile.
+    few = {**os.environ, "OMP_NUM_THREADS": "1", "QUANTVIZ_THREADS": "1"}
+    return subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=few)

@@ -1,0 +1,72 @@
+"""By numpy what a kernel of `pooling.py` does, bit for bit: for the first picture, while that is compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+#: Of the bits of a float32 those of its magnitude, and Inf: what is beyond is NaN.
+_MAGNITUDE, _INF = np.int32(0x7FFFFFFF), np.int32(0x7F800000)
+#: Cells that are looked at together: what is made of them stays in a core's cache.
+_TOGETHER = 2**16
+
+
+def add_largest(
+    bits: Array, lines: tuple[int, int], cells: tuple[int, int], line_edges: Array, cell_edges: Array, turned: bool, found: Array, found_at: Array
+) -> None:
+    """Do what `pooling.add_largest` does."""
+    stride = cells[1] - cells[0]
+    first = int(np.searchsorted(cell_edges, cells[0], side="right")) - 1
+    last = int(np.searchsorted(cell_edges, cells[1], side="left"))
+    here = cell_edges[first : last + 1]
+    begin = np.clip(here, *cells) - cells[0]
+    values: Array = np.ndarray((lines[1] - lines[0], stride), bits.dtype, bits)
+    i, top = int(np.searchsorted(line_edges, lines[0], side="right")) - 1, lines[0]
+    while top < lines[1]:
+        bottom = min(int(line_edges[i + 1]), lines[1])
+        of_lines = values[top - lines[0] : bottom - lines[0]]
+        down, whole = top - int(line_edges[i]), int(line_edges[i + 1] - line_edges[i])
+        pixels, row, cell = _firsts(of_lines, begin, turned)
+        across = cell + cells[0] - here[pixels]
+        at = across * whole + down + row if turned else (down + row) * np.diff(here)[pixels] + across
+        new, new_at = found[i, first:last], found_at[i, first:last]
+        value, known, known_at = of_lines[row, cell], new[pixels] & _MAGNITUDE, new_at[pixels]
+        better = (known_at < 0) | (value & _MAGNITUDE > known) | ((value & _MAGNITUDE == known) & (at < known_at))
+        new[pixels[better]], new_at[pixels[better]] = value[better], at[better]
+        top, i = bottom, i + 1
+
+
+def _firsts(values: Array, begin: Array, turned: bool) -> tuple[Array, Array, Array]:
+    """The pixels of some lines that have a number, and line and column of the first cell of largest magnitude of each."""
+    columns = np.full(values.shape[1], -1, dtype=np.int32)
+    step = max(1, _TOGETHER // values.shape[1])
+    for start in range(0, len(values), step):
+        np.maximum(columns, _sizes(values[start : start + step]).max(0), out=columns)
+    most = np.maximum.reduceat(columns, begin[:-1])
+    pixel_of = np.repeat(np.arange(len(most)), np.diff(begin))
+    cell = np.flatnonzero((columns == most[pixel_of]) & (columns >= 0))
+    pixels = pixel_of[cell]
+    row = np.empty(len(cell), dtype=np.int64)
+    step = max(1, _TOGETHER // len(values))
+    for start in range(0, len(cell), step):
+        part = slice(start, start + step)
+        row[part] = (_sizes(values[:, cell[part]]) == most[pixels[part]]).argmax(0)
+    if not len(pixels):
+        return pixels, row, cell
+    # Of several columns with as large a cell the leftmost where lines are columns of the picture, else the one that has it highest.
+    starts = np.flatnonzero(np.diff(pixels, prepend=-1))
+    place = cell if turned else row * values.shape[1] + cell
+    least = np.repeat(np.minimum.reduceat(place, starts), np.diff(starts, append=len(pixels)))
+    kept = place == least
+    return pixels[kept], row[kept], cell[kept]
+
+
+def _sizes(bits: Array) -> Array:
+    """Magnitudes as whole numbers in their order; -1 of NaN."""
+    sizes: Array = bits & _MAGNITUDE
+    sizes[sizes > _INF] = -1
+    return sizes
