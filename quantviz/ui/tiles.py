@@ -157,7 +157,7 @@ def show_tile(tile: Tile, before: Tile | None = None, label: str = "", *, line: 
         delta=delta or (tile.line if line else None) or None,
         delta_color=_colour(tile, before) if before and delta else "off",
         delta_arrow="off",
-        delta_description=f"· {tile.line}" if delta and tile.line else None,
+        delta_description=tile.line if delta else None,
         help=say(f"tiles.{tile.key}.help", **facts),
     )
 
