@@ -310,5 +310,5 @@ def test_the_list_closes_over_the_lesson_that_a_phone_chose(new_page, url):
     page.goto(f"{url}/lessons?lang=en")
     page.locator("[data-testid=stExpandSidebarButton]").click()
     page.locator(".st-key-go_symmetric button").click()
-    page.wait_for_selector("[data-testid=stSidebar][aria-expanded=false]", state="attached")
     page.wait_for_function("document.querySelector('.qv-place')?.innerText.includes('Lesson 2')")
+    page.wait_for_function("(document.querySelector('[data-testid=stSidebar]')?.getBoundingClientRect().right ?? 0) <= 0")
