@@ -39,7 +39,7 @@ def read_number(typed: str, unit: str = "") -> float:
         unit: May stand behind the number. Without one, "50 %" is 0.5.
 
     Raises:
-        QuantVizError: What was typed is no number, is not finite, or has a comma that can be read in two ways.
+        QuantVizError: Nothing was typed, or what is no number, is not finite, divides by zero, or has a comma that can be read in two ways.
 
     >>> read_number("0,35"), read_number("−１２．５ dB", "dB"), read_number("1/4"), read_number("1.234,5")
     (0.35, -12.5, 0.25, 1234.5)
@@ -54,6 +54,8 @@ def read_number(typed: str, unit: str = "") -> float:
     if len(typed) > LONGEST:
         raise QuantVizError("number_too_long", got=len(typed), longest=LONGEST)
     plain = _plain(typed)
+    if not plain:
+        raise QuantVizError("number_missing")
     own = _plain(unit).replace(" ", "")
     percent = not own and plain.endswith("%")
     if own and plain.replace(" ", "").endswith(own):
@@ -69,6 +71,8 @@ def read_number(typed: str, unit: str = "") -> float:
         value = _value(ast.parse(formula.strip(), mode="eval").body)
     except (SyntaxError, TypeError):
         raise QuantVizError("number_unreadable", got=shown) from None
+    except ZeroDivisionError:
+        raise QuantVizError("number_divided_by_zero", got=shown) from None
     except ArithmeticError:
         value = math.inf
     if not math.isfinite(value):

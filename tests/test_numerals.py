@@ -41,7 +41,8 @@ def test_a_unit_behind_the_number(typed, unit, value):
 @pytest.mark.parametrize(
     ("typed", "key", "said"),
     [
-        ("", "number_unreadable", "''"), ("--3", "number_unreadable", "--3"), ("1.2.3", "number_unreadable", "1.2.3"), ("3 4", "number_unreadable", "3 4"),
+        ("", "number_missing", "No number"), (" ", "number_missing", "Type one"),
+        ("--3", "number_unreadable", "--3"), ("1.2.3", "number_unreadable", "1.2.3"), ("3 4", "number_unreadable", "3 4"),
         ("1,2.5", "number_unreadable", "1,2.5"), ("()", "number_unreadable", "()"), ("2(3)", "number_unreadable", "2(3)"),
         ("1/", "number_unreadable", "1/"), ("3)(4", "number_unreadable", "3)(4"),
         ("two", "number_strange", "'t'"), ("about 4", "number_strange", "'a'"), ("1e", "number_strange", "'e'"), ("٣x", "number_strange", "'٣'"),
@@ -49,8 +50,9 @@ def test_a_unit_behind_the_number(typed, unit, value):
         ("1 if 2", "number_strange", "'i'"), ("__import__('os')", "number_strange", "'_'"), ("1<2", "number_strange", "'<'"), ("1j", "number_strange", "'j'"),
         ("1,234", "number_ambiguous", "1.234 or 1234"), ("3+12,345", "number_ambiguous", "12.345 or 12345"), ("1，234", "number_ambiguous", "1.234 or 1234"),
         ("9" * 100, "number_too_long", "100"), ("(" * 200, "number_too_long", "200"), ("inf", "number_not_finite", "inf"), ("NaN", "number_not_finite", "NaN"),
-        ("1/0", "number_not_finite", "1/0"), ("9^99999", "number_not_finite", "9^99999"), ("9^9^9^9^9", "number_not_finite", "9^9^9^9^9"),
-        ("0^-1", "number_not_finite", "0^-1"), ("1e999", "number_not_finite", "1e999"), ("(-8)^0.5", "number_not_finite", "(-8)^0.5"),
+        ("1/0", "number_divided_by_zero", "1/0"), ("3/(2-2)", "number_divided_by_zero", "divides by zero"),
+        ("9^99999", "number_not_finite", "9^99999"), ("9^9^9^9^9", "number_not_finite", "9^9^9^9^9"),
+        ("0^-1", "number_divided_by_zero", "0^-1"), ("1e999", "number_not_finite", "1e999"), ("(-8)^0.5", "number_not_finite", "(-8)^0.5"),
     ],
 )  # fmt: skip
 def test_what_is_no_number_is_told_with_what_was_read(typed, key, said):

@@ -551,8 +551,12 @@ def formats_words(data: FormatsData, language: str = DEFAULT_LANGUAGE) -> tuple[
         elif marks.most == 1:
             found.append(text("formats.figure.part", language, name=name, total=total, shown=f"{marks.shown:,}"))
         else:
-            params = {"shown": f"{marks.shown:,}", "lines": f"{len(marks.counts):,}", "least": f"{int(marks.counts.min()):,}", "most": f"{marks.most:,}"}
-            found.append(text("formats.figure.columns", language, name=name, total=total, **params))
+            least, lines = int(marks.counts.min()), len(marks.counts)
+            part = "values_part" if sum(marks.out_of_view) else "values_all"
+            values = text(f"formats.figure.{part}", language, shown=f"{marks.shown:,}", total=total)
+            words = "columns_one" if lines == 1 else "columns_alike" if least == marks.most else "columns"
+            params = {"values": values, "lines": f"{lines:,}", "least": f"{least:,}", "most": f"{marks.most:,}"}
+            found.append(text(f"formats.figure.{words}", language, name=name, **params))
         if sum(marks.out_of_view):
             low, high = finite_values(marks.format)[0], finite_values(marks.format)[-1]
             found.append(text("formats.figure.whole", language, low=number(low, 6), high=number(high, 6)))

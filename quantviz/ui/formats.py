@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from quantviz.format_facts import Landing
 
 _STATE, _PROBLEMS, _UNREAD, _CLICKS = "formats_state", "formats_problems", "formats_unread", "formats_clicks"
+#: The text of the number that was typed last, and the number read from it.
+_TYPED = "formats_typed"
 #: Which kind of format is offered first.
 _KINDS = ("float", "integer", "codebook")
 #: The line's widths in pixels that it is laid out for; the browser tells which of them fits.
@@ -104,7 +106,7 @@ def _asked_second(state: FormatsState, asked: str) -> FormatsState:
 
 
 def _asked_number(state: FormatsState, asked: str) -> FormatsState:
-    return dataclasses.replace(state, x=read_number(asked))
+    return dataclasses.replace(state, x=_read(asked))
 
 
 def _asked_view(state: FormatsState, asked: str) -> FormatsState:
@@ -171,9 +173,20 @@ def _setting(key: str, name: str) -> Callable[..., None]:
 
 def _typed() -> None:
     try:
-        _change(x=read_number(st.session_state["formats_number"]), code=None)
+        _change(x=_read(st.session_state["formats_number"]), code=None)
+        st.session_state[_TYPED] = (st.session_state["formats_number"], _state().x)
     except QuantVizError as problem:
         st.session_state[_UNREAD] = (st.session_state["formats_number"], problem)
+
+
+def _read(typed: str) -> float:
+    """The number typed; what is not finite is chosen on this page by its code."""
+    try:
+        return read_number(typed)
+    except QuantVizError as problem:
+        if problem.key == "number_not_finite":
+            raise QuantVizError("number_not_finite_code", **problem.params) from None
+        raise
 
 
 def _choose(code: int | None) -> None:
@@ -210,6 +223,12 @@ def _mark_clicked(key: str) -> None:
         value = points[0]["customdata"]
         _change(x=float(value[0] if isinstance(value, list) else value), code=None)
         st.session_state[_CLICKS] = st.session_state.get(_CLICKS, 0) + 1
+
+
+def _number_shown(x: float) -> str:
+    """The number as it was typed, as long as it is that one."""
+    typed, read = st.session_state.get(_TYPED, ("", None))
+    return cast(str, typed) if read == x else _written(x)
 
 
 def _written(x: float) -> str:
@@ -336,7 +355,7 @@ def _show_choices(state: FormatsState) -> None:
         unread = st.session_state.get(_UNREAD)
         st.text_input(
             say("formats.page.number"),
-            key=session.show("formats_number", unread[0] if unread else _written(state.x)),
+            key=session.show("formats_number", unread[0] if unread else _number_shown(state.x)),
             on_change=session.safely(_typed),
             help=say("formats.page.number_help"),
             max_chars=60,
@@ -547,7 +566,7 @@ def _reading(fmt: NumberFormat, code: int) -> str:
 
 
 def _facts(fmt: NumberFormat, x: float, unit: float) -> dict[str, str]:
-    """The facts for people, "–" where there is none, by the name of the fact; the gap is that at `x` of the format divided by `unit`."""
+    """The facts for people, "–" where there is none, by the name of the fact; all values, and the gap at `x`, are those of the format divided by `unit`."""
     from quantviz.format_facts import FormatFacts, code_name, format_facts, gap_at
 
     found: FormatFacts = format_facts(fmt)
@@ -560,7 +579,7 @@ def _facts(fmt: NumberFormat, x: float, unit: float) -> dict[str, str]:
         return " ".join(names) if len(names) <= 2 else say("formats.facts.many_codes", count=f"{len(names):,}", first=names[0])
 
     def value(this: float | None) -> str:
-        return "–" if this is None else _short(this)
+        return "–" if this is None else _short(this / unit)
 
     bits = say("formats.facts.sign_bits", sign=int(fmt.signed), exponent=layout.exponent, mantissa=layout.mantissa) if layout else str(fmt.bits)
     return {
@@ -575,7 +594,7 @@ def _facts(fmt: NumberFormat, x: float, unit: float) -> dict[str, str]:
         "inf": codes(found.inf_codes),
         "nan": codes(found.nan_codes),
         "range": say("formats.facts.range_value", decades=number(found.range_decades, 3), db=f"{found.range_db:.0f}"),
-        "gap": value(None if gap is None else gap / unit),
+        "gap": value(gap),
     }
 
 
@@ -597,18 +616,18 @@ def _show_facts(state: FormatsState, first: NumberFormat, second: NumberFormat |
         f"<tr><th{_term(name)}><span>{head}</span></th>{''.join(f'<td>{html.escape(row[name])}</td>' for row in facts)}</tr>" for name, head in heads.items()
     )
     st.html(f'<div class="qv-fit"><table class="qv-facts qv-wide">{wide}</table><table class="qv-facts qv-tall">{tall}</table></div>')
-    ends = [f"{_swatch(row)} {_marked(_end_words(fmt))}" for row, fmt in enumerate(formats) if fmt.float_bits]
+    ends = [f"{_swatch(row)} {_marked(_end_words(fmt, _unit(state, fmt)))}" for row, fmt in enumerate(formats) if fmt.float_bits]
     if ends:
         st.html("".join(f'<p class="qv-small qv-end">{words}</p>' for words in ends))
 
 
-def _end_words(fmt: NumberFormat) -> str:
-    """Why a float format ends at its largest value."""
+def _end_words(fmt: NumberFormat, unit: float) -> str:
+    """Why a float format, divided by `unit`, ends at its largest value."""
     from quantviz.format_facts import code_name, float_end, format_facts
 
     end = float_end(fmt)
     assert end
-    said = {"name": _name(fmt), "largest": _short(format_facts(fmt).largest), "following": _short(end.following), "field": end.field}
+    said = {"name": _name(fmt), "largest": _short(format_facts(fmt).largest / unit), "following": _short(end.following / unit), "field": end.field}
     return say(f"formats.end.{end.reason}", **said, code="" if end.code is None else code_name(fmt, end.code))
 
 

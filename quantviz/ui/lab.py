@@ -19,7 +19,7 @@ from quantviz.export import scope_of
 from quantviz.figures.arrangement import USUAL_WIDTH
 from quantviz.link import LabState
 from quantviz.parts import PANEL_PARTS
-from quantviz.scenarios import SCENARIOS, scenario_of
+from quantviz.scenarios import SCENARIOS
 from quantviz.ui import below, compare, session
 from quantviz.ui.bridge import Picture, bridge_width, clicked_cell, zoomed_window
 from quantviz.ui.cell import select, show_cell_inputs, show_number_line, show_sentence, show_steps
@@ -87,7 +87,7 @@ def show_controls(state: LabState) -> Areas:
 
 
 def _tab_name(state: LabState) -> str:
-    name = scenario_of(state.source)
+    name = session.scenario()
     return say(f"scenarios.{name}.name") if name else state.source.title(language())
 
 
@@ -95,9 +95,9 @@ def _header(state: LabState) -> Any:
     with st.container(key="header", horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(f"# {say('lab.title')}\n\n{plain(_hint(state))}", width="stretch")
         with st.container(key="actions", horizontal=True, gap="small", width="content", wrap=False, vertical_alignment="center"):
-            origin = session.origin()
-            if origin:
-                _back_to_the_lesson(origin)
+            way_back = session.way_back()
+            if way_back:
+                _back_to_the_lesson(way_back)
             recipes = _recipes_button() if visible("recipes") else None
             compare.show_button(state)
             if visible("actions"):
@@ -129,7 +129,7 @@ def _hint(state: LabState) -> str:
     origin = session.origin()
     if origin:
         return say("lab.from_lesson", step=origin.step + 1, lesson=_lesson_title(origin.lesson))
-    name = scenario_of(state.source)
+    name = session.scenario()
     if name is None:
         return say("lab.hint")
     look = say(f"scenarios.{name}.look")

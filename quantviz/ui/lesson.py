@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 #: Parts that explain one cell.
 _EXPLAINED = frozenset({"sentence", "number_line", "steps"})
-_PLACE, _ATTEMPTS, _CELLS, _SCENES, _LOOK = "lesson_place", "lesson_attempts", "lesson_cells", "lesson_scenes", "lesson_look"
+_PLACE, _PROBLEMS, _ATTEMPTS, _CELLS, _SCENES, _LOOK = "lesson_place", "lesson_problems", "lesson_attempts", "lesson_cells", "lesson_scenes", "lesson_look"
 #: Whether a button of ours has chosen the place of this run.
 _MOVED = "lesson_moved"
 #: Whether a teacher wants to count hands.
@@ -64,6 +64,16 @@ _TO_FOCUS = """<script data-turn="{turn}">
   }};
   find();
 }})();
+</script>"""
+#: On a narrow screen the list lies over the lesson that was chosen in it; Streamlit closes it after a page's link alone.
+_CLOSE_THE_LIST = """<script>
+if (!window.__quantvizList) {
+  window.__quantvizList = true;
+  document.addEventListener("click", (event) => {
+    if (window.innerWidth > 768 || !event.target.closest(".st-key-lesson_contents button")) return;
+    setTimeout(() => document.querySelector("[data-testid=stSidebarCollapseButton] button")?.click());
+  });
+}
 </script>"""
 _LIST_HEADING = ".st-key-lesson_title h1"
 
@@ -130,16 +140,14 @@ def show_page() -> None:
         _show_contents(found, place)
         st.session_state[_HANDS] = st.toggle(say("lessons.hands"), st.session_state.get(_HANDS, False), help=say("lessons.hands_help"))
         show_language()
-    for wrong in (*session.named(), *filter(None, (unreadable(),))):
+    for wrong in (*session.named(), *st.session_state.get(_PROBLEMS, ()), *filter(None, (unreadable(),))):
         st.warning(say_error(wrong))
     lesson = found.get(place.lesson) if place.lesson else None
     name_tab(say("pages.lessons"), lesson.title if isinstance(lesson, Lesson) else "")
-    if place.lesson and lesson is None:
-        st.warning(say("lessons.unknown", got=plain(place.lesson)))
     if isinstance(lesson, QuantVizError):
         st.error(say_error(lesson))
     if isinstance(lesson, Lesson) and place.lesson:
-        _show_step(Place(place.lesson, min(place.step, len(lesson.steps) - 1)), lesson)
+        _show_step(place, lesson)
     else:
         _show_list(found)
 
@@ -149,16 +157,30 @@ def _place() -> Place:
     navigated = session.navigated() and not st.session_state.get(_MOVED)
     st.session_state[_MOVED] = False
     if _PLACE not in st.session_state or navigated:
-        step = st.query_params.get("p", "1")
-        number_of_step = int(step) - 1 if step.isascii() and step.isdigit() and len(step) < 4 else 0
-        st.session_state[_PLACE] = Place(st.query_params.get("l"), max(0, number_of_step))
+        st.session_state[_PLACE], st.session_state[_PROBLEMS] = _opening(st.query_params.get("l"), st.query_params.get("p", "1"))
     return cast(Place, st.session_state[_PLACE])
+
+
+def _opening(asked: str | None, step: str) -> tuple[Place, tuple[QuantVizError, ...]]:
+    """What the address asks for, and what of it could not be had."""
+    found = lessons(language())
+    if asked is None:
+        return Place(), ()
+    if asked not in found:
+        return Place(), (QuantVizError("lessons.unknown", got=asked, known=", ".join(found)),)
+    lesson = found[asked]
+    if isinstance(lesson, QuantVizError):
+        return Place(asked), ()
+    last = len(lesson.steps)
+    shown = min(max(int(step), 1), last) if step.isascii() and step.isdigit() and len(step) < 4 else 1
+    return Place(asked, shown - 1), () if step == str(shown) else (QuantVizError("lessons.unknown_step", got=step, last=last, shown=shown),)
 
 
 def go(lesson: str | None, step: int = 0) -> None:
     """Turn to a step, counted from 0, or without a lesson to the list of all."""
     st.session_state[_PLACE] = Place(lesson, step)
     st.session_state[_MOVED] = True
+    st.session_state[_PROBLEMS] = ()
     st.session_state.pop(_LOOK, None)
     _go_on_from(f'[data-step="{lesson}/{step}"]' if lesson else _LIST_HEADING)
 
@@ -197,6 +219,7 @@ def _show_contents(found: Mapping[str, Lesson | QuantVizError], place: Place) ->
                 args=(name,),
                 width="stretch",
             )
+        st.html(_CLOSE_THE_LIST, unsafe_allow_javascript=True)
     show_progress({name: lesson for name, lesson in found.items() if isinstance(lesson, Lesson)})
 
 

@@ -19,7 +19,7 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.granularity import Shape
 from quantviz.link import LabState, opening, read_link, write_link
-from quantviz.scenarios import scenario_of
+from quantviz.scenarios import SCENARIOS, scenario_of
 from quantviz.scheme import Scheme
 from quantviz.sources import Source
 from quantviz.ui import room, streamlit_private
@@ -36,6 +36,8 @@ _SHOWN, _SHOWING = "widgets_shown", "widgets_showing"
 _PAGE, _ARRIVED = "page_shown", "page_arrived"
 #: Where the state was opened from, if not in the Lab itself.
 _ORIGIN = "lab_origin"
+#: The scenario that this session has seen the state of, as long as its tensor is on the screen.
+_SCENARIO = "lab_scenario"
 #: The kind of source whose controls are shown although no tensor came from it yet.
 KIND_CHOSEN = "kind_chosen"
 #: Steps that undo reaches back.
@@ -69,7 +71,7 @@ class Origin:
     lesson: str
     #: Number of the step, from 0.
     step: int
-    source: Source
+    opened: LabState
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,8 @@ def put(new: LabState) -> None:
     """Take another state, as far as the teacher has not locked it: a step that can be undone."""
     now, new = state(), _as_locked(new)
     if new != now:
+        if _undone(st.session_state.get(_ORIGIN)):
+            st.session_state[_ORIGIN] = None
         steps = (*_steps()[: _done()], Step(now, new))[-MOST_STEPS:]
         st.session_state[_STEPS], st.session_state[_DONE] = steps, len(steps)
     _take(new)
@@ -122,14 +126,41 @@ def _take(new: LabState) -> None:
 
 def put_from_lesson(new: LabState, lesson: str, step: int) -> None:
     """Take the state of a lesson's step, counted from 0, and remember the way back to it."""
-    put(new)
-    st.session_state[_ORIGIN] = Origin(lesson, step, state().source)
+    if _GOOD in st.session_state:
+        put(new)
+    else:
+        # Nobody has seen the Lab yet: this is where it begins, and there is nothing to go back to.
+        _take(_as_locked(new))
+    st.session_state[_ORIGIN] = Origin(lesson, step, state())
+    st.session_state[_SCENARIO] = None
 
 
 def origin() -> Origin | None:
-    """The step that the state was opened from, as long as its tensor is the one on the screen."""
+    """The step that the state was opened from, as long as its tensor is the one on the screen and its opening is not undone."""
     found = cast("Origin | None", st.session_state.get(_ORIGIN))
-    return found if found and found.source == state().source else None
+    return found if found and found.opened.source == state().source and not _undone(found) else None
+
+
+def way_back() -> Origin | None:
+    """The step to go back to: where the state came from, or the one of which an undo has just turned away."""
+    found = cast("Origin | None", st.session_state.get(_ORIGIN))
+    return found if _undone(found) else origin()
+
+
+def _undone(found: Origin | None) -> bool:
+    """Whether it was undone that the state was opened from a lesson; redo does it again."""
+    return found is not None and any(step.after == found.opened for step in _steps()[_done() :])
+
+
+def scenario() -> str | None:
+    """The scenario that the state began with: this session has seen it, and its tensor is still the one on the screen."""
+    now = state()
+    name = scenario_of(now.source)
+    if name is not None and (now.scheme, now.baseline) == (SCENARIOS[name].scheme, SCENARIOS[name].baseline):
+        st.session_state[_SCENARIO] = name
+    elif st.session_state.get(_SCENARIO) != name:
+        st.session_state[_SCENARIO] = None
+    return cast("str | None", st.session_state.get(_SCENARIO))
 
 
 def _as_locked(new: LabState) -> LabState:

@@ -180,6 +180,17 @@ def test_formats_brought_to_one_are_laid_beside_each_other():
     assert address(opened(**address(at)))["n"] == "1"
 
 
+def test_the_facts_of_formats_brought_to_one_are_in_the_same_unit():
+    at = opened(a="nf4", b="int4", x="0.3", n="1", lang="en")
+    table = body(at, "qv-wide").split("qv-tall")[0]
+    heads = [plain(each) for each in re.findall(r"<th[^>]*>(.*?)</th>", table)[1:]]
+    of_int4 = dict(zip(heads, map(plain, re.findall(r"<td>(.*?)</td>", table)[-12:]), strict=False))
+    told_facts = {name: told(of_int4[name]) for name in ("largest", "lowest", "nearest to 0", "gap at 0.3")}
+    assert told_facts == pytest.approx({"largest": 1, "lowest": -8 / 7, "nearest to 0": 1 / 7, "gap at 0.3": 1 / 7}, rel=1e-5)
+    at = opened(a="float8_e4m3fn", b="none", x="0.3", n="1", lang="en")
+    assert "after 1 the next would be 1.07143" in plain(body(at, "qv-end"))
+
+
 def test_the_number_keeps_its_place_when_the_formats_are_brought_to_one():
     at = opened(a="int4", b="nf4", x="3", lang="en")
     assert selected(at) == [3]
@@ -236,6 +247,23 @@ def test_what_cannot_be_read_is_said_beside_the_number_and_nothing_changes():
     assert address(at)["x"] == "2.5"
     at.text_input(key="formats_number").set_value("3").run()
     assert address(healthy(at))["x"] == "3"
+
+
+@pytest.mark.parametrize(("typed", "words"), [("inf", "table of codes below"), ("", "No number is typed yet"), ("1/0", "divides by zero")])
+def test_what_gives_no_finite_number_is_told_with_the_way_out(typed, words):
+    at = opened(lang="en")
+    at.text_input(key="formats_number").set_value(typed).run()
+    assert words in at.error[0].value
+    assert "Formats page" not in at.error[0].value
+
+
+def test_a_number_stays_as_it_was_typed_until_it_is_another():
+    at = opened(lang="en")
+    at.text_input(key="formats_number").set_value("1/3").run()
+    assert at.text_input(key="formats_number").value == "1/3"
+    assert address(healthy(at))["x"] == "0.3333333333333333"
+    at.button(key="formats_bit_sign_3").click().run()
+    assert at.text_input(key="formats_number").value == address(healthy(at))["x"]
 
 
 @pytest.mark.parametrize("language", languages())

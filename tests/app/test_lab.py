@@ -81,6 +81,25 @@ def test_every_scenario_opens_in_every_language(name, language):
     assert not re.search(r"\b(nan|None|inf)\b", " ".join(m.value for m in at.metric))
 
 
+def test_an_examples_name_and_claim_are_told_only_of_what_began_as_it():
+    look, name = (catalogue("en")[f"scenarios.one_cell.{part}"] for part in ("look", "name"))
+    began = write_link(opening("one_cell"))
+
+    def hint(at):
+        return at.markdown[0].value.replace("\\", "")
+
+    at = opened(**began, lang="en")
+    assert look in hint(at)
+    assert name in at.session_state["tab_title"]
+    healthy(at.button(key="per_row").click().run())
+    assert f"At the start: {look}" in hint(at)
+    assert name in at.session_state["tab_title"]
+    # The same tensor, but nothing has started that way.
+    at = opened(v="1", t=began["t"], s="int8,asymmetric,per_tensor,min_max,course", lang="en")
+    assert look not in hint(at)
+    assert name not in at.session_state["tab_title"]
+
+
 def test_each_control_changes_the_scheme_and_the_address():
     at = opened()
     at.segmented_control(key="bits").set_value(8).run()

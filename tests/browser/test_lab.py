@@ -402,3 +402,13 @@ def test_the_caption_of_the_engines_compared_lies_on_nothing(new_page, url, shot
         for other in boxes[i + 1 :]:
             apart = one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
             assert apart, (one, other)
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_tiles_beside_the_open_sidebar_keep_their_words(new_page, url, shot, language):
+    page = opened(new_page(820, 700), url, b="int8,symmetric,per_tensor,min_max,course", lang=language)
+    shot(page, language)
+    cut = """() => [...document.querySelectorAll(".st-key-tiles [data-testid=stMetric] *")]
+        .filter((each) => each.clientWidth && each.scrollWidth > each.clientWidth + 1 && getComputedStyle(each).overflow !== "visible")
+        .map((each) => each.textContent)"""
+    assert page.evaluate(cut) == []

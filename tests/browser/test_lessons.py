@@ -303,3 +303,12 @@ def test_a_printed_step_is_its_words_its_picture_and_its_question(new_page, url,
     assert page.evaluate("getComputedStyle(document.querySelector('[data-testid=stApp]')).backgroundColor") == "rgb(255, 255, 255)"
     assert page.evaluate("getComputedStyle(document.querySelector('.st-key-lesson_words p')).color") == "rgb(0, 0, 0)"
     shot(page, f"printed_{width}")
+
+
+def test_the_list_closes_over_the_lesson_that_a_phone_chose(new_page, url):
+    page = new_page(390, 844, touch=True)
+    page.goto(f"{url}/lessons?lang=en")
+    page.locator("[data-testid=stExpandSidebarButton]").click()
+    page.locator(".st-key-go_symmetric button").click()
+    page.wait_for_function("document.querySelector('.qv-place')?.innerText.includes('Lesson 2')")
+    page.wait_for_function("(document.querySelector('[data-testid=stSidebar]')?.getBoundingClientRect().right ?? 0) <= 0")

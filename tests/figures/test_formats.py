@@ -133,3 +133,8 @@ def test_no_number_is_written_into_the_words_at_the_ends(language, width):
         beside = [each for each in annotations if each is not note and each["y"] == note["y"] and each not in notes]
         assert beside
         assert min(abs(each["x"] - note["x"]) for each in beside) * width / 2 > 7 * len(note["text"]) / 2
+
+
+def test_values_that_all_stand_in_one_line_are_not_counted_as_many():
+    words = [formats_words(formats_data(FORMATS["bfloat16"], FORMATS["int16"], x=2.5, view="linear"), language)[1] for language in languages()]
+    assert words == ["**INT16**: all its 65,536 values in one line.", "**INT16**：全部 65,536 个值画成一条线。"]
