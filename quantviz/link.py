@@ -10,7 +10,7 @@ import dataclasses
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar, cast
 
 from quantviz import textform
@@ -197,6 +197,8 @@ class LabState:
     pool: str = POOLS[0]
     #: How the colours of x and x̂ are spread, one of `VALUE_SCALES`.
     value_scale: str = VALUE_SCALES[0]
+    #: The scheme that was chosen, where it does not fit this tensor and `scheme` stands in for it. No link carries it.
+    chosen: Scheme | None = field(default=None, compare=False)
 
     @property
     def sliced(self) -> bool:
@@ -210,15 +212,27 @@ class LabState:
         return math.prod(self.source.shape) > MOST_WHOLE
 
     def replace(self, **changes: Any) -> LabState:
-        """The same state but for `changes`."""
+        """The same state but for `changes`; another scheme is a choice of its own."""
+        if "scheme" in changes and "chosen" not in changes:
+            changes["chosen"] = self._chosen_under(changes["scheme"])
         return dataclasses.replace(self, **changes)
 
+    def _chosen_under(self, scheme: Scheme) -> Scheme | None:
+        """The chosen scheme, still waiting for a tensor that it fits, when only the range or what is done with NaN and Inf has changed."""
+        same_but_range = {name: getattr(scheme, name) for name in ("calibration", "nonfinite")}
+        return self.chosen.replace(**same_but_range) if self.chosen and self.scheme.replace(**same_but_range) == scheme else None
+
+    def with_scheme(self, scheme: Scheme) -> LabState:
+        """Choose a scheme: where it does not fit the tensor the nearest stands in for it, until a tensor comes that it fits."""
+        fitted = scheme.fitted(self.source.shape)
+        return self.replace(scheme=fitted, chosen=scheme if fitted != scheme else None)
+
     def with_source(self, source: Source | Upload) -> LabState:
-        """Another tensor: the scheme is kept as far as it fits, what belongs to the old tensor is dropped."""
+        """Another tensor: the chosen scheme is kept as far as it fits, what belongs to the old tensor is dropped."""
         shape = source.shape
         baseline = self.baseline if self.baseline and not self.baseline.problems(shape) else None
         kept = (baseline, self.error_view, self.error_range, None, self.scope, self.compared, self.pool, self.value_scale)
-        return LabState(source, self.scheme.fitted(shape), View.of(shape), (0,) * len(shape), *kept)
+        return LabState(source, self.scheme, View.of(shape), (0,) * len(shape), *kept).with_scheme(self.chosen or self.scheme)
 
 
 def opening(scenario_id: str = FIRST) -> LabState:

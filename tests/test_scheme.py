@@ -225,10 +225,10 @@ def test_errors_survive_pickling():
     [
         ("bitsandbytes", qv.Flat(64)),
         ("bitsandbytes_dynamic8", qv.Flat(4096)),
-        ("torchao_mx", qv.PerGroup(32, 1)),
-        ("onnxruntime_nbits", qv.PerGroup(128, 1)),
-        ("modelopt_nvfp4", qv.PerGroup(16, 1)),
-        ("gguf", qv.PerGroup(32, 1)),
+        ("torchao_mx", qv.PerGroup(32)),
+        ("onnxruntime_nbits", qv.PerGroup(128)),
+        ("modelopt_nvfp4", qv.PerGroup(16)),
+        ("gguf", qv.PerGroup(32)),
     ],
 )
 def test_what_has_no_size_becomes_blocks_of_the_usual_one(convention, granularity):
