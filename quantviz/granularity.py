@@ -5,7 +5,10 @@ A granularity is added here: one class in `GRANULARITIES` and its words in each 
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import math
+import operator
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -132,6 +135,14 @@ class _ByBlockShape:
     """A granularity that is told by the shape of its blocks."""
 
     single: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        # Whole numbers of numpy become Python's own, so that the text form comes back equal; what is none is left for `problems`.
+        for each in dataclasses.fields(self):  # type: ignore[arg-type]
+            value = getattr(self, each.name)
+            if each.type == "int" and not isinstance(value, bool):
+                with contextlib.suppress(TypeError):
+                    object.__setattr__(self, each.name, operator.index(value))
 
     def problems(self) -> Iterator[QuantVizError]:
         return iter(())

@@ -463,3 +463,33 @@ def test_an_archive_of_many_members_is_listed_without_opening_each(packing, monk
         assert calls == {"__init__": 2}
         assert {catalog.info(name).shape for name in catalog.names} == {(6, 5)}
         assert torch.equal(catalog.load("1999"), X)
+
+
+@pytest.mark.parametrize("filename", FILES)
+@pytest.mark.parametrize("on_disk", [False, True], ids=["upload", "path"])
+def test_a_file_that_was_closed_says_so(filename, on_disk, tmp_path):
+    (tmp_path / filename).write_bytes(FILES[filename])
+    with open_tensors(tmp_path / filename) if on_disk else open_tensors(FILES[filename], filename) as catalog:
+        kept = catalog.stored("x")
+    for call in (catalog.load, catalog.read, catalog.stored):
+        with pytest.raises(QuantVizError) as caught:
+            call("x")
+        assert caught.value.key == "file.closed"
+    assert torch.equal(kept.read((slice(None), slice(None))), X)
+    assert filename in repr(catalog) and "closed" in repr(catalog)
+    assert "shape=(6, 5)" in repr(kept) and "float32" in repr(kept)
+
+
+def test_open_tensors_wants_a_with_block(tmp_path):
+    with pytest.raises(QuantVizError) as caught:
+        open_tensors(3)
+    assert caught.value.key == "file.no_path"
+    opened = open_tensors(FILES["x.npy"], "x.npy")
+    assert "with block" in repr(opened)
+    for name in ("names", "load", "stored"):
+        with pytest.raises(QuantVizError) as caught:
+            getattr(opened, name)
+        assert caught.value.key == "file.not_entered"
+    assert not hasattr(opened, "shape")
+    with opened as catalog:
+        assert catalog.names == ("x",)
