@@ -30,7 +30,7 @@ class QuantVizError(ValueError):
     >>> error.key
     'unknown_format'
     >>> print(error)
-    Unknown number format: got 'int44'. Use one of int4, int8. Did you mean 'int4'?
+    Unknown number format: got 'int44'. Use one of int4, int8. A recipe such as q4_0 is no format: use quantize(x, "q4_0") or qv.RECIPES["q4_0"]. Did you mean 'int4'?
     """
 
     def __init__(self, key: str, /, **params: object) -> None:

@@ -240,11 +240,11 @@ class Scheme:
         if self.nonfinite not in NONFINITE:
             yield QuantVizError("unknown_nonfinite", got=self.nonfinite, known=", ".join(NONFINITE))
         for value, registry, error in (
-            (self.granularity, GRANULARITIES, "unknown_granularity"),
-            (self.calibration, {**CALIBRATIONS, External.id: External}, "unknown_calibration"),
+            (self.granularity, GRANULARITIES, "granularity_wanted"),
+            (self.calibration, {**CALIBRATIONS, External.id: External}, "calibration_wanted"),
         ):
             if not isinstance(value, tuple(registry.values())):
-                yield QuantVizError(error, got=value, known=", ".join(registry))
+                yield QuantVizError(error, got=value, allowed=", ".join(f"qv.{kind.__name__}" for kind in registry.values()))
                 return
         if not isinstance(self.convention, Convention):
             yield QuantVizError("unknown_convention", got=self.convention, known="course")

@@ -225,3 +225,11 @@ def test_groups_of_the_last_axis_stay_there():
     scheme = qv.Scheme("int4").adapted("gguf_signed", (4, 64))
     assert scheme.granularity.axis == -1
     assert scheme.fitted((4, 3, 32)) == scheme
+
+
+def test_a_link_whose_tensor_cannot_be_had_keeps_its_scheme():
+    form = "int4,symmetric,per_group(size=128),min_max,course"
+    state, problems = read_link({"v": "1", "t": "builtin(name=gone)", "s": form})
+    assert len(problems) == 1
+    assert str(state.chosen) == form and not state.scheme.problems(state.source.shape)
+    assert str(state.with_source(Normal(4, 128)).scheme) == form

@@ -109,7 +109,7 @@ def test_what_cannot_be_read_does_not_take_the_list(folder):
     at = healthy(choose(opened(), "kind", "folder"))
     assert at.selectbox(key="folder_file").options == ["a.npy", "bad.npy", "many.safetensors"]
     said = [caption.value.replace("\\", "") for caption in at.sidebar.caption if "cannot be read" in caption.value]
-    assert said == ["2 of the names in the folder cannot be read and are left out: <b>_*x*.npy, circle.npy. Check where they lead and who may read them."]
+    assert said == ["What cannot be read in the folder is left out (2): <b>_*x*.npy, circle.npy. Check where they lead and who may read them."]
 
 
 def test_an_index_opens_although_its_first_shard_is_gone(folder):

@@ -40,7 +40,7 @@ def keys(at):
 
 def test_the_message_says_how_many_and_where_and_the_open_tensor_stays():
     at = uploaded()
-    assert "3 values of the tensor are NaN or Inf, the first is NaN at (0, 1)" in said(at)
+    assert "values that are NaN or Inf (3), the first is NaN at (0, 1)" in said(at)
     assert panels(at)[0].shape == (8, 8)
     assert at.radio(key=OFFERED).value == "refuse"
     assert len(at.radio(key=OFFERED).options) == len(NONFINITE)

@@ -493,3 +493,14 @@ def test_open_tensors_wants_a_with_block(tmp_path):
     assert not hasattr(opened, "shape")
     with opened as catalog:
         assert catalog.names == ("x",)
+
+
+def test_a_table_too_slow_to_read_names_the_limit_it_hits(monkeypatch):
+    from quantviz.sources.files import table
+
+    monkeypatch.setattr(table, "_BLOCK", 64)
+    monkeypatch.setattr(table, "_SLOW", 96)
+    monkeypatch.setattr(table, "_fast", lambda block, decimal_comma: None)
+    with pytest.raises(QuantVizError) as caught, open_tensors(b'"1","2"\n' * 40, "x.csv"):
+        pass
+    assert (caught.value.key, caught.value.params["most"]) == ("file.too_large", 96)
