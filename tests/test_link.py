@@ -204,7 +204,8 @@ def test_a_scheme_that_stands_in_gives_way_to_the_chosen_one():
     q4_0 = qv.Scheme.parse("int4,symmetric,per_group(size=32),min_max,gguf_signed")
     large = opening().with_source(Normal(8, 64)).replace(scheme=q4_0)
     small = large.with_source(Normal(4, 6))
-    assert small.scheme != q4_0 and small.chosen == q4_0
+    assert small.scheme != q4_0
+    assert small.chosen == q4_0
     # Another small tensor is fitted by what was chosen, not by what stood in for it.
     assert small.with_source(Normal(4, 48)).with_source(Normal(4, 6)).scheme == small.scheme
     assert small.with_source(Normal(8, 64)).scheme == q4_0
@@ -231,5 +232,6 @@ def test_a_link_whose_tensor_cannot_be_had_keeps_its_scheme():
     form = "int4,symmetric,per_group(size=128),min_max,course"
     state, problems = read_link({"v": "1", "t": "builtin(name=gone)", "s": form})
     assert len(problems) == 1
-    assert str(state.chosen) == form and not state.scheme.problems(state.source.shape)
+    assert str(state.chosen) == form
+    assert not state.scheme.problems(state.source.shape)
     assert str(state.with_source(Normal(4, 128)).scheme) == form

@@ -129,7 +129,7 @@ def test_tables_and_other_floats_are_their_values():
 
 def test_a_mask_is_never_forgotten():
     masked = np.ma.array([1.0, 1e9, 3.0], mask=[False, True, False])
-    with pytest.raises(qv.QuantVizError, match="masked values [(]1[)]"):
+    with pytest.raises(qv.QuantVizError, match=r"masked values [(]1[)]"):
         qv.quantize(masked, SCHEME)
     assert qv.quantize(np.ma.array([1.0, 2.0]), SCHEME).x.tolist() == [1.0, 2.0]
     left_out = qv.quantize(masked.astype(float).filled(np.nan), SCHEME.replace(nonfinite="ignore"))  # what the sentence says

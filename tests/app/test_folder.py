@@ -147,7 +147,9 @@ def test_a_tensor_without_axes_or_values_is_refused_in_one_sentence(shapes, form
     at = choose(at, "folder_tensor", name)
     assert not at.exception
     errors = [element.value for kind in ("error", "warning") for element in at.get(kind)]
-    assert len(errors) == 1 and said in errors[0].replace("\\", "") and "our side" not in errors[0]
+    assert len(errors) == 1
+    assert said in errors[0].replace("\\", "")
+    assert "our side" not in errors[0]
     assert at.session_state["lab_state"] == before
 
 
@@ -156,7 +158,8 @@ def test_a_scheme_comes_back_with_a_tensor_that_it_fits(shapes):
     at = under(healthy(choose(at, "folder_tensor", "fc")), Q4_0)
     at = healthy(choose(at, "folder_tensor", "b3"))
     fitted = at.session_state["lab_state"].scheme
-    assert not fitted.problems((2, 5, 6)) and fitted.granularity.axis == -1
+    assert not fitted.problems((2, 5, 6))
+    assert fitted.granularity.axis == -1
     assert any("A tensor of 2 × 5 × 6 cannot have one scale for each group of 32" in caption.value for caption in at.caption)
     at = healthy(choose(at, "folder_tensor", "fc"))
     assert str(at.session_state["lab_state"].scheme) == Q4_0

@@ -85,7 +85,7 @@ def test_the_choice_in_the_range_group():
     assert address(healthy(at))["s"].endswith(",ignore")
     # Refusing the tensor that is open is told in place, and it stays open as it was.
     at.radio(key="nonfinite").set_value("refuse").run()
-    assert "3 values" in said(at)
+    assert "NaN or Inf (3)" in said(at)
     assert address(at)["s"].endswith(",ignore")
     assert panels(at)[0].shape == X.shape
 

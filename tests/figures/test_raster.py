@@ -10,7 +10,9 @@ from quantviz.figures.raster import _indices
 def test_any_range_has_colours(end):
     values = np.array([[-3e38, -1.0, 0.0, 1.0, 3e38, np.nan]], dtype=np.float32)
     shades = _indices(values, -end, end)[0]
-    assert shades[2] == 127 and shades[5] == 255
+    assert shades[2] == 127
+    assert shades[5] == 255
     assert list(shades[:5]) == sorted(shades[:5])
     if end <= 1:
-        assert shades[0] == shades[1] == 0 and shades[3] == shades[4] == 254
+        assert shades[0] == shades[1] == 0
+        assert shades[3] == shades[4] == 254

@@ -476,8 +476,10 @@ def test_a_file_that_was_closed_says_so(filename, on_disk, tmp_path):
             call("x")
         assert caught.value.key == "file.closed"
     assert torch.equal(kept.read((slice(None), slice(None))), X)
-    assert filename in repr(catalog) and "closed" in repr(catalog)
-    assert "shape=(6, 5)" in repr(kept) and "float32" in repr(kept)
+    assert filename in repr(catalog)
+    assert "closed" in repr(catalog)
+    assert "shape=(6, 5)" in repr(kept)
+    assert "float32" in repr(kept)
 
 
 def test_open_tensors_wants_a_with_block(tmp_path):
@@ -504,3 +506,16 @@ def test_a_table_too_slow_to_read_names_the_limit_it_hits(monkeypatch):
     with pytest.raises(QuantVizError) as caught, open_tensors(b'"1","2"\n' * 40, "x.csv"):
         pass
     assert (caught.value.key, caught.value.params["most"]) == ("file.too_large", 96)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_the_directory_of_an_npz_is_read_once(packed, monkeypatch):
+    from quantviz.sources.files import npz as module
+
+    content = io.BytesIO()
+    (numpy.savez_compressed if packed else numpy.savez)(content, a=X.numpy(), b=numpy.asfortranarray(X.numpy()))
+    with open_tensors(content.getvalue(), "x.npz") as catalog:
+        monkeypatch.setattr(module, "opened_zip", None)
+        for name in catalog.names:
+            assert torch.equal(catalog.load(name), X)
+            assert torch.equal(catalog.load(name, (slice(1, 3),)), X[1:3])

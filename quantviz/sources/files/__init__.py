@@ -19,10 +19,9 @@ from typing import NoReturn
 
 from quantviz.errors import QuantVizError
 from quantviz.sources.files.catalog import Catalog as Catalog
-from quantviz.sources.files.catalog import FileData
+from quantviz.sources.files.catalog import FileData, check_kinds, clipped
 from quantviz.sources.files.catalog import Loaded as Loaded
 from quantviz.sources.files.catalog import TensorInfo as TensorInfo
-from quantviz.sources.files.catalog import check_kinds, clipped
 from quantviz.sources.files.gguf import GgufCatalog
 from quantviz.sources.files.json_lists import JsonCatalog
 from quantviz.sources.files.npy import NpyCatalog
@@ -53,7 +52,7 @@ def reader_of(filename: str) -> type[Catalog] | None:
     return next((reader for suffix, reader in READERS.items() if name.endswith(suffix)), None)
 
 
-class open_tensors:  # noqa: N801 - it is called like a function
+class open_tensors:
     """The tensors of a file, on disk or uploaded, while the `with` block lasts.
 
     `filename` gives an upload its name, and with it the format; without any name the content decides.
