@@ -127,7 +127,7 @@ def test_typed_values():
     at = opened()
     at.selectbox(key="kind").set_value("typed").run()
     at.text_area(key="typed_text").set_value("1 nan\n-2 inf").run()
-    assert "2 values" in said(at)
+    assert "NaN or Inf (2)" in said(at)
     assert panels(at)[0].shape == (8, 8)
     at.radio(key="nonfinite_typed").set_value("ignore").run()
     assert np.array_equal(panels(healthy(at))[0], [[1, np.nan], [-2, np.inf]], equal_nan=True)
@@ -143,7 +143,7 @@ def test_a_link_whose_scheme_refuses_its_tensor_offers_the_choice():
     at.radio(key="nonfinite_typed").set_value("ignore").run()
     link = address(at) | {"s": "int4,symmetric,per_tensor,min_max,course"}
     again = opened(**link)
-    assert "2 values" in said(again)
+    assert "NaN or Inf (2)" in said(again)
     again.radio(key="nonfinite_page").set_value("clip").run()
     assert np.array_equal(panels(healthy(again))[0], [[1, 0], [-2, 1]])
 
