@@ -27,11 +27,11 @@ class QuantVizError(ValueError):
     its braces, so a page can say it in any language; `str(error)` is the English one. Of a
     long value only about a line is repeated, and where a name is not `known`, the nearest one is suggested.
 
-    >>> error = QuantVizError("unknown_format", got="int44", known="int4, int8")
+    >>> error = QuantVizError("unknown_mode", got="symetric", known="symmetric, asymmetric")
     >>> error.key
-    'unknown_format'
+    'unknown_mode'
     >>> print(error)
-    Unknown number format: got 'int44'. Use one of int4, int8. Did you mean 'int4'?
+    Unknown mode: got 'symetric'. Use one of symmetric, asymmetric. Did you mean 'symmetric'?
     """
 
     def __init__(self, key: str, /, **params: object) -> None:

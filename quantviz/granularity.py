@@ -5,7 +5,10 @@ A granularity is added here: one class in `GRANULARITIES` and its words in each 
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import math
+import operator
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -133,6 +136,14 @@ class _ByBlockShape:
 
     single: ClassVar[bool] = False
 
+    def __post_init__(self) -> None:
+        # Whole numbers of numpy become Python's own, so that the text form comes back equal; what is none is left for `problems`.
+        for each in dataclasses.fields(self):  # type: ignore[arg-type]
+            value = getattr(self, each.name)
+            if each.type == "int" and not isinstance(value, bool):
+                with contextlib.suppress(TypeError):
+                    object.__setattr__(self, each.name, operator.index(value))
+
     def problems(self) -> Iterator[QuantVizError]:
         return iter(())
 
@@ -238,7 +249,7 @@ class PerGroup(_ByBlockShape):
     @classmethod
     def candidates(cls, shape: Shape, sizes: tuple[int, ...] = ()) -> Iterator[Granularity]:
         for axis in reversed(range(len(shape))):
-            yield from (cls(size, axis) for size in (sizes or divisors(shape[axis])[1:] or (1,)))
+            yield from (cls(size, counted(axis, len(shape))) for size in (sizes or divisors(shape[axis])[1:] or (1,)))
 
     def block_shape(self, shape: Shape) -> Shape:
         axis = self.axis % len(shape)
@@ -335,7 +346,7 @@ def nearest_granularity(wanted: Granularity, among: Iterable[Granularity], shape
     Where `wanted` has no size, blocks of `usual_size` come before others. `QuantVizError` where none fits the shape.
 
     >>> nearest_granularity(PerGroup(48), PerGroup.candidates((4, 96), (16, 32, 64)), (4, 96))
-    PerGroup(size=32, axis=1)
+    PerGroup(size=32, axis=-1)
     >>> nearest_granularity(PerChannel(0), Flat.candidates((4, 64), (32, 64, 128)), (4, 64))
     Flat(size=64, strided=False)
     >>> nearest_granularity(PerTensor(), Flat.candidates((4, 64), (32, 64, 128)), (4, 64), usual_size=32)
@@ -367,6 +378,15 @@ def nearest_granularity(wanted: Granularity, among: Iterable[Granularity], shape
 GRANULARITIES: Mapping[str, type[Granularity]] = MappingProxyType({each.id: each for each in (PerTensor, PerChannel, PerGroup, PerBlock, Flat)})
 #: What can happen where a block does not fill up: it is refused, it is short (or that only where blocks are tiles), or zeros fill it.
 TAILS = ("refuse", "short", "short_tiles", "pad")
+
+
+def counted(axis: int, axes: int) -> int:
+    """The number that an axis of `axes` is chosen by: -1 for the last, which stays the last on a tensor of more or fewer axes.
+
+    >>> counted(1, 2), counted(1, 3)
+    (-1, 1)
+    """
+    return -1 if axis == axes - 1 else axis
 
 
 def divisors(length: int) -> list[int]:

@@ -10,7 +10,7 @@ import dataclasses
 import math
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from quantviz import textform
@@ -56,6 +56,8 @@ class LabState:
     pool: str = POOLS[0]
     #: How the colours of x and x̂ are spread, one of `VALUE_SCALES`.
     value_scale: str = VALUE_SCALES[0]
+    #: The scheme that was chosen, where it does not fit this tensor and `scheme` stands in for it. No link carries it.
+    chosen: Scheme | None = field(default=None, compare=False)
 
     @property
     def sliced(self) -> bool:
@@ -69,15 +71,27 @@ class LabState:
         return math.prod(self.source.shape) > MOST_WHOLE
 
     def replace(self, **changes: Any) -> LabState:
-        """The same state but for `changes`."""
+        """The same state but for `changes`; another scheme is a choice of its own."""
+        if "scheme" in changes and "chosen" not in changes:
+            changes["chosen"] = self._chosen_under(changes["scheme"])
         return dataclasses.replace(self, **changes)
 
+    def _chosen_under(self, scheme: Scheme) -> Scheme | None:
+        """The chosen scheme, still waiting for a tensor that it fits, when only the range or what is done with NaN and Inf has changed."""
+        same_but_range = {name: getattr(scheme, name) for name in ("calibration", "nonfinite")}
+        return self.chosen.replace(**same_but_range) if self.chosen and self.scheme.replace(**same_but_range) == scheme else None
+
+    def with_scheme(self, scheme: Scheme) -> LabState:
+        """Choose a scheme: where it does not fit the tensor the nearest stands in for it, until a tensor comes that it fits."""
+        fitted = scheme.fitted(self.source.shape)
+        return self.replace(scheme=fitted, chosen=scheme if fitted != scheme else None)
+
     def with_source(self, source: Source) -> LabState:
-        """Another tensor: the scheme is kept as far as it fits, what belongs to the old tensor is dropped."""
+        """Another tensor: the chosen scheme is kept as far as it fits, what belongs to the old tensor is dropped."""
         shape = source.shape
         baseline = self.baseline if self.baseline and not self.baseline.problems(shape) else None
         kept = (baseline, self.error_view, self.error_range, None, self.scope, self.compared, self.pool, self.value_scale)
-        return LabState(source, self.scheme.fitted(shape), View.of(shape), (0,) * len(shape), *kept)
+        return LabState(source, self.scheme, View.of(shape), (0,) * len(shape), *kept).with_scheme(self.chosen or self.scheme)
 
 
 def opening(scenario_id: str = FIRST) -> LabState:
@@ -117,8 +131,10 @@ def read_link(params: Mapping[str, str]) -> tuple[LabState, tuple[QuantVizError,
     """The state a link asks for, and by name what of it cannot be had.
 
     >>> state, problems = read_link({"v": "1", "s": "int9,symmetric,per_tensor,min_max,course"})
-    >>> state == opening(), [str(problem) for problem in problems]  # doctest: +ELLIPSIS
-    (True, ["This part of the link could not be used: the scheme. Unknown number format: got 'int9'. ..."])
+    >>> state == opening(), *problems  # doctest: +ELLIPSIS
+    (True, QuantVizError('link.part'))
+    >>> print(problems[0])  # doctest: +ELLIPSIS
+    This part of the link could not be used: the scheme. Unknown number format: got 'int9'. ...
     """
     if sum(len(value) for value in params.values()) > LONGEST:
         return opening(), (QuantVizError("link.too_long", longest=LONGEST),)
@@ -139,15 +155,21 @@ def read_link(params: Mapping[str, str]) -> tuple[LabState, tuple[QuantVizError,
     source = part("t", parse_source, first.source)
     shape = source.shape
     same = source == first.source
-    if problems:  # without the tensor its cell, view and colours mean nothing: only the scheme is worth keeping
+    lost = bool(problems)
+    if lost:  # without the tensor its cell, view and colours mean nothing: only the scheme is worth keeping
         params = {name: value for name, value in params.items() if name not in ("c", "a", "h")}
-    scheme = part("s", lambda form: _fitting(Scheme.parse(form), shape), first.scheme if same else first.scheme.fitted(shape))
+
+    def fitting(form: str) -> Scheme:
+        # One that was made for the tensor that cannot be had need not fit this one.
+        return Scheme.parse(form) if lost else _fitting(Scheme.parse(form), shape)
+
+    scheme = part("s", fitting, first.scheme if same else first.scheme.fitted(shape))
     state = LabState(
         source=source,
         scheme=scheme,
         view=part("a", lambda form: _read_view(form, shape), View.of(shape)),
         cell=part("c", lambda form: _read_cell(form, shape), first.cell if same else (0,) * len(shape)),
-        baseline=part("b", lambda form: _fitting(Scheme.parse(form), shape), None),
+        baseline=part("b", lambda form: fitting(form).fitted(shape), None),
         error_view=part("e", lambda form: _one_of(form, ERROR_VIEWS), "signed"),
         error_range=part("r", lambda form: _one_of(form, ERROR_RANGES), "held"),
         held=part("h", _read_held, None),
@@ -156,7 +178,7 @@ def read_link(params: Mapping[str, str]) -> tuple[LabState, tuple[QuantVizError,
         pool=part("p", lambda form: _one_of(form, POOLS), POOLS[0]),
         value_scale=part("x", lambda form: _one_of(form, VALUE_SCALES), VALUE_SCALES[0]),
     )
-    return state, tuple(problems)
+    return state.with_scheme(scheme), tuple(problems)
 
 
 def _write_place(place: Shape) -> str:

@@ -289,11 +289,12 @@ def dequantize(q: Any, scheme: Scheme | str, qparams: QParams) -> torch.Tensor:
     [192.5, 689.5]
     """
     scheme = as_scheme(scheme)
-    return values_of_codes(as_codes(q, scheme.number_format), scheme, qparams)
+    return values_of_codes(as_codes(q, scheme.number_format), scheme, qparams, any_scale=False)
 
 
-def values_of_codes(q: torch.Tensor, scheme: Scheme, qparams: QParams) -> torch.Tensor:
-    """The same without looking whether the format has such codes: of integers any number has a value.
+def values_of_codes(q: torch.Tensor, scheme: Scheme, qparams: QParams, *, any_scale: bool = True) -> torch.Tensor:
+    """The same without looking whether the format has such codes:
+    of integers any number has a value; nor, with `any_scale`, whether scales are above 0.
 
     >>> values_of_codes(torch.tensor([200.0]), Scheme("int8"), QParams(0.5)).tolist()
     [100.0]
@@ -302,7 +303,7 @@ def values_of_codes(q: torch.Tensor, scheme: Scheme, qparams: QParams) -> torch.
     _raise_first(scheme, shape)
     layout = scheme.layout(shape)
     _refuse_other(qparams)
-    params = _given(qparams.scale, qparams.zero_point, scheme, layout, chosen=True)
+    params = _given(qparams.scale, qparams.zero_point, scheme, layout, chosen=any_scale or qparams.stored)
     known = block_values(params)
     known |= run_operations(given_operations(scheme), known) | {name: grid for name, grid in qparams.others.items() if name in block_names(scheme)}
     return _dequantize(q, scheme, {name: blocks.expand(grid, layout, shape) for name, grid in known.items()})

@@ -145,13 +145,14 @@ class Scheme:
     def fitted(self, shape: Shape) -> Scheme:
         """This scheme where it fits `shape`, else the same with the nearest granularity that does and is offered.
 
-        Where its convention has nothing for this shape, it is the source notebooks' arithmetic.
+        Where its convention has nothing for this shape, it is the source notebooks' arithmetic; on a shape that no tensor to
+        be quantized has, such as (0, 4) or (), it stays as it is.
 
         >>> from quantviz.granularity import PerGroup
         >>> Scheme(granularity=PerGroup(32)).fitted((4, 48)).granularity
         PerGroup(size=24, axis=-1)
         """
-        if not self.problems(shape):
+        if not self.problems(shape) or not 1 <= len(shape) <= 4 or 0 in shape:
             return self
         nearest = self.granularity.fitted(shape)
         own = getattr(self.granularity, "size", None)
@@ -172,7 +173,7 @@ class Scheme:
         alike blocks, of the engine's usual size where this one has none. `QuantVizError` where no block that is offered fits the shape.
 
         >>> print(Scheme("int3", granularity=PerTensor()).adapted("gguf_signed", (4, 64)))
-        int4,symmetric,per_group(size=32,axis=1),min_max,gguf_signed
+        int4,symmetric,per_group(size=32),min_max,gguf_signed
         >>> print(Scheme("int8", "asymmetric").adapted("torchao_float8", (4, 64)))
         float8_e4m3fn,symmetric,per_tensor,min_max,torchao_float8
         """
@@ -239,11 +240,11 @@ class Scheme:
         if self.nonfinite not in NONFINITE:
             yield QuantVizError("unknown_nonfinite", got=self.nonfinite, known=", ".join(NONFINITE))
         for value, registry, error in (
-            (self.granularity, GRANULARITIES, "unknown_granularity"),
-            (self.calibration, {**CALIBRATIONS, External.id: External}, "unknown_calibration"),
+            (self.granularity, GRANULARITIES, "granularity_wanted"),
+            (self.calibration, {**CALIBRATIONS, External.id: External}, "calibration_wanted"),
         ):
             if not isinstance(value, tuple(registry.values())):
-                yield QuantVizError(error, got=value, known=", ".join(registry))
+                yield QuantVizError(error, got=value, allowed=", ".join(f"qv.{kind.__name__}" for kind in registry.values()))
                 return
         if not isinstance(self.convention, Convention):
             yield QuantVizError("unknown_convention", got=self.convention, known="course")

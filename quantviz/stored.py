@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +13,20 @@ import torch
 from quantviz.blocks import viewed
 from quantviz.errors import Note, QuantVizError
 from quantviz.granularity import Shape, Window
-from quantviz.tensors import as_real
+from quantviz.tensors import as_real, refuse_other_kinds
 
 Values = npt.NDArray[np.float32]
 
 
 class Stored(ABC):
     """Values of a real tensor of 1 to 4 axes, read-only. Safe to read from several threads at once."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(shape={self.shape}, dtype=float32)"
+
+    def __array__(self, *_: object, **__: object) -> NoReturn:
+        # Whoever asks for all of it at once, such as `quantize`, is told how it is loaded.
+        raise QuantVizError("input_stored", got=type(self).__name__)
 
     @property
     @abstractmethod
@@ -172,7 +179,10 @@ def as_matrix(x: Any) -> Any:
         _refuse_vectors(x.shape)
         return Matrix(x)
     tensor = x if isinstance(x, torch.Tensor) else as_real(x)[0]
+    refuse_other_kinds(tensor)
     _refuse_vectors(tuple(tensor.shape))
+    if not tensor.numel():
+        raise QuantVizError("input_empty", shape=tuple(tensor.shape))
     try:
         return viewed(tensor, (tensor.shape[0], -1))
     except RuntimeError:

@@ -28,6 +28,8 @@ _EXACT = frozenset(
 )
 #: Dtypes that are converted with a count of the values float32 cannot hold.
 _COUNTED = frozenset({torch.float64, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16, torch.uint32, torch.uint64})
+#: Elements of a tensor that repeats fewer by `expand` or broadcasting; what lies in memory is as large as that allows.
+_MOST_REPEATED = 2**28
 
 
 def as_float32(tensor: torch.Tensor) -> tuple[torch.Tensor, tuple[Note, ...]]:
@@ -153,20 +155,36 @@ def as_plain(x: Any) -> torch.Tensor:
     tensor([2., 1.])
     """
     tensor = x if isinstance(x, torch.Tensor) else _converted(x)
+    refuse_other_kinds(tensor)
+    return tensor.detach().cpu().resolve_neg()
+
+
+def refuse_other_kinds(tensor: torch.Tensor) -> None:
+    """`QuantVizError` for a tensor that is not dense or not of real numbers, or that repeats a few values more often than memory allows."""
     if tensor.is_nested or tensor.layout != torch.strided or tensor.is_quantized or tensor.device.type == "meta":
         raise QuantVizError("input_not_dense")
     if tensor.dtype not in _EXACT | _COUNTED:
         raise QuantVizError("input_dtype", dtype=dtype_name(tensor.dtype))
-    return tensor.detach().cpu()
+    # What was expanded or broadcast takes no memory until it is computed with.
+    if tensor.numel() > max(_MOST_REPEATED, tensor.untyped_storage().nbytes() // tensor.itemsize):
+        raise QuantVizError("input_too_large", count=tensor.numel(), shape=tuple(tensor.shape), most=_MOST_REPEATED)
 
 
 def _converted(x: Any) -> torch.Tensor:
     try:
         if hasattr(x, "__array__") or hasattr(x, "__array_interface__"):
             return _of_array(x if isinstance(x, np.ndarray) else np.array(x))
-        return torch.tensor(x) if isinstance(x, list | tuple) else torch.as_tensor(x)
+        if not isinstance(x, list | tuple):
+            return torch.as_tensor(x)
+        first: Any = x
+        while isinstance(first, list | tuple) and first:
+            first = first[0]
+        return torch.stack([as_plain(each) for each in x]) if isinstance(first, torch.Tensor | np.ndarray) else torch.tensor(x)
     except QuantVizError:
         raise
+    except MemoryError:
+        shape = tuple(getattr(x, "shape", ()))
+        raise QuantVizError("input_too_large", count=math.prod(shape), shape=shape, most=_MOST_REPEATED) from None
     except (ValueError, TypeError, RuntimeError, OverflowError):
         raise QuantVizError("input_not_tensor", got=type(x).__name__) from None
 
@@ -185,7 +203,8 @@ def _of_array(array: np.ndarray[Any, Any]) -> torch.Tensor:
     if array.itemsize > 8:
         raise QuantVizError("input_dtype", dtype=array.dtype)
     native = array.astype(array.dtype.newbyteorder("="), copy=False)
-    return torch.as_tensor(native.copy() if min(native.strides, default=0) < 0 else native)
+    # torch steps forwards, and by whole elements: the field of a structured array need not.
+    return torch.as_tensor(native.copy() if any(stride < 0 or stride % native.itemsize for stride in native.strides) else native)
 
 
 def _tensor(x: Any) -> torch.Tensor:

@@ -83,6 +83,8 @@ def read_value(raw: str, kind: Any) -> Any:
             return int(raw)
         if option is float and _FLOAT.fullmatch(raw) and math.isfinite(float(raw)):
             return float(raw)
+    if int in options and re.fullmatch(r"[+-]?\d{19,}", raw, re.ASCII):
+        raise QuantVizError("text_form_too_long", got=raw, largest=10**18 - 1)
     raise QuantVizError("text_form_bad_value", got=raw, wanted=" / ".join(getattr(each, "__name__", str(each)) for each in options))
 
 

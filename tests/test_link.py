@@ -184,3 +184,40 @@ def test_links_of_before_keep_their_window():
     whole, _ = read_link({"v": "1", "t": "normal(rows=700,cols=600,seed=1)"})
     assert whole.view.size((700, 600)) == (700, 600)
     assert not whole.sliced
+
+
+def test_a_scheme_that_stands_in_gives_way_to_the_chosen_one():
+    q4_0 = qv.Scheme.parse("int4,symmetric,per_group(size=32),min_max,gguf_signed")
+    large = opening().with_source(Normal(8, 64)).replace(scheme=q4_0)
+    small = large.with_source(Normal(4, 6))
+    assert small.scheme != q4_0
+    assert small.chosen == q4_0
+    # Another small tensor is fitted by what was chosen, not by what stood in for it.
+    assert small.with_source(Normal(4, 48)).with_source(Normal(4, 6)).scheme == small.scheme
+    assert small.with_source(Normal(8, 64)).scheme == q4_0
+    # What is done with NaN is chosen for any; other blocks are another choice.
+    assert small.replace(scheme=small.scheme.replace(nonfinite="clip")).with_source(Normal(8, 64)).scheme == q4_0.replace(nonfinite="clip")
+    other = small.replace(scheme=qv.Scheme("int4"))
+    assert other.with_source(Normal(8, 64)).scheme == qv.Scheme("int4")
+
+
+@pytest.mark.parametrize("shape", [(), (0, 4), (4, 0), (1, 1, 1, 1, 1)])
+@pytest.mark.parametrize("granularity", ["per_tensor", "per_channel(axis=1)", "per_group(size=4)", "per_block(rows=2,cols=2)", "flat(size=4)"])
+def test_fitting_a_scheme_never_fails(granularity, shape):
+    scheme = qv.Scheme.parse(f"int4,symmetric,{granularity},min_max,course")
+    assert scheme.fitted(shape) == scheme
+
+
+def test_groups_of_the_last_axis_stay_there():
+    scheme = qv.Scheme("int4").adapted("gguf_signed", (4, 64))
+    assert scheme.granularity.axis == -1
+    assert scheme.fitted((4, 3, 32)) == scheme
+
+
+def test_a_link_whose_tensor_cannot_be_had_keeps_its_scheme():
+    form = "int4,symmetric,per_group(size=128),min_max,course"
+    state, problems = read_link({"v": "1", "t": "builtin(name=gone)", "s": form})
+    assert len(problems) == 1
+    assert str(state.chosen) == form
+    assert not state.scheme.problems(state.source.shape)
+    assert str(state.with_source(Normal(4, 128)).scheme) == form

@@ -226,10 +226,10 @@ def test_errors_survive_pickling():
     [
         ("bitsandbytes", qv.Flat(64)),
         ("bitsandbytes_dynamic8", qv.Flat(4096)),
-        ("torchao_mx", qv.PerGroup(32, 1)),
-        ("onnxruntime_nbits", qv.PerGroup(128, 1)),
-        ("modelopt_nvfp4", qv.PerGroup(16, 1)),
-        ("gguf", qv.PerGroup(32, 1)),
+        ("torchao_mx", qv.PerGroup(32)),
+        ("onnxruntime_nbits", qv.PerGroup(128)),
+        ("modelopt_nvfp4", qv.PerGroup(16)),
+        ("gguf", qv.PerGroup(32)),
     ],
 )
 def test_what_has_no_size_becomes_blocks_of_the_usual_one(convention, granularity):
@@ -245,3 +245,24 @@ def test_where_no_size_fits_the_sizes_there_are_are_named():
     with pytest.raises(qv.QuantVizError) as refused:
         qv.Scheme("int4").adapted("gguf_signed", (3, 7))
     assert (refused.value.key, refused.value.params["sizes"]) == ("no_offered_size_fits", "32")
+
+
+@pytest.mark.parametrize("wrong", ["per_row", qv.PerGroup])
+def test_what_is_no_granularity_or_calibration_is_told_what_one_is(wrong):
+    for changes, key in (({"granularity": wrong}, "granularity_wanted"), ({"calibration": wrong}, "calibration_wanted")):
+        with pytest.raises(qv.QuantVizError) as caught:
+            qv.Scheme("int4", **changes)
+        assert caught.value.key == key
+        assert "is an object, such as qv." in str(caught.value)
+        assert "Did you mean" not in str(caught.value)
+
+
+def test_a_recipe_where_a_scheme_is_read_is_told_apart():
+    for call in (lambda: qv.Scheme("q4_0"), lambda: qv.Scheme.parse("int4_g32")):
+        with pytest.raises(qv.QuantVizError, match=r"qv\.RECIPES"):
+            call()
+
+
+def test_a_number_too_long_for_the_text_form_names_the_largest():
+    with pytest.raises(qv.QuantVizError, match="at most 999999999999999999"):
+        qv.Scheme.parse(f"int4,symmetric,per_group(size={10**18}),min_max,course")

@@ -16,6 +16,8 @@ from quantviz.figures.theme import Ramp, rgb
 
 #: The palette's last entry is transparent: cells without a value.
 _COLOURS = 255
+#: Widths of a range from here on have an inverse in float32, times the colours.
+_NARROWEST = 1e-35
 
 
 def data_uri(values: npt.NDArray[np.generic], lo: float, hi: float, ramp: Ramp, middle: float = 0.5) -> str:
@@ -32,10 +34,11 @@ def coloured(values: npt.NDArray[np.generic], lo: float, hi: float, ramp: Ramp, 
 
 
 def _indices(values: npt.NDArray[np.generic], lo: float, hi: float) -> npt.NDArray[np.uint8]:
-    # A range as wide as float32's own has no width in float32.
-    scaled: npt.NDArray[np.floating] = values.astype(np.float32 if hi - lo <= float(np.finfo(np.float32).max) else np.float64)
-    scaled -= lo
-    scaled *= (_COLOURS - 1) / (hi - lo)
+    # A range as wide as float32's own has no width in float32, and one as narrow as its smallest numbers no inverse.
+    scaled: npt.NDArray[np.floating] = values.astype(np.float32 if _NARROWEST <= hi - lo <= float(np.finfo(np.float32).max) else np.float64)
+    with np.errstate(over="ignore"):  # values far beyond the range become Inf, and the last colour
+        scaled -= lo
+        scaled *= (_COLOURS - 1) / (hi - lo)
     missing = ~np.isfinite(values)
     np.clip(scaled, 0, _COLOURS - 1, out=scaled)
     np.rint(scaled, out=scaled)

@@ -80,7 +80,7 @@ class Adapted:
 
     before: Scheme
     after: Scheme
-    #: The fields that were asked for.
+    #: The fields that were asked for; none where another tensor is the reason.
     asked: tuple[str, ...]
 
     @property
@@ -168,20 +168,21 @@ def _as_locked(new: LabState) -> LabState:
     now = state()
     if room.locked("tensor") and new.source != now.source:
         return now  # the rest of it belongs to another tensor
+    chosen, wanted = now.chosen or now.scheme, new.chosen or new.scheme
     kept: dict[str, Any] = {}
     if room.locked("scheme"):
-        kept |= {name: getattr(now.scheme, name) for name in ("format", "mode", "granularity", "convention")}
+        kept |= {name: getattr(chosen, name) for name in ("format", "mode", "granularity", "convention")}
     if room.locked("range"):
-        kept |= {name: getattr(now.scheme, name) for name in ("calibration", "nonfinite")}
+        kept |= {name: getattr(chosen, name) for name in ("calibration", "nonfinite")}
     if not kept:
         return new
     try:
-        scheme = new.scheme.replace(**kept)
+        scheme = wanted.replace(**kept)
     except QuantVizError:
         if new.source == now.source:
             raise
-        scheme = now.scheme  # another tensor's own range need not go with a locked mode
-    return new.replace(scheme=scheme.fitted(new.source.shape))
+        scheme = chosen  # another tensor's own range need not go with a locked mode
+    return new.with_scheme(scheme)
 
 
 def look(view: View, cell: Shape | None = None) -> None:
@@ -217,8 +218,9 @@ def adapt_scheme(wanted: Scheme, *asked: str) -> None:
 
 
 def adapted() -> Adapted | None:
-    """What the last change to the scheme brought with it."""
-    return cast("Adapted | None", st.session_state.get(_ADAPTED))
+    """What the last change to the scheme brought with it; where the chosen scheme does not fit the tensor, what stands in for it."""
+    now = state()
+    return cast("Adapted | None", st.session_state.get(_ADAPTED)) or (Adapted(now.chosen, now.scheme, ()) if now.chosen else None)
 
 
 def remember_held(value: float) -> None:

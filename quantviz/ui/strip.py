@@ -16,7 +16,7 @@ import streamlit as st
 
 from quantviz.conventions import Offer
 from quantviz.formats import FORMATS, NumberFormat
-from quantviz.granularity import Flat, Granularity, PerBlock, PerChannel, PerGroup, PerTensor, Shape, divisors
+from quantviz.granularity import Flat, Granularity, PerBlock, PerChannel, PerGroup, PerTensor, Shape, counted, divisors
 from quantviz.link import LabState
 from quantviz.scheme import MODES, Scheme
 from quantviz.ui import session
@@ -24,7 +24,7 @@ from quantviz.ui.choice import choose
 from quantviz.ui.room import locked
 from quantviz.ui.scheme_words import convention_name, format_name, part_words
 from quantviz.ui.signs import show_lock
-from quantviz.ui.words import language, plain, say, say_axis, say_error
+from quantviz.ui.words import language, plain, say, say_axis, say_error, shape_text
 
 #: Integers are chosen by sign and bits, other formats by name.
 _INTEGERS: Mapping[str, bool] = MappingProxyType({"integer_signed": True, "integer_unsigned": False})
@@ -168,7 +168,7 @@ def _channels(state: LabState) -> Mapping[str, Granularity]:
 
 def _groups(state: LabState) -> Mapping[str, Granularity]:
     axis = len(state.source.shape) - 1
-    return {"group": PerGroup(_usual(state, PerGroup.id, _group_sizes(state, axis), state.source.shape[axis]), axis)}
+    return {"group": PerGroup(_usual(state, PerGroup.id, _group_sizes(state, axis), state.source.shape[axis]))}
 
 
 def _blocks(state: LabState) -> Mapping[str, Granularity]:
@@ -264,7 +264,9 @@ def _set_size(key: str) -> None:
     now = session.state()
     granularity = now.scheme.granularity
     if granularity.id == _SIZED[kind].id:
-        wanted = dataclasses.replace(granularity, **{field: st.session_state[key]})  # type: ignore[type-var]
+        chosen = st.session_state[key]
+        value = counted(chosen, len(now.source.shape)) if field == "axis" else chosen
+        wanted = dataclasses.replace(granularity, **{field: value})  # type: ignore[type-var]
         with session.complaining("strip"):
             session.put_scheme(granularity=_fitted(now, wanted))
 
@@ -379,8 +381,11 @@ def _reasons(state: LabState) -> None:
     change = session.adapted()
     if change and change.others:
         before, after = (", ".join(part_words(scheme, name, state.source) for name in change.others) for scheme in (change.before, change.after))
-        asked = part_words(change.after, change.asked[0], state.source)
-        st.caption(plain(say("strip.adapted", name=asked, before=before, after=after)))
+        if change.asked:
+            said = say("strip.adapted", name=part_words(change.after, change.asked[0], state.source), before=before, after=after)
+        else:
+            said = say("strip.stands_in", shape=shape_text(state.source.shape), before=before, after=after)
+        st.caption(plain(said))
     for control in ("format", "bits", "mode", "strip"):
         if control in session.complaints():
             st.error(say_error(session.complaints()[control]))

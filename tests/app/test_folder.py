@@ -9,6 +9,7 @@ import pytest
 import safetensors.torch
 import torch
 
+from quantviz.scheme import Scheme
 from quantviz.sources.local import FOLDER
 from quantviz.ui.folder import MOST_OFFERED
 from tests.app.session import address, healthy, opened
@@ -108,7 +109,7 @@ def test_what_cannot_be_read_does_not_take_the_list(folder):
     at = healthy(choose(opened(), "kind", "folder"))
     assert at.selectbox(key="folder_file").options == ["a.npy", "bad.npy", "many.safetensors"]
     said = [caption.value.replace("\\", "") for caption in at.sidebar.caption if "cannot be read" in caption.value]
-    assert said == ["2 of the names in the folder cannot be read and are left out: <b>_*x*.npy, circle.npy. Check where they lead and who may read them."]
+    assert said == ["What cannot be read in the folder is left out (2): <b>_*x*.npy, circle.npy. Check where they lead and who may read them."]
 
 
 def test_an_index_opens_although_its_first_shard_is_gone(folder):
@@ -117,3 +118,49 @@ def test_an_index_opens_although_its_first_shard_is_gone(folder):
     (folder / "m.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": "one.safetensors", "b": "two.safetensors"}}))
     at = healthy(choose(healthy(choose(opened(), "kind", "folder")), "folder_file", "m.safetensors.index.json"))
     assert shown(at).name == "b"
+
+
+@pytest.fixture
+def shapes(tmp_path, monkeypatch):
+    tensors = {"b3": torch.arange(60.0).view(2, 5, 6), "empty": torch.zeros(0, 4), "fc": torch.randn(8, 64), "scalar": torch.tensor(1.5)}
+    safetensors.torch.save_file(tensors, tmp_path / "m.safetensors")
+    monkeypatch.setenv(FOLDER, str(tmp_path))
+    return tmp_path
+
+
+def under(at, form):
+    """The same session with another scheme."""
+    state = at.session_state["lab_state"]
+    at.session_state["lab_state"] = state.replace(scheme=Scheme.parse(form))
+    return healthy(at.run())
+
+
+Q4_0 = "int4,symmetric,per_group(size=32),min_max,gguf_signed"
+
+
+@pytest.mark.parametrize("form", [Q4_0, "int4,symmetric,per_channel(axis=0),min_max,course", "int4,symmetric,per_block(rows=4,cols=4),min_max,course"])
+@pytest.mark.parametrize(("name", "said"), [("empty", "empty"), ("scalar", "got 0, shape")])
+def test_a_tensor_without_axes_or_values_is_refused_in_one_sentence(shapes, form, name, said):
+    at = choose(healthy(choose(opened(), "kind", "folder")), "folder_file", "m.safetensors")
+    at = under(healthy(choose(at, "folder_tensor", "fc")), form)
+    before = at.session_state["lab_state"]
+    at = choose(at, "folder_tensor", name)
+    assert not at.exception
+    errors = [element.value for kind in ("error", "warning") for element in at.get(kind)]
+    assert len(errors) == 1
+    assert said in errors[0].replace("\\", "")
+    assert "our side" not in errors[0]
+    assert at.session_state["lab_state"] == before
+
+
+def test_a_scheme_comes_back_with_a_tensor_that_it_fits(shapes):
+    at = choose(healthy(choose(opened(), "kind", "folder")), "folder_file", "m.safetensors")
+    at = under(healthy(choose(at, "folder_tensor", "fc")), Q4_0)
+    at = healthy(choose(at, "folder_tensor", "b3"))
+    fitted = at.session_state["lab_state"].scheme
+    assert not fitted.problems((2, 5, 6))
+    assert fitted.granularity.axis == -1
+    assert any("A tensor of 2 × 5 × 6 cannot have one scale for each group of 32" in caption.value for caption in at.caption)
+    at = healthy(choose(at, "folder_tensor", "fc"))
+    assert str(at.session_state["lab_state"].scheme) == Q4_0
+    assert not any("cannot have" in caption.value for caption in at.caption)

@@ -40,7 +40,7 @@ def keys(at):
 
 def test_the_message_says_how_many_and_where_and_the_open_tensor_stays():
     at = uploaded()
-    assert "3 values of the tensor are NaN or Inf, the first is NaN at (0, 1)" in said(at)
+    assert "values that are NaN or Inf (3), the first is NaN at (0, 1)" in said(at)
     assert panels(at)[0].shape == (8, 8)
     assert at.radio(key=OFFERED).value == "refuse"
     assert len(at.radio(key=OFFERED).options) == len(NONFINITE)
@@ -85,7 +85,7 @@ def test_the_choice_in_the_range_group():
     assert address(healthy(at))["s"].endswith(",ignore")
     # Refusing the tensor that is open is told in place, and it stays open as it was.
     at.radio(key="nonfinite").set_value("refuse").run()
-    assert "3 values" in said(at)
+    assert "NaN or Inf (3)" in said(at)
     assert address(at)["s"].endswith(",ignore")
     assert panels(at)[0].shape == X.shape
 
@@ -127,7 +127,7 @@ def test_typed_values():
     at = opened()
     at.selectbox(key="kind").set_value("typed").run()
     at.text_area(key="typed_text").set_value("1 nan\n-2 inf").run()
-    assert "2 values" in said(at)
+    assert "NaN or Inf (2)" in said(at)
     assert panels(at)[0].shape == (8, 8)
     at.radio(key="nonfinite_typed").set_value("ignore").run()
     assert np.array_equal(panels(healthy(at))[0], [[1, np.nan], [-2, np.inf]], equal_nan=True)
@@ -143,7 +143,7 @@ def test_a_link_whose_scheme_refuses_its_tensor_offers_the_choice():
     at.radio(key="nonfinite_typed").set_value("ignore").run()
     link = address(at) | {"s": "int4,symmetric,per_tensor,min_max,course"}
     again = opened(**link)
-    assert "2 values" in said(again)
+    assert "NaN or Inf (2)" in said(again)
     again.radio(key="nonfinite_page").set_value("clip").run()
     assert np.array_equal(panels(healthy(again))[0], [[1, 0], [-2, 1]])
 

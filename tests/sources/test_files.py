@@ -463,3 +463,59 @@ def test_an_archive_of_many_members_is_listed_without_opening_each(packing, monk
         assert calls == {"__init__": 2}
         assert {catalog.info(name).shape for name in catalog.names} == {(6, 5)}
         assert torch.equal(catalog.load("1999"), X)
+
+
+@pytest.mark.parametrize("filename", FILES)
+@pytest.mark.parametrize("on_disk", [False, True], ids=["upload", "path"])
+def test_a_file_that_was_closed_says_so(filename, on_disk, tmp_path):
+    (tmp_path / filename).write_bytes(FILES[filename])
+    with open_tensors(tmp_path / filename) if on_disk else open_tensors(FILES[filename], filename) as catalog:
+        kept = catalog.stored("x")
+    for call in (catalog.load, catalog.read, catalog.stored):
+        with pytest.raises(QuantVizError) as caught:
+            call("x")
+        assert caught.value.key == "file.closed"
+    assert torch.equal(kept.read((slice(None), slice(None))), X)
+    assert filename in repr(catalog)
+    assert "closed" in repr(catalog)
+    assert "shape=(6, 5)" in repr(kept)
+    assert "float32" in repr(kept)
+
+
+def test_open_tensors_wants_a_with_block(tmp_path):
+    with pytest.raises(QuantVizError) as caught:
+        open_tensors(3)
+    assert caught.value.key == "file.no_path"
+    opened = open_tensors(FILES["x.npy"], "x.npy")
+    assert "with block" in repr(opened)
+    for name in ("names", "load", "stored"):
+        with pytest.raises(QuantVizError) as caught:
+            getattr(opened, name)
+        assert caught.value.key == "file.not_entered"
+    assert not hasattr(opened, "shape")
+    with opened as catalog:
+        assert catalog.names == ("x",)
+
+
+def test_a_table_too_slow_to_read_names_the_limit_it_hits(monkeypatch):
+    from quantviz.sources.files import table
+
+    monkeypatch.setattr(table, "_BLOCK", 64)
+    monkeypatch.setattr(table, "_SLOW", 96)
+    monkeypatch.setattr(table, "_fast", lambda block, decimal_comma: None)
+    with pytest.raises(QuantVizError) as caught, open_tensors(b'"1","2"\n' * 40, "x.csv"):
+        pass
+    assert (caught.value.key, caught.value.params["most"]) == ("file.too_large", 96)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_the_directory_of_an_npz_is_read_once(packed, monkeypatch):
+    from quantviz.sources.files import npz as module
+
+    content = io.BytesIO()
+    (numpy.savez_compressed if packed else numpy.savez)(content, a=X.numpy(), b=numpy.asfortranarray(X.numpy()))
+    with open_tensors(content.getvalue(), "x.npz") as catalog:
+        monkeypatch.setattr(module, "opened_zip", None)
+        for name in catalog.names:
+            assert torch.equal(catalog.load(name), X)
+            assert torch.equal(catalog.load(name, (slice(1, 3),)), X[1:3])

@@ -12,14 +12,14 @@ nothing in it is run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Mapping
 from pathlib import PurePath
 from types import MappingProxyType
+from typing import NoReturn
 
 from quantviz.errors import QuantVizError
 from quantviz.sources.files.catalog import Catalog as Catalog
-from quantviz.sources.files.catalog import FileData
+from quantviz.sources.files.catalog import FileData, check_kinds, clipped
 from quantviz.sources.files.catalog import Loaded as Loaded
 from quantviz.sources.files.catalog import TensorInfo as TensorInfo
 from quantviz.sources.files.gguf import GgufCatalog
@@ -52,10 +52,7 @@ def reader_of(filename: str) -> type[Catalog] | None:
     return next((reader for suffix, reader in READERS.items() if name.endswith(suffix)), None)
 
 
-@contextmanager
-def open_tensors(
-    path_or_bytes: str | PurePath | bytes | bytearray | memoryview, filename: str | None = None, *, limits: Limits | None = None
-) -> Iterator[Catalog]:
+class open_tensors:
     """The tensors of a file, on disk or uploaded, while the `with` block lasts.
 
     `filename` gives an upload its name, and with it the format; without any name the content decides.
@@ -66,8 +63,29 @@ def open_tensors(
     ...     catalog.names, catalog.info("numbers").shape, catalog.load("numbers", (0,))
     (('numbers',), (2, 2), tensor([1.5000, 2.0000]))
     """
-    with closing(catalog_of(FileData(path_or_bytes, filename), limits=limits)) as catalog:
-        yield catalog
+
+    def __init__(self, path_or_bytes: str | PurePath | bytes | bytearray | memoryview, filename: str | None = None, *, limits: Limits | None = None) -> None:
+        check_kinds(path_or_bytes, filename)
+        self._asked = path_or_bytes, filename, limits
+        self._open: list[Catalog] = []
+
+    def __enter__(self) -> Catalog:
+        path_or_bytes, filename, limits = self._asked
+        self._open.append(catalog_of(FileData(path_or_bytes, filename), limits=limits))
+        return self._open[-1]
+
+    def __exit__(self, *_: object) -> None:
+        self._open.pop().close()
+
+    def __repr__(self) -> str:
+        path_or_bytes, filename, _ = self._asked
+        given = filename or (str(path_or_bytes) if isinstance(path_or_bytes, str | PurePath) else f"{len(path_or_bytes)} bytes")
+        return f"<open_tensors({clipped(given)!r}): use it in a with block>"
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if not name.startswith("_") and hasattr(Catalog, name):
+            raise QuantVizError("file.not_entered", name=name)
+        raise AttributeError(name)
 
 
 def catalog_of(data: FileData, *, limits: Limits | None = None) -> Catalog:

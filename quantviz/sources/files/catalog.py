@@ -137,7 +137,7 @@ class FileData:
         *,
         beside: Callable[[str], FileData] | None = None,
     ) -> None:
-        _check_kinds(content, filename)
+        check_kinds(content, filename)
         path = Path(content) if isinstance(content, str | PurePath) else None
         #: The name without its folders: an error never shows where a server keeps its files.
         self.name = (PurePath(filename.replace("\\", "/")).name if filename else path.name or str(path) if path else "") or "?"
@@ -149,6 +149,8 @@ class FileData:
         self._beside = beside or (functools.partial(_beside, path) if path else None)
         #: The file on disk; none for an upload, which nobody can change.
         self.opened = self._opened(path) if path else content if isinstance(content, OpenFile) else None
+        #: Whether it was let go of.
+        self.closed = False
         #: Where a library can open it.
         self.path = self.opened.path if self.opened else None
         if self.opened and self.opened.size:
@@ -175,7 +177,9 @@ class FileData:
         return self._beside(name)
 
     def check(self) -> None:
-        """`QuantVizError` if the file has been changed since it was opened."""
+        """`QuantVizError` if the file was closed, or has been changed since it was opened."""
+        if self.closed:
+            raise self.error("closed")
         if self.opened:
             self.opened.check()
 
@@ -205,6 +209,7 @@ class FileData:
 
     def close(self) -> None:
         """Let go of the file."""
+        self.closed = True
         # A view of the map that is still in use, in a traceback perhaps, holds it open until it is gone itself.
         with suppress(BufferError):
             self._view.release()
@@ -217,7 +222,7 @@ class FileData:
         return QuantVizError(f"file.{key}", file=clipped(self.name), **params)
 
 
-def _check_kinds(content: object, filename: object) -> None:
+def check_kinds(content: object, filename: object) -> None:
     """Refuse what is no path and no bytes, as people give it from Python."""
     if not isinstance(content, str | PurePath | bytes | bytearray | memoryview | OpenFile):
         raise QuantVizError("file.no_path", got=type(content).__name__)
@@ -304,6 +309,9 @@ class Catalog(ABC):
         if not self._infos:
             raise data.error("empty")
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {clipped(self._data.name)!r}: {len(self._infos)} tensors{', closed' if self._data.closed else ''}>"
+
     def close(self) -> None:
         """Let go of the file. What was stored keeps it open for itself."""
         self._data.close()
@@ -388,6 +396,7 @@ class Catalog(ABC):
         return Mapped(self._data, name, lies, info.shape, notes, self._limits.elements)
 
     def _readable(self, name: str) -> TensorInfo:
+        self._data.check()
         info = self.info(name)
         if info.problem:
             raise info.problem.again()

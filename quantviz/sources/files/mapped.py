@@ -200,6 +200,9 @@ class Mapped(Stored):
             floats = np.frombuffer(self._view, dtype=np.float32)
             self._floats = floats if floats.flags.aligned else None
 
+    def __repr__(self) -> str:
+        return f"Mapped({clipped(self._name)!r}, shape={self._shape}, dtype=float32)"
+
     @property
     def shape(self) -> Shape:
         return self._shape

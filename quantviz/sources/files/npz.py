@@ -6,7 +6,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, cast
 
 from quantviz.errors import QuantVizError
 from quantviz.granularity import Shape, Window
@@ -87,7 +87,10 @@ class NpzCatalog(Catalog):
         from quantviz.sources.files.mapped import pieces
 
         member, header = self._members[name]
-        with opened_zip(self._data, self._limits) as archive, archive.open(member) as packed:
+        with self._data.stream() as stream:
+            # The directory was read when the file was opened: one of many members takes seconds to read again.
+            stream.seek(_start_of(self._data, member))
+            packed = cast("IO[bytes]", zipfile.ZipExtFile(stream, "r", member))
             _skip(packed, header.offset)
             if not header.fortran_order:
                 yield from self._unpacked(name, packed, header, header.shape, window)
@@ -120,15 +123,20 @@ class NpzCatalog(Catalog):
             yield packing.decode(torch.from_numpy(part.reshape(-1, 1).view(numpy.uint8))).flatten()
 
 
+def _start_of(data: FileData, member: zipfile.ZipInfo) -> int:
+    """Where a member's packed bytes begin, behind its own header."""
+    local = bytes(data.view[member.header_offset : member.header_offset + _LOCAL.size])
+    magic, name_length, extra_length = cast("tuple[bytes, int, int]", _LOCAL.unpack(local))
+    if magic != _LOCAL_MAGIC:
+        raise zipfile.BadZipFile
+    return member.header_offset + _LOCAL.size + name_length + extra_length
+
+
 class _Unpacked:
     """What stands at the beginning of a member, unpacked as it is read. `zipfile` takes fifty times as long to open one."""
 
     def __init__(self, data: FileData, member: zipfile.ZipInfo) -> None:
-        local = bytes(data.view[member.header_offset : member.header_offset + _LOCAL.size])
-        magic, name_length, extra_length = _LOCAL.unpack(local)
-        if magic != _LOCAL_MAGIC:
-            raise zipfile.BadZipFile
-        start = member.header_offset + _LOCAL.size + name_length + extra_length
+        start = _start_of(data, member)
         self._packed = data.view[start : start + member.compress_size]
         self._at = 0
         self._unpack = zlib.decompressobj(-zlib.MAX_WBITS) if member.compress_type == zipfile.ZIP_DEFLATED else None

@@ -86,10 +86,12 @@ class ShardedCatalog(Catalog):
             raise
 
     def read(self, name: str, index: Index | None = None) -> Loaded:
+        self._data.check()
         self.info(name)
         return self.holder(name).read(name, index)
 
     def stored(self, name: str) -> Stored:
+        self._data.check()
         self.info(name)
         return self.holder(name).stored(name)
 

@@ -103,7 +103,7 @@ class TableCatalog(Catalog):
                 if part is None:
                     slow += len(block)
                     if slow > _SLOW or "[" in block or "(" in block:
-                        raise self._data.error("too_large", got=self._data.size, most=_BLOCK)
+                        raise self._data.error("too_large", got=self._data.size, most=_SLOW if slow > _SLOW else _BLOCK)
                     part = _slow(block, decimal_comma, line)
                 columns = columns or part.shape[1]
                 if part.shape[1] != columns:
