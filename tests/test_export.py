@@ -351,7 +351,7 @@ def test_npz_gives_everything_back(r):
         assert arrays["scale"].shape == r.layout.grid_shape
         assert qv.Scheme.parse(str(arrays["scheme"])) == r.scheme
         read = {name: torch.from_numpy(arrays[name].copy()) for name in ("codes", "scale", "zero_point", *levels, *r.qparams.others)}
-        params = qv.QParams(read["scale"], read["zero_point"], others={name: read[name] for name in r.qparams.others})
+        params = qv.QParams(read["scale"], read["zero_point"], others={name: read[name] for name in r.qparams.others}, stored=True)
         assert torch.equal(qv.dequantize(read["codes"], r.scheme, params), r.x_hat)
         if levels:
             assert read["scale_codes"].shape == r.layout.grid_shape
