@@ -24,7 +24,6 @@ words.begin()
 tab.begin()
 show_style()
 keep_history()
-cold_start.fetch_charts()
 cold = cold_start.before_navigation()
 # Streamlit gives the default page the address "/" alone, and links say /lab: the Lab answers at both.
 lab, title = "pages/lab/playground.py", say("pages.lab")

@@ -1,4 +1,4 @@
-"""A page's first load: the charts' code, and the first visitor of a server process who comes by a deep link.
+"""The first visitor of a server process who comes by a deep link.
 
 Until `st.navigation` has run once in a process, Streamlit takes the folder `pages/` for its old kind
 of multipage app, does not know the address `/lab` and says "Page not found" over the right page.
@@ -29,29 +29,6 @@ _CLOSE = """
 })();
 </script>
 """
-
-
-#: Once the frame is painted, the browser fetches and reads what draws the charts, while the server still works on the first of them.
-_CHARTS = """
-<script>
-if (!window.__quantvizCharts) {
-  window.__quantvizCharts = true;
-  const begin = () => {
-    const [own, link] = [document.querySelector("script[type=module][src]"), document.createElement("link")];
-    if (own) document.head.append(Object.assign(link, { rel: "modulepreload", crossOrigin: "", href: new URL("NAME", own.src).href }));
-  };
-  const soon = () => (document.querySelector("[data-testid=stSkeletonElement]") ? requestAnimationFrame(() => setTimeout(begin, 200)) : setTimeout(soon, 50));
-  setTimeout(soon, 50);
-}
-</script>
-"""
-
-
-def fetch_charts() -> None:
-    """Have the browser fetch what draws charts before the first of them comes."""
-    name = streamlit_private.charts_module()
-    if name:
-        st.html(_CHARTS.replace("NAME", name), unsafe_allow_javascript=True)
 
 
 def before_navigation() -> bool:

@@ -7,11 +7,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
 from typing import Any
 
-import streamlit
 from streamlit import runtime
 from streamlit.navigation.page import StreamlitPage as StreamlitPage
 from streamlit.runtime.pages_manager import PagesManager
@@ -24,13 +21,6 @@ TRIED = "1.67.0"
 def pages_are_unknown() -> bool:
     """Return whether Streamlit still takes the folder `pages/` for its old kind of multipage app: until `st.navigation` has run once."""
     return bool(PagesManager.uses_pages_directory)
-
-
-@cache
-def charts_module() -> str:
-    """Return the name of the browser's module that draws plotly's charts, which is fetched when the first of them comes; "" where it is not found."""
-    found = Path(streamlit.__file__).parent.glob("static/static/js/PlotlyChart.*.js")
-    return next((path.name for path in found), "")
 
 
 def has_sessions() -> bool:
