@@ -812,7 +812,7 @@ def put(cells, x, start, n, flat, place, of_blocks, arrays, out):  # type: ignor
 #: - `by_axis`: the tensor's shape, and Σx² and Σe² of each index of each axis; empty where they are not asked for.
 
 
-@jit
+@_inline
 def lines_together(done, total, flat, place):  # type: ignore[no-untyped-def]
     """How many lines of how many cells come next whose sums are asked for at once: with blocks of one element a line, those below each
     other whose cells are in the same blocks; else one."""
@@ -828,7 +828,7 @@ def lines_together(done, total, flat, place):  # type: ignore[no-untyped-def]
     return rows, n
 
 
-@jit
+@_inline
 def ask_sums(address, x, done, rows, n, flat, place, of_blocks, ahead, made):  # type: ignore[no-untyped-def]
     """Has the compiled sums at an address put those of `rows` lines of `n` cells into `made`."""
     offset, length, width, row, bases = place
@@ -839,7 +839,7 @@ def ask_sums(address, x, done, rows, n, flat, place, of_blocks, ahead, made):  #
     )  # fmt: skip
 
 
-@jit
+@_inline
 def add_sums(made, n, totals):  # type: ignore[no-untyped-def]
     """Adds the sums of `n` cells to a tally. Whether all their codes were known to occur."""
     code_min, sums, counts, _ = totals
