@@ -139,7 +139,7 @@ def test_a_tensor_too_large_to_be_made_as_a_whole(monkeypatch):
     shared._cache.clear()
 
 
-@pytest.mark.parametrize(("button", "large"), [("group", qv.PerGroup(128, 1)), ("block", qv.PerBlock(128, 128)), ("flat", qv.Flat(64))])
+@pytest.mark.parametrize(("button", "large"), [("group", qv.PerGroup(128, -1)), ("block", qv.PerBlock(128, 128)), ("flat", qv.Flat(64))])
 def test_blocks_of_a_layer_begin_as_large_as_they_usually_are(monkeypatch, button, large):
     side = "normal(rows=256,cols=384)"
     assert healthy(opened(t=side, s=SCHEME).button(key=f"per_{button}").click().run()).session_state["lab_state"].scheme.granularity != large
