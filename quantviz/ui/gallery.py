@@ -39,7 +39,7 @@ _MODES = ("compare", "spot")
 #: The two rows, as their charts and bridges are called.
 _ROWS = ("correct", "broken")
 #: A row's height for a laptop, of which two are to be seen at once; a wider page is also higher.
-_LEAST_HEIGHT, _MOST_HEIGHT, _HEIGHT_OF_WIDTH = 188.0, 330.0, 0.172
+_LEAST_HEIGHT, _MOST_HEIGHT, _HEIGHT_OF_WIDTH = 184.0, 330.0, 0.172
 _SIGNS: Mapping[str, str] = MappingProxyType({"correct": "✓", "broken": "✗"})
 
 

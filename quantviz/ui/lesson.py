@@ -26,7 +26,7 @@ from quantviz.ui.cell import show_number_line, show_sentence, show_steps
 from quantviz.ui.choice import choose
 from quantviz.ui.code import show_python
 from quantviz.ui.picture import show_panels
-from quantviz.ui.progress import answers, keep_answer, keep_in_browser, kept_words, show_progress, unreadable
+from quantviz.ui.progress import answers, keep_answer, keep_in_browser, kept_words, show_progress, take_from_browser, unreadable
 from quantviz.ui.room import classroom, parameters
 from quantviz.ui.scheme_words import scheme_words
 from quantviz.ui.sidebar import show_language
@@ -134,7 +134,7 @@ def show_page() -> None:
     place = _place()
     # First of all: what is clicked next comes with the new address.
     _write_address(place)
-    keep_in_browser()
+    take_from_browser()
     found = lessons(language())
     with st.sidebar:
         _show_contents(found, place)
@@ -150,6 +150,7 @@ def show_page() -> None:
         _show_step(place, lesson)
     else:
         _show_list(found)
+    keep_in_browser()
 
 
 def _place() -> Place:

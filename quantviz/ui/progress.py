@@ -1,7 +1,7 @@
 """A learner's progress: kept in the session and in the learner's browser, and taken along as a file, as text or as a card.
 
 A session ends when its page is reloaded. `keep_in_browser` mounts a component that hands the next session what
-the browser has kept (`progress.js`); nothing of it is kept on the server.
+the browser has kept (`progress.js`), and `take_from_browser` takes it; nothing of it is kept on the server.
 """
 
 from __future__ import annotations
@@ -61,8 +61,11 @@ def _known() -> dict[str, Lesson]:
 
 
 def keep_in_browser() -> None:
-    """Have the browser keep the answers, and take those that it has kept. Call it before anything that shows answers."""
-    _restore()
+    """Have the browser keep the answers.
+
+    Call it last: it shows the step as soon as the browser has told what it kept, and by then the step must
+    be drawn with those answers. Mounted first, it showed the open question for one frame.
+    """
     _component()(
         key=_COMPONENT,
         data={
@@ -86,8 +89,8 @@ def _component() -> Callable[..., Any]:
     return component
 
 
-def _restore() -> None:
-    """Take the answers that the browser has kept.
+def take_from_browser() -> None:
+    """Take the answers that the browser has kept. Call it before anything that shows answers.
 
     Not in a callback: Streamlit drops the rest of one that another message from the browser overtakes.
     """

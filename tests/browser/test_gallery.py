@@ -42,7 +42,8 @@ def cell_at(page, row, panel, cell):
 def test_both_rows_fit_a_laptop_and_a_click_follows_a_cell(new_page, url, shot):
     page = opened(new_page(), url, bug="int8_difference_wraps", lang="en")
     bottom = page.evaluate("document.querySelector('.st-key-gallery_broken_panels').getBoundingClientRect().bottom")
-    assert bottom <= 625
+    # Some pixels are left for a machine whose letters are higher.
+    assert bottom <= 620
     frames = page.evaluate("[...document.querySelectorAll('.shapelayer path')].map(path => path.getAttribute('d'))")
     assert frames
     assert not any("NaN" in path for path in frames)
