@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 import sys
 import tempfile
 import threading
@@ -27,6 +26,7 @@ from numba import types
 from numba.extending import intrinsic as _intrinsic
 
 from quantviz.calibration import FLOAT32_EXACT_INTEGER, FLOAT32_MAX
+from quantviz.kernel_cache import cache_folder
 from quantviz.lanes import AT, GIVEN, LEAST, TERMS, WIDTH, column_ends, described, ends, ends_of_blocks, finite_column_ends, finite_ends, summing
 from quantviz.tally import (
     BIAS,
@@ -55,6 +55,7 @@ Array = npt.NDArray[Any]
 #: What numba makes of a function is its own affair: nothing here has Python's types.
 intrinsic: Any = _intrinsic
 _config: Any = numba.config
+_njit: Any = numba.njit
 ir: Any = _ir
 #: Elements that are worked on at a time: what is made of them stays in a core's first cache.
 CHUNK = 2048
@@ -64,59 +65,18 @@ ROWS = TERMS
 
 # ---- where compiled code is kept ----------------------------------------------------------------
 
-#: Folders that no kernel's module imports: they draw and show. A test holds this against the imports.
-_ABOVE = ("figures", "lessons", "ui")
-
-
-@cache
-def cache_folder() -> Path | None:
-    """Where compiled code is kept from one process to the next; none where no folder can be written that is this user's alone.
-
-    `QUANTVIZ_CACHE_DIR`, else `XDG_CACHE_HOME/quantviz`, else `~/.cache/quantviz`, and in it one folder for each version.
-    """
-    named = os.environ.get("QUANTVIZ_CACHE_DIR")
-    try:
-        base = Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "quantviz"
-    except RuntimeError:  # there is no home
-        return None
-    folder = base / f"numba-{numba.__version__}-{digest_of_code(Path(__file__).parent)}"
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError:
-        return None
-    return folder if all(map(_own, (base, folder))) else None
-
-
-def digest_of_code(package: Path) -> str:
-    """Return a digest of every module whose code or constants can reach a kernel.
-
-    A compiled kernel holds the functions it calls and the constants it names, from whichever module they come. Numba looks
-    only at the kernel's own file, so a change of any other would leave old machine code in use.
-
-    Args:
-        package: The folder of the package's source. All of it counts but `_ABOVE`.
-    """
-    digest = hashlib.sha256()
-    for path in sorted(package.rglob("*.py")):
-        name = path.relative_to(package)
-        if name.parts[0] not in _ABOVE:
-            digest.update(f"{name.as_posix()}\0{path.stat().st_size}\0".encode() + path.read_bytes())
-    return digest.hexdigest()[:12]
-
-
-def _own(folder: Path) -> bool:
-    """Whether no other user can put files here: what lies here is run."""
-    if sys.platform == "win32":
-        return True
-    found = folder.lstat()
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
-
 
 def jit(function: Callable[..., Any]) -> Any:
-    """Compiled when first called, each type of arguments once."""
-    compiled = numba.njit(nogil=True, error_model="numpy")(function)
+    """Compile a kernel when it is first called, once for each type of arguments."""
+    return _in_folder(_njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True)(function))
+
+
+def kernel_part(function: Callable[..., Any]) -> Any:
+    """Compile a part of kernels: Python does not call it, and what would unpack its arguments need not be compiled."""
+    return _in_folder(_njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, no_cpython_wrapper=True)(function))
+
+
+def _in_folder(compiled: Any) -> Any:
     folder = cache_folder()
     if folder is not None:
         with _caching_in(folder):
@@ -367,7 +327,7 @@ def brain(x):  # type: ignore[no-untyped-def]
 # ---- fixed kernels ------------------------------------------------------------------------------
 
 
-@jit
+@kernel_part
 def add_up(x, at, arrays, n, flat, totals):  # type: ignore[no-untyped-def]
     """Adds up the first `n` cells of the buffers, whose x begin at `at` and are the tensor's from `flat` on."""
     q, x_hat, error, clipped, steps = arrays
@@ -427,7 +387,7 @@ def add_up(x, at, arrays, n, flat, totals):  # type: ignore[no-untyped-def]
         mark_seen(q, n, code_min, counts, seen)
 
 
-@jit
+@kernel_part
 def mark_seen(q, n, code_min, counts, seen):  # type: ignore[no-untyped-def]
     """Notes which codes occur. A chunk within the codes from FIRST_SEEN to LAST_SEEN, which all did, can be left out."""
     for j in range(n):
@@ -437,7 +397,7 @@ def mark_seen(q, n, code_min, counts, seen):  # type: ignore[no-untyped-def]
     widen_seen(counts, seen, middle < counts[FIRST_SEEN] or middle > counts[LAST_SEEN])
 
 
-@jit
+@kernel_part
 def widen_seen(counts, seen, anew):  # type: ignore[no-untyped-def]
     """FIRST_SEEN and LAST_SEEN as far apart as all codes between them are known to occur; `anew` for the longest such run."""
     if anew:
@@ -453,7 +413,7 @@ def widen_seen(counts, seen, anew):  # type: ignore[no-untyped-def]
         counts[LAST_SEEN] += 1
 
 
-@jit
+@kernel_part
 def add_finite(x, at, arrays, n, flat, totals):  # type: ignore[no-untyped-def]
     """The same, cell by cell, without those whose x is no finite number."""
     q, x_hat, error, clipped, steps = arrays
@@ -469,7 +429,7 @@ def add_finite(x, at, arrays, n, flat, totals):  # type: ignore[no-untyped-def]
             totals[2][LEFT_OUT] += 1
 
 
-@jit
+@kernel_part
 def all_finite(x, at, n):  # type: ignore[no-untyped-def]
     """Whether all are finite numbers."""
     largest = i4(0)
@@ -479,7 +439,7 @@ def all_finite(x, at, n):  # type: ignore[no-untyped-def]
     return largest < INFINITE
 
 
-@jit
+@kernel_part
 def add_by_axis(x, at, error, n, flat, shape, signal, noise):  # type: ignore[no-untyped-def]
     """Adds x² and error² to the sums of each index of each axis, which lie one axis after the other."""
     axes = shape.size
@@ -768,7 +728,7 @@ OF_CLIPPED_NOISE, OF_CLIPPED_STEPS, OF_CLIPPED, OF_ZEROS = AT["clipped_noise"], 
 OF_APART, OF_ZEROED, OF_LARGEST, OF_FIRST, OF_LAST = AT["apart"], AT["zeroed"], AT["largest"], AT["first"], AT["last"]
 
 
-@jit
+@kernel_part
 def trusted(made, n):  # type: ignore[no-untyped-def]
     """Whether float32 held what the sums of `n` cells began with."""
     if made[OF_APART] > 0 or not (made[OF_SIGNAL] < np.inf and made[OF_VALUES] < np.inf):
@@ -780,7 +740,7 @@ def trusted(made, n):  # type: ignore[no-untyped-def]
     return made[OF_LARGEST] == 0 or (made[OF_NOISE] >= LEAST_NOISE and LEAST_STEPS * n <= made[OF_STEPS] < np.inf)
 
 
-@jit
+@kernel_part
 def place_of_size(error, n, size):  # type: ignore[no-untyped-def]
     """Where the first error of a size, given as bits, is among the first `n`; -1 where none is."""
     for j in range(n):
@@ -858,7 +818,7 @@ def add_sums(made, n, totals):  # type: ignore[no-untyped-def]
     return made[OF_FIRST] - code_min >= counts[FIRST_SEEN] and made[OF_LAST] - code_min <= counts[LAST_SEEN]
 
 
-@jit
+@kernel_part
 def add_chunks(code, x, begin, end, flat, place, of_blocks, arrays, keep, leaves_out, by_axis, totals, codes_alone):  # type: ignore[no-untyped-def]
     """Makes the cells from `begin` to before `end` a chunk at a time: kept, added to a tally, or with `codes_alone` only their codes noted."""
     shape, signal, noise = by_axis
@@ -878,7 +838,7 @@ def add_chunks(code, x, begin, end, flat, place, of_blocks, arrays, keep, leaves
                 add_up(x, start, arrays, n, flat + start, totals)
 
 
-@jit
+@kernel_part
 def find_largest(code, x, begin, end, flat, place, of_blocks, arrays, size, counts):  # type: ignore[no-untyped-def]
     """Notes where the first error of a size, given as bits, is among the cells from `begin` to before `end`."""
     for start in range(begin, end, CHUNK):

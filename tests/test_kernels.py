@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import quantviz as qv
-from quantviz import compiled, kernels, measures
+from quantviz import compiled, kernel_cache, kernels, measures
 from quantviz.blocks import Blocks
 from quantviz.calibration import External, ModeContext
 from quantviz.conventions import CHOICES
@@ -439,13 +439,13 @@ def test_a_change_to_any_module_that_reaches_a_kernel_has_a_cache_folder_of_its_
     assert ROOT / "quantviz" / "binning.py" in reaching
     copy = tmp_path / "quantviz"
     shutil.copytree(ROOT / "quantviz", copy, ignore=shutil.ignore_patterns("__pycache__"))
-    before = compiled.digest_of_code(copy)
-    assert before == compiled.digest_of_code(ROOT / "quantviz")
+    before = kernel_cache.digest_of_code(copy)
+    assert before == kernel_cache.digest_of_code(ROOT / "quantviz")
     for path in reaching:
         own = copy / path.relative_to(ROOT / "quantviz")
         text = own.read_text(encoding="utf-8")
         own.write_text(f"{text}\nONE_MORE = 1\n", encoding="utf-8")
-        assert compiled.digest_of_code(copy) != before, own
+        assert kernel_cache.digest_of_code(copy) != before, own
         own.write_text(text, encoding="utf-8")
 
 
