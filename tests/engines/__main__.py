@@ -1,4 +1,9 @@
-"""Every case on every tensor, and the table of it in `README.md` beside this file: `python -m tests.engines` (minutes). Exits with 1 where something differs."""
+"""Run every case on every tensor, and write the table of it into `README.md` beside this file.
+
+    python -m tests.engines
+
+It takes minutes, and exits with 1 where something differs.
+"""
 
 from __future__ import annotations
 
