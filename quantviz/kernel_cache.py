@@ -12,6 +12,8 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
+from quantviz.byhand import plain_pieces
+
 
 @cache
 def has_numba() -> bool:
@@ -34,7 +36,8 @@ def cache_folder() -> Path | None:
         base = Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "quantviz"
     except RuntimeError:  # there is no home
         return None
-    folder = base / f"numba-{version('numba')}-{digest_of_code(Path(__file__).parent)}"
+    plain = ("plain", *sorted(plain_pieces())) if plain_pieces() else ()
+    folder = base / "-".join(("numba", version("numba"), digest_of_code(Path(__file__).parent), *plain))
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

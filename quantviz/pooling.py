@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from quantviz.binning import ERROR_BINS
+from quantviz.byhand import by_hand
 from quantviz.compiled import jit, kernel_part, put
 from quantviz.lanes import WIDTH, largest_of_stretches
 
@@ -31,6 +32,28 @@ def _up_to(edges, place):  # type: ignore[no-untyped-def]
     while count < len(edges) and edges[count] <= place:
         count += 1
     return count
+
+
+@kernel_part
+def _stretches_by_hand(columns, begin, most, near, far):  # type: ignore[no-untyped-def]
+    largest_of_stretches(columns.ctypes.data, begin.ctypes.data, most.size, most.ctypes.data, near.ctypes.data, far.ctypes.data)
+
+
+@kernel_part
+def _stretches_plain(columns, begin, most, near, far):  # type: ignore[no-untyped-def]
+    """The largest of each stretch of `columns`, from begin[j] to before begin[j + 1], and where its first and its last are."""
+    for j in range(most.size):
+        first = last = begin[j]
+        largest = columns[_place(first)]
+        for at in range(first + 1, begin[j + 1]):
+            value = columns[_place(at)]
+            first = at if value > largest else first
+            last = at if value >= largest else last
+            largest = max(value, largest)
+        most[j], near[j], far[j] = largest, first, last
+
+
+_stretches = _stretches_by_hand if by_hand("stretches") else _stretches_plain
 
 
 @jit
@@ -59,7 +82,7 @@ def add_largest(bits, lines, cells, line_edges, cell_edges, turned, found, found
         bottom = min(line_edges[i + 1], lines[1])
         start, tall = (top - lines[0]) * stride, bottom - top
         _largest_of_lines(bits, start, stride, tall, groups, columns[:stride])
-        largest_of_stretches(columns.ctypes.data, begin.ctypes.data, count, most.ctypes.data, near.ctypes.data, far.ctypes.data)
+        _stretches(columns, begin, most, near, far)
         _find_lines(bits, start, stride, tall, groups, near, most, rows, values)
         down = top - line_edges[i]
         whole = line_edges[i + 1] - line_edges[i]
