@@ -131,3 +131,9 @@ def test_no_chinese_is_slanted():
     assert [(place, match[0]) for place, words in plain if (match := re.search(slanted, words))] == []
     for path in (ROOT / "quantviz" / "ui").glob("*.py"):
         assert not re.search(r"(?<!\*)\*\{(plain|say)\(", path.read_text(encoding="utf-8")), f"{path.name}: a text from the catalogue in italics"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "quantviz" / "ui").glob("*.py")), ids=lambda path: path.name)
+def test_punctuation_between_words_comes_from_the_catalogue(path):
+    """Chinese has full-width marks: a text of the catalogue is not followed by a mark from the code."""
+    assert re.findall(r"\{say\([^{}]*\)\}[:,;] ", path.read_text(encoding="utf-8")) == []
