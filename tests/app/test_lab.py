@@ -283,7 +283,7 @@ def test_a_quantized_file_is_dequantized_and_says_so():
     x = dequantize(BLOCK_TYPES[12], torch.from_numpy(raw))
     assert f"{qv.metrics(qv.quantize(x, qv.Scheme('int4')))['mse']:.4g}" == healthy(at).metric[0].value
     assert any("4 × 256" in element.proto.body and "Q4_K → float32" in element.proto.body for element in at.get("html"))
-    assert any("Q4_K, 4.5 bits per element" in info.value.replace("\\", "") for info in at.info)
+    assert any("Q4_K, 4.5 bits per weight" in info.value.replace("\\", "") for info in at.info)
     at.selectbox(key="file_tensor").set_value("other").run()
     assert "IQ2" in at.error[0].value
     assert any("4 × 256" in element.proto.body and "Q4_K → float32" in element.proto.body for element in at.get("html"))
