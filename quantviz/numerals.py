@@ -48,7 +48,7 @@ def read_number(typed: str, unit: str = "") -> float:
     >>> read_number("1,234")
     Traceback (most recent call last):
     ...
-    quantviz.errors.QuantVizError: '1,234' can be 1.234 or 1234. Type 1.234 or 1234, whichever you mean.
+    quantviz.errors.QuantVizError: '1,234' can mean 1.234 or 1234. Type 1.234 or 1234, whichever you mean.
     """
     shown = typed.strip()[:LONGEST]
     if len(typed) > LONGEST:

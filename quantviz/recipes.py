@@ -143,7 +143,7 @@ def as_scheme(named: Scheme | str) -> Scheme:
     >>> as_scheme("int8")
     Traceback (most recent call last):
     ...
-    quantviz.errors.QuantVizError: 'int8' is a number format alone, and says nothing of scales. Use a recipe with it: int8_per_tensor, \
+    quantviz.errors.QuantVizError: 'int8' is only a number format and does not say how to choose the scales. Use a recipe with it: int8_per_tensor, \
 int8_per_row, int8_per_column, int8_g32, int8_g128, bnb_int8, mxint8, q8_0; or Scheme('int8').
     """
     if isinstance(named, Scheme):

@@ -85,13 +85,13 @@ def test_the_sentence(english, x, form, said):
         ([1.6], f"float4_e2m1fn,symmetric,per_tensor,{HALF},course", "3 lies 0.20000005 below 3.2, 4 lies 0.79999995 above: 3 is nearer."),
         ([1.25], f"float4_e2m1fn,symmetric,per_tensor,{HALF},course", "2 lies 0.5 below 2.5, 3 lies 0.5 above: a tie (half-way: to the even code): 2."),
         ([9.0], f"float4_e2m1fn,symmetric,per_tensor,{HALF},course", "18 lies 12 beyond 6, the end of the grid: no value is nearer."),
-        ([1.5], f"float4_e2m1fn,symmetric,per_tensor,{HALF},course", "3 is a value of the grid: nothing to round."),
+        ([1.5], f"float4_e2m1fn,symmetric,per_tensor,{HALF},course", "3 is on the grid: there is nothing to round."),
         # The zero point 5 comes after rounding: the grid ends at 255 - 5.
         ([300.0], "uint8,asymmetric,per_tensor,given(scale=1.0,zero_point=5),onnxruntime", "300 lies 50 beyond 250, the end of the grid: no value is nearer."),
         (
             [2.75],
             f"int4,symmetric,per_tensor,{ONE},course(ties=truncate)",
-            "2 lies 0.75 below 2.75, 3 lies 0.25 above: the rule (what lies beyond the code is cut off, toward zero) gives 2.",
+            "2 lies 0.75 below 2.75, 3 lies 0.25 above: the rule (the fraction is cut off, toward zero) gives 2.",
         ),
     ],
 )

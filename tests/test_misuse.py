@@ -138,7 +138,7 @@ def test_a_mask_is_never_forgotten():
 
 @pytest.mark.parametrize(("dtype", "n_bits"), [("int8", 8), (None, 8), (torch.int8, 0), (torch.int8, 10**100), (torch.int8, "8"), (torch.int8, 2.5)])
 def test_a_picture_of_no_codes_is_refused(dtype, n_bits):
-    with pytest.raises(qv.QuantVizError, match="dtype of codes"):
+    with pytest.raises(qv.QuantVizError, match="dtype for the codes"):
         qv.plot_quantization_errors(X, RESULT.q, RESULT.x_hat, dtype, n_bits)
 
 

@@ -41,7 +41,7 @@ def test_a_unit_behind_the_number(typed, unit, value):
 @pytest.mark.parametrize(
     ("typed", "key", "said"),
     [
-        ("", "number_missing", "No number"), (" ", "number_missing", "Type one"),
+        ("", "number_missing", "not typed a number"), (" ", "number_missing", "Type one"),
         ("--3", "number_unreadable", "--3"), ("1.2.3", "number_unreadable", "1.2.3"), ("3 4", "number_unreadable", "3 4"),
         ("1,2.5", "number_unreadable", "1,2.5"), ("()", "number_unreadable", "()"), ("2(3)", "number_unreadable", "2(3)"),
         ("1/", "number_unreadable", "1/"), ("3)(4", "number_unreadable", "3)(4"),

@@ -139,4 +139,4 @@ def test_without_streamlit_the_command_says_what_to_install(installed, tmp_path)
     code += "from quantviz.cli import main; sys.argv = ['quantviz', 'serve']; main()"
     done = run(installed, "-c", code, cwd=tmp_path)
     assert done.returncode == 2
-    assert done.stderr.strip() == 'The app needs more than the core: streamlit cannot be imported. Run pip install "quantviz[app]".'
+    assert done.stderr.strip() == 'The app needs more than the core package: streamlit cannot be imported. Run pip install "quantviz[app]".'

@@ -253,7 +253,7 @@ def test_what_is_no_granularity_or_calibration_is_told_what_one_is(wrong):
         with pytest.raises(qv.QuantVizError) as caught:
             qv.Scheme("int4", **changes)
         assert caught.value.key == key
-        assert "is an object, such as qv." in str(caught.value)
+        assert "must be an object such as qv." in str(caught.value)
         assert "Did you mean" not in str(caught.value)
 
 

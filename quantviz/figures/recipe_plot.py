@@ -191,7 +191,7 @@ def answer_sentence(answer: RecipeAnswer | None, language: str = DEFAULT_LANGUAG
     >>> from quantviz.ranking import answer, recipe_rows
     >>> found = answer(recipe_rows([[0.1, 0.2, 0.3, 8.0], [0.3, -0.2, 0.1, 0.2]], current=Scheme()), target_db=30.0)
     >>> print(answer_sentence(found))  # doctest: +NORMALIZE_WHITESPACE
-    Of these, at least 30 dB with the fewest bits: int8, one scale for all, 44.7 dB at 10 bits.
+    To reach at least 30 dB with the fewest bits, use int8, one scale for all: 44.7 dB at 10 bits.
     For comparison: int4 per row, 26.6 dB at 8 bits; FP8 E4M3, one scale for all, 51.5 dB at 12 bits.
     """
     if answer is None:

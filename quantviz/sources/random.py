@@ -277,7 +277,7 @@ class OneOutlier(_Random):
     >>> OneOutlier(rows=4, cols=4).tensor()[2, 2]
     tensor(100.)
     >>> str(next(OneOutlier(rows=4, cols=4, row=4).problems()))
-    'The outlier must lie in the tensor: got row 4, column 2 in 4 × 4. Counting starts at 0.'
+    'The outlier must be inside the tensor: got row 4, column 2 in 4 × 4. Counting starts at 0.'
     """
 
     value: float = 100.0

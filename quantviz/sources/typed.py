@@ -140,7 +140,8 @@ class Typed(Source):
         >>> Typed.of([[1, 2], [3]])
         Traceback (most recent call last):
             ...
-        quantviz.errors.QuantVizError: Rows must be equally long: row 2 has 1 numbers, the rows before it have 2. Fill it up or cut it.
+        quantviz.errors.QuantVizError: All rows must have the same length: row 2 has 1 numbers, the rows before it have 2. \
+Add the missing numbers or remove the extra ones.
         """
         values, shape = flattened(nested, most)
         return cls(tuple(values), shape)

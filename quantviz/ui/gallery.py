@@ -300,13 +300,13 @@ def _code_range(shown: Shown) -> tuple[float, float]:
 
 
 def show_comparison(state: GalleryState) -> None:
-    """The chosen bug: what one believes, the two lines, the two rows, the whole program."""
+    """The chosen bug: what people expect, the two lines, the two rows, the whole program."""
     shown = _run(state)
     _choices(state, shown.bug, shown.case)
     name = shown.bug.id
     note = _note(shown)
     with st.container(key="gallery_words"):
-        st.markdown(f"{_told('belief', name)} &nbsp; {_told('happens', name)} *{plain(note)}*")
+        st.markdown(f"{_told('belief', name)} &nbsp; {_told('happens', name)} {plain(note)}")
     _both(shown)
     st.markdown(_told("practice", shown.bug.id))
     _program(shown)
@@ -384,7 +384,7 @@ def _clicked(bridge: str) -> None:
 
 def _told(what: str, bug: str) -> str:
     head = {"belief": say("bugs.page.belief"), "happens": say("bugs.page.happens"), "practice": say("bugs.page.practice")}[what]
-    return f"**{head}:** {plain(say(f'bugs.{bug}.{what}'))}"
+    return f"**{head}** {plain(say(f'bugs.{bug}.{what}'))}"
 
 
 # ---- the program --------------------------------------------------------------------------------

@@ -350,7 +350,7 @@ def _cell(study: Study, why: Any, state: LabState, end: float | None) -> None:
 
 def _value_choices(state: LabState) -> None:
     """How the colours of x and x̂ are spread."""
-    with st.popover(f"{say('values.label')}: {say(f'values.short.{state.value_scale}')}", key="value_choices", width="stretch"):
+    with st.popover(say("app.labelled", name=say("values.label"), value=say(f"values.short.{state.value_scale}")), key="value_choices", width="stretch"):
         choose(
             st.radio,
             say("values.question"),
@@ -366,7 +366,7 @@ def _error_choices(state: LabState, end: float | None) -> None:
     """What the error panel shows, how far its colours reach, and what the tiles count."""
     reach = say("error.reach_fixed" if _has_fixed_end(state) else f"error.reach_{state.error_range}")
     shown = say("error.fitted") if end is None else f"±{number(end, 3)}"
-    with st.popover(f"{say('error.label')}: {shown}, {reach}", key="error_choices", width="stretch"):
+    with st.popover(say("app.labelled", name=say("error.label"), value=f"{shown}{say('places.and')}{reach}"), key="error_choices", width="stretch"):
         choose(
             st.radio,
             say("error.view"),

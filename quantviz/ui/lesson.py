@@ -406,7 +406,7 @@ def _chosen_cell(now: Now, r: QuantResult, place: tuple[int, ...]) -> None:
     """The numbers of the cell pointed at, as far as they may be told, with more digits than the picture has room for."""
     told = [name for name in PANEL_PARTS if name in now.step.show - now.covered]
     numbers = ", ".join(f"{say(f'panels.field.{name}')} = {number(float(getattr(r, name)[place]), 6)}" for name in told)
-    st.caption(plain(f"{say('lessons.cell', row=place[0], col=place[1])}: {numbers}"))
+    st.caption(plain(say("app.labelled", name=say("lessons.cell", row=place[0], col=place[1]), value=numbers)))
 
 
 def _clicked(now: Now, state: LabState, pointing: bool) -> None:

@@ -314,7 +314,7 @@ def _range(state: LabState) -> None:
     chosen = plain(calibration_words(calibration))
     if heeded(state):
         chosen = say("nonfinite.beside", range=chosen, choice=say(f"nonfinite.{state.scheme.nonfinite}.name"))
-    with st.expander(f"3 · {say('sidebar.range')}: **{chosen}**", key="range_expander"):
+    with st.expander(f"3 · {say('app.labelled', name=say('sidebar.range'), value=f'**{chosen}**')}", key="range_expander"):
         choose(
             st.radio,
             say("sidebar.range"),

@@ -223,7 +223,7 @@ def test_the_advice_on_too_many_cells_is_what_helps_and_was_not_followed(other, 
 def test_pixels_of_many_cells_say_why_none_is_framed():
     at = opened(opening().with_source(Normal(512, 128)).replace(compared=ALL))
     assert frames(at) is None
-    assert any("128 cells a side or fewer" in caption.value for caption in at.caption)
+    assert any("128 cells per side or fewer" in caption.value for caption in at.caption)
 
 
 def test_a_listed_cell_tells_first_what_differs():

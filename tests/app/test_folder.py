@@ -54,7 +54,7 @@ def test_what_cannot_be_read_is_said_and_the_tensor_stays(folder):
     before = shown(at)
     at = choose(at, "folder_file", "bad.npy")
     assert not at.exception
-    assert [error.value.replace("\\", "") for error in at.sidebar.error] == ["The file 'bad.npy' is damaged or is no .npy file. Save it again and try that."]
+    assert [error.value.replace("\\", "") for error in at.sidebar.error] == ["The file 'bad.npy' is damaged or is not a .npy file. Save it again and try that."]
     assert shown(at) == before
     at = healthy(choose(at, "folder_file", "many.safetensors"))
     assert shown(at).name == "layer.0000"
@@ -76,7 +76,7 @@ def test_a_link_to_what_is_gone_says_so(folder):
     link = address(at)
     (folder / "a.npy").unlink()
     at = opened_with_complaint(**link)
-    assert "There is no file 'a.npy' in the folder that this server offers" in at
+    assert "The file 'a.npy' is not in the folder that this server offers" in at
 
 
 def opened_with_complaint(**link):
@@ -109,7 +109,7 @@ def test_what_cannot_be_read_does_not_take_the_list(folder):
     at = healthy(choose(opened(), "kind", "folder"))
     assert at.selectbox(key="folder_file").options == ["a.npy", "bad.npy", "many.safetensors"]
     said = [caption.value.replace("\\", "") for caption in at.sidebar.caption if "cannot be read" in caption.value]
-    assert said == ["What cannot be read in the folder is left out (2): <b>_*x*.npy, circle.npy. Check where they lead and who may read them."]
+    assert said == ["Some of the folder cannot be read and is left out (2): <b>_*x*.npy, circle.npy. Check where these entries lead and who may read them."]
 
 
 def test_an_index_opens_although_its_first_shard_is_gone(folder):

@@ -249,7 +249,7 @@ def test_what_cannot_be_read_is_said_beside_the_number_and_nothing_changes():
     assert address(healthy(at))["x"] == "3"
 
 
-@pytest.mark.parametrize(("typed", "words"), [("inf", "table of codes below"), ("", "No number is typed yet"), ("1/0", "divides by zero")])
+@pytest.mark.parametrize(("typed", "words"), [("inf", "table of codes below"), ("", "You have not typed a number yet"), ("1/0", "divides by zero")])
 def test_what_gives_no_finite_number_is_told_with_the_way_out(typed, words):
     at = opened(lang="en")
     at.text_input(key="formats_number").set_value(typed).run()

@@ -256,7 +256,7 @@ def test_uploads_stay_in_the_session_and_bad_ones_change_nothing():
     at.file_uploader(key="tensor_file").set_value(("two.npz", buffer.getvalue(), "application/octet-stream")).run()
     assert panels(healthy(at))[0].shape == (3, 4)
     assert address(at)["t"] == "upload"
-    assert any("uploads do not travel" in info.value for info in at.info)
+    assert any("links cannot carry uploads" in info.value for info in at.info)
     assert any("float64 was stored as float32" in info.value for info in at.info)
     at.selectbox(key="file_tensor").set_value("second").run()
     assert panels(at)[0].shape == (3, 4)
@@ -283,7 +283,7 @@ def test_a_quantized_file_is_dequantized_and_says_so():
     x = dequantize(BLOCK_TYPES[12], torch.from_numpy(raw))
     assert f"{qv.metrics(qv.quantize(x, qv.Scheme('int4')))['mse']:.4g}" == healthy(at).metric[0].value
     assert any("4 × 256" in element.proto.body and "Q4_K → float32" in element.proto.body for element in at.get("html"))
-    assert any("Q4_K, 4.5 bits per element" in info.value.replace("\\", "") for info in at.info)
+    assert any("Q4_K, 4.5 bits per weight" in info.value.replace("\\", "") for info in at.info)
     at.selectbox(key="file_tensor").set_value("other").run()
     assert "IQ2" in at.error[0].value
     assert any("4 × 256" in element.proto.body and "Q4_K → float32" in element.proto.body for element in at.get("html"))
@@ -341,7 +341,7 @@ def test_a_tensor_that_cannot_be_quantized_leaves_the_open_one():
     buffer = io.BytesIO()
     np.save(buffer, np.array([[3e38, -3e38], [1.0, 2.0]], dtype=np.float32))
     at.file_uploader(key="tensor_file").set_value(("huge.npy", buffer.getvalue(), "application/octet-stream")).run()
-    assert any("wider than float32" in warning.value for warning in at.warning)
+    assert any("too wide for float32" in warning.value for warning in at.warning)
     assert panels(at)[0].shape == (8, 8)
     assert len(at.metric) == 5
 
@@ -434,7 +434,7 @@ def test_a_step_that_could_not_be_taken_is_none_to_undo():
     buffer = io.BytesIO()
     np.save(buffer, np.array([[3e38, -3e38], [1.0, 2.0]], dtype=np.float32))
     at.file_uploader(key="tensor_file").set_value(("huge.npy", buffer.getvalue(), "application/octet-stream")).run()
-    assert any("wider than float32" in warning.value for warning in at.warning)
+    assert any("too wide for float32" in warning.value for warning in at.warning)
     assert at.button(key="undo").disabled
 
 
@@ -556,7 +556,7 @@ def test_what_an_engine_changes_is_said_and_what_it_cannot_take_is_refused(monke
     at = opened(t=WIDE, s="int3,symmetric,per_channel,min_max,course")
     at.selectbox(key="convention").set_value("gguf_signed").run()
     said = next(caption.value for caption in at.caption if "Set instead" in caption.value).replace("\\", "")
-    assert "GGUF Q4_0, Q5_0 does not have INT3, one scale for each row" in said
+    assert "GGUF Q4_0, Q5_0 does not offer INT3, one scale for each row" in said
     assert "INT4, one scale for each group of 32" in said
     at = opened_in(monkeypatch, "zh")
     at.selectbox(key="convention").set_value("gguf_signed").run()

@@ -157,7 +157,7 @@ def test_blocks_of_a_layer_begin_as_large_as_they_usually_are(monkeypatch, butto
         (qv.Flat(64), (64, 128), (3,), "row 1, columns 64–127", "第 1 行，第 64–127 列"),
         (qv.Flat(256), (64, 128), (1,), "rows 2–3", "第 2–3 行"),
         (qv.Flat(192), (6, 128), (1,), "cells (1, 64) to (2, 127)", "单元格 (1, 64) 到 (2, 127)"),
-        (qv.Flat(2, strided=True), (4, 8), (0, 2), "from (0, 2) on, each 16 cells further", "从 (0, 2) 起，每 16 个单元格取一个"),
+        (qv.Flat(2, strided=True), (4, 8), (0, 2), "from (0, 2) on, every 16 cells", "从 (0, 2) 起，每 16 个单元格取一个"),
     ],
 )
 def test_a_blocks_place_in_the_tensor_is_told_in_words(monkeypatch, granularity, shape, block, en, zh):

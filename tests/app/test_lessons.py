@@ -160,7 +160,7 @@ def test_what_is_typed_wrongly_is_said_beside_it_and_nothing_is_lost():
     at = opened(l="range_to_grid", p="3")
     key = next(widget.key for widget in at.text_input if widget.key.startswith("answer_range_to_grid_2"))
     commit(at)
-    assert at.error[0].value.startswith("No number is typed yet")
+    assert at.error[0].value.startswith("You have not typed a number yet")
     at.text_input(key=key).set_value("about four")
     commit(at)
     assert "not a number" in at.error[0].value
@@ -332,7 +332,7 @@ def load(at, content):
 def test_a_downloaded_file_is_loaded_again_and_a_bad_one_refused():
     given = [Answer("range_to_grid", 2, 0, 0, 3.58, True)]
     at = opened(l="range_to_grid", p="3")
-    for content, said in ((b"{", "no answers to lessons"), (b" " * 300_000, "too large"), (as_json(given).replace(b"3.58", b"Infinity"), "no answers")):
+    for content, said in ((b"{", "cannot be read"), (b" " * 300_000, "too large"), (as_json(given).replace(b"3.58", b"Infinity"), "cannot be read")):
         load(at, content)
         assert said in at.error[0].value
         assert not at.session_state["lesson_answers"]

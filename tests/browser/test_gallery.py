@@ -83,6 +83,6 @@ def test_a_puzzle_is_solved(new_page, url, shot):
     page.locator(f".st-key-gallery_line_{right} button").click()
     for row in ROWS:
         drawn(page, row)
-    assert "Solved 1 of 11, 0 of them at the first try" in page.inner_text("[data-testid=stMain]")
+    assert "Solved 1 of 11, 0 of them on the first try" in page.inner_text("[data-testid=stMain]")
     assert bug.id not in page.url
     shot(page, "right")

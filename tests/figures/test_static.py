@@ -47,7 +47,7 @@ def test_a_large_tensor_makes_a_small_figure(shape, with_result, scheme):
     figure = figure_of(torch.randn(shape, generator=torch.Generator().manual_seed(6)), scheme, with_result)
     assert len(figure.to_json()) < 1_500_000
     assert [trace["type"] for trace in figure.to_dict()["data"]] == ["image", "heatmap"] * 4
-    assert "A pixel shows" in " ".join(each["text"] for each in figure.to_dict()["layout"]["annotations"])
+    assert "Each pixel shows" in " ".join(each["text"] for each in figure.to_dict()["layout"]["annotations"])
 
 
 def test_a_small_tensor_keeps_its_cells():

@@ -183,7 +183,7 @@ LINES = {content: number for number, content in enumerate(GOOD.splitlines(), 1)}
         ([('value = "row.mse"\nsays = "{row', 'value = "row.mse +"\nsays = "{row')], 43, "cannot be read"),
         ([('value = "2 * column.mse"', 'val = "2 * column.mse"')], 46, "Unknown field"),
         ([('answer = "largest abs_error"', 'answer = "biggest error"')], 54, "largest or smallest"),
-        ([('show = ["x", "q", "tiles"]', 'show = ["q", "tiles"]')], 51, "one must see x"),
+        ([('show = ["x", "q", "tiles"]', 'show = ["q", "tiles"]')], 51, "must see x"),
         ([('when = "row.mse > column.mse"', 'when = "row.mse > colum.mse"')], 70, "Unknown state"),
         ([('values = ["bits", "scales", "row.scales"]', 'values = ["bits"]')], 88, "one formula for each item"),
         ([("> What remains.\n", "")], 5, "rule"),

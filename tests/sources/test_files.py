@@ -416,11 +416,11 @@ def test_a_snippet_quotes_names():
 @pytest.mark.parametrize(
     ("content", "filename", "key", "way_out"),
     [
-        (None, None, "no_path", "path of a file"),
-        (3, None, "no_path", "path of a file"),
-        (["x.npy"], None, "no_path", "path of a file"),
+        (None, None, "no_path", "file's path"),
+        (3, None, "no_path", "file's path"),
+        (["x.npy"], None, "no_path", "file's path"),
         (io.BytesIO(b"1 2"), None, "no_path", "file.read()"),
-        ("", None, "no_path", "path of a file"),
+        ("", None, "no_path", "file's path"),
         (b"1 2", 3, "no_filename", "Give a name"),
         (b"1 2", b"x.npy", "no_filename", "Give a name"),
         (b"", None, "empty", "Choose another"),
