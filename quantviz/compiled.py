@@ -453,28 +453,36 @@ def add_by_axis(x, at, error, n, flat, shape, signal, noise):  # type: ignore[no
 
 
 @jit
-def ends_of(values, finite_only, low, high):  # type: ignore[no-untyped-def]
-    """`low` lowered and `high` raised to the keys of some values."""
-    if finite_only:
-        for v in values:
-            raw = bits(v)
-            key, counts = i4(raw ^ ((raw >> 31) & 0x7FFFFFFF)), (raw & 0x7FFFFFFF) < INFINITE
-            low, high = min(low, select(counts, key, i4(0x7FFFFFFF))), max(high, select(counts, key, i4(-0x80000000)))
-    else:
-        for v in values:
-            raw = bits(v)
-            key = i4(raw ^ ((raw >> 31) & 0x7FFFFFFF))
-            low, high = min(low, key), max(high, key)
-    return low, high
+def lower_blocks(values, width, finite_only, lo, hi):  # type: ignore[no-untyped-def]
+    """Lowers `lo` and raises `hi` of blocks next to each other, `width` values of each, to the values' keys."""
+    for b in range(lo.size):
+        here, low, high = values[b * width : (b + 1) * width], lo[b], hi[b]
+        if finite_only:
+            for j in range(width):
+                raw = bits(here[j])
+                key, counts = i4(raw ^ ((raw >> 31) & 0x7FFFFFFF)), (raw & 0x7FFFFFFF) < INFINITE
+                low, high = min(low, select(counts, key, i4(0x7FFFFFFF))), max(high, select(counts, key, i4(-0x80000000)))
+        else:
+            for j in range(width):
+                raw = bits(here[j])
+                key = i4(raw ^ ((raw >> 31) & 0x7FFFFFFF))
+                low, high = select(key < low, key, low), select(key > high, key, high)
+        lo[b], hi[b] = low, high
 
 
 @jit
-def lower_columns(values, finite_only, low, high):  # type: ignore[no-untyped-def]
-    """The same of as many blocks, a value of each."""
-    for j in range(values.size):
-        raw = bits(values[j])
-        key, counts = i4(raw ^ ((raw >> 31) & 0x7FFFFFFF)), (not finite_only) | ((raw & 0x7FFFFFFF) < INFINITE)
-        low[j], high[j] = min(low[j], select(counts, key, i4(0x7FFFFFFF))), max(high[j], select(counts, key, i4(-0x80000000)))
+def lower_columns(values, finite_only, lo, hi):  # type: ignore[no-untyped-def]
+    """The same of blocks of which there is a value each."""
+    if finite_only:
+        for j in range(values.size):
+            raw = bits(values[j])
+            key, counts = i4(raw ^ ((raw >> 31) & 0x7FFFFFFF)), (raw & 0x7FFFFFFF) < INFINITE
+            lo[j], hi[j] = select(counts & (key < lo[j]), key, lo[j]), select(counts & (key > hi[j]), key, hi[j])
+    else:
+        for j in range(values.size):
+            raw = bits(values[j])
+            key = i4(raw ^ ((raw >> 31) & 0x7FFFFFFF))
+            lo[j], hi[j] = select(key < lo[j], key, lo[j]), select(key > hi[j], key, hi[j])
 
 
 @jit
@@ -486,7 +494,7 @@ def find_ends(x, flat, length, width, row, bases, finite_only, lo, hi):  # type:
     block, within = bases[line] + column // width, column % width
     done = 0
     while done < total:
-        rows = 1
+        rows = blocks = 1
         if width == 1:
             size = min(total - done, length - column)
             # Lines below each other whose cells are in the same blocks.
@@ -497,11 +505,14 @@ def find_ends(x, flat, length, width, row, bases, finite_only, lo, hi):  # type:
                 start = done + r * length
                 lower_columns(x[start : start + size], finite_only, low, high)
         else:
-            size = min(total - done, length - column, width - within)
-            lo[block], hi[block] = ends_of(x[done : done + size], finite_only, lo[block], hi[block])
+            room = min(total - done, length - column)
+            blocks = room // width if within == 0 else 0
+            # A part of a block, or as many whole ones as there are in the line.
+            size, blocks, of_block = (blocks * width, blocks, width) if blocks > 0 else (min(room, width - within), 1, min(room, width - within))
+            lower_blocks(x[done : done + size], of_block, finite_only, lo[block : block + blocks], hi[block : block + blocks])
         done += rows * size
         column += size
-        block += 1
+        block += blocks
         within = 0
         if column == length:
             column = 0

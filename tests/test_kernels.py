@@ -602,12 +602,10 @@ print(json.dumps([exact.hexdigest(), sums, str(kernels.cache_folder())]))
 def walked(plain):
     """What a walk through kernels finds with some pieces in plain numba: a digest of codes, values and places, sums, and the folder."""
     forms = [
-        "int8,symmetric,per_tensor,min_max,course",
         "int4,asymmetric,per_group(size=32),min_max,torchao",
         "int8,symmetric,per_channel(axis=1),min_max,course(value_dtype=float16)",
         "int8,asymmetric,per_channel(axis=0),min_max,course(order=fused_multiply_add_round)",
         "float8_e4m3fn,symmetric,per_group(size=8),min_max,course",
-        "nf4,symmetric,flat(size=64),min_max,bitsandbytes",
     ]
     env = {**os.environ, "PYTHONPATH": str(ROOT), "QUANTVIZ_PLAIN_NUMBA": plain}
     done = subprocess.run([sys.executable, "-c", _WALK, *forms], capture_output=True, text=True, timeout=500, env=env)

@@ -41,8 +41,8 @@ SCHEMES = {
 }
 #: The work that each piece is for, by the beginning of its name.
 WORK = {
-    "sums": ("metrics, ",),
-    "prefetch": ("metrics, int",),
+    "sums": ("metrics, int8", "metrics, int4 groups of 32", "metrics, int4 groups of 128", "metrics, nf4"),
+    "prefetch": ("metrics, int8", "metrics, int4 groups of 32", "metrics, int4 groups of 128"),
     "addresses": ("codes", "metrics, int4 groups of 8"),
     "half": ("codes, int8 to float16", "metrics, int8 to float16"),
     "stretches": ("largest", "four"),
