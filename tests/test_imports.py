@@ -162,3 +162,17 @@ def test_decibels_are_made_in_one_place():
         and any(isinstance(side, ast.Call) and getattr(side.func, "attr", "") == "log10" for side in (node.left, node.right))
     }
     assert makers == {"quantviz/measures.py"}
+
+
+def test_no_test_module_imports_another():
+    """What tests share is in tests/helpers."""
+    for path in (ROOT / "tests").rglob("*.py"):
+        where = path.relative_to(ROOT).as_posix()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                # `from tests import conftest` names a module as `from tests.conftest import x` does.
+                names = [node.module or "", *(f"{node.module or ''}.{alias.name}" for alias in node.names)]
+            else:
+                names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            parts = [part for name in names if name.startswith("tests.") or getattr(node, "level", 0) for part in name.split(".")]
+            assert not [part for part in parts if part == "conftest" or part.startswith("test_")], where

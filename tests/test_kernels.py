@@ -23,7 +23,7 @@ from quantviz.granularity import Flat, PerBlock
 from quantviz.quantizer import counted_cells
 from quantviz.stored import InMemory
 from quantviz.tensors import torch_dtype
-from tests.offered import offered_schemes, variant
+from tests.helpers.offered import offered_schemes, variant
 
 ROOT = Path(__file__).parent.parent
 #: Elements read at a time: far fewer than there are, so that borders lie inside rows and blocks.

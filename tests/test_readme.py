@@ -9,13 +9,10 @@ from pathlib import Path
 
 from quantviz.sources.limits import LIMIT_VARIABLE, Limits
 from quantviz.sources.local import FOLDER
+from tests.helpers.readme import blocks
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-
-
-def blocks(language):
-    return re.findall(rf"```{language}\n(.*?)```", README, re.S)
 
 
 def test_the_python_prints_what_is_said():

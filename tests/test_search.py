@@ -13,9 +13,9 @@ from quantviz import kernels, quantizer
 from quantviz.calibration import Range
 from quantviz.search import _LESS
 from quantviz.stored import InMemory
-from tests.offered import of_today, offered_schemes
-from tests.test_explanation import replay
-from tests.test_walk import TENSORS, thinned
+from tests.helpers.offered import of_today, offered_schemes
+from tests.helpers.replay import replay
+from tests.helpers.walked import TENSORS, thinned
 
 #: What a search leaves to be found: a range takes the place of another only where it takes off more.
 NOISE = 1 + 2 * _LESS

@@ -14,7 +14,7 @@ from quantviz.link import read_link
 from quantviz.sources import AsMatrix, LocalTensor
 from quantviz.sources.local import FOLDER
 from quantviz.sources.typed import Typed
-from tests.app.session import APP, address, healthy, opened
+from tests.helpers.session import APP, address, healthy, opened
 
 #: Lengths that no label has for another reason.
 SHAPES = {"vector": (577,), "linear": (144, 233), "stft": (258, 1, 256), "conv1d": (128, 129, 3), "stem": (61, 3, 7, 7), "wide": (512, 512, 3, 3)}

@@ -14,8 +14,7 @@ from quantviz import text
 from quantviz.calibration import Range, starting
 from quantviz.text import catalogue
 from quantviz.ui import sidebar
-from tests.app.session import address, healthy, opened
-from tests.app.test_lab import panels, result
+from tests.helpers.session import address, healthy, opened, panels, result
 
 TENSORS = ("normal(rows=6,cols=16)", "builtin(name=course_3x3)")
 

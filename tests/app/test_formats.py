@@ -13,8 +13,8 @@ from quantviz.formats import FORMATS
 from quantviz.grids import TIES, nearest
 from quantviz.text import catalogue, languages
 from quantviz.ui.formats import listed_codes
-from tests.app import session
-from tests.app.session import address, healthy
+from tests.helpers import session
+from tests.helpers.session import address, healthy
 
 PAGE = "pages/learn/formats.py"
 POWER = re.compile(r"(−?)(?:(\d+) · )?2<sup>(−?\d+)</sup>")

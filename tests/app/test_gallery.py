@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 from quantviz.bugs import BUGS, differing, puzzle, run_bug
 from quantviz.text import catalogue, languages
-from tests.app.test_lab import address, chart, decoded
+from tests.helpers.session import address, chart, decoded
 
 ALL = range(1, len(BUGS) + 1)
 NAMED = re.compile("|".join(BUGS))

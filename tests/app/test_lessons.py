@@ -17,7 +17,7 @@ from quantviz.lessons.model import DIRECTIONS, Cell, Choice, Direction, Number, 
 from quantviz.lessons.progress import Answer, as_json
 from quantviz.scenarios import SCENARIOS
 from quantviz.text import catalogue, languages
-from tests.app.session import address
+from tests.helpers.session import address
 
 IDS = list(lessons())
 

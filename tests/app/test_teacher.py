@@ -16,8 +16,8 @@ from quantviz.parts import PANEL_PARTS, TILE_PARTS
 from quantviz.scenarios import SCENARIOS
 from quantviz.text import catalogue, languages
 from quantviz.ui.teacher import RESULTS, qr_image
-from tests.app import session
-from tests.app.session import address, healthy
+from tests.helpers import session
+from tests.helpers.session import address, healthy
 
 NETWORK = "http://192.168.1.20:8501/teacher"
 PAGE = "pages/learn/teacher.py"

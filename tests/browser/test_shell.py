@@ -3,7 +3,8 @@
 import pytest
 
 from quantviz.text import text
-from tests.browser.conftest import ROOT, _server, wait_idle
+from tests.helpers import ROOT
+from tests.helpers.browser import server, wait_idle
 
 APP = ROOT / "app.py"
 #: An address of each page, and what its tab is called.
@@ -84,7 +85,7 @@ def test_a_puzzle_s_tab_does_not_tell_the_bug(new_page, url):
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_a_wrong_address_says_so_and_leads_home(new_page, tmp_path, shot, language):
     # The first visitor of a process, whom Streamlit tells it in another way, and the second.
-    with _server(APP, tmp_path / "log") as cold:
+    with server(APP, tmp_path / "log") as cold:
         for _ in range(2):
             page = opened(new_page(), cold, "missing", language)
             page.wait_for_function("!document.querySelector('[data-testid=stDialog]')")

@@ -15,7 +15,7 @@ from PIL import Image
 from quantviz.errors import QuantVizError
 from quantviz.sources.image import CHANNELS, MOST_SCANS, image_tensor, read_image
 from quantviz.text import languages
-from tests.sources.hostile import ROOT
+from tests.helpers import ROOT
 
 
 def encoded(picture, kind="PNG", **options):
