@@ -75,12 +75,6 @@ def walk(convention, schemes):
 
 @pytest.mark.parametrize("convention", qv.CONVENTIONS.values(), ids=qv.CONVENTIONS)
 def test_no_exception_and_no_nan_from_finite_input(convention):
-    walk(convention, thinned(convention))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("convention", qv.CONVENTIONS.values(), ids=qv.CONVENTIONS)
-def test_no_exception_and_no_nan_whatever_the_granularity(convention):
     walk(convention, offered_schemes(convention))
 
 

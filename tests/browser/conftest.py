@@ -3,6 +3,7 @@
 import contextlib
 import os
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -29,9 +30,51 @@ def browser():
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
+        chromium = playwright.chromium.launch(executable_path=path, args=[*FLAGS, "--process-per-site"])
         yield chromium
         chromium.close()
+
+
+class Shelf:
+    """Contexts that are used again: a page in one finds Streamlit's and plotly's scripts compiled, which is most of what a page takes.
+
+    Nothing of one test is left for the next: its pages are closed, and what they kept is cleared.
+    """
+
+    def __init__(self, browser):
+        self._browser, self._contexts, self._keepers = browser, {}, {}
+
+    def new(self, **options):
+        return self._browser.new_context(**options)
+
+    def take(self, **options):
+        """A context with nothing in it; the same one again after it was put back."""
+        return self._contexts.pop(tuple(options.items()), None) or self.new(**options)
+
+    def put_back(self, context, **options):
+        origins = {"{0.scheme}://{0.netloc}".format(urlsplit(page.url)) for page in context.pages if page.url.startswith("http")}
+        keeper = self._keepers.get(context)
+        if keeper is None and origins:
+            # One page stays open, and with it the process that has the scripts. Its server may be gone by now.
+            keeper = self._keepers[context] = context.new_page()
+            keeper.route("**/*", lambda route: route.fulfill(body="", content_type="text/html"))
+            keeper.goto(min(origins))
+        for page in context.pages:
+            if page is not keeper:
+                page.close()
+        if keeper is not None:
+            context.clear_cookies()
+            context.clear_permissions()
+            storage = context.new_cdp_session(keeper)
+            for origin in origins:
+                storage.send("Storage.clearDataForOrigin", {"origin": origin, "storageTypes": "local_storage,indexeddb,websql,service_workers"})
+            storage.detach()
+        self._contexts[tuple(options.items())] = context
+
+
+@pytest.fixture(scope="session")
+def shelf(browser):
+    return Shelf(browser)
 
 
 @pytest.fixture(scope="session")
@@ -50,17 +93,22 @@ def serve(tmp_path_factory):
 
 
 @pytest.fixture
-def new_page(browser):
+def new_page(shelf):
     """`new_page(width, height, theme, language=None, touch=False)` opens an empty page in a context of its own.
 
     What the page writes to the console as an error, and every exception in it, fails the test at its end.
     """
-    contexts, complaints = [], []
+    taken, contexts, complaints = {}, [], []
 
     def open_page(width=1366, height=625, theme="light", language=None, touch=False):
-        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme, locale=language or "en-US", has_touch=touch)
-        contexts.append(context)
+        options = {"locale": language or "en-US", "has_touch": touch}
+        if tuple(options.values()) in taken:
+            contexts.append(context := shelf.new(**options))
+        else:
+            taken[tuple(options.values())] = context = shelf.take(**options)
         page = context.new_page()
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(color_scheme=theme)
         page.set_default_timeout(45_000)
         page.on("console", lambda message: complaints.append(message.text) if message.type == "error" and not _streamlits_own(message) else None)
         page.on("pageerror", lambda error: complaints.append(str(error)))
@@ -69,6 +117,8 @@ def new_page(browser):
     yield open_page
     for context in contexts:
         context.close()
+    for (locale, touch), context in taken.items():
+        shelf.put_back(context, locale=locale, has_touch=touch)
     assert not complaints, complaints
 
 
