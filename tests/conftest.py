@@ -30,8 +30,23 @@ settings.load_profile("same")
 #: What has no tests in it: pytest would import all of it, the engines among it, to look for examples in docstrings.
 collect_ignore_glob = ["bench/*", "engines/*", "fuzz/*", "helpers/*", "browser/*_demo.py"]
 
-#: Left out by `-m quick`: what needs a browser or an engine, and modules that are walks. Within others it leaves out what is `slow`.
-NOT_QUICK = ("browser", "test_engines.py", "test_engine_faults.py")
+#: Left out by `-m quick`: folders and modules that need a browser, an engine, the whole app, kernels compiled anew, or a long walk.
+#: Of the others it leaves out what is marked `slow`.
+NOT_QUICK = (
+    "app",
+    "browser",
+    "sources/test_hostile.py",
+    "sources/test_image.py",
+    "test_calibration.py",
+    "test_engine_faults.py",
+    "test_engines.py",
+    "test_jupyter.py",
+    "test_kernels.py",
+    "test_packaging.py",
+    "test_search.py",
+    "test_walk.py",
+    "test_warming.py",
+)
 
 
 def pytest_xdist_auto_num_workers():
