@@ -7,8 +7,8 @@ in a folder of the user's own; where there is none that can be trusted, it is co
 from __future__ import annotations
 
 import hashlib
+import math
 import os
-import stat
 import sys
 import tempfile
 import threading
@@ -25,9 +25,12 @@ import numpy.typing as npt
 from llvmlite import ir as _ir
 from numba import types
 from numba.extending import intrinsic as _intrinsic
+from numba.extending import overload as _overload
 
+from quantviz.byhand import by_hand
 from quantviz.calibration import FLOAT32_EXACT_INTEGER, FLOAT32_MAX
-from quantviz.lanes import AT, GIVEN, LEAST, TERMS, WIDTH, column_ends, described, ends, ends_of_blocks, finite_column_ends, finite_ends, summing
+from quantviz.kernel_cache import cache_folder
+from quantviz.lanes import AT, GIVEN, LEAST, TERMS, described, summing
 from quantviz.tally import (
     BIAS,
     CELLS,
@@ -54,7 +57,9 @@ Array = npt.NDArray[Any]
 
 #: What numba makes of a function is its own affair: nothing here has Python's types.
 intrinsic: Any = _intrinsic
+overload: Any = _overload
 _config: Any = numba.config
+_njit: Any = numba.njit
 ir: Any = _ir
 #: Elements that are worked on at a time: what is made of them stays in a core's first cache.
 CHUNK = 2048
@@ -64,59 +69,18 @@ ROWS = TERMS
 
 # ---- where compiled code is kept ----------------------------------------------------------------
 
-#: Folders that no kernel's module imports: they draw and show. A test holds this against the imports.
-_ABOVE = ("figures", "lessons", "ui")
-
-
-@cache
-def cache_folder() -> Path | None:
-    """Where compiled code is kept from one process to the next; none where no folder can be written that is this user's alone.
-
-    `QUANTVIZ_CACHE_DIR`, else `XDG_CACHE_HOME/quantviz`, else `~/.cache/quantviz`, and in it one folder for each version.
-    """
-    named = os.environ.get("QUANTVIZ_CACHE_DIR")
-    try:
-        base = Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "quantviz"
-    except RuntimeError:  # there is no home
-        return None
-    folder = base / f"numba-{numba.__version__}-{digest_of_code(Path(__file__).parent)}"
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError:
-        return None
-    return folder if all(map(_own, (base, folder))) else None
-
-
-def digest_of_code(package: Path) -> str:
-    """Return a digest of every module whose code or constants can reach a kernel.
-
-    A compiled kernel holds the functions it calls and the constants it names, from whichever module they come. Numba looks
-    only at the kernel's own file, so a change of any other would leave old machine code in use.
-
-    Args:
-        package: The folder of the package's source. All of it counts but `_ABOVE`.
-    """
-    digest = hashlib.sha256()
-    for path in sorted(package.rglob("*.py")):
-        name = path.relative_to(package)
-        if name.parts[0] not in _ABOVE:
-            digest.update(f"{name.as_posix()}\0{path.stat().st_size}\0".encode() + path.read_bytes())
-    return digest.hexdigest()[:12]
-
-
-def _own(folder: Path) -> bool:
-    """Whether no other user can put files here: what lies here is run."""
-    if sys.platform == "win32":
-        return True
-    found = folder.lstat()
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
-
 
 def jit(function: Callable[..., Any]) -> Any:
-    """Compiled when first called, each type of arguments once."""
-    compiled = numba.njit(nogil=True, error_model="numpy")(function)
+    """Compile a kernel when it is first called, once for each type of arguments."""
+    return _in_folder(_njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True)(function))
+
+
+def kernel_part(function: Callable[..., Any]) -> Any:
+    """Compile a part of kernels: Python does not call it, and what would unpack its arguments need not be compiled."""
+    return _in_folder(_njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, no_cpython_wrapper=True)(function))
+
+
+def _in_folder(compiled: Any) -> Any:
     folder = cache_folder()
     if folder is not None:
         with _caching_in(folder):
@@ -135,104 +99,23 @@ def _caching_in(folder: Path | None) -> Iterator[None]:
         _config.CACHE_DIR = before
 
 
-# ---- single instructions ------------------------------------------------------------------------
+# ---- what is written by hand, and its plain forms ------------------------------------------------
 
-
-def _llvm(name: str) -> Any:
-    """An instruction of one kind of number; numba's own forms of some do not vectorise."""
-
-    @intrinsic
-    def one(typing, x):  # type: ignore[no-untyped-def]
-        def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
-            return builder.call(builder.module.declare_intrinsic(f"llvm.{name}", [args[0].type]), args)
-
-        return x(x), generate
-
-    return one
-
-
-rint, floor, ceil, trunc, fabs = (_llvm(name) for name in ("rint", "floor", "ceil", "trunc", "fabs"))
-
-
-@intrinsic
-def copysign(typing, x, y):  # type: ignore[no-untyped-def]
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        kind = args[0].type
-        return builder.call(builder.module.declare_intrinsic("llvm.copysign", [kind], ir.FunctionType(kind, [kind] * 2)), args)
-
-    return x(x, y), generate
-
-
-@intrinsic
-def fma(typing, x, y, z):  # type: ignore[no-untyped-def]
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        return builder.fma(*args)
-
-    return x(x, y, z), generate
-
-
-@intrinsic
-def select(typing, condition, a, b):  # type: ignore[no-untyped-def]
-    """`a` where the condition holds, else `b`, without a branch."""
-
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        chosen = [context.cast(builder, value, of, signature.return_type) for value, of in zip(args[1:], signature.args[1:], strict=True)]
-        return builder.select(context.cast(builder, args[0], signature.args[0], types.boolean), *chosen)
-
-    either = a if a == b else types.int64 if isinstance(a, types.Integer) and isinstance(b, types.Integer) else None
-    return None if either is None else (either(condition, a, b), generate)
-
-
-@intrinsic
-def plus(typing, total, value):  # type: ignore[no-untyped-def]
-    """A sum whose terms can be added in any order."""
-
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        return builder.fadd(*args, flags=("reassoc",))
-
-    return total(total, value), generate
-
-
-@intrinsic
-def plus_product(typing, total, a, b):  # type: ignore[no-untyped-def]
-    """The same of a product, rounded once with it or not."""
-
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        return builder.fadd(args[0], builder.fmul(args[1], args[2], flags=("contract",)), flags=("reassoc", "contract"))
-
-    return total(total, a, b), generate
-
-
-@intrinsic
-def load(typing, array, index):  # type: ignore[no-untyped-def]
-    """An element of a contiguous array, which `index` must lie in."""
-
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        data = context.make_array(signature.args[0])(context, builder, args[0]).data
-        return context.unpack_value(builder, signature.args[0].dtype, builder.gep(data, [args[1]]))
-
-    return array.dtype(array, types.int64), generate
-
-
-@intrinsic
-def store(typing, array, index, value):  # type: ignore[no-untyped-def]
-    """Puts a value into a contiguous array, which `index` must lie in."""
-
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        data = context.make_array(signature.args[0])(context, builder, args[0]).data
-        context.pack_value(builder, signature.args[0].dtype, args[2], builder.gep(data, [args[1]]))
-        return context.get_dummy_value()
-
-    return types.void(array, types.int64, array.dtype), generate
-
+#: What compiled arithmetic is given as an address, and of what kind the numbers are that lie there; all else are whole numbers.
+_POINTERS: dict[str, Any] = {
+    "x": types.float32, "bases": types.int64, "params": types.float64, "floats": types.float64, "integers": types.int64, "tables": types.float64,
+    "q": types.int32, "x_hat": types.float32, "error": types.float32, "clipped": types.uint8, "steps": types.float64,
+    "low": types.int32, "high": types.int32, "absmax": types.float64, "out": types.float64, "found": types.float64,
+}  # fmt: skip
 
 star: Any = types.StarArgTuple
 _several: Any = types.Tuple
+_pointer: Any = types.CPointer
 
 
 @intrinsic
 def call_cells(typing, address, *given):  # type: ignore[no-untyped-def]
-    """Calls the compiled arithmetic at an address."""
+    """Calls the compiled arithmetic at an address, for which plain numba has no form."""
 
     def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
         whole, values = ir.IntType(64), builder.extract_value
@@ -253,63 +136,36 @@ def _scopes(module: Any, names: tuple[str, ...]) -> Any:
     return module.add_metadata([module.add_metadata([name, domain]) for name in names])
 
 
-def _loader(of: types.Type) -> Any:
-    """Reads a number of a kind from an array at an address."""
+@intrinsic
+def _load_apart(typing, address, index):  # type: ignore[no-untyped-def]
+    """Reads a number from an array that nothing is written to meanwhile."""
 
-    @intrinsic
-    def one(typing, address, index):  # type: ignore[no-untyped-def]
-        def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
-            data = builder.inttoptr(args[0], context.get_data_type(of).as_pointer())
-            value = builder.load(builder.gep(data, [args[1]]))
-            value.set_metadata("noalias", _scopes(builder.module, _WRITTEN))
-            return value
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        value = builder.load(builder.gep(args[0], [args[1]]))
+        value.set_metadata("noalias", _scopes(builder.module, _WRITTEN))
+        return value
 
-        return of(types.int64, types.int64), generate
-
-    return one
+    return address.dtype(address, types.int64), generate
 
 
-def _storer(of: types.Type, name: str) -> Any:
-    """Writes a number of a kind into an array at an address."""
+def _store_apart(of: types.Type, name: str) -> Any:
+    """Writes a number of a kind into an array that nothing else is written to or read from."""
 
     @intrinsic
     def one(typing, address, index, value):  # type: ignore[no-untyped-def]
         def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
-            data = builder.inttoptr(args[0], context.get_data_type(of).as_pointer())
-            made = builder.store(context.data_model_manager[of].as_data(builder, args[2]), builder.gep(data, [args[1]]))
+            made = builder.store(context.data_model_manager[of].as_data(builder, args[2]), builder.gep(args[0], [args[1]]))
             made.set_metadata("alias.scope", _scopes(builder.module, (name,)))
             made.set_metadata("noalias", _scopes(builder.module, tuple(each for each in _WRITTEN if each != name)))
             return context.get_dummy_value()
 
-        return types.void(types.int64, types.int64, of), generate
+        return types.void(address, types.int64, of), generate
 
     return one
 
 
 @intrinsic
-def bits(typing, x):  # type: ignore[no-untyped-def]
-    """The bits of a float as a whole number."""
-    whole: Any = {types.float32: types.int32, types.float64: types.int64}[x]
-
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        return builder.bitcast(args[0], context.get_value_type(signature.return_type))
-
-    return whole(x), generate
-
-
-@intrinsic
-def of_bits(typing, x):  # type: ignore[no-untyped-def]
-    """The float of some bits."""
-    number: Any = {types.int32: types.float32, types.int64: types.float64}[x]
-
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        return builder.bitcast(args[0], context.get_value_type(signature.return_type))
-
-    return number(x), generate
-
-
-@intrinsic
-def half(typing, x):  # type: ignore[no-untyped-def]
+def _half_by_hand(typing, x):  # type: ignore[no-untyped-def]
     """Rounded to float16, half to even."""
 
     def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
@@ -326,10 +182,100 @@ f8: Any = types.float64
 i4: Any = types.int32
 i8: Any = types.int64
 b1: Any = types.boolean
+#: A place that is known not to be negative: others are looked at twice.
+_place: Any = types.uint64
 
 
 def _inline(function: Callable[..., Any]) -> Any:
     return numba.njit(nogil=True, inline="always", error_model="numpy")(function)
+
+
+rint, floor, ceil, trunc, fabs, copysign = np.rint, np.floor, np.ceil, np.trunc, np.fabs, math.copysign
+
+
+@_inline
+def select(condition, a, b):  # type: ignore[no-untyped-def]
+    return a if condition else b
+
+
+def bits(x: Any) -> Any:
+    """The bits of a float as a whole number."""
+    raise NotImplementedError
+
+
+def of_bits(x: Any) -> Any:
+    """The float of some bits."""
+    raise NotImplementedError
+
+
+@overload(bits)
+def _bits(x):  # type: ignore[no-untyped-def]
+    return (lambda x: np.float32(x).view(np.int32)) if x == f4 else (lambda x: np.float64(x).view(np.int64))
+
+
+@overload(of_bits)
+def _of_bits(x):  # type: ignore[no-untyped-def]
+    return (lambda x: np.int32(x).view(np.float32)) if x == i4 else (lambda x: np.int64(x).view(np.float64))
+
+
+def _in_any_order(function: Callable[..., Any]) -> Any:
+    """Of sums whose terms can be added in any order, and of products rounded once with them or not."""
+    return numba.njit(nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})(function)
+
+
+@_in_any_order
+def plus(total, value):  # type: ignore[no-untyped-def]
+    return total + value
+
+
+@_in_any_order
+def plus_product(total, a, b):  # type: ignore[no-untyped-def]
+    return total + a * b
+
+
+@_inline
+def fma(x, y, z):  # type: ignore[no-untyped-def]
+    """x · y + z of float32, rounded once: the float64 sum, rounded to odd, can be rounded as if it had been exact. See `arithmetic.fma`."""
+    product, addend = f8(x) * f8(y), f8(z)
+    total = product + addend
+    back = total - product
+    lost = (product - (total - back)) + (addend - back)
+    raw = bits(total)
+    outwards = (lost > 0.0) == (total > 0.0)
+    inexact = (lost != 0.0) & ((raw & 1) == 0) & (fabs(total) < np.inf)
+    return f4(select(inexact, of_bits(i8(raw + select(outwards, i8(1), i8(-1)))), total))
+
+
+@_inline
+def _half_plain(x):  # type: ignore[no-untyped-def]
+    """Rounded to float16, half to even."""
+    raw = i8(bits(fabs(x)))
+    usual = of_bits(i4((raw + 0xFFF + ((raw >> 13) & 1)) & -8192))
+    # Added to a half, what is subnormal in float16 has no more digits than it has there.
+    subnormal = f4(f4(fabs(x) + f4(0.5)) - f4(0.5))
+    rounded = select(fabs(x) < f4(2.0**-14), subnormal, select(usual < f4(65536.0), usual, f4(np.inf)))
+    return select(x != x, x, copysign(rounded, x))
+
+
+half = _half_by_hand if by_hand("half") else _half_plain
+
+
+@_inline
+def _load_plain(address, index):  # type: ignore[no-untyped-def]
+    return address[index]
+
+
+@_inline
+def _store_plain(address, index, value):  # type: ignore[no-untyped-def]
+    address[index] = value
+
+
+@_inline
+def _store_truth(address, index, value):  # type: ignore[no-untyped-def]
+    address[index] = np.uint8(value)
+
+
+_load, _storer = (_load_apart, _store_apart) if by_hand("addresses") else (_load_plain, lambda of, name: _store_truth if of == b1 else _store_plain)
 
 
 @_inline
@@ -367,7 +313,7 @@ def brain(x):  # type: ignore[no-untyped-def]
 # ---- fixed kernels ------------------------------------------------------------------------------
 
 
-@jit
+@kernel_part
 def add_up(x, at, arrays, n, flat, totals):  # type: ignore[no-untyped-def]
     """Adds up the first `n` cells of the buffers, whose x begin at `at` and are the tensor's from `flat` on."""
     q, x_hat, error, clipped, steps = arrays
@@ -375,23 +321,23 @@ def add_up(x, at, arrays, n, flat, totals):  # type: ignore[no-untyped-def]
     signal = values = product = bias = noise = in_steps = f8(0.0)
     zeros = zeroed = clips = i4(0)
     largest = i4(0)
-    first = last = load(q, 0)
+    first = last = q[0]
+    values_in = x[at : at + n]
     for j in range(n):
-        v, h, e = load(x, at + j), load(x_hat, j), load(error, j)
+        v, h, e = values_in[j], x_hat[j], error[j]
         wide, wide_hat, wide_error = f8(v), f8(h), f8(e)
         signal = plus_product(signal, wide, wide)
         values = plus_product(values, wide_hat, wide_hat)
         product = plus_product(product, wide, wide_hat)
         noise = plus_product(noise, wide_error, wide_error)
         bias = plus(bias, wide_error)
-        s = load(steps, j)
-        in_steps = plus_product(in_steps, s, s)
+        in_steps = plus_product(in_steps, steps[j], steps[j])
         zeros = i4(zeros + i4(v == 0))
         zeroed = i4(zeroed + i4((h == 0) & (v != 0)))
-        clips = i4(clips + i4(load(clipped, j)))
+        clips = i4(clips + i4(clipped[j]))
         size = i4(bits(e) & 0x7FFFFFFF)
         largest = select(size > largest, size, largest)
-        code = load(q, j)
+        code = q[j]
         first = select(code < first, code, first)
         last = select(code > last, code, last)
     sums[SIGNAL] += signal
@@ -406,7 +352,7 @@ def add_up(x, at, arrays, n, flat, totals):  # type: ignore[no-untyped-def]
         # Apart from each other: the one can be as small as the last digits of the other.
         noise = in_steps = clipped_noise = clipped_steps = f8(0.0)
         for j in range(n):
-            e, s, out = f8(load(error, j)), load(steps, j), load(clipped, j)
+            e, s, out = f8(error[j]), steps[j], clipped[j]
             noise = plus(noise, select(out, f8(0.0), e * e))
             clipped_noise = plus(clipped_noise, select(out, e * e, f8(0.0)))
             in_steps = plus(in_steps, select(out, f8(0.0), s * s))
@@ -418,7 +364,7 @@ def add_up(x, at, arrays, n, flat, totals):  # type: ignore[no-untyped-def]
     if largest > counts[LARGEST] and counts[LARGEST] < INFINITE:
         counts[LARGEST] = largest
         for j in range(n):
-            size = i4(bits(load(error, j)) & 0x7FFFFFFF)
+            size = i4(bits(error[j]) & 0x7FFFFFFF)
             # Of what is no number the first place counts, not the largest.
             if size == largest or size >= INFINITE:
                 counts[LARGEST_AT] = flat + j
@@ -427,17 +373,17 @@ def add_up(x, at, arrays, n, flat, totals):  # type: ignore[no-untyped-def]
         mark_seen(q, n, code_min, counts, seen)
 
 
-@jit
+@kernel_part
 def mark_seen(q, n, code_min, counts, seen):  # type: ignore[no-untyped-def]
     """Notes which codes occur. A chunk within the codes from FIRST_SEEN to LAST_SEEN, which all did, can be left out."""
     for j in range(n):
-        store(seen, i8(load(q, j)) - code_min, True)
-    middle = i8(load(q, n // 2)) - code_min
+        seen[_place(i8(q[j]) - code_min)] = True
+    middle = i8(q[n // 2]) - code_min
     # Outside of them most likely they were rare ones, far from the others.
     widen_seen(counts, seen, middle < counts[FIRST_SEEN] or middle > counts[LAST_SEEN])
 
 
-@jit
+@kernel_part
 def widen_seen(counts, seen, anew):  # type: ignore[no-untyped-def]
     """FIRST_SEEN and LAST_SEEN as far apart as all codes between them are known to occur; `anew` for the longest such run."""
     if anew:
@@ -453,33 +399,30 @@ def widen_seen(counts, seen, anew):  # type: ignore[no-untyped-def]
         counts[LAST_SEEN] += 1
 
 
-@jit
+@kernel_part
 def add_finite(x, at, arrays, n, flat, totals):  # type: ignore[no-untyped-def]
     """The same, cell by cell, without those whose x is no finite number."""
     q, x_hat, error, clipped, steps = arrays
     for j in range(n):
-        if fabs(load(x, at + j)) < np.inf:
-            store(q, 0, load(q, j))
-            store(x_hat, 0, load(x_hat, j))
-            store(error, 0, load(error, j))
-            store(clipped, 0, load(clipped, j))
-            store(steps, 0, load(steps, j))
+        if fabs(x[at + j]) < np.inf:
+            q[0], x_hat[0], error[0], clipped[0], steps[0] = q[j], x_hat[j], error[j], clipped[j], steps[j]
             add_up(x, at + j, arrays, i8(1), flat + j, totals)
         else:
             totals[2][LEFT_OUT] += 1
 
 
-@jit
+@kernel_part
 def all_finite(x, at, n):  # type: ignore[no-untyped-def]
     """Whether all are finite numbers."""
     largest = i4(0)
+    values = x[at : at + n]
     for j in range(n):
-        size = i4(bits(load(x, at + j)) & 0x7FFFFFFF)
+        size = i4(bits(values[j]) & 0x7FFFFFFF)
         largest = select(size > largest, size, largest)
     return largest < INFINITE
 
 
-@jit
+@kernel_part
 def add_by_axis(x, at, error, n, flat, shape, signal, noise):  # type: ignore[no-untyped-def]
     """Adds x² and error² to the sums of each index of each axis, which lie one axis after the other."""
     axes = shape.size
@@ -490,12 +433,14 @@ def add_by_axis(x, at, error, n, flat, shape, signal, noise):  # type: ignore[no
         row, column = divmod(flat + done, length)
         m = min(n - done, length - column)
         total_signal = total_noise = f8(0.0)
+        values, errors = x[at + done : at + done + m], error[done : done + m]
+        of_signals, of_noises = signal[columns + column : columns + column + m], noise[columns + column : columns + column + m]
         for j in range(m):
-            v, e = f8(load(x, at + done + j)), f8(load(error, done + j))
+            v, e = f8(values[j]), f8(errors[j])
             v = select(fabs(v) < np.inf, v, f8(0.0))
             e = select(fabs(e) < np.inf, e, f8(0.0))
-            store(signal, columns + column + j, load(signal, columns + column + j) + v * v)
-            store(noise, columns + column + j, load(noise, columns + column + j) + e * e)
+            of_signals[j] += v * v
+            of_noises[j] += e * e
             total_signal = plus_product(total_signal, v, v)
             total_noise = plus_product(total_noise, e, e)
         end = columns
@@ -508,46 +453,61 @@ def add_by_axis(x, at, error, n, flat, shape, signal, noise):  # type: ignore[no
 
 
 @jit
+def ends_of(values, finite_only, low, high):  # type: ignore[no-untyped-def]
+    """`low` lowered and `high` raised to the keys of some values."""
+    if finite_only:
+        for v in values:
+            raw = bits(v)
+            key, counts = i4(raw ^ ((raw >> 31) & 0x7FFFFFFF)), (raw & 0x7FFFFFFF) < INFINITE
+            low, high = min(low, select(counts, key, i4(0x7FFFFFFF))), max(high, select(counts, key, i4(-0x80000000)))
+    else:
+        for v in values:
+            raw = bits(v)
+            key = i4(raw ^ ((raw >> 31) & 0x7FFFFFFF))
+            low, high = min(low, key), max(high, key)
+    return low, high
+
+
+@jit
+def lower_columns(values, finite_only, low, high):  # type: ignore[no-untyped-def]
+    """The same of as many blocks, a value of each."""
+    for j in range(values.size):
+        raw = bits(values[j])
+        key, counts = i4(raw ^ ((raw >> 31) & 0x7FFFFFFF)), (not finite_only) | ((raw & 0x7FFFFFFF) < INFINITE)
+        low[j], high[j] = min(low[j], select(counts, key, i4(0x7FFFFFFF))), max(high[j], select(counts, key, i4(-0x80000000)))
+
+
+@jit
 def find_ends(x, flat, length, width, row, bases, finite_only, lo, hi):  # type: ignore[no-untyped-def]
     """Lowers `lo` and raises `hi` of each block to the values met, as `keys`, which order as the numbers do; NaN is beyond them."""
     total = x.size
     column = flat % length
     line = flat // length - row
-    block, within = load(bases, line) + column // width, column % width
+    block, within = bases[line] + column // width, column % width
     done = 0
     while done < total:
-        at = x.ctypes.data + 4 * done
-        rows = blocks = 1
+        rows = 1
         if width == 1:
             size = min(total - done, length - column)
             # Lines below each other whose cells are in the same blocks.
             while size == length and rows < ROWS and done + (rows + 1) * length <= total and bases[line + rows] == bases[line]:
                 rows += 1
-            if finite_only:
-                finite_column_ends(at, size, rows, length, lo.ctypes.data + 4 * block, hi.ctypes.data + 4 * block)
-            else:
-                column_ends(at, size, rows, length, lo.ctypes.data + 4 * block, hi.ctypes.data + 4 * block)
-        elif within == 0 and width % WIDTH == 0 and not finite_only and min(total - done, length - column) >= WIDTH * width:
-            blocks = min(total - done, length - column) // (WIDTH * width) * WIDTH
-            size = blocks * width
-            ends_of_blocks(at, blocks, width, lo.ctypes.data + 4 * block, hi.ctypes.data + 4 * block)
+            low, high = lo[block : block + size], hi[block : block + size]
+            for r in range(rows):
+                start = done + r * length
+                lower_columns(x[start : start + size], finite_only, low, high)
         else:
             size = min(total - done, length - column, width - within)
-            if finite_only:
-                low, high = finite_ends(at, size, load(lo, block), load(hi, block))
-            else:
-                low, high = ends(at, size, load(lo, block), load(hi, block))
-            store(lo, block, low)
-            store(hi, block, high)
+            lo[block], hi[block] = ends_of(x[done : done + size], finite_only, lo[block], hi[block])
         done += rows * size
         column += size
-        block += blocks
+        block += 1
         within = 0
         if column == length:
             column = 0
             line += rows
             if done < total:
-                block = load(bases, line)
+                block = bases[line]
 
 
 @jit
@@ -558,7 +518,7 @@ def find_firsts(x, flat, length, width, row, bases, sizes, wanted, extreme):  # 
     line = flat // length - row
     done = 0
     while done < total:
-        block = load(bases, line) + column // width
+        block = bases[line] + column // width
         size = min(total - done, length - column) if width == 1 else min(total - done, length - column, width - column % width)
         for j in range(size):
             b = block + j if width == 1 else block
@@ -566,7 +526,7 @@ def find_firsts(x, flat, length, width, row, bases, sizes, wanted, extreme):  # 
                 if width == 1:
                     continue
                 break
-            v = load(x, done + j)
+            v = x[done + j]
             if fabs(v) == sizes[b]:
                 extreme[b] = v
                 wanted[b] = False
@@ -594,26 +554,27 @@ def look(x, flat, state):  # type: ignore[no-untyped-def]
     while done < x.size:
         n = min(x.size - done, 4096)
         low, high, largest, negative = i4(0x7FFFFFFF), i4(-0x80000000), i4(0), i4(0)
+        values = x[done : done + n]
         for j in range(n):
-            raw = bits(load(x, done + j))
+            raw = bits(values[j])
             key = i4(raw ^ ((raw >> 31) & 0x7FFFFFFF))
             low = select(key < low, key, low)
             high = select(key > high, key, high)
             size = i4(raw & 0x7FFFFFFF)
             largest = select(size > largest, size, largest)
-            negative = i4(negative + i4(load(x, done + j) < 0))
+            negative = i4(negative + i4(values[j] < 0))
         if largest < INFINITE:
             state[LOW], state[HIGH] = min(state[LOW], i8(low)), max(state[HIGH], i8(high))
             state[NEGATIVE] += negative
             if largest > state[SIZE]:
                 state[SIZE] = largest
                 for j in range(n):
-                    if (bits(load(x, done + j)) & 0x7FFFFFFF) == largest:
+                    if (bits(values[j]) & 0x7FFFFFFF) == largest:
                         state[SIZE_AT] = flat + done + j
                         break
         else:
             for j in range(n):
-                raw = i8(bits(load(x, done + j)))
+                raw = i8(bits(values[j]))
                 size = raw & 0x7FFFFFFF
                 if size >= INFINITE:
                     if state[FIRST_BAD] < 0:
@@ -622,7 +583,7 @@ def look(x, flat, state):  # type: ignore[no-untyped-def]
                     continue
                 key = raw ^ ((raw >> 31) & 0x7FFFFFFF)
                 state[LOW], state[HIGH] = min(state[LOW], key), max(state[HIGH], key)
-                if load(x, done + j) < 0:
+                if values[j] < 0:
                     state[NEGATIVE] += 1
                 if size > state[SIZE]:
                     state[SIZE], state[SIZE_AT] = size, flat + done + j
@@ -639,13 +600,12 @@ def numbers_of(keys: Array) -> Array:
 def count_tops(x, absolute, finite_only, counts):  # type: ignore[no-untyped-def]
     """Adds to the count of each value of the upper 16 bits of the keys of a run."""
     for j in range(x.size):
-        v = fabs(load(x, j)) if absolute else load(x, j)
+        v = fabs(x[j]) if absolute else x[j]
         raw = bits(v)
         if finite_only and (raw & 0x7FFFFFFF) >= INFINITE:
             continue
         key = i8(raw ^ ((raw >> 31) & 0x7FFFFFFF)) + 0x80000000
-        at = key >> 16
-        store(counts, at, load(counts, at) + 1)
+        counts[_place(key >> 16)] += 1
 
 
 @jit
@@ -653,13 +613,13 @@ def pick_tops(x, absolute, finite_only, wanted, found):  # type: ignore[no-untyp
     """Copies the values of a run whose upper 16 bits are `wanted` into `found`; how many."""
     n = 0
     for j in range(x.size):
-        v = fabs(load(x, j)) if absolute else load(x, j)
+        v = fabs(x[j]) if absolute else x[j]
         raw = bits(v)
         if finite_only and (raw & 0x7FFFFFFF) >= INFINITE:
             continue
         key = i8(raw ^ ((raw >> 31) & 0x7FFFFFFF)) + 0x80000000
-        if load(wanted, key >> 16):
-            store(found, n, v)
+        if wanted[_place(key >> 16)]:
+            found[n] = v
             n += 1
     return n
 
@@ -668,7 +628,7 @@ def pick_tops(x, absolute, finite_only, wanted, found):  # type: ignore[no-untyp
 def add_exactly(x, finite_only, partials):  # type: ignore[no-untyped-def]
     """Adds |x| to a sum that is kept exactly, as a few float64 that do not overlap (Shewchuk 1997); `partials[0]` counts them."""
     for j in range(x.size):
-        v = f8(fabs(load(x, j)))
+        v = f8(fabs(x[j]))
         if finite_only and not v < np.inf:
             continue
         kept = 1
@@ -750,13 +710,12 @@ def cells(low, high, count, absmax, floats, integers, tables, out, found):
 #: What the lines can name.
 _NAMES = {
     "rint": rint, "floor": floor, "ceil": ceil, "trunc": trunc, "fabs": fabs, "copysign": copysign, "fma": fma, "select": select,
-    "load_i4": _loader(i4), "of_bits": of_bits,
-    "load_i8": _loader(i8), "load_f4": _loader(f4), "load_f8": _loader(f8), "bits": bits, "half": half, "brain": brain, "least": least,
+    "bits": bits, "of_bits": of_bits, "half": half, "brain": brain, "least": least,
+    **{f"load_{kind}": _load for kind in ("i4", "i8", "f4", "f8")},
     "store_i4": _storer(i4, "q"), "store_x_hat": _storer(f4, "x_hat"), "store_error": _storer(f4, "error"),
-    "store_b1": _storer(types.boolean, "clipped"), "store_f8": _storer(f8, "steps"),
+    "store_b1": _storer(b1, "clipped"), "store_f8": _storer(f8, "steps"),
     "two_to": two_to, "exponent": exponent, "f4": f4, "f8": f8, "i4": i4, "i8": i8,
 }  # fmt: skip
-
 
 #: How many numbers the sums of some cells are.
 SUMMED = len(AT)
@@ -768,7 +727,7 @@ OF_CLIPPED_NOISE, OF_CLIPPED_STEPS, OF_CLIPPED, OF_ZEROS = AT["clipped_noise"], 
 OF_APART, OF_ZEROED, OF_LARGEST, OF_FIRST, OF_LAST = AT["apart"], AT["zeroed"], AT["largest"], AT["first"], AT["last"]
 
 
-@jit
+@kernel_part
 def trusted(made, n):  # type: ignore[no-untyped-def]
     """Whether float32 held what the sums of `n` cells began with."""
     if made[OF_APART] > 0 or not (made[OF_SIGNAL] < np.inf and made[OF_VALUES] < np.inf):
@@ -780,11 +739,11 @@ def trusted(made, n):  # type: ignore[no-untyped-def]
     return made[OF_LARGEST] == 0 or (made[OF_NOISE] >= LEAST_NOISE and LEAST_STEPS * n <= made[OF_STEPS] < np.inf)
 
 
-@jit
+@kernel_part
 def place_of_size(error, n, size):  # type: ignore[no-untyped-def]
     """Where the first error of a size, given as bits, is among the first `n`; -1 where none is."""
     for j in range(n):
-        if (bits(load(error, j)) & 0x7FFFFFFF) == size:
+        if (bits(error[j]) & 0x7FFFFFFF) == size:
             return j
     return -1
 
@@ -858,7 +817,7 @@ def add_sums(made, n, totals):  # type: ignore[no-untyped-def]
     return made[OF_FIRST] - code_min >= counts[FIRST_SEEN] and made[OF_LAST] - code_min <= counts[LAST_SEEN]
 
 
-@jit
+@kernel_part
 def add_chunks(code, x, begin, end, flat, place, of_blocks, arrays, keep, leaves_out, by_axis, totals, codes_alone):  # type: ignore[no-untyped-def]
     """Makes the cells from `begin` to before `end` a chunk at a time: kept, added to a tally, or with `codes_alone` only their codes noted."""
     shape, signal, noise = by_axis
@@ -878,7 +837,7 @@ def add_chunks(code, x, begin, end, flat, place, of_blocks, arrays, keep, leaves
                 add_up(x, start, arrays, n, flat + start, totals)
 
 
-@jit
+@kernel_part
 def find_largest(code, x, begin, end, flat, place, of_blocks, arrays, size, counts):  # type: ignore[no-untyped-def]
     """Notes where the first error of a size, given as bits, is among the cells from `begin` to before `end`."""
     for start in range(begin, end, CHUNK):
@@ -996,9 +955,10 @@ class Compiler:
         return self._address(_source(code, by_element, _STORES_OF_ERRORS))
 
     def sums(self, code: CellCode, by_element: bool) -> tuple[int, int]:
-        """The addresses of the same that gives sums alone, and those of cells that saturation leaves as they are; 0 where codes are no numbers."""
+        """The addresses of the same that gives sums alone, and those of cells that saturation leaves as they are; 0 where there is none of them."""
         addresses = [self._address(source) for source in _sources_of_sums(code, by_element)]
-        return addresses[0], addresses[1] if len(addresses) > 1 else 0
+        first, second, *_ = *addresses, 0, 0
+        return first, second
 
     def blocks(self, code: BlockCode, names: tuple[str, ...]) -> int:
         """The address of a block's arithmetic."""
@@ -1076,6 +1036,9 @@ def _source(code: CellCode, by_element: bool, stores: tuple[str, ...] = _STORES)
 
 
 def _sources_of_sums(code: CellCode, by_element: bool) -> list[str]:
+    # Where a cell's exponent is asked for, as float formats do, 16 side by side need more registers than there are: no gain, or a loss.
+    if not by_hand("sums") or any("exponent(" in line for line in code.of_cell):
+        return []
     code = of_numbers(code)
     plain = unsaturated(code)
     return [_source_of_sums(each, by_element) for each in (code, plain) if each]
@@ -1170,4 +1133,6 @@ def _made(source: str) -> Any:
     function: Any = names["cells"]
     function.__module__ = __name__
     with _caching_in(folder):
-        return numba.cfunc(types.void(*(i8,) * function.__code__.co_argcount), cache=folder is not None, error_model="numpy")(function)
+        names_given = function.__code__.co_varnames[: function.__code__.co_argcount]
+        given = [_pointer(_POINTERS[name]) if name in _POINTERS else i8 for name in names_given]
+        return numba.cfunc(types.void(*given), cache=folder is not None, error_model="numpy")(function)

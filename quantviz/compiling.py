@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+from quantviz.kernel_cache import cache_folder
 from quantviz.warming import FIXED
 
 #: How much later than others the compiling process gets its turn.
 _NICE = 10
+#: Objects after which garbage is looked for: compiling leaves hardly any, and the looks took a sixth of its time.
+_OBJECTS_BETWEEN_LOOKS = 200_000
 #: What fixed kernels are run on, so that they are compiled for what a large tensor is to them.
 _SAMPLE = (1032, 1024)
 
@@ -31,7 +35,7 @@ def compile_now(what: str) -> None:
 def _compile_fixed() -> None:
     import torch
 
-    from quantviz import calibration, compiled, kernels, overview
+    from quantviz import calibration, kernels, overview
     from quantviz.scheme import Scheme
     from quantviz.stored import InMemory
     from quantviz.study import Study
@@ -49,16 +53,14 @@ def _compile_fixed() -> None:
     assert study.survey.noise > 0
     for other in (calibration.Percentile(99.0), calibration.AbsMean()):
         kernels.ranges(x, scheme.replace(calibration=other))
-    folder = compiled.cache_folder()
+    folder = cache_folder()
     if folder:
         (folder / FIXED).touch()
 
 
 def is_kept() -> bool:
     """Whether all that every scheme needs is in the folder of compiled code."""
-    from quantviz import compiled
-
-    folder = compiled.cache_folder()
+    folder = cache_folder()
     return folder is not None and (folder / FIXED).exists()
 
 
@@ -67,6 +69,7 @@ def is_kept() -> bool:
 
 def serve() -> None:
     """Compile what is asked for, a line each, until nobody asks any more."""
+    gc.set_threshold(_OBJECTS_BETWEEN_LOOKS)
     if hasattr(os, "nice"):
         os.nice(_NICE)
     for line in sys.stdin:
@@ -76,9 +79,7 @@ def serve() -> None:
 
 def process() -> subprocess.Popen[str] | None:
     """A process that compiles; none where it could not hand over what it makes."""
-    from quantviz import compiled
-
-    if compiled.cache_folder() is None:
+    if cache_folder() is None:
         return None
     root = Path(__file__).parents[1]
     code = f"import sys; sys.path.insert(0, {str(root)!r}); from quantviz import compiling; compiling.serve()"

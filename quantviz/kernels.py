@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from quantviz import warming
+from quantviz import kernel_cache, warming
 from quantviz.blocks import Blocks, block_numbers, block_sizes, to_grid, viewed
 from quantviz.calibration import BlockValues, External, MinMax, Range
 from quantviz.errors import Note, QuantVizError
@@ -60,6 +60,8 @@ Array = npt.NDArray[Any]
 
 #: Elements up to which nothing is compiled.
 SMALL = 2**20
+#: Elements from which on compiling a scheme's own code takes less time than the reference does.
+_WORTH_WAITING = 2**22
 #: Elements up to which the reference is as fast as what is compiled already.
 FUSED = 2**14
 #: Elements of a piece that is read at a time, at least where nothing is copied.
@@ -159,7 +161,9 @@ def _compiled() -> ModuleType | None:
 
 def fixed_ready() -> bool:
     """Whether the kernels that all schemes share can be called: they are compiled, or waited for here."""
-    return _compiled() is not None and (warming.waits() or warming.warmer().ready(warming.FIXED))
+    if not kernel_cache.has_numba() or not (warming.waits() or warming.warmer().ready(warming.FIXED)):
+        return False
+    return _compiled() is not None
 
 
 def _wait_for_kernels() -> None:
@@ -169,19 +173,24 @@ def _wait_for_kernels() -> None:
 
 
 def scheme_ready(scheme: Scheme, shape: Shape) -> bool:
-    """The same of all that a scheme needs on a tensor of `shape`; asked for first what all share."""
-    if _compiled() is None:
+    """Whether the same holds of all that a scheme needs on a tensor of `shape`.
+
+    A scheme's own code takes a fraction of a second, so where the reference takes longer it is waited for once
+    the shared kernels are there.
+    """
+    if not fixed_ready():
         return False
-    if warming.waits():
+    if warming.waits() or _known_sources(scheme, shape, by_axis=True):
         return True
-    own = _known_sources(scheme, shape, by_axis=True)
-    return fixed_ready() and (own or warming.warmer().ready(warming.of_scheme(scheme, shape)))
+    own = warming.of_scheme(scheme, shape)
+    if math.prod(shape) >= _WORTH_WAITING:
+        warming.warmer().wait(own)
+    return warming.warmer().ready(own)
 
 
 def cache_folder() -> Path | None:
     """Where compiled code is kept from one process to the next; none where it is compiled anew in each."""
-    machinery = _compiled()
-    return machinery.cache_folder() if machinery else None
+    return kernel_cache.cache_folder() if _compiled() else None
 
 
 #: The setting that says how many threads a pass over a tensor takes where its caller does not.
@@ -961,13 +970,13 @@ def warm(scheme: Scheme, shape: Shape) -> None:
 
 
 def compiles(scheme: Scheme, shape: Shape, *, by_axis: bool = False) -> bool:
-    """Whether `measure` would have to compile something for a scheme on a tensor of `shape`: it is neither in memory nor kept in `cache_folder()`.
+    """Whether `measure` would wait for something to be compiled for a scheme on a tensor of `shape`: it is neither in memory nor kept in
+    `cache_folder()`.
 
     >>> compiles(Scheme(), (3, 3))
     False
     """
-    machinery = _compiled() if math.prod(shape) > SMALL else None
-    if machinery is None:
+    if math.prod(shape) <= SMALL or not fixed_ready():
         return False
     return not _known_sources(scheme, shape, by_axis=by_axis)
 

@@ -15,6 +15,7 @@ from numba import types
 from numba.core import cgutils as _cgutils
 from numba.extending import intrinsic as _intrinsic
 
+from quantviz.byhand import by_hand
 from quantviz.tracing import CellCode
 
 # What numba makes of a function is its own affair: nothing here has Python's types.
@@ -193,15 +194,6 @@ class Lanes:
         if self.wide:
             value = b.extract_element(value, ir.Constant(ir.IntType(32), 0))
         return Lanes(b, self.kind, value, wide=False)
-
-    def halved(self, other: Lanes, length: int, join: Callable[[Lanes, Lanes], Lanes]) -> Lanes:
-        """Of every `length` lanes one half joined with the other: those of this one, then those of another."""
-        halves = []
-        for begin in (0, length // 2):
-            places = [at + i for at in range(begin, 2 * WIDTH, length) for i in range(length // 2)]
-            mask = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), places)
-            halves.append(self.of(self.kind, self.builder.shuffle_vector(self.value, other.value, mask)))
-        return join(*halves)
 
     def each(self) -> list[Lanes]:
         """The lanes one by one."""
@@ -428,7 +420,7 @@ class _Summing(_Loops):
 
     def next_of(self, place: Lanes, ahead: Lanes, wide: bool) -> Lanes:
         """The cells at a place, those `ahead` of them being fetched."""
-        if wide:
+        if wide and by_hand("prefetch"):
             self.memory.fetch(self.known["x"], place + ahead)
         return self.memory.load("f4", self.known["x"], place, wide=wide)
 
@@ -629,125 +621,14 @@ def summing(code: dict[str, Any], small: Iterable[FunctionType]) -> Any:
     @intrinsic
     def loops(typing, x, n, flat, offset, length, width, rows, line, bases, params, blocks, floats, integers, tables, ahead, out):  # type: ignore[no-untyped-def]
         def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
-            _Summing(builder, dict(zip(GIVEN, args, strict=True)), code, small).write()
+            whole = [builder.ptrtoint(arg, _KINDS["i8"]) if isinstance(arg.type, ir.PointerType) else arg for arg in args]
+            _Summing(builder, dict(zip(GIVEN, whole, strict=True)), code, small).write()
             return context.get_dummy_value()
 
-        return types.void(*(types.int64,) * len(GIVEN)), generate
+        given = x, n, flat, offset, length, width, rows, line, bases, params, blocks, floats, integers, tables, ahead, out
+        return types.void(*given), generate
 
     return loops
-
-
-def _key(raw: Lanes) -> Lanes:
-    """A whole number that is in the order of the floats whose bits are given; NaN is beyond them."""
-    key: Lanes = raw ^ ((raw >> 31) & 0x7FFFFFFF)
-    return key
-
-
-def _ends(finite_only: bool) -> Any:
-    """`low` lowered and `high` raised to the keys of the float32 from `x` on, which order as the numbers do; NaN is beyond them."""
-
-    @intrinsic
-    def ends(typing, x, n, low, high):  # type: ignore[no-untyped-def]
-        def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
-            loops = _Loops(builder)
-            address, count, *given = (Lanes(builder, kind, value, wide=False) for kind, value in zip(("i8", "i8", "i4", "i4"), args, strict=True))
-            found = {wide: [loops.place("i4", each, wide=wide) for each in given] for wide in (True, False)}
-
-            def look(at: Lanes, wide: bool) -> None:
-                raw = loops.memory.load("f4", address, at, wide=wide).bits()
-                key = _key(raw)
-                for place, sign in zip(found[wide], "<>", strict=True):
-                    counted = _select((raw & 0x7FFFFFFF) < 0x7F800000, key, loops.get(place)) if finite_only else key
-                    loops.extend(place, counted, sign)
-
-            done = loops.stepped(count.constant(0, "i8"), count, WIDTH, lambda at: look(at, True))
-            with builder.if_then((done != 0).value):
-                for one, several, sign in zip(found[False], found[True], "<>", strict=True):
-                    loops.extend(one, loops.get(several).joined(_further(sign)), sign)
-            loops.stepped(done, count, 1, lambda at: look(at, False))
-            return context.make_tuple(builder, signature.return_type, [loops.get(place).value for place in found[False]])
-
-        return _pair(types.int32, 2)(types.int64, types.int64, types.int32, types.int32), generate
-
-    return ends
-
-
-ends, finite_ends = _ends(False), _ends(True)
-
-
-@intrinsic
-def ends_of_blocks(typing, x, count, width, low, high):  # type: ignore[no-untyped-def]
-    """The same of each of `count` blocks of `width`, both multiples of `WIDTH`: int32 from the addresses `low` and `high` on.
-
-    The lanes of as many blocks are joined together, which takes a third of what one after the other does.
-    """
-
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        loops = _Loops(builder)
-        address, number, length, *grids = (Lanes(builder, "i8", value, wide=False) for value in args)
-        none = number.constant(0, "i8")
-
-        def several(first: Lanes) -> None:
-            # Joined as soon as there are two that came of as many blocks, so that few are held.
-            held: list[tuple[int, list[Lanes]]] = []
-            for i in range(WIDTH):
-                begin = (first + i) * length
-                places = [loops.place("i4", start, wide=True) for start in (0x7FFFFFFF, -0x80000000)]
-
-                def look(at: Lanes, begin: Lanes = begin, places: list[Any] = places) -> None:
-                    raw = loops.memory.load("f4", address, begin + at, wide=True).bits()
-                    key = _key(raw)
-                    for place, sign in zip(places, "<>", strict=True):
-                        loops.extend(place, key, sign)
-
-                loops.stepped(none, length, WIDTH, look)
-                held.append((WIDTH, [loops.get(place) for place in places]))
-                while len(held) > 1 and held[-1][0] == held[-2][0]:
-                    (size, others), (_, ones) = held.pop(), held.pop()
-                    held.append((size // 2, [one.halved(other, size, _further(sign)) for one, other, sign in zip(ones, others, "<>", strict=True)]))
-            for grid, found, sign in zip(grids, held[0][1], "<>", strict=True):
-                loops.memory.store("i4", grid, first, _further(sign)(found, loops.memory.load("i4", grid, first, wide=True)))
-
-        loops.stepped(none, number, WIDTH, several)
-        return context.get_dummy_value()
-
-    return types.void(*(types.int64,) * 5), generate
-
-
-def _ends_of_columns(finite_only: bool) -> Any:
-    """The same of each of `n` columns, over `rows` lines of `length`: int32 from the addresses `low` and `high` on."""
-
-    @intrinsic
-    def ends(typing, x, n, rows, length, low, high):  # type: ignore[no-untyped-def]
-        def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
-            loops = _Loops(builder)
-            address, count, lines, along, *grids = (Lanes(builder, "i8", value, wide=False) for value in args)
-            none = count.constant(0, "i8")
-
-            def tile(at: Lanes, wide: bool) -> None:
-                known = [loops.place("i4", loops.memory.load("i4", grid, at, wide=wide), wide=wide) for grid in grids]
-
-                def row(r: Lanes) -> None:
-                    raw = loops.memory.load("f4", address, r * along + at, wide=wide).bits()
-                    key = _key(raw)
-                    for place, sign in zip(known, "<>", strict=True):
-                        counted = _select((raw & 0x7FFFFFFF) < 0x7F800000, key, loops.get(place)) if finite_only else key
-                        loops.extend(place, counted, sign)
-
-                loops.stepped(none, lines, 1, row)
-                for grid, place in zip(grids, known, strict=True):
-                    loops.memory.store("i4", grid, at, loops.get(place))
-
-            done = loops.stepped(none, count, WIDTH, lambda at: tile(at, True))
-            loops.stepped(done, count, 1, lambda at: tile(at, False))
-            return context.get_dummy_value()
-
-        return types.void(*(types.int64,) * 6), generate
-
-    return ends
-
-
-column_ends, finite_column_ends = _ends_of_columns(False), _ends_of_columns(True)
 
 
 @intrinsic

@@ -8,6 +8,7 @@ import math
 import re
 from collections import defaultdict
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 import torch
@@ -19,6 +20,7 @@ from tests.engines.__main__ import COLUMNS, MARKS, README, folded
 from tests.engines.compare import PARTS, Tally, mismatches, ulps
 from tests.engines.data import tensors
 
+ROOT = Path(__file__).parent.parent
 MODULES = {name: importlib.import_module(f"tests.engines.{name}") for name in ENGINES}
 DATA = list(tensors())
 #: One tensor in so many is tried with a case, other ones with the next case. It shares no divisor with the number of distributions.
@@ -151,7 +153,7 @@ def test_every_tensor_is_in_some_sample():
 def test_each_engine_is_installed_as_pinned():
     pinned = {}
     for listing in ("requirements.txt", "tests/requirements.txt"):
-        lines = (README.parent / listing).read_text(encoding="utf-8").splitlines()
+        lines = (ROOT / listing).read_text(encoding="utf-8").splitlines()
         pinned |= dict(line.split("==") for line in lines if "==" in line)
     # What has a version of its own was asked elsewhere, and its answers are recorded.
     producers = {module.PRODUCER for module in MODULES.values() if not hasattr(module, "VERSION")}
@@ -204,12 +206,12 @@ def test_distances_are_counted_in_float32_numbers():
     assert ulps(torch.tensor([0.0, torch.nan]), torch.tensor([-0.0, torch.nan])).tolist() == [0, 0]
 
 
-# ---- the README's table ------------------------------------------------------------------------------
+# ---- the table of tests/engines/README.md -----------------------------------------------------------
 
 
 def test_the_table_has_every_convention_and_no_mismatch():
     inside = re.search(f"{MARKS[0]}\n(.*)\n{MARKS[1]}", README.read_text(encoding="utf-8"), re.S)
-    assert inside, "no table in the README: `python -m tests.engines` writes it"
+    assert inside, "no table in tests/engines/README.md: `python -m tests.engines` writes it"
     rows = [line.strip("| ").split(" | ") for line in inside[1].splitlines()]
     assert tuple(rows[0]) == COLUMNS
     asked = {str(qv.Scheme.parse(form).arithmetic) for cases in VARIANTS.values() for form in cases}

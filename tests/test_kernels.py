@@ -1,6 +1,7 @@
 """Streaming passes against the reference: every scheme that is offered, and whatever a tensor can hold."""
 
 import ast
+import json
 import math
 import os
 import re
@@ -15,7 +16,7 @@ import pytest
 import torch
 
 import quantviz as qv
-from quantviz import compiled, kernels, measures
+from quantviz import byhand, compiled, kernel_cache, kernels, measures
 from quantviz.blocks import Blocks
 from quantviz.calibration import External, ModeContext
 from quantviz.conventions import CHOICES
@@ -447,13 +448,13 @@ def test_a_change_to_any_module_that_reaches_a_kernel_has_a_cache_folder_of_its_
     assert ROOT / "quantviz" / "binning.py" in reaching
     copy = tmp_path / "quantviz"
     shutil.copytree(ROOT / "quantviz", copy, ignore=shutil.ignore_patterns("__pycache__"))
-    before = compiled.digest_of_code(copy)
-    assert before == compiled.digest_of_code(ROOT / "quantviz")
+    before = kernel_cache.digest_of_code(copy)
+    assert before == kernel_cache.digest_of_code(ROOT / "quantviz")
     for path in reaching:
         own = copy / path.relative_to(ROOT / "quantviz")
         text = own.read_text(encoding="utf-8")
         own.write_text(f"{text}\nONE_MORE = 1\n", encoding="utf-8")
-        assert compiled.digest_of_code(copy) != before, own
+        assert kernel_cache.digest_of_code(copy) != before, own
         own.write_text(text, encoding="utf-8")
 
 
@@ -577,3 +578,71 @@ def test_a_new_metric_is_one_entry(name, nonfinite, monkeypatch):
         assert kernels.measure(x, scheme, metrics=registry, path=path).metrics[metric.id] == pytest.approx(wanted, rel=1e-9)
     # What takes a pass of its own is found where it is asked for.
     assert metric.id not in kernels.measure(x, scheme, path="fused").metrics
+
+
+_WALK = """
+import hashlib, json, sys
+import numpy as np, torch, quantviz as qv
+from quantviz import calibration, kernels, overview
+from quantviz.stored import InMemory
+kernels.SMALL = kernels.FUSED = 0
+values = torch.randn(96, 256, generator=torch.Generator().manual_seed(6))
+values[3], values[4, 5], values[:, 7], values[5, ::3] = -0.0, 30.0, values[:, 7] * 1e-30, -values[5, 1]
+x, sums = InMemory(values), []
+exact = hashlib.sha256()
+for form in sys.argv[1:]:
+    scheme = qv.Scheme.parse(form)
+    for each in (scheme, scheme.replace(nonfinite="ignore")):
+        params = kernels.qparams(x, each)
+        for part in (params.scale.numpy(), *kernels.codes(x, each, params, 3, 96 * 256 - 2, path="fused")):
+            exact.update(np.ascontiguousarray(part).tobytes())
+        found = kernels.measure(values, each, path="fused", piece=5000, by_axis=True)
+        assert found.path == "fused"
+        sums += [*found.metrics.values(), *(float(part) for axis in found.axes for sums_of in (axis.x2, axis.e2) for part in sums_of)]
+for side in (5, 40):
+    for part in overview.pooled(x, overview.Patch(0, 0, 96, 256), (side, side)):
+        exact.update(np.ascontiguousarray(part).tobytes())
+for at in (calibration.Percentile(99.0), calibration.AbsMean()):
+    exact.update(kernels.ranges(x, qv.Scheme("int8", calibration=at)).lo.numpy().tobytes())
+print(json.dumps([exact.hexdigest(), sums, str(kernels.cache_folder())]))
+"""
+
+
+def walked(plain):
+    """What a walk through kernels finds with some pieces in plain numba: a digest of codes, values and places, sums, and the folder."""
+    forms = [
+        "int8,symmetric,per_tensor,min_max,course",
+        "int4,asymmetric,per_group(size=32),min_max,torchao",
+        "int8,symmetric,per_channel(axis=1),min_max,course(value_dtype=float16)",
+        "int8,asymmetric,per_channel(axis=0),min_max,course(order=fused_multiply_add_round)",
+        "float8_e4m3fn,symmetric,per_group(size=8),min_max,course",
+        "nf4,symmetric,flat(size=64),min_max,bitsandbytes",
+    ]
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "QUANTVIZ_PLAIN_NUMBA": plain}
+    done = subprocess.run([sys.executable, "-c", _WALK, *forms], capture_output=True, text=True, timeout=500, env=env)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_plain_numba_gives_the_bits_of_what_is_written_by_hand():
+    exact, sums, folder = walked("")
+    plain_exact, plain_sums, plain_folder = walked("1")
+    assert plain_exact == exact
+    # Either may be off by 1e-6 of what is added, a metric by twice as much, see `check_measured`.
+    assert plain_sums == pytest.approx(sums, rel=4e-6, abs=1e-9)
+    # Some sums begin in float32 in the one and not in the other: the switch does something.
+    assert plain_sums != sums
+    assert Path(folder).parent == Path(plain_folder).parent
+    assert plain_folder.startswith(f"{folder}-plain-")
+
+
+def test_a_piece_that_there_is_not_cannot_be_turned_off(monkeypatch):
+    def pieces(setting):
+        monkeypatch.setenv(byhand.PLAIN_VARIABLE, setting)
+        return byhand.plain_pieces.__wrapped__()
+
+    assert pieces("") == pieces("0") == frozenset()
+    assert pieces("sums, half") == {"sums", "half"}
+    assert pieces("1") == set(byhand.PIECES)
+    with pytest.raises(qv.QuantVizError, match="'lanse'"):
+        pieces("sums,lanse")

@@ -71,6 +71,14 @@ def test_the_wheel_has_every_file_of_the_package_and_the_app(wheel):
     assert not [name for name in names if name.startswith("tests")]
 
 
+def test_the_wheel_brings_its_licence(wheel):
+    with zipfile.ZipFile(wheel) as files:
+        (folder,) = {name.partition("/")[0] for name in files.namelist() if name.partition("/")[0].endswith(".dist-info")}
+        assert files.read(f"{folder}/licenses/LICENSE") == (ROOT / "LICENSE").read_bytes()
+        told = files.read(f"{folder}/METADATA").decode().splitlines()
+    assert {"License-Expression: MIT", "License-File: LICENSE"} <= set(told)
+
+
 def test_the_readmes_python_runs_from_the_wheel_alone(installed, tmp_path):
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     (code,), (printed,) = (re.findall(rf"```{language}\n(.*?)```", text, re.S) for language in ("python", "text"))

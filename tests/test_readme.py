@@ -1,23 +1,27 @@
-"""The README's Python prints what the README says, and its commands are the two it promises."""
+"""The README is short, its Python prints what it says, its commands are the two it promises, and its headline is the table's."""
 
 import contextlib
-import dataclasses
 import io
 import re
-import tomllib
 from pathlib import Path
 
-from quantviz.sources.limits import LIMIT_VARIABLE, Limits
-from quantviz.sources.local import FOLDER
+from tests.engines.__main__ import COLUMNS, MARKS
+from tests.engines.__main__ import README as ENGINES
+from tests.engines.compare import PARTS
 from tests.helpers.readme import blocks
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+#: What is on the screen before anybody scrolls.
+FIRST_LINES = 40
+
+
+def test_it_is_short():
+    assert len(README.encode()) <= 7000
 
 
 def test_the_python_prints_what_is_said():
     (code,), (printed,) = blocks("python"), blocks("text")
-    assert len(code.strip().splitlines()) == 4
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
         exec(compile(code, "README.md", "exec"), {})
@@ -33,19 +37,21 @@ def test_there_are_two_commands_and_they_install_what_they_need():
     assert "pytest" in test
 
 
-def test_what_it_names_is_there():
-    for name in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", README) + re.findall(r"tests\.bench\.\w+", README):
-        path = ROOT / name if "/" in name else ROOT / (name.replace(".", "/") + ".py")
-        assert path.is_file(), name
+def test_continuous_integration_finds_the_test_command():
+    (command,) = re.findall(r"grep -E '(.*?)' README\.md", (ROOT / ".ci" / "run").read_text(encoding="utf-8"))
+    assert re.findall(command + r".*\n", README, re.M) == [blocks("sh")[1]]
 
 
-def test_its_table_of_limits_is_what_the_code_has():
-    table = re.findall(r"^\| `(QUANTVIZ_MAX_\w+)` \| ([\d,]+) \|", README, re.M)
-    limits = {f"{LIMIT_VARIABLE}{each.name.upper()}": f"{each.default:,}" for each in dataclasses.fields(Limits)}
-    assert dict(table) == limits
-    upload = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text(encoding="utf-8"))["server"]["maxUploadSize"]
-    assert f"in megabytes: {upload}." in README
-    assert FOLDER in README
+def test_its_headline_is_what_the_engines_table_says():
+    page = ENGINES.read_text(encoding="utf-8")
+    lines = page.partition(MARKS[0])[2].partition(MARKS[1])[0].strip().splitlines()
+    rows = [dict(zip(COLUMNS, line.strip("| ").split(" | "), strict=True)) for line in lines[2:]]
+    values = sum(int(row["values"].replace(",", "")) for row in rows)
+    differences = sum(int(row[f"≠ {part}"]) for row in rows for part in PARTS if row[f"≠ {part}"] != "–")
+    headline = f"{len(rows)} engine configurations, {values / 1e6:.0f} million values, {differences} differences"
+    first = "\n".join(README.splitlines()[:FIRST_LINES])
+    assert f"[{headline}](tests/engines/README.md)" in first
+    assert headline in page
 
 
 def test_everything_installed_is_pinned():

@@ -160,7 +160,7 @@ def shown():
     study.overview(Patch(0, 0, 1100, 1000), (64, 64), "largest", View.of(x.shape))
     return study
 def kept():
-    return {path.name for path in compiled.cache_folder().rglob("*.nbc")}
+    return {path.name for path in kernels.cache_folder().rglob("*.nbc")}
 with warming.at_once():
     assert shown().measured.path == "chunked"
     assert compiled.compiler().seconds == 0

@@ -2,7 +2,8 @@
 
 One module an engine: `PRODUCER`, the distribution that is asked, and `CASES`, which maps a scheme's text form to a
 function that runs the engine on a tensor. An engine is added there and in `ENGINES`; the tensors are in `data.py`, the
-comparison is in `compare.py`. `python -m tests.engines` runs all of it and writes the README's table.
+comparison is in `compare.py`. `python -m tests.engines` runs all of it and writes the table of
+`tests/engines/README.md`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 
 import torch
 
-#: The modules, in the order of the README's table.
+#: The modules, in the order of the table.
 ENGINES = (
     "torch_quantize",
     "torch_fake_quantize",

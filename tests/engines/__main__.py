@@ -1,4 +1,9 @@
-"""Every case on every tensor, and the README's table of it: `python -m tests.engines` (minutes). Exits with 1 where something differs."""
+"""Run every case on every tensor, and write the table of it into `README.md` beside this file.
+
+    python -m tests.engines
+
+It takes minutes, and exits with 1 where something differs.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +24,13 @@ from tests.engines import ENGINES
 from tests.engines.compare import PARTS, Tally
 from tests.engines.data import tensors
 
-README = Path(__file__).parents[2] / "README.md"
+README = Path(__file__).with_name("README.md")
 MARKS = ("<!-- engines: begin -->", "<!-- engines: end -->")
 COLUMNS = ("engine", "convention", "formats", "cases", "tensors", "values", *(f"≠ {part}" for part in PARTS))
 
 
 def main() -> None:
-    """Run the grid, print the table, write it into the README."""
+    """Run the grid, print the table, write it into `README.md`."""
     torch.set_num_threads(1)
     tallies: dict[tuple[str, str, str], Tally] = defaultdict(Tally)
     for name in ENGINES:

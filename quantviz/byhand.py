@@ -1,0 +1,31 @@
+"""Which pieces of LLVM are written by hand, and the one switch that has plain numba in place of them: see KERNELS.md."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+
+from quantviz.errors import QuantVizError
+
+#: The setting that turns pieces off: their names with commas between them, or 1 for all.
+PLAIN_VARIABLE = "QUANTVIZ_PLAIN_NUMBA"
+#: What is written by hand because plain numba takes more than 1.3 times as long; `tests/bench/llvm.py` prints by how much.
+PIECES = ("sums", "prefetch", "addresses", "half", "stretches")
+
+
+@cache
+def plain_pieces() -> frozenset[str]:
+    """Return the names of the pieces that are turned off in this process."""
+    setting = os.environ.get(PLAIN_VARIABLE, "")
+    if setting == "1":
+        return frozenset(PIECES)
+    named = [name.strip() for name in setting.split(",") if name.strip() not in ("", "0")]
+    for name in named:
+        if name not in PIECES:
+            raise QuantVizError("plain_setting", variable=PLAIN_VARIABLE, got=name, known=", ".join(PIECES))
+    return frozenset(named)
+
+
+def by_hand(piece: str) -> bool:
+    """Return whether a piece is the hand-written one."""
+    return piece not in plain_pieces()

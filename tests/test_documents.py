@@ -1,0 +1,200 @@
+"""The documents: each path, link, command, setting and limit that they name is there, and their code can be read."""
+
+import ast
+import dataclasses
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import quantviz as qv
+from quantviz import calibration, conventions, formats, measures
+from quantviz import scheme as schemes
+from quantviz.lessons import load
+from quantviz.lessons.check import problems_of
+from quantviz.lessons.model import Lesson
+from quantviz.sources.files import READERS
+from quantviz.sources.limits import LIMIT_VARIABLE, Limits
+from quantviz.text import languages
+
+ROOT = Path(__file__).parent.parent
+FOLDERS = (".github", "quantviz", "pages", "tests")
+#: All but the lessons, which have tests of their own.
+DOCUMENTS = {
+    str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
+    for path in sorted([*ROOT.glob("*.md"), *(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.md"))])
+    if path.parent.name not in languages()
+}
+EVERY = pytest.mark.parametrize("name", DOCUMENTS)
+TOP = frozenset(path.name for path in ROOT.iterdir())
+#: A name that ends so is that of a file of ours wherever it is said to lie.
+OURS = (".py", ".md", ".toml", ".css", ".js")
+FILES = "quantviz/sources/README.md"
+LIMITS = {f"{LIMIT_VARIABLE}{each.name.upper()}": f"{each.default:,}" for each in dataclasses.fields(Limits)}
+
+
+def without_code(text):
+    return re.sub(r"^(`{3,}).*?^\1$", "", text, flags=re.M | re.S)
+
+
+def code(text, language):
+    """The blocks of code of a language, but for those inside another block."""
+    return [body for _, found, body in re.findall(r"^(`{3,})(\w*)\n(.*?)^\1$", text, re.M | re.S) if found == language]
+
+
+def named(text):
+    """The paths of ours that a document names in backticks, and the tests in them."""
+    for token in re.findall(r"(?<!`)`([^`\n]+)`(?!`)", without_code(text)):
+        path, _, test = token.partition("::")
+        is_ours = path.endswith(OURS) and not path.startswith(".")
+        if re.fullmatch(r"[\w.-]+(/[\w.-]*)*", path) and (is_ours or path.split("/")[0] in TOP):
+            yield path, test
+
+
+def slugs(text):
+    """The anchors of a document's headings."""
+    titles = re.findall(r"^#+ (.+)$", without_code(text), re.M)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+#: Names of files that a document tells people to make, or that mean a file of each folder.
+GENERIC = {".github/CONTRIBUTING.md": {"11_step_size.md", "glossary.py", "__init__.py"}}
+
+
+@EVERY
+def test_every_path_is_there(name):
+    for path, test in named(DOCUMENTS[name]):
+        if path not in GENERIC.get(name, ()):
+            assert (ROOT / path).exists(), path
+            assert not test or re.search(rf"def {test}\b", (ROOT / path).read_text(encoding="utf-8")), f"{path}::{test}"
+
+
+@EVERY
+def test_every_link_leads_somewhere(name):
+    for target in re.findall(r"\]\(([^)\s]+)\)", without_code(DOCUMENTS[name])):
+        if not re.match(r"https?://", target):
+            path, _, anchor = target.partition("#")
+            found = (ROOT / name).parent / path if path else ROOT / name
+            assert found.exists(), target
+            assert not anchor or anchor in slugs(found.read_text(encoding="utf-8")), target
+
+
+@EVERY
+def test_every_module_that_is_run_is_there(name):
+    for module in re.findall(r"python -m ((?:quantviz|tests)[\w.]*\w)", DOCUMENTS[name]):
+        path = ROOT / module.replace(".", "/")
+        assert path.with_suffix(".py").is_file() or (path / "__main__.py").is_file(), module
+
+
+@EVERY
+def test_code_can_be_read(name):
+    for block in code(DOCUMENTS[name], "python"):
+        ast.parse(block)
+    for block in code(DOCUMENTS[name], "toml"):
+        assert tomllib.loads(block)
+
+
+@EVERY
+def test_every_setting_is_one(name):
+    sources = [path for folder in ("quantviz", "tests") for path in (ROOT / folder).rglob("*.py") if path != Path(__file__)]
+    known = set(re.findall(r'"(QUANTVIZ_\w+)"', "\n".join(path.read_text(encoding="utf-8") for path in sources)))
+    known |= set(LIMITS)
+    assert set(re.findall(r"QUANTVIZ_\w+", DOCUMENTS[name])) <= known
+
+
+def test_paths_are_found_and_missed():
+    """The search sees what it is for: files, folders, tests; and neither suffixes, other names nor code."""
+    text = "`quantviz/no.py` `tests/no/` `pages/a.py::test_b` `no.py` `.npy` `a/b` `x.safetensors` `python -m a.py`\n"
+    text += "```sh\n`no.md`\n```\n"
+    assert list(named(text)) == [("quantviz/no.py", ""), ("tests/no/", ""), ("pages/a.py", "test_b"), ("no.py", "")]
+
+
+# ---- the page of files and settings ---------------------------------------------------------------
+
+
+def rows(heading):
+    """The rows of the first table below a heading, cells without backticks."""
+    lines = DOCUMENTS[FILES].partition(f"\n## {heading}\n")[2].partition("\n## ")[0].splitlines()
+    return [[cell.strip().replace("`", "") for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")][2:]
+
+
+def test_the_table_of_limits_is_what_the_code_has():
+    assert {row[0]: row[1] for row in rows("Limits")} == LIMITS
+    config = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text(encoding="utf-8"))
+    assert f"in megabytes: {config['server']['maxUploadSize']}." in DOCUMENTS[FILES]
+
+
+def test_every_setting_of_the_package_is_told():
+    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "quantviz").rglob("*.py")]
+    known = set(re.findall(r'"(QUANTVIZ_\w+)"', "\n".join(sources))) - {LIMIT_VARIABLE}
+    assert {row[0] for row in rows("Settings")} == known
+
+
+def test_the_defaults_of_what_is_shared_are_those_of_the_code():
+    from quantviz.ui.shared import _DEFAULTS
+
+    told = {row[0]: row[1] for row in rows("Settings")}
+    assert {name: told[name] for name in _DEFAULTS} == {name: f"{value:,}" for name, value in _DEFAULTS.items()}
+
+
+def test_every_suffix_that_is_read_is_told():
+    told = [suffix for row in rows("What can be read") for suffix in row[0].split(", ")]
+    assert sorted(told) == sorted([*READERS, ".png", ".jpg", ".jpeg"])
+
+
+# ---- what is walked through works -----------------------------------------------------------------
+
+
+def walked(section, language="python"):
+    """The first block of code of a section of CONTRIBUTING.md."""
+    return code(DOCUMENTS[".github/CONTRIBUTING.md"].partition(f"\n## {section}\n")[2], language)[0]
+
+
+def test_the_format_is_one():
+    (fmt,) = eval(walked("Add a format"), dict(vars(formats)))
+    assert (fmt.bits, fmt.value_max, fmt.has_nan) == (8, 30.0, True)
+
+
+def test_the_convention_is_one():
+    (convention,) = eval(walked("Add an engine"), dict(vars(conventions)))
+    assert not list(convention.problems())
+    scheme = qv.Scheme("uint4", "asymmetric", qv.PerChannel(0), convention=convention)
+    assert qv.quantize([[0.0, 1.5], [-3.0, 1.0]], scheme).q.tolist() == [[0, 15], [0, 15]]
+
+
+def test_the_metric_is_one():
+    (metric,) = eval(walked("Add a metric"), dict(vars(measures)))
+    r = qv.quantize([1.0, -2.0, 0.3], qv.Scheme("int4"))
+    assert metric(r) == pytest.approx(r.error.abs().double().mean().item())
+
+
+def test_the_calibration_is_one(monkeypatch):
+    names = {**vars(formats), **vars(calibration)}
+    exec(walked("Add a calibration"), names)
+    kind = names["Fraction"]
+    for module in (calibration, schemes):
+        monkeypatch.setattr(module, "CALIBRATIONS", {**qv.CALIBRATIONS, kind.id: kind})
+    half = qv.Scheme("int8", "asymmetric", calibration=kind(0.5))
+    assert qv.Scheme.parse(str(half)) == half
+    found = qv.choose_qparams([-2.0, 4.0], half)
+    assert found.scale.item() == pytest.approx(3 / 255)
+    assert [problem.params["got"] for problem in kind(1.5).problems(qv.FORMATS["int8"], "symmetric")] == [1.5]
+
+
+def test_the_lesson_is_one(tmp_path):
+    (tmp_path / "11_step_size.md").write_text(walked("Add a lesson", "markdown"), encoding="utf-8")
+    (found,) = load(tmp_path).values()
+    assert isinstance(found, Lesson), str(found)
+    assert not [str(problem) for problem in problems_of(found, "step_size")]
+
+
+# ---- the licence ----------------------------------------------------------------------------------
+
+
+def test_the_licence_is_there_and_named():
+    licence = (ROOT / "LICENSE").read_text(encoding="utf-8")
+    assert licence.startswith("MIT License\n")
+    assert "Copyright (c) 2026 QuantViz contributors" in licence
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert (project["license"], project["license-files"]) == ("MIT", ["LICENSE"])
