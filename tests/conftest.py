@@ -2,20 +2,51 @@
 
 Hypothesis tries the same examples in every run, so that a change passes or fails by what it changes. To look for more:
 `--hypothesis-profile random`, as often as one likes.
+
+Walks draw a sample of the day (`tests/helpers/offered.py`), which is told at the top of a run and where something failed.
+Compiled kernels are kept for a run alone, in one folder for all its processes; where `QUANTVIZ_CACHE_DIR` is set, from run to run.
 """
 
 import datetime
 import os
+import shutil
+import tempfile
+from pathlib import Path
 
+import pytest
 import torch
 from hypothesis import settings
 
-# Before tests are collected, and inherited by all processes of a run: they draw the same sample.
-os.environ.setdefault("QUANTVIZ_TEST_DAY", datetime.datetime.now(datetime.UTC).date().isoformat())
+pytest.register_assert_rewrite("tests.helpers")
+
+#: Before tests are collected, and inherited by all processes of a run: they draw the same sample, and share what is compiled.
+DAY, KERNELS = "QUANTVIZ_TEST_DAY", "QUANTVIZ_CACHE_DIR"
+os.environ.setdefault(DAY, datetime.datetime.now(datetime.UTC).date().isoformat())
 
 settings.register_profile("same", derandomize=True)
 settings.register_profile("random", derandomize=False)
 settings.load_profile("same")
+
+#: What has no tests in it: pytest would import all of it, the engines among it, to look for examples in docstrings.
+collect_ignore_glob = ["bench/*", "engines/*", "fuzz/*", "helpers/*", "browser/*_demo.py"]
+
+#: Left out by `-m quick`: folders and modules that need a browser, an engine, the whole app, kernels compiled anew, or a long walk.
+#: Of the others it leaves out what is marked `slow`.
+NOT_QUICK = (
+    "app",
+    "browser",
+    "sources/test_hostile.py",
+    "sources/test_image.py",
+    "test_calibration.py",
+    "test_engine_faults.py",
+    "test_engines.py",
+    "test_jupyter.py",
+    "test_kernels.py",
+    "test_packaging.py",
+    "test_search.py",
+    "test_walk.py",
+    "test_warming.py",
+)
 
 
 def pytest_xdist_auto_num_workers():
@@ -23,6 +54,36 @@ def pytest_xdist_auto_num_workers():
     return (os.cpu_count() or 1) + 1
 
 
-def pytest_configure():
+def pytest_configure(config):
     """One thread a process: small tensors are no faster on more, and tests that run side by side do not wait for each other."""
     torch.set_num_threads(1)
+    if KERNELS not in os.environ:
+        os.environ[KERNELS] = made = tempfile.mkdtemp(prefix="quantviz_kernels_")
+        config.add_cleanup(lambda: (shutil.rmtree(made, ignore_errors=True), os.environ.pop(KERNELS)))
+
+
+def is_quick(path):
+    """Whether the file's tests belong to `-m quick`."""
+    here = Path(__file__).parent
+    return not any((here / name) in (path, *path.parents) for name in NOT_QUICK)
+
+
+def pytest_ignore_collect(collection_path, config):
+    """With `-m quick` nothing else is even imported: the engines take longer for that than many tests do."""
+    return True if config.option.markexpr == "quick" and not is_quick(collection_path) else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if is_quick(item.path) and not item.get_closest_marker("slow"):
+            item.add_marker(pytest.mark.quick)
+
+
+def pytest_report_header():
+    return f"sample of the day: {DAY}={os.environ[DAY]}"
+
+
+def pytest_terminal_summary(terminalreporter):
+    if terminalreporter.stats.get("failed") or terminalreporter.stats.get("error"):
+        terminalreporter.line(f"To draw the same sample again: {DAY}={os.environ[DAY]}")

@@ -13,7 +13,7 @@ from quantviz.conventions import CHOICES, FIELDS
 from quantviz.formats import FORMATS
 from quantviz.measures import stored_bits
 from quantviz.text import catalogue, languages
-from tests.offered import offered_schemes, problems, variant
+from tests.helpers.offered import offered_schemes, problems, variant
 
 
 def random_floats(count, seed):

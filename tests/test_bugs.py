@@ -12,7 +12,7 @@ from quantviz.bugs import BUGS, differing, find_bug, puzzle, run_bug
 from quantviz.errors import QuantVizError
 from quantviz.figures.panels import panels_alt, panels_data, panels_figure
 from quantviz.text import catalogue, languages
-from tests.notebooks import BY_ID, assert_printed
+from tests.helpers.notebooks import BY_ID, assert_printed
 
 CASES = [pytest.param(bug, case, id=f"{bug.id}-{case.id}") for bug in BUGS.values() for case in bug.cases]
 #: Beside the first, the cases that show their bug.

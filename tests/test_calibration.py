@@ -1,5 +1,6 @@
 """Calibrations of one's own: what they are told, what they may answer, and that no path or kept range depends on more than they do."""
 
+import contextlib
 import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar
@@ -17,6 +18,7 @@ from quantviz.kernels import StreamedBlocks
 from quantviz.stored import InMemory
 from quantviz.study import Study
 from quantviz.tracing import Untraceable, trace_block
+from tests.helpers.offered import of_today
 
 PLACES = (qv.PerTensor(), qv.PerChannel(0), qv.PerChannel(1), qv.PerGroup(16), qv.PerGroup(8, axis=0), qv.PerBlock(8, 32))
 
@@ -179,13 +181,11 @@ def test_a_trial_is_the_reference_quantizers_error(own, monkeypatch, form, nonfi
     x = normal(48, 96)
     if nonfinite == "ignore":
         x[5, 7], x[40, 0] = torch.nan, torch.inf
+    offered = []
     for granularity in ("per_tensor", "per_channel(axis=0)", "per_channel(axis=1)", "per_group(size=16)", "flat(size=40)", "per_block(rows=8,cols=24)"):
-        try:
-            scheme = qv.Scheme.parse(form.format(granularity)).replace(nonfinite=nonfinite)
-        except qv.QuantVizError:
-            continue
-        if scheme.problems(x.shape):
-            continue
+        with contextlib.suppress(qv.QuantVizError):
+            offered.append(qv.Scheme.parse(form.format(granularity)).replace(nonfinite=nonfinite))
+    for scheme in of_today((scheme for scheme in offered if not scheme.problems(x.shape)), 3):
         tried = {}
 
         @dataclass(frozen=True)

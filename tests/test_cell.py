@@ -12,7 +12,7 @@ from quantviz.figures.number_line import number_line_data, number_line_html, num
 from quantviz.figures.panels import panels_figure, result_panels
 from quantviz.text import languages
 from quantviz.ui import cell, words
-from tests.offered import offered_schemes
+from tests.helpers.offered import offered_schemes
 
 
 @pytest.fixture(params=languages())

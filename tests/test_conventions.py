@@ -11,7 +11,7 @@ from quantviz.conventions import CHOICES, FIELDS, Convention, Offer
 from quantviz.formats import FORMATS
 from quantviz.granularity import GRANULARITIES
 from quantviz.text import catalogue, languages
-from tests.offered import offered_schemes
+from tests.helpers.offered import offered_schemes
 
 EVERY = pytest.mark.parametrize("convention", qv.CONVENTIONS.values(), ids=qv.CONVENTIONS)
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import quantviz as qv
 from quantviz import course
 from quantviz.text import languages
-from tests.notebooks import BY_ID, ITEMS, assert_printed, read_input
+from tests.helpers.notebooks import BY_ID, ITEMS, assert_printed, read_input
 
 INT8, UINT8, INT16, UINT16 = torch.int8, torch.uint8, torch.int16, torch.uint16
 

@@ -40,8 +40,8 @@ from quantviz.tables import Within, as_csv, as_npz, scales_table
 from quantviz.text import catalogue, languages
 from quantviz.ui.tiles import measured
 from quantviz.views import View
-from tests.gguf_file import Entry, gguf_file
-from tests.sources.hostile import ROOT
+from tests.helpers import ROOT
+from tests.helpers.gguf_file import Entry, gguf_file
 
 
 def normal(*shape, seed=0):

@@ -45,14 +45,25 @@ def test_choosing_does_not_import_torch(module):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(
-    "module",
-    ["study", "overview", "tables", "gaussian", "figures.panels_data", "figures.panels", "figures.histograms", "figures.recipe_plot", "figures.formats"],
-)
-def test_the_core_needs_no_link_and_no_source(module):
+def test_the_core_needs_no_link_and_no_source():
+    """Each begins with nothing of the package imported; torch, numpy and plotly stay, which take most of the time."""
+    modules = (
+        "study",
+        "overview",
+        "tables",
+        "gaussian",
+        "figures.panels_data",
+        "figures.panels",
+        "figures.histograms",
+        "figures.recipe_plot",
+        "figures.formats",
+    )
     done = run(
-        f"import quantviz.{module}\nimport sys\nfound = [name for name in sys.modules if name.startswith('quantviz.')]\n"
-        "above = [name for name in found if name.split('.')[1] in ('link', 'export', 'scenarios', 'sources', 'address', 'ui')]\nassert not above, above",
+        f"import importlib, sys\nfor module in {modules}:\n"
+        "    for name in [name for name in sys.modules if name.split('.')[0] == 'quantviz']:\n        del sys.modules[name]\n"
+        "    importlib.import_module('quantviz.' + module)\n    found = [name for name in sys.modules if name.startswith('quantviz.')]\n"
+        "    above = [name for name in found if name.split('.')[1] in ('link', 'export', 'scenarios', 'sources', 'address', 'ui')]\n"
+        "    assert found and not above, (module, above)",
         ("streamlit",),
     )
     assert done.returncode == 0, done.stderr
@@ -162,3 +173,17 @@ def test_decibels_are_made_in_one_place():
         and any(isinstance(side, ast.Call) and getattr(side.func, "attr", "") == "log10" for side in (node.left, node.right))
     }
     assert makers == {"quantviz/measures.py"}
+
+
+def test_no_test_module_imports_another():
+    """What tests share is in tests/helpers."""
+    for path in (ROOT / "tests").rglob("*.py"):
+        where = path.relative_to(ROOT).as_posix()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                # `from tests import conftest` names a module as `from tests.conftest import x` does.
+                names = [node.module or "", *(f"{node.module or ''}.{alias.name}" for alias in node.names)]
+            else:
+                names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            parts = [part for name in names if name.startswith("tests.") or getattr(node, "level", 0) for part in name.split(".")]
+            assert not [part for part in parts if part == "conftest" or part.startswith("test_")], where

@@ -12,7 +12,8 @@ import pytest
 
 from quantviz.figures.panels import PANELS
 from quantviz.text import text
-from tests.test_readme import ROOT, blocks
+from tests.helpers import ROOT
+from tests.helpers.readme import blocks
 
 PLOTLY = "application/vnd.plotly.v1+json"
 #: As a learner has it: the functions come from a module named helper.

@@ -24,7 +24,7 @@ from quantviz.granularity import Flat, PerBlock
 from quantviz.quantizer import counted_cells
 from quantviz.stored import InMemory
 from quantviz.tensors import torch_dtype
-from tests.offered import offered_schemes, variant
+from tests.helpers.offered import of_today, offered_schemes, variant
 
 ROOT = Path(__file__).parent.parent
 #: Elements read at a time: far fewer than there are, so that borders lie inside rows and blocks.
@@ -127,12 +127,15 @@ def loud_and_quiet(rows, columns):
 def test_every_scheme_is_compiled_to_what_the_reference_gives(convention, monkeypatch):
     x, done, summed = (torch.randn(12, 256) if convention.startswith("gguf_") else tensor(12, 256)), 0, 0
     monkeypatch.setattr(kernels, "LANES", 2)
-    for scheme in offered_schemes(qv.CONVENTIONS[convention]):
+    offered = list(offered_schemes(qv.CONVENTIONS[convention]))
+    schemes = of_today(offered, 4)
+    for scheme in schemes:
         shape = (12, 256) if not scheme.problems((12, 256)) else (2, 4096)
         done += check(x if shape == (12, 256) else tensor(*shape), scheme, paths=("fused",))
         summed += check_sums(loud_and_quiet(40, 256) if shape == (12, 256) else torch.randn(shape), scheme)
-    assert done
-    assert summed
+    assert summed == len(schemes)
+    # The exceptional tensor is refused by some.
+    assert done or len(schemes) < len(offered)
 
 
 @pytest.mark.parametrize("convention", qv.CONVENTIONS)
@@ -153,14 +156,10 @@ OF_FLOATS = ("ties", "overflow", "negative_zero")
 
 @pytest.mark.parametrize("field", FIELDS)
 def test_every_field_of_the_arithmetic_is_compiled(field):
-    done = 0
     formats = ("uint4", "float8_e4m3fn") if field in OF_FLOATS else ("uint4",)
-    for value in CHOICES[field]:
-        convention = variant(qv.CONVENTIONS["course"], field, value)
-        for scheme in offered_schemes(convention, formats) if convention else ():
-            if scheme.granularity.id == "per_tensor":
-                done += check(tensor(12, 256), scheme, paths=("fused",))
-    assert done
+    variants = filter(None, (variant(qv.CONVENTIONS["course"], field, value) for value in CHOICES[field]))
+    schemes = [scheme for convention in variants for scheme in offered_schemes(convention, formats) if scheme.granularity.id == "per_tensor"]
+    assert sum(check(tensor(12, 256), scheme, paths=("fused",)) for scheme in of_today(schemes, 4))
 
 
 SHAPES = [(5003,), (1,), (7, 1), (1, 9), (37, 61), (5, 7, 13), (3, 4, 5, 6)]
@@ -402,9 +401,18 @@ for granularity in (qv.PerTensor(), qv.PerGroup(50)):
 _ONE = "import torch, quantviz as qv; from quantviz import kernels; qv.measure(torch.ones(2048, 1024), qv.Scheme('int8')).path == 'fused' or 1 / 0\n"
 
 
-def run_as(code, *, user=None, **environment):
+def run_as(code, *, user=None, measures=True, **environment):
     env = {"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(ROOT), **environment}
-    return subprocess.run([sys.executable, "-c", _ONE + code], capture_output=True, text=True, timeout=300, env=env, user=user, group=user, extra_groups=None)
+    return subprocess.run(
+        [sys.executable, "-c", (_ONE if measures else "from quantviz import kernels\n") + code],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=env,
+        user=user,
+        group=user,
+        extra_groups=None,
+    )
 
 
 def test_compiled_code_is_kept_in_a_folder_of_the_users_own(tmp_path):
@@ -493,7 +501,8 @@ def test_a_folder_that_others_can_write_to_is_not_trusted(tmp_path):
     shared = tmp_path / "shared"
     shared.mkdir()
     shared.chmod(0o777)
-    done = run_as("assert kernels.cache_folder() is None", QUANTVIZ_CACHE_DIR=str(shared))
+    # That it measures all the same is what a user who can write nowhere shows.
+    done = run_as("assert kernels.cache_folder() is None", measures=False, QUANTVIZ_CACHE_DIR=str(shared))
     assert done.returncode == 0, done.stderr
     assert not list(shared.rglob("*.nb?"))
 

@@ -13,7 +13,7 @@ from quantviz.scenarios import SCENARIOS
 from quantviz.sources import Builtin, Normal, OneOutlier, Upload
 from quantviz.sources.typed import Typed
 from quantviz.views import ERROR_RANGES, ERROR_VIEWS, POOLS, SCOPES, VALUE_SCALES, View
-from tests.test_scheme import SCHEMES
+from tests.helpers.schemes import SCHEMES
 
 FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 SHAPES = st.lists(st.integers(1, 5), min_size=1, max_size=4).map(tuple)

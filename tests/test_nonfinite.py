@@ -22,8 +22,8 @@ from quantviz.sources.typed import Typed
 from quantviz.stored import InMemory, Replaced
 from quantviz.tables import as_csv, as_npz, scales_table
 from quantviz.tensors import NonFinite, as_input
-from tests.offered import one_of, problems
-from tests.test_explanation import replay
+from tests.helpers.offered import one_of, problems
+from tests.helpers.replay import replay
 
 SHAPE = (4, 6)
 GRANULARITIES = (qv.PerTensor(), qv.PerChannel(0), qv.PerGroup(3), qv.PerBlock(2, 3))

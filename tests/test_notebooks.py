@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import quantviz as qv
-from tests.notebooks import ITEMS, assert_printed, read_input
+from tests.helpers.notebooks import ITEMS, assert_printed, read_input
 
 OPS = ("qparams", "quantize", "quantize_dequantize", "mse", "error", "l2_norm_error")
 #: Accidents of the notebooks (int8 wraparound, division by zero, silent per-tensor); what happens instead is tested below.

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 import quantviz as qv
 from quantviz.errors import QuantVizError
 from quantviz.grids import TIES
-from tests.offered import offered_schemes, problems
-from tests.test_explanation import replay
+from tests.helpers.offered import offered_schemes, problems
+from tests.helpers.replay import replay
 
 FEW = settings(max_examples=25, deadline=None)
 #: Rows and columns that every offered size of group divides.

@@ -10,7 +10,7 @@ import quantviz as qv
 from quantviz import blocks, quantizer
 from quantviz.formats import NumberFormat
 from quantviz.grids import GRIDS
-from tests.offered import one_of, problems
+from tests.helpers.offered import one_of, problems
 
 COURSE = qv.CONVENTIONS["course"]
 

@@ -8,15 +8,12 @@ from pathlib import Path
 from tests.engines.__main__ import COLUMNS, MARKS
 from tests.engines.__main__ import README as ENGINES
 from tests.engines.compare import PARTS
+from tests.helpers.readme import blocks
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 #: What is on the screen before anybody scrolls.
 FIRST_LINES = 40
-
-
-def blocks(language):
-    return re.findall(rf"```{language}\n(.*?)```", README, re.S)
 
 
 def test_it_is_short():

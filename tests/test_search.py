@@ -13,9 +13,9 @@ from quantviz import kernels, quantizer
 from quantviz.calibration import Range
 from quantviz.search import _LESS
 from quantviz.stored import InMemory
-from tests.offered import of_today, offered_schemes
-from tests.test_explanation import replay
-from tests.test_walk import TENSORS, thinned
+from tests.helpers.offered import of_today, offered_schemes
+from tests.helpers.replay import replay
+from tests.helpers.walked import TENSORS, thinned
 
 #: What a search leaves to be found: a range takes the place of another only where it takes off more.
 NOISE = 1 + 2 * _LESS
@@ -50,8 +50,7 @@ def rows_of(n, kinds=4):
     return x
 
 
-@pytest.mark.parametrize("n", [5, 32, 300, 2000])
-@pytest.mark.parametrize("format_id", FORMATS)
+@pytest.mark.parametrize(("format_id", "n"), of_today(itertools.product(FORMATS, (5, 32, 300, 2000)), 12))
 def test_no_fraction_of_the_whole_range_has_less_error(format_id, n):
     scheme, x = qv.Scheme(format_id, granularity=qv.PerChannel(0), calibration=qv.MSE()), rows_of(n)
     found = noise(qv.quantize(x, scheme))
@@ -108,7 +107,7 @@ FORMS = ("int4,asymmetric,{},mse,course", "int8,symmetric,{},mse,course", "float
 LAYOUTS = ("per_tensor", "per_channel(axis=0)", "per_channel(axis=1)", "per_group(size=32)", "flat(size=96)")
 
 
-@pytest.mark.parametrize(("form", "granularity"), of_today(itertools.product(FORMS, LAYOUTS), 4))
+@pytest.mark.parametrize(("form", "granularity"), of_today(itertools.product(FORMS, LAYOUTS), 2))
 def test_bands_threads_and_the_absence_of_numba_change_nothing(monkeypatch, form, granularity):
     monkeypatch.setattr(kernels, "BAND", 512)
     x, scheme = normal(40, 96) ** 3, qv.Scheme.parse(form.format(granularity))

@@ -7,31 +7,10 @@ import pytest
 import torch
 
 import quantviz as qv
-from tests.offered import offered_schemes
-from tests.test_explanation import replay
+from tests.helpers.offered import offered_schemes
+from tests.helpers.replay import replay
+from tests.helpers.walked import ORDINARY, TENSORS, thinned
 
-
-def normal(*shape, seed=0):
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
-
-
-#: What a tensor usually is. Nothing here is ever refused.
-ORDINARY = {
-    "normal": normal(4, 256),
-    "constant": torch.full((4, 256), -7.25),
-    "one_sided": normal(4, 256).abs() + 100,
-    "ties": torch.arange(1024.0).reshape(4, 256) / 2 - 60,
-}
-TENSORS = {
-    **ORDINARY,
-    "zeros": torch.zeros(4, 256),
-    "zero_blocks": torch.cat([torch.zeros(1, 256), normal(3, 256)]),
-    "tiny": normal(4, 256) * 1e-30,
-    "nearly_subnormal": normal(4, 256) * 1e-37,
-    # None of them 0: 0 / 0 of a scale that underflows is what blocks of zeros show.
-    "subnormal": (normal(4, 256) * 1e-42).abs().clamp(min=2.0**-149).copysign(normal(4, 256)),
-    "large": normal(4, 256).clamp(-1, 1) * 1e38,
-}
 ZERO_BY_ZERO, SCALE_TOO_LARGE = "0 / 0", "the scale is infinite"
 TIMES_BEFORE_OVER = "q * absmax is infinite"
 #: Where an engine itself makes NaN or Inf of finite numbers, and how: there `quantize` refuses unless it is `strict`.
@@ -51,14 +30,6 @@ NOT_FINITE = {
     # (q * absmax) * (1 / 127) has no room for 127 * absmax.
     "bitsandbytes_int8": {"large": TIMES_BEFORE_OVER},
 }
-
-
-def thinned(convention):
-    """Every format and mode, each with one of the granularities in turn."""
-    by_kind = itertools.groupby(offered_schemes(convention), key=lambda scheme: (scheme.format, scheme.mode))
-    for i, (_, schemes) in enumerate(by_kind):
-        every = list(schemes)
-        yield every[i % len(every)]
 
 
 def why_not_finite(x, scheme):
@@ -104,12 +75,6 @@ def walk(convention, schemes):
 
 @pytest.mark.parametrize("convention", qv.CONVENTIONS.values(), ids=qv.CONVENTIONS)
 def test_no_exception_and_no_nan_from_finite_input(convention):
-    walk(convention, thinned(convention))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("convention", qv.CONVENTIONS.values(), ids=qv.CONVENTIONS)
-def test_no_exception_and_no_nan_whatever_the_granularity(convention):
     walk(convention, offered_schemes(convention))
 
 

@@ -2,6 +2,7 @@
 
 import ast
 import io
+import itertools
 import re
 
 import numpy
@@ -14,7 +15,8 @@ from quantviz.link import read_link
 from quantviz.sources import AsMatrix, LocalTensor
 from quantviz.sources.local import FOLDER
 from quantviz.sources.typed import Typed
-from tests.app.session import APP, address, healthy, opened
+from tests.helpers.offered import of_today
+from tests.helpers.session import APP, address, healthy, opened
 
 #: Lengths that no label has for another reason.
 SHAPES = {"vector": (577,), "linear": (144, 233), "stft": (258, 1, 256), "conv1d": (128, 129, 3), "stem": (61, 3, 7, 7), "wide": (512, 512, 3, 3)}
@@ -90,8 +92,10 @@ def test_every_choice_is_offered_by_one_function():
     assert found > 40
 
 
-@pytest.mark.parametrize("stale", ["axis 1 (1)", "output channel (axis 0)", "a name of yesterday"])
-@pytest.mark.parametrize("key", ["view_rows", "view_cols", "group_axis", "recipe", "convention", "format"])
+BOXES = ("view_rows", "view_cols", "group_axis", "recipe", "convention", "format")
+
+
+@pytest.mark.parametrize(("key", "stale"), of_today(itertools.product(BOXES, ("axis 1 (1)", "output channel (axis 0)", "a name of yesterday")), 8))
 def test_a_label_of_another_tensor_changes_nothing(folder, key, stale, monkeypatch):
     """What a browser sends that still shows the tensor before, with a click on something else."""
     from streamlit.testing.v1.element_tree import Selectbox

@@ -1,6 +1,7 @@
 """Every calibration chosen by its control: the numbers are those of its scheme, and its link opens it again."""
 
 import dataclasses
+import itertools
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,8 +15,8 @@ from quantviz import text
 from quantviz.calibration import Range, starting
 from quantviz.text import catalogue
 from quantviz.ui import sidebar
-from tests.app.session import address, healthy, opened
-from tests.app.test_lab import panels, result
+from tests.helpers.offered import of_today
+from tests.helpers.session import address, healthy, opened, panels, result
 
 TENSORS = ("normal(rows=6,cols=16)", "builtin(name=course_3x3)")
 
@@ -33,8 +34,7 @@ def codes_and_errors(at):
     return r
 
 
-@pytest.mark.parametrize("mode", qv.MODES)
-@pytest.mark.parametrize("tensor", TENSORS)
+@pytest.mark.parametrize(("tensor", "mode"), of_today(itertools.product(TENSORS, qv.MODES), 2))
 def test_every_calibration_can_be_chosen_and_shared(tensor, mode):
     at = opened(t=tensor, s=f"int4,{mode},per_tensor,min_max,course")
     refused = set()

@@ -15,8 +15,8 @@ from quantviz.link import ALL, opening, read_link, write_link
 from quantviz.sources import Normal
 from quantviz.text import catalogue
 from quantviz.ui.compare import _example
-from tests.app import session
-from tests.app.session import healthy
+from tests.helpers import session
+from tests.helpers.session import healthy
 
 #: The first screen's tensor under schemes that several engines offer, of every kind of format, mode and granularity.
 SCHEMES = [

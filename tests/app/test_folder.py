@@ -12,7 +12,7 @@ import torch
 from quantviz.scheme import Scheme
 from quantviz.sources.local import FOLDER
 from quantviz.ui.folder import MOST_OFFERED
-from tests.app.session import address, healthy, opened
+from tests.helpers.session import address, healthy, opened
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def opened_with_complaint(**link):
     """All that a new session is told in place of an error or warning."""
     from streamlit.testing.v1 import AppTest
 
-    from tests.app.session import APP
+    from tests.helpers.session import APP
 
     at = AppTest.from_file(str(APP), default_timeout=60)
     for name, value in link.items():

@@ -13,8 +13,9 @@ from quantviz.formats import FORMATS
 from quantviz.grids import TIES, nearest
 from quantviz.text import catalogue, languages
 from quantviz.ui.formats import listed_codes
-from tests.app import session
-from tests.app.session import address, healthy
+from tests.helpers import session
+from tests.helpers.offered import of_today
+from tests.helpers.session import address, healthy
 
 PAGE = "pages/learn/formats.py"
 POWER = re.compile(r"(−?)(?:(\d+) · )?2<sup>(−?\d+)</sup>")
@@ -61,7 +62,7 @@ def told(cell):
     return float(cell.replace("≈ ", "").replace("−", "-").replace("∞", "inf"))
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", of_today(FORMATS, 12))
 def test_every_format_opens_and_says_its_values(name):
     fmt, at = FORMATS[name], opened(a=name, b="none", x="0.3", lang="en")
     assert len(at.warning) == 0
@@ -112,7 +113,7 @@ def test_the_first_screen_is_a_tie_of_two_formats():
     assert address(at)["t"] == "up"
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", of_today(FORMATS, 12))
 def test_every_bit_can_be_turned_over(name):
     fmt = FORMATS[name]
     at = opened(a=name, b="none", x="0.3", lang="en")
@@ -138,7 +139,7 @@ def test_codes_that_are_no_numbers_are_in_the_address():
     assert "c" not in address(healthy(at))
 
 
-@pytest.mark.parametrize("name", ["float16", "float8_e4m3fnuz", "float8_e5m2", "float8_e8m0fnu", "fp4", "int8", "uint16", "ternary", "int1"])
+@pytest.mark.parametrize("name", of_today(["float16", "float8_e4m3fnuz", "float8_e5m2", "float8_e8m0fnu", "fp4", "int8", "uint16", "ternary", "int1"], 4))
 @pytest.mark.parametrize("code", ["first", "last"])
 def test_the_ends_of_a_format_come_back_with_the_link(name, code):
     fmt = FORMATS[name]

@@ -4,8 +4,8 @@ import json
 import re
 
 from quantviz.sources.files import open_tensors
-from tests.app.session import address, opened
-from tests.sources.hostile import CASES, NAMES, UNSEEN, X
+from tests.helpers.hostile import CASES, NAMES, UNSEEN, X
+from tests.helpers.session import address, opened
 
 
 def uploader():

@@ -1,6 +1,5 @@
 """The Lab through AppTest: what each control does, what a link opens, what a mistake says."""
 
-import base64
 import contextlib
 import io
 import json
@@ -19,36 +18,7 @@ from quantviz.sources import Builtin
 from quantviz.text import catalogue
 from quantviz.ui import data
 from quantviz.ui import session as ui_session
-from tests.app.session import healthy, opened
-
-
-def panels(at):
-    """The four heatmaps' arrays as the browser gets them."""
-    spec = json.loads(chart(at, "panels_chart").proto.spec)
-    return [decoded(trace["z"]) for trace in spec["data"] if trace["type"] == "heatmap"]
-
-
-def chart(at, key):
-    return next(element for element in at.get("plotly_chart") if key in element.proto.id)
-
-
-def decoded(z):
-    if isinstance(z, list):
-        return np.array(z)
-    values = np.frombuffer(base64.b64decode(z["bdata"]), dtype=z["dtype"])
-    return values.reshape([int(n) for n in str(z["shape"]).split(",")])
-
-
-def result(at):
-    from quantviz.link import read_link
-
-    state, problems = read_link(address(at))
-    assert problems == ()
-    return qv.quantize(state.source.tensor(), state.scheme)
-
-
-def address(at):
-    return {name: value[0] if isinstance(value, list) else value for name, value in at.query_params.items()}
+from tests.helpers.session import address, chart, healthy, opened, panels, result
 
 
 def metric(at, place):
@@ -273,7 +243,7 @@ def test_uploads_stay_in_the_session_and_bad_ones_change_nothing():
 
 def test_a_quantized_file_is_dequantized_and_says_so():
     from quantviz.sources.files.gguf_blocks import BLOCK_TYPES, dequantize
-    from tests.gguf_file import Entry, gguf_file
+    from tests.helpers.gguf_file import Entry, gguf_file
 
     raw = np.random.default_rng(0).integers(0, 60, (4, 144), dtype=np.uint8)
     file = gguf_file([Entry("w", (256, 4), 12, raw.tobytes()), Entry("other", (256,), 16, bytes(66))])

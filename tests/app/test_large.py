@@ -14,7 +14,7 @@ from quantviz.sources import OneOutlier
 from quantviz.text import text
 from quantviz.ui import places, shared
 from quantviz.views import View
-from tests.app.session import address, healthy, opened
+from tests.helpers.session import address, healthy, opened
 
 SIDES = {"rows": 300, "cols": 260}
 LARGE = "one_outlier(rows=300,cols=260,value=40,row=271,col=13)"

@@ -1,6 +1,7 @@
 """The lessons in the app: every step in both languages, answered right and wrong, and nothing told before."""
 
 import base64
+import itertools
 import json
 import shutil
 from pathlib import Path
@@ -17,7 +18,8 @@ from quantviz.lessons.model import DIRECTIONS, Cell, Choice, Direction, Number, 
 from quantviz.lessons.progress import Answer, as_json
 from quantviz.scenarios import SCENARIOS
 from quantviz.text import catalogue, languages
-from tests.app.session import address
+from tests.helpers.offered import of_today
+from tests.helpers.session import address
 
 IDS = list(lessons())
 
@@ -126,8 +128,7 @@ def not_told(at, step, scenes):
     assert step.rule is None or step.rule.say(scenes).encode() not in sent
 
 
-@pytest.mark.parametrize("language", languages())
-@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize(("name", "language"), of_today(itertools.product(IDS, languages()), 8))
 def test_each_step_answered_wrong_and_right(name, language):
     lesson, words = lessons(language)[name], catalogue(language)
     at = opened(l=name, lang=language)

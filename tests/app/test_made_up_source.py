@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.app.session import APP
+from tests.helpers.session import APP
 
 ROOT = Path(__file__).parents[2]
 

@@ -9,8 +9,7 @@ import quantviz as qv
 from quantviz.classroom import Classroom
 from quantviz.link import write_link
 from quantviz.scheme import NONFINITE
-from tests.app.session import healthy, opened
-from tests.app.test_lab import address, panels
+from tests.helpers.session import address, healthy, opened, panels
 
 X = np.array([[1.0, np.nan, -3.0, 0.5], [np.inf, 0.25, 2.0, -np.inf]], dtype=np.float32)
 OFFERED = "nonfinite_file"

@@ -16,8 +16,9 @@ from quantviz.parts import PANEL_PARTS, TILE_PARTS
 from quantviz.scenarios import SCENARIOS
 from quantviz.text import catalogue, languages
 from quantviz.ui.teacher import RESULTS, qr_image
-from tests.app import session
-from tests.app.session import address, healthy
+from tests.helpers import session
+from tests.helpers.offered import of_today
+from tests.helpers.session import address, healthy
 
 NETWORK = "http://192.168.1.20:8501/teacher"
 PAGE = "pages/learn/teacher.py"
@@ -78,9 +79,15 @@ def with_recipes(at):
     return healthy(at.run())
 
 
-@pytest.mark.parametrize("part", HIDEABLE)
-def test_what_is_hidden_is_not_in_the_page(part):
-    whole, at = (with_recipes(opened(room)) for room in (None, Classroom(hidden=frozenset({part}))))
+@pytest.fixture(scope="module")
+def whole():
+    """The page with nothing hidden, to read only."""
+    return with_recipes(opened(None))
+
+
+@pytest.mark.parametrize("part", of_today(HIDEABLE, 9))
+def test_what_is_hidden_is_not_in_the_page(part, whole):
+    at = with_recipes(opened(Classroom(hidden=frozenset({part}))))
     for group, names in CONTROL_KEYS.items():
         assert all(has(whole, name) for name in names), group
         assert [has(at, name) for name in names] == [group != part] * len(names)

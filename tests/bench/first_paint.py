@@ -19,7 +19,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, sync_playwright
 
 from tests.bench.servers import ROOT, serving
-from tests.browser.conftest import _FLAGS, chromium_path
+from tests.helpers.browser import FLAGS, chromium_path
 
 #: The most that the Lab may take, as a multiple of the page without torch.
 BAR = 1.1
@@ -74,7 +74,7 @@ def main() -> None:
     rounds = parser.parse_args().rounds
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         (Path(folder) / "sitecustomize.py").write_text(_NO_TORCH, encoding="utf-8")
-        browser = playwright.chromium.launch(executable_path=chromium_path(), args=list(_FLAGS))
+        browser = playwright.chromium.launch(executable_path=chromium_path(), args=list(FLAGS))
         paint_ms(browser, None)  # files into the disk cache
         measured = [(paint_ms(browser, None), paint_ms(browser, folder), import_ms()) for _ in range(rounds)]
     with_torch = statistics.median(lab[0] for lab, _, _ in measured)

@@ -23,8 +23,7 @@ from safetensors.torch import save_file
 from quantviz.sources import LocalTensor, write_source
 from tests.bench.repaint import DRAWN, change_ms
 from tests.bench.servers import ROOT, serving
-from tests.browser.conftest import _FLAGS as FLAGS
-from tests.browser.conftest import IDLE, chromium_path
+from tests.helpers.browser import FLAGS, IDLE, chromium_path
 
 SHAPE = (4096, 11008)
 #: The most that the large page may take: of the small one's time and memory, and bytes.

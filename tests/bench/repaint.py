@@ -16,8 +16,7 @@ from pathlib import Path
 from playwright.sync_api import Page, sync_playwright
 
 from tests.bench.servers import ROOT, serving
-from tests.browser.conftest import _FLAGS as FLAGS
-from tests.browser.conftest import IDLE, chromium_path
+from tests.helpers.browser import FLAGS, IDLE, chromium_path
 
 #: The most that the Lab may take, as a multiple of the bare page.
 BAR = 1.5

@@ -2,43 +2,22 @@
 
 import contextlib
 import os
-import shutil
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.helpers.browser import FLAGS, chromium_path, server
+
 SHOTS = Path(__file__).parent / "shots"
 #: Set where a browser must be there: then its absence fails instead of skipping.
 REQUIRED = "QUANTVIZ_REQUIRE_BROWSER"
-#: Streamlit is waiting for a person.
-IDLE = "[data-testid=stApp][data-test-script-state=notRunning]"
-_FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 
 
 def pytest_collection_modifyitems(items):
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.browser)
-
-
-def chromium_path():
-    named = os.environ.get("CHROMIUM")
-    found = named or next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    return found if found and Path(found).exists() else None
 
 
 @pytest.fixture(scope="session")
@@ -51,9 +30,51 @@ def browser():
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=path, args=list(_FLAGS))
+        chromium = playwright.chromium.launch(executable_path=path, args=[*FLAGS, "--process-per-site"])
         yield chromium
         chromium.close()
+
+
+class Shelf:
+    """Contexts that are used again: a page in one finds Streamlit's and plotly's scripts compiled, which is most of what a page takes.
+
+    Nothing of one test is left for the next: its pages are closed, and what they kept is cleared.
+    """
+
+    def __init__(self, browser):
+        self._browser, self._contexts, self._keepers = browser, {}, {}
+
+    def new(self, **options):
+        return self._browser.new_context(**options)
+
+    def take(self, **options):
+        """A context with nothing in it; the same one again after it was put back."""
+        return self._contexts.pop(tuple(options.items()), None) or self.new(**options)
+
+    def put_back(self, context, **options):
+        origins = {"{0.scheme}://{0.netloc}".format(urlsplit(page.url)) for page in context.pages if page.url.startswith("http")}
+        keeper = self._keepers.get(context)
+        if keeper is None and origins:
+            # One page stays open, and with it the process that has the scripts. Its server may be gone by now.
+            keeper = self._keepers[context] = context.new_page()
+            keeper.route("**/*", lambda route: route.fulfill(body="", content_type="text/html"))
+            keeper.goto(min(origins))
+        for page in context.pages:
+            if page is not keeper:
+                page.close()
+        if keeper is not None:
+            context.clear_cookies()
+            context.clear_permissions()
+            storage = context.new_cdp_session(keeper)
+            for origin in origins:
+                storage.send("Storage.clearDataForOrigin", {"origin": origin, "storageTypes": "local_storage,indexeddb,websql,service_workers"})
+            storage.detach()
+        self._contexts[tuple(options.items())] = context
+
+
+@pytest.fixture(scope="session")
+def shelf(browser):
+    return Shelf(browser)
 
 
 @pytest.fixture(scope="session")
@@ -65,52 +86,29 @@ def serve(tmp_path_factory):
         def start(app):
             app = Path(app).resolve()
             if app not in running:
-                running[app] = stack.enter_context(_server(app, tmp_path_factory.mktemp("server") / "log"))
+                running[app] = stack.enter_context(server(app, tmp_path_factory.mktemp("server") / "log"))
             return running[app]
 
         yield start
 
 
-@contextlib.contextmanager
-def _server(app, log, host="127.0.0.1"):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "streamlit", "run", str(app), "--server.port", str(port), "--server.address", host, "--server.headless", "true"]
-    options = ["--browser.gatherUsageStats", "false", "--server.fileWatcherType", "none", "--runner.magicEnabled", "false", "--client.toolbarMode", "viewer"]
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with log.open("w", encoding="utf-8") as output:
-        process = subprocess.Popen([*command, *options], cwd=ROOT, env=env, stdout=output, stderr=subprocess.STDOUT)
-        try:
-            _wait_until_healthy(process, port, log)
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            process.terminate()
-            process.wait(timeout=20)
-
-
-def _wait_until_healthy(process, port, log):
-    for _ in range(300):
-        if process.poll() is not None:
-            break
-        with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=1):
-            return
-        time.sleep(0.2)
-    pytest.fail(f"the server did not start:\n{log.read_text(encoding='utf-8')}")
-
-
 @pytest.fixture
-def new_page(browser):
+def new_page(shelf):
     """`new_page(width, height, theme, language=None, touch=False)` opens an empty page in a context of its own.
 
     What the page writes to the console as an error, and every exception in it, fails the test at its end.
     """
-    contexts, complaints = [], []
+    taken, contexts, complaints = {}, [], []
 
     def open_page(width=1366, height=625, theme="light", language=None, touch=False):
-        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme, locale=language or "en-US", has_touch=touch)
-        contexts.append(context)
+        options = {"locale": language or "en-US", "has_touch": touch}
+        if tuple(options.values()) in taken:
+            contexts.append(context := shelf.new(**options))
+        else:
+            taken[tuple(options.values())] = context = shelf.take(**options)
         page = context.new_page()
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(color_scheme=theme)
         page.set_default_timeout(45_000)
         page.on("console", lambda message: complaints.append(message.text) if message.type == "error" and not _streamlits_own(message) else None)
         page.on("pageerror", lambda error: complaints.append(str(error)))
@@ -119,6 +117,8 @@ def new_page(browser):
     yield open_page
     for context in contexts:
         context.close()
+    for (locale, touch), context in taken.items():
+        shelf.put_back(context, locale=locale, has_touch=touch)
     assert not complaints, complaints
 
 
@@ -136,10 +136,3 @@ def shot(request):
         page.screenshot(path=SHOTS / f"{request.node.path.stem}_{name}.png")
 
     return save
-
-
-def wait_idle(page):
-    """Until the script has run and stays still."""
-    page.wait_for_selector(IDLE)
-    page.wait_for_timeout(250)
-    page.wait_for_selector(IDLE)

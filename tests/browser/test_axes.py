@@ -5,8 +5,9 @@ import safetensors.torch
 import torch
 
 from quantviz.sources.local import FOLDER
-from tests.browser.conftest import ROOT, _server, wait_idle
-from tests.browser.test_lab import address, drawn, opened
+from tests.helpers import ROOT
+from tests.helpers.browser import server, wait_idle
+from tests.helpers.picture import address, drawn, opened
 
 APP = ROOT / "app.py"
 SHAPES = {"stft": (258, 1, 256), "conv1d": (128, 129, 3), "stem": (64, 3, 7, 7), "wide": (512, 512, 3, 3), "linear": (48, 32)}
@@ -19,7 +20,7 @@ def url(tmp_path_factory):
     safetensors.torch.save_file({name: torch.randn(shape, generator=draw) for name, shape in SHAPES.items()}, folder / "model.safetensors")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(FOLDER, str(folder))
-        with _server(APP, tmp_path_factory.mktemp("server") / "log") as served:
+        with server(APP, tmp_path_factory.mktemp("server") / "log") as served:
             yield served
 
 

@@ -5,21 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser.conftest import wait_idle
+from tests.helpers.picture import RANGES, card, marks, middle, wait_drawn
 
 DEMO = Path(__file__).parent / "panels_demo.py"
 PANELS = ("x", "q", "x_hat", "error")
-
-#: The place in the window of the middle of a cell in the i-th panel.
-MIDDLE = """([i, row, col]) => {
-    const gd = document.querySelector(".st-key-panels .js-plotly-plot"), frame = gd.getBoundingClientRect();
-    const x = gd._fullLayout[i ? `xaxis${i + 1}` : "xaxis"], y = gd._fullLayout[i ? `yaxis${i + 1}` : "yaxis"];
-    return [frame.left + x._offset + (col - x.range[0]) / (x.range[1] - x.range[0]) * x._length,
-            frame.top + y._offset + (row - y.range[1]) / (y.range[0] - y.range[1]) * y._length];
-}"""
-#: Columns in sight in each panel.
-RANGES = """() => ["xaxis", "xaxis2", "xaxis3", "xaxis4"].map(
-    axis => document.querySelector(".st-key-panels .js-plotly-plot")?._fullLayout?.[axis]?.range ?? [NaN, NaN])"""
 
 
 @pytest.fixture
@@ -33,26 +22,8 @@ def open_demo(serve, new_page):
     return start
 
 
-def wait_drawn(page):
-    page.wait_for_selector(".st-key-panels .cartesianlayer image", state="attached")
-    wait_idle(page)
-    page.wait_for_selector(".qv-overlay", state="attached")
-
-
-def middle(page, panel, row, col):
-    return page.evaluate(MIDDLE, [panel, row, col])
-
-
 def said_cell(page, row, col):
     page.get_by_text(f"cell ({row}, {col}) ").wait_for()
-
-
-def marks(page):
-    return page.locator(".qv-overlay .qv-mark").evaluate_all("marks => marks.map(mark => ['x', 'y'].map(name => Number(mark.getAttribute(name))))")
-
-
-def card(page):
-    return page.locator(".qv-card:visible").inner_text().split("\n")
 
 
 def change_bits(page, key="ArrowRight"):

@@ -5,7 +5,8 @@ import contextlib
 import pytest
 from playwright.sync_api import TimeoutError
 
-from tests.browser.conftest import ROOT, wait_idle
+from tests.helpers import ROOT
+from tests.helpers.browser import wait_idle
 
 APP = ROOT / "app.py"
 DRAWN = ".st-key-formats_line .js-plotly-plot .scatterlayer"

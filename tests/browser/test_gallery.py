@@ -5,7 +5,8 @@ from urllib.parse import urlencode
 import pytest
 
 from quantviz.bugs import BUGS, puzzle
-from tests.browser.conftest import ROOT, wait_idle
+from tests.helpers import ROOT
+from tests.helpers.browser import wait_idle
 
 ROWS = ("correct", "broken")
 

@@ -1,9 +1,7 @@
 """The Lab in Chromium, as a student, a teacher and an engineer open it. Screenshots go to tests/browser/shots."""
 
-import importlib.resources
 import io
 from pathlib import Path
-from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 import torch
@@ -14,7 +12,9 @@ from quantviz.classroom import Classroom
 from quantviz.link import opening, write_link
 from quantviz.sources import Builtin, OneOutlier
 from quantviz.sources.typed import Typed
-from tests.browser.conftest import ROOT, _server, wait_idle
+from tests.helpers import ROOT
+from tests.helpers.browser import server, violations, wait_idle
+from tests.helpers.picture import address, drawn, opened
 
 APP = ROOT / "app.py"
 PANELS = ("x", "q", "x_hat", "error")
@@ -23,24 +23,6 @@ PANELS = ("x", "q", "x_hat", "error")
 @pytest.fixture(scope="module")
 def url(serve):
     return serve(APP)
-
-
-def drawn(page):
-    """Until four panels are on the screen, the bridge has found them, and nothing changes any more."""
-    page.wait_for_function("document.querySelectorAll('.st-key-panels :is(.hm, .im) image').length >= 4")
-    wait_idle(page)
-    page.wait_for_function("document.querySelectorAll('.st-key-panels .qv-mark').length >= 1")
-    wait_idle(page)
-
-
-def opened(page, url, **params):
-    page.goto(f"{url}/lab?{urlencode(params)}")
-    drawn(page)
-    return page
-
-
-def address(page):
-    return {name: values[0] for name, values in parse_qs(urlsplit(page.url).query).items()}
 
 
 def wait_address(page, name, value):
@@ -70,7 +52,7 @@ def test_a_deep_link_on_a_cold_server(new_page, tmp_path, shot):
     """The very first visitor of a process comes by a link: no message, the right state."""
     state = opening("one_cell").replace(error_view="absolute")
     page = new_page()
-    with _server(APP, tmp_path / "log") as cold:
+    with server(APP, tmp_path / "log") as cold:
         opened(page, cold, **write_link(state, "zh"))
         page.wait_for_function("!document.querySelector('[data-testid=stDialog]')")
         asked = {**write_link(state, "zh"), "h": "39.1"}
@@ -253,13 +235,6 @@ def test_every_size_theme_and_language(new_page, url, shot, width, height, theme
         wait_idle(page)
         assert page.locator(".st-key-tiles [data-testid=stMetric]:visible").count() == 5
     assert violations(page) == []
-
-
-def violations(page):
-    page.evaluate((importlib.resources.files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8"))
-    rules = "{runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']}"
-    found = page.evaluate(f"axe.run(document, {rules}).then(r => r.violations.map(v => [v.id, v.nodes.map(n => n.html)]))")
-    return [(rule, node[:160]) for rule, nodes in found for node in nodes]
 
 
 def test_the_phone_shows_one_panel_at_a_time(new_page, url, shot):

@@ -7,8 +7,8 @@ from urllib.parse import urlencode
 import pytest
 
 from quantviz.lessons import lessons
-from tests.browser.conftest import ROOT, _server, wait_idle
-from tests.browser.test_lab import violations
+from tests.helpers import ROOT
+from tests.helpers.browser import server, violations, wait_idle
 
 PANELS = ".st-key-lesson_panels"
 
@@ -44,7 +44,7 @@ def cell_at(page, panel, row, col):
 
 def test_a_cell_is_answered_by_a_click_on_a_cold_server(new_page, tmp_path, shot):
     """Two first visitors of a process at once, as in a class: neither is told that the page was not found."""
-    with _server(ROOT / "app.py", tmp_path / "log") as cold:
+    with server(ROOT / "app.py", tmp_path / "log") as cold:
         pages = [new_page(), new_page()]
         for page in pages:
             page.goto(f"{cold}/lessons?{urlencode({'l': 'range_to_grid', 'p': 1, 'lang': 'en'})}", wait_until="commit")

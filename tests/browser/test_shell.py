@@ -1,9 +1,13 @@
 """What all pages share, in Chromium: the tab's title, the page's language, a wrong address, and room for the text at each width."""
 
+import itertools
+
 import pytest
 
-from quantviz.text import text
-from tests.browser.conftest import ROOT, _server, wait_idle
+from quantviz.text import languages, text
+from tests.helpers import ROOT
+from tests.helpers.browser import server, wait_idle
+from tests.helpers.offered import of_today
 
 APP = ROOT / "app.py"
 #: An address of each page, and what its tab is called.
@@ -84,7 +88,7 @@ def test_a_puzzle_s_tab_does_not_tell_the_bug(new_page, url):
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_a_wrong_address_says_so_and_leads_home(new_page, tmp_path, shot, language):
     # The first visitor of a process, whom Streamlit tells it in another way, and the second.
-    with _server(APP, tmp_path / "log") as cold:
+    with server(APP, tmp_path / "log") as cold:
         for _ in range(2):
             page = opened(new_page(), cold, "missing", language)
             page.wait_for_function("!document.querySelector('[data-testid=stDialog]')")
@@ -113,8 +117,7 @@ def has_room(page, header):
     assert page.evaluate(HEADER) <= header
 
 
-@pytest.mark.parametrize("language", ["en", "zh"])
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize(("name", "language"), of_today(itertools.product(PAGES, languages()), 6))
 def test_there_is_room_for_the_text_at_every_width_under_the_page_s_own_title(new_page, url, shot, name, language):
     # 683 is a laptop's 1366 at 200 %.
     page = opened(new_page(1024, 900), url, name, language)
@@ -129,8 +132,7 @@ def test_there_is_room_for_the_text_at_every_width_under_the_page_s_own_title(ne
         has_room(page, 120)
 
 
-@pytest.mark.parametrize("language", ["en", "zh"])
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize(("name", "language"), of_today(itertools.product(PAGES, languages()), 6))
 def test_there_is_room_for_larger_letters_on_a_phone(new_page, url, shot, name, language):
     page = new_page(390, 844, touch=True)
     page.add_init_script(LARGER)

@@ -7,8 +7,9 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import pytest
 import segno
 
-from tests.browser.conftest import ROOT, _server, wait_idle
-from tests.browser.test_lab import drawn
+from tests.helpers import ROOT
+from tests.helpers.browser import server, wait_idle
+from tests.helpers.picture import drawn
 
 APP = ROOT / "app.py"
 #: What is read on a projector at 1280×720 is at least so large in pixels: a line of it is then a 36th of the picture's height.
@@ -104,7 +105,7 @@ def test_a_class_scans_the_code_and_opens_what_was_chosen(new_page, tmp_path, sh
     host = own_address()
     if host is None:
         pytest.skip("this machine has no address of its own in a network")
-    with _server(APP, tmp_path / "log", "0.0.0.0") as local:
+    with server(APP, tmp_path / "log", "0.0.0.0") as local:
         app = f"http://{host}:{urlsplit(local).port}"
         page = opened(new_page(), f"{app}/teacher?lang=zh")
         page.locator(".st-key-teacher_hidden_panels button", has_text="误差").click()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from quantviz.figures.arrangement import MOST_PIXELS
-from tests.browser.test_bridge import RANGES, card, marks, middle, wait_drawn
+from tests.helpers.picture import RANGES, card, marks, middle, wait_drawn
 
 DEMO = Path(__file__).parent / "zoom_demo.py"
 ROWS, COLS = 1000, 3000

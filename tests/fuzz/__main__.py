@@ -26,7 +26,7 @@ from quantviz.errors import QuantVizError
 from quantviz.sources.files import Limits, open_tensors
 from quantviz.sources.image import CHANNELS, read_image
 from quantviz.text import languages
-from tests.sources.hostile import CASES, FILES, PICTURES
+from tests.helpers.hostile import CASES, FILES, PICTURES
 
 #: Longest that one file may take, in seconds, and most memory beyond what the process had, in bytes.
 LONGEST, MOST = 10, 400 * 10**6

@@ -13,7 +13,7 @@ from quantviz import course
 from quantviz.bugs import BUGS, run_bug
 from quantviz.lessons import lessons
 from quantviz.lessons.formulas import HERE, Formula
-from tests.notebooks import BY_ID, ITEMS, assert_printed
+from tests.helpers.notebooks import BY_ID, ITEMS, assert_printed
 
 LINES = Path(inspect.getfile(qv.lessons.reading)).with_name("NOTEBOOKS.md").read_text(encoding="utf-8").splitlines()
 ROWS = [tuple(part.strip() for part in line.strip("|").split("|")) for line in LINES if re.match(r"\| \d{3} \|", line)]

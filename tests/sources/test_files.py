@@ -17,7 +17,7 @@ import torch
 import quantviz as qv
 from quantviz.errors import QuantVizError
 from quantviz.sources.files import FORMATS, READERS, Limits, cut_out_snippet, open_tensors
-from tests.sources.hostile import DAMAGED, FILES, TENSOR, X, npy, npz, raw_safetensors, saved, with_storage_of, zipped
+from tests.helpers.hostile import DAMAGED, FILES, TENSOR, X, npy, npz, raw_safetensors, saved, with_storage_of, zipped
 
 WINDOWS = [None, (), (2,), (slice(1, 4),), (slice(None), 3), (slice(1, 6, 2), slice(0, 5, 3)), (-1, -1), (slice(-2, None), slice(None, -1)), (slice(0, 99),)]
 

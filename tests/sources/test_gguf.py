@@ -16,7 +16,7 @@ from quantviz.errors import QuantVizError
 from quantviz.sources.files import Limits, open_tensors
 from quantviz.sources.files.gguf_blocks import BLOCK_TYPES, OTHER_TYPES, dequantize
 from quantviz.text import languages
-from tests.gguf_file import ARRAY, BOOL, FLOAT64, STRING, UINT8, UINT32, Entry, array, gguf_file, pair, string
+from tests.helpers.gguf_file import ARRAY, BOOL, FLOAT64, STRING, UINT8, UINT32, Entry, array, gguf_file, pair, string
 
 QUANTIZED = [kind for kind in BLOCK_TYPES.values() if not kind.plain]
 #: Those whose codes, scale and zero point a scheme has too.

@@ -1,62 +1,17 @@
 """Hostile files: each is refused with a sentence or read as it should be, nothing in it is run or written, and it takes little."""
 
 import json
-import re
 import subprocess
 import sys
 
 import pytest
-import torch
 
 from quantviz.errors import QuantVizError
-from quantviz.sources.files import READERS, open_tensors
+from quantviz.sources.files import READERS
 from quantviz.sources.image import read_image
-from quantviz.text import languages
-from tests.sources import hostile
-from tests.sources.hostile import BOMBS, CANARY, CASES, PICTURES, UNSEEN
-
-#: Words of libraries: torch's recommend the switch that runs a file's code.
-LIBRARY_WORDS = ("weights_only", "pickle", "Traceback", "zipfile", "allow_pickle", "add_safe_globals", "numpy.load", "Error", "/tmp", "torch.load")
-
-
-def fate(data, filename, limits=None):
-    """The error that the file gives, or its tensors by name."""
-    try:
-        with open_tensors(data, filename, limits=limits) as catalog:
-            return {name: catalog.load(name) for name in catalog.names[:100]}
-    except QuantVizError as error:
-        return error
-
-
-def innermost(error):
-    problem = error.params.get("problem")
-    return problem if isinstance(problem, QuantVizError) else error
-
-
-def check(found, case, filename):
-    if isinstance(case.expected, str):
-        assert isinstance(found, QuantVizError), found
-        assert innermost(found).key == case.expected, str(found)
-        assert found.__cause__ is None
-        check_words(found, filename)
-        return
-    assert not isinstance(found, QuantVizError), str(found)
-    for name, expected in case.expected.items():
-        if isinstance(expected, tuple):
-            assert tuple(found[name].shape) == expected
-        else:
-            assert torch.equal(found[name].nan_to_num(nan=7.5), torch.tensor(expected, dtype=torch.float32).nan_to_num(nan=7.5))
-
-
-def check_words(error, filename):
-    """One to three short sentences in each language that name the file, with nothing in them that acts or hides."""
-    for language in languages():
-        said = error.message(language)
-        assert repr(filename) in said, said
-        assert len(said) < 420, said
-        assert len(re.findall(r"[.!?](?= |$)|[。！？]", said)) >= 1
-        assert not UNSEEN.search(said), said
-        assert not [word for word in LIBRARY_WORDS if word in said.replace(filename, "")], said
+from tests.helpers import ROOT
+from tests.helpers.hostile import BOMBS, CANARY, CASES, PICTURES, check, check_words, fate
+from tests.helpers.offered import of_today
 
 
 @pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor", "ignore:TypedStorage is deprecated")
@@ -97,12 +52,12 @@ SECONDS = 10
 IN_LITTLE_MEMORY = f"""
 import json, os, resource, signal, sys, time, warnings
 import torch
-from tests.sources import hostile, test_hostile
+from tests.helpers import hostile
 from quantviz.sources.files import open_tensors
 torch.set_num_threads(1)
 before = {{name: case.content for name, case in hostile.CASES.items() if name in ("x.npy", "good.pt", "fortran.npz", "bom.json", "locale.csv", "twice.gguf")}}
 for name, data in before.items():
-    test_hostile.fate(data, name)
+    hostile.fate(data, name)
 size = lambda: int(open("/proc/self/statm").read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
 done = {{}}
 written = []
@@ -121,12 +76,12 @@ for name in sys.argv[1:]:
     signal.alarm(120)
     written.clear()
     began = time.process_time()
-    found = test_hostile.fate(data, name)
+    found = hostile.fate(data, name)
     took = time.process_time() - began
     signal.alarm(0)
     resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     try:
-        test_hostile.check(found, case, name)
+        hostile.check(found, case, name)
         assert not written, written
         assert took < {SECONDS}, took
         done[name] = ""
@@ -141,6 +96,7 @@ print(json.dumps(done))
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux bounds a process's memory")
 def test_bombs_in_little_memory():
     """Each is read in a process that may have 400 MB more than before, and is killed if that takes long."""
-    ran = subprocess.run([sys.executable, "-c", IN_LITTLE_MEMORY, *BOMBS], capture_output=True, text=True, timeout=300, cwd=hostile.ROOT)
+    bombs = of_today(BOMBS, 10)
+    ran = subprocess.run([sys.executable, "-c", IN_LITTLE_MEMORY, *bombs], capture_output=True, text=True, timeout=300, cwd=ROOT)
     assert ran.returncode == 0, ran.stderr[-2000:]
-    assert json.loads(ran.stdout) == dict.fromkeys(BOMBS, "")
+    assert json.loads(ran.stdout) == dict.fromkeys(bombs, "")

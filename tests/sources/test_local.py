@@ -15,9 +15,9 @@ from quantviz.sources import LocalTensor, local, parse_source, write_source
 from quantviz.sources.files import Limits, open_tensors
 from quantviz.sources.local import FOLDER, list_files, open_local
 from quantviz.stored import InMemory
-from tests.gguf_file import Entry, gguf_file
-from tests.sources.hostile import raw_safetensors
-from tests.sources.test_sharded import INDEX, write_model
+from tests.helpers.gguf_file import Entry, gguf_file
+from tests.helpers.hostile import raw_safetensors
+from tests.helpers.sharded import INDEX, write_model
 
 X = torch.randn(6, 64, generator=torch.Generator().manual_seed(0))
 

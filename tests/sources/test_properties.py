@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from quantviz.errors import QuantVizError
 from quantviz.sources.files import READERS, Limits, open_tensors
-from tests.gguf_file import Entry, gguf_file
-from tests.sources.hostile import FILES, csv, npy, npz, saved
+from tests.helpers.gguf_file import Entry, gguf_file
+from tests.helpers.hostile import FILES, csv, npy, npz, saved
 
 FEW = settings(max_examples=25, deadline=None)
 SHAPES = st.lists(st.integers(0, 5), min_size=1, max_size=4).map(tuple)

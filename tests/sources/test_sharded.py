@@ -1,6 +1,5 @@
 """Sharded models: the index opens the shard that holds a tensor, and only shards beside it."""
 
-import json
 import os
 
 import pytest
@@ -9,18 +8,7 @@ import torch
 
 from quantviz.errors import QuantVizError
 from quantviz.sources.files import Limits, cut_out_snippet, open_tensors
-
-INDEX = "model.safetensors.index.json"
-A, B = torch.arange(6.0).reshape(2, 3), torch.arange(4.0)
-
-
-def write_model(folder, weight_map=None, **shards):
-    shards = shards or {"one": {"a": A}, "two": {"b": B}}
-    for shard, tensors in shards.items():
-        safetensors.torch.save_file(tensors, folder / f"{shard}.safetensors")
-    names = {name: f"{shard}.safetensors" for shard, tensors in shards.items() for name in tensors}
-    (folder / INDEX).write_text(json.dumps({"metadata": {"total_size": 40}, "weight_map": names if weight_map is None else weight_map}))
-    return folder / INDEX
+from tests.helpers.sharded import INDEX, A, B, write_model
 
 
 def refused(path):

@@ -5,12 +5,13 @@ that makes it.
 """
 
 import json
-from pathlib import Path
 
 import pytest
 import torch
 
-ITEMS = json.loads((Path(__file__).parent / "data" / "notebooks_expected.json").read_text(encoding="utf-8"))
+from tests.helpers import ROOT
+
+ITEMS = json.loads((ROOT / "tests" / "data" / "notebooks_expected.json").read_text(encoding="utf-8"))
 BY_ID = {item["id"]: item for item in ITEMS}
 #: How precisely a printed number is known: relative to it, or absolute.
 PRINTED = {"exact": {"abs": 0.0}, "repr64": {"rel": 1e-12}, "repr32": {"rel": 1e-6}, "4dp": {"abs": 5.1e-5}, "5sig": {"rel": 5e-5}, "3sig": {"rel": 1e-3}}

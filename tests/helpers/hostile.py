@@ -20,8 +20,10 @@ import safetensors.torch
 import torch
 from PIL import Image
 
-from quantviz.sources.files import Limits
-from tests.gguf_file import ARRAY, STRING, UINT8, UINT32, Entry, array, gguf_file, pair, string
+from quantviz.errors import QuantVizError
+from quantviz.sources.files import Limits, open_tensors
+from quantviz.text import languages
+from tests.helpers.gguf_file import ARRAY, STRING, UINT8, UINT32, Entry, array, gguf_file, pair, string
 
 X = torch.randn(6, 5, generator=torch.Generator().manual_seed(0))
 
@@ -85,7 +87,6 @@ def zipped(members, packing=zipfile.ZIP_STORED):
 
 #: What would turn the text around it or end a line in a log.
 UNSEEN = re.compile("[\x00-\x1f\x7f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-ROOT = Path(__file__).parents[2]
 #: What a file that ran code would have made.
 CANARY = Path(tempfile.gettempdir()) / "quantviz_a_file_ran_code"
 
@@ -941,3 +942,47 @@ PICTURES = {
     "manyscans.jpg": (many_scans(10_000), "image.unreadable"),
     "<b>\u202e.png": (b"no", "image.unreadable"),
 }
+
+
+#: Words of libraries: torch's recommend the switch that runs a file's code.
+LIBRARY_WORDS = ("weights_only", "pickle", "Traceback", "zipfile", "allow_pickle", "add_safe_globals", "numpy.load", "Error", "/tmp", "torch.load")
+
+
+def fate(data, filename, limits=None):
+    """The error that the file gives, or its tensors by name."""
+    try:
+        with open_tensors(data, filename, limits=limits) as catalog:
+            return {name: catalog.load(name) for name in catalog.names[:100]}
+    except QuantVizError as error:
+        return error
+
+
+def innermost(error):
+    problem = error.params.get("problem")
+    return problem if isinstance(problem, QuantVizError) else error
+
+
+def check(found, case, filename):
+    if isinstance(case.expected, str):
+        assert isinstance(found, QuantVizError), found
+        assert innermost(found).key == case.expected, str(found)
+        assert found.__cause__ is None
+        check_words(found, filename)
+        return
+    assert not isinstance(found, QuantVizError), str(found)
+    for name, expected in case.expected.items():
+        if isinstance(expected, tuple):
+            assert tuple(found[name].shape) == expected
+        else:
+            assert torch.equal(found[name].nan_to_num(nan=7.5), torch.tensor(expected, dtype=torch.float32).nan_to_num(nan=7.5))
+
+
+def check_words(error, filename):
+    """One to three short sentences in each language that name the file, with nothing in them that acts or hides."""
+    for language in languages():
+        said = error.message(language)
+        assert repr(filename) in said, said
+        assert len(said) < 420, said
+        assert len(re.findall(r"[.!?](?= |$)|[。！？]", said)) >= 1
+        assert not UNSEEN.search(said), said
+        assert not [word for word in LIBRARY_WORDS if word in said.replace(filename, "")], said

@@ -1,6 +1,6 @@
 """The codes that the reference gives today, as digests: what is kept under `ARITHMETIC` must stay what it was.
 
-`python -m tests.golden_codes` writes the record anew, which is right only after `quantviz.quantizer.ARITHMETIC` was raised, or
+`python -m tests.helpers.golden_codes` writes the record anew, which is right only after `quantviz.quantizer.ARITHMETIC` was raised, or
 where schemes were added.
 """
 
@@ -10,7 +10,6 @@ import hashlib
 import itertools
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -18,9 +17,10 @@ import torch
 import quantviz as qv
 from quantviz.conventions import CHOICES
 from quantviz.quantizer import ARITHMETIC
-from tests.offered import offered_schemes, variant
+from tests.helpers import ROOT
+from tests.helpers.offered import offered_schemes, variant
 
-RECORD = Path(__file__).parent / "data" / "golden_codes.json"
+RECORD = ROOT / "tests" / "data" / "golden_codes.json"
 
 
 def golden_tensor(rows: int = 12, columns: int = 256) -> torch.Tensor:

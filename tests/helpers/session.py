@@ -1,0 +1,57 @@
+"""The app as a new session sees it."""
+
+import base64
+import json
+from pathlib import Path
+
+import numpy as np
+from streamlit.testing.v1 import AppTest
+
+import quantviz as qv
+
+APP = Path(__file__).parents[2] / "app.py"
+
+
+def opened(page=None, **params):
+    """The app at this address; `page` is another page's file than the Lab's."""
+    at = AppTest.from_file(str(APP), default_timeout=60)
+    if page:
+        at.switch_page(page)
+    for name, value in params.items():
+        at.query_params[name] = value
+    return healthy(at.run())
+
+
+def healthy(at):
+    assert not at.exception, at.exception
+    assert [error.value for error in at.error] == []
+    return at
+
+
+def address(at):
+    return {name: value[0] if isinstance(value, list) else value for name, value in at.query_params.items()}
+
+
+def chart(at, key):
+    return next(element for element in at.get("plotly_chart") if key in element.proto.id)
+
+
+def decoded(z):
+    if isinstance(z, list):
+        return np.array(z)
+    values = np.frombuffer(base64.b64decode(z["bdata"]), dtype=z["dtype"])
+    return values.reshape([int(n) for n in str(z["shape"]).split(",")])
+
+
+def panels(at):
+    """The four heatmaps' arrays as the browser gets them."""
+    spec = json.loads(chart(at, "panels_chart").proto.spec)
+    return [decoded(trace["z"]) for trace in spec["data"] if trace["type"] == "heatmap"]
+
+
+def result(at):
+    from quantviz.link import read_link
+
+    state, problems = read_link(address(at))
+    assert problems == ()
+    return qv.quantize(state.source.tensor(), state.scheme)
