@@ -23,8 +23,8 @@ pytest.register_assert_rewrite("tests.helpers")
 DAY, KERNELS = "QUANTVIZ_TEST_DAY", "QUANTVIZ_CACHE_DIR"
 os.environ.setdefault(DAY, datetime.datetime.now(datetime.UTC).date().isoformat())
 
-settings.register_profile("same", derandomize=True)
-settings.register_profile("random", derandomize=False)
+settings.register_profile("same", derandomize=True, deadline=None)
+settings.register_profile("random", derandomize=False, deadline=None)
 settings.load_profile("same")
 
 #: What has no tests in it: pytest would import all of it, the engines among it, to look for examples in docstrings.
