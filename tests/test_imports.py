@@ -100,7 +100,7 @@ def test_each_package_is_imported_only_in_its_layer(package):
 RANKS = {
     "text": 0, "parts": 0, "pickling": 0, "shown": 0,
     "errors": 1,
-    "classroom": 2, "textform": 2, "numerals": 2,
+    "classroom": 2, "textform": 2, "numerals": 2, "byhand": 2,
     "formats": 3, "granularity": 3, "tensors": 3, "warming": 3,
     "axes": 4, "views": 4, "conventions": 4, "blocks": 4, "grids": 4, "calibration": 4, "search": 4,
     "scheme": 5, "format_facts": 5, "stored": 5,
