@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType, ModuleType
-from typing import Any, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -844,25 +844,37 @@ class Pieces:
         sums, signal, noise = self.arrays
         return tally.with_sums(sums[k], signal[k], noise[k])
 
+    def add_to(self, tally: Tally) -> None:
+        """Adds the sums of one piece after the other to those of a tally."""
+        for sums, signal, noise in zip(*self.arrays, strict=True):
+            tally.sums += sums
+            tally.signal += signal
+            tally.noise += noise
 
-class _InOrder:
-    """Adds the sums of pieces to a tally in the order of the plan, whichever thread is done first."""
 
-    def __init__(self, tally: Tally) -> None:
-        self._tally, self._next, self._lock = tally, 0, threading.Lock()
-        self._waiting: dict[int, Pieces] = {}
+class InOrder(Generic[_T]):
+    """Hands on what was made of pieces in the order of the plan, whichever thread is done first.
 
-    def put(self, first: int, pieces: Pieces) -> None:
-        """Takes those from piece `first` on."""
+    >>> taken: list[str] = []
+    >>> in_order = InOrder(taken.append)
+    >>> in_order.put(2, "third")
+    >>> in_order.put(0, "first and second", 2)
+    >>> taken
+    ['first and second', 'third']
+    """
+
+    def __init__(self, take: Callable[[_T], object]) -> None:
+        self._take, self._next, self._lock = take, 0, threading.Lock()
+        self._waiting: dict[int, tuple[int, _T]] = {}
+
+    def put(self, first: int, made: _T, count: int = 1) -> None:
+        """Takes what was made of `count` pieces from piece `first` on."""
         with self._lock:
-            self._waiting[first] = pieces
+            self._waiting[first] = count, made
             while self._next in self._waiting:
-                rows = list(zip(*self._waiting.pop(self._next).arrays, strict=True))
-                self._next += len(rows)
-                for sums, signal, noise in rows:
-                    self._tally.sums += sums
-                    self._tally.signal += signal
-                    self._tally.noise += noise
+                count, made = self._waiting.pop(self._next)
+                self._next += count
+                self._take(made)
 
 
 class Buffers:
@@ -1284,7 +1296,7 @@ def _streamed(x: Stored, asked: _Asked, known: Facts | None) -> tuple[Tally, str
     if program is None:
         params = params or _params_of_whole(x, scheme, given, known)
         return _chunked(x, asked, params, whole), "chunked"
-    in_order, tallies, lines = _InOrder(whole), [whole], len(whole.signal)
+    in_order, tallies, lines = InOrder[Pieces](lambda pieces: pieces.add_to(whole)), [whole], len(whole.signal)
 
     def tally() -> Tally:
         tallies.append(Tally(fmt.code_min, fmt.levels, x.shape if asked.by_axis else ()))
@@ -1309,7 +1321,7 @@ def _streamed(x: Stored, asked: _Asked, known: Facts | None) -> tuple[Tally, str
                     to = pieces.of(k - first, own)
                     program.run(x, row * of_row, upto * of_row, part, row * of_row, program.of_blocks(of_band), made, to)
                     row = upto
-            in_order.put(first, pieces)
+            in_order.put(first, pieces, last - first)
 
     def of_runs(items: Iterator[tuple[int, int]]) -> None:
         assert params is not None
@@ -1317,7 +1329,7 @@ def _streamed(x: Stored, asked: _Asked, known: Facts | None) -> tuple[Tally, str
         for first, last in items:
             pieces = Pieces(last - first, size, lines)
             program.of_pieces(x, first * size, min(last * size, x.count), layout, flat, made, own, pieces)
-            in_order.put(first, pieces)
+            in_order.put(first, pieces, last - first)
 
     size = _size_of_piece(x.shape, asked)
     count, most = (-(-layout.view_shape[0] // rows) if banded else -(-x.count // size)), max(1, _MOST_LINES // max(lines, 1))
@@ -1329,7 +1341,7 @@ def _streamed(x: Stored, asked: _Asked, known: Facts | None) -> tuple[Tally, str
 
 def _chunked(x: Stored, asked: _Asked, params: QParams, whole: Tally) -> Tally:
     """The same by the reference's operations. The sums of a piece follow from the plan alone."""
-    in_order, size = _InOrder(whole), _size_of_piece(x.shape, asked)
+    in_order, size = InOrder[Pieces](lambda pieces: pieces.add_to(whole)), _size_of_piece(x.shape, asked)
     tallies: list[Tally] = []
 
     def work(pieces: Iterator[tuple[int, int]]) -> None:
