@@ -27,7 +27,22 @@ from numba import types
 from numba.extending import intrinsic as _intrinsic
 
 from quantviz.calibration import FLOAT32_EXACT_INTEGER, FLOAT32_MAX
-from quantviz.lanes import AT, GIVEN, LEAST, TERMS, WIDTH, column_ends, described, ends, ends_of_blocks, finite_column_ends, finite_ends, summing
+from quantviz.lanes import (
+    AT,
+    GIVEN,
+    GIVEN_TO_TRY,
+    LEAST,
+    TERMS,
+    WIDTH,
+    column_ends,
+    described,
+    ends,
+    ends_of_blocks,
+    finite_column_ends,
+    finite_ends,
+    summing,
+    trying,
+)
 from quantviz.tally import (
     BIAS,
     CELLS,
@@ -1004,6 +1019,10 @@ class Compiler:
         """The address of a block's arithmetic."""
         return self._address(_source_of_blocks(code, names))
 
+    def trials(self, code: CellCode) -> int:
+        """The address of a cell's arithmetic that gives Σ error² of the cells of one block for many trials."""
+        return self._address(_source_of_trials(code))
+
     def knows(self, sources: Iterable[str]) -> bool:
         """Whether nothing need be compiled for what `sources_of` gives: it is in memory, or kept."""
         return all(source in self._made or _kept(source) for source in sources)
@@ -1083,10 +1102,22 @@ def _sources_of_sums(code: CellCode, by_element: bool) -> list[str]:
 
 def _source_of_sums(code: CellCode, by_element: bool) -> str:
     """What is compiled follows from the description alone, which is written out in the source."""
-    given = ", ".join(GIVEN)
-    plain = described(code, params_of(code), by_element, *_parted(code), map(_renamed, code.of_cell))
-    plain |= {name: _renamed(code.results[name]) for name in ("q", "x_hat", "error", "clipped")}
-    return f"loops = summing({plain!r}, small)\n\n\ndef cells({given}):\n    loops({given})\n"
+    plain = _described(code, by_element) | {name: _renamed(code.results[name]) for name in ("q", "x_hat", "error", "clipped")}
+    return _source_of_loops("summing", plain, GIVEN)
+
+
+def _source_of_trials(code: CellCode) -> str:
+    plain = _described(code, by_element=False) | {"error": _renamed(code.results["error"]), "step_of_block": False}
+    return _source_of_loops("trying", plain, GIVEN_TO_TRY)
+
+
+def _described(code: CellCode, by_element: bool) -> dict[str, Any]:
+    return described(code, params_of(code), by_element, *_parted(code), map(_renamed, code.of_cell))
+
+
+def _source_of_loops(makes: str, plain: dict[str, Any], names: tuple[str, ...]) -> str:
+    given = ", ".join(names)
+    return f"loops = {makes}({plain!r}, small)\n\n\ndef cells({given}):\n    loops({given})\n"
 
 
 def _source_of_blocks(code: BlockCode, names: tuple[str, ...]) -> str:
@@ -1165,7 +1196,7 @@ def _made(source: str) -> Any:
         with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8") as file:
             file.write(source)
         os.replace(file.name, path)
-    names = {**_NAMES, "summing": summing, "small": [function.py_func for function in (least, two_to, exponent, brain)]}
+    names = {**_NAMES, "summing": summing, "trying": trying, "small": [function.py_func for function in (least, two_to, exponent, brain)]}
     exec(compile(source, path, "exec"), names)
     function: Any = names["cells"]
     function.__module__ = __name__

@@ -406,7 +406,7 @@ class _Ends:
         raise Untraceable(name)
 
 
-def _untried(found: Range) -> torch.Tensor:
+def _untried(found: Range, of: torch.Tensor | None = None, /) -> torch.Tensor:
     raise Untraceable("trial")
 
 
