@@ -63,7 +63,7 @@ from quantviz.tally import (
     ZEROED,
     ZEROS,
 )
-from quantviz.tracing import BlockCode, CellCode, of_numbers, unsaturated
+from quantviz.tracing import BlockCode, CellCode, of_numbers, replaced, unsaturated, words_of
 
 Array = npt.NDArray[Any]
 
@@ -1078,7 +1078,7 @@ def sources_of(code: CellCode, by_element: bool, blocks: BlockCode | None, *, er
 def _source(code: CellCode, by_element: bool, stores: tuple[str, ...] = _STORES) -> str:
     known = params_of(code)
     loads = [f"{name} = {code.types[name]}(load_f8(params, {i} * blocks + block{' + j' if by_element else ''}))" for i, name in enumerate(known)]
-    index = ["index = flat + at"] if any("index" in _words(line) for line in code.of_cell) else []
+    index = ["index = flat + at"] if any("index" in words_of(line) for line in code.of_cell) else []
     fixed, of_block = _parted(code)
     of_block = [*loads, *of_block]
     of_cell = [*index, *map(_renamed, code.of_cell)]
@@ -1148,29 +1148,14 @@ def _reads_block(line: str, code: CellCode) -> bool:
     known = set(params_of(code))
     for each in code.of_block:
         name, _, expression = each.partition(" = ")
-        if _words(expression) & known:
+        if words_of(expression) & known:
             known.add(name)
     return line.partition(" = ")[0] in known
 
 
 def _renamed(line: str) -> str:
     """x is the array."""
-    return "".join("x_" if word == "x" else word for word in _split_words(line))
-
-
-def _split_words(line: str) -> list[str]:
-    words, word = [], ""
-    for c in line:
-        if c.isalnum() or c == "_":
-            word += c
-            continue
-        words += [word, c]
-        word = ""
-    return [*words, word]
-
-
-def _words(line: str) -> set[str]:
-    return set(_split_words(line))
+    return replaced(line, {"x": "x_"})
 
 
 def _indented(lines: Iterable[str], depth: int) -> str:

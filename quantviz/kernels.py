@@ -662,9 +662,9 @@ class _Trial:
         self._cells = _in_line(layout)
         # Whole lines, or parts of one; many times as many cells as there are blocks, each of which has sums of its own.
         length, size = self._cells.view_shape[-1], max(piece, _CELLS_A_BLOCK * layout.block_count)
-        lines = [(start, stop)] if length <= size else _runs(stop - start, length)
+        lines = [(start, stop)] if length <= size else _runs(stop, length, start)
         step = max(size // length, 1) * length if length <= size else size
-        self._pieces = [(at, min(at + step, end)) for begin, end in lines for at in range(begin, end, step)]
+        self._pieces = [each for begin, end in lines for each in _runs(end, step, begin)]
 
     def __call__(self, found: Range, of: torch.Tensor | None = None, /) -> torch.Tensor:
         program = self._program
@@ -715,7 +715,7 @@ class _Trial:
 
     def _noise_by_reference(self, params: QParams, start: int, stop: int) -> Array:
         total = np.zeros(self._layout.block_count)
-        for at, end in ((at, min(at + CHUNK, stop)) for at in range(start, stop, CHUNK)):
+        for at, end in _runs(stop, CHUNK, start):
             run = _run_of(self._x, at, end)
             error = errors_of_cells(torch.from_numpy(np.array(run)), self._scheme, params, self._layout, torch.arange(at, end), self._start)
             if self._scheme.nonfinite == "ignore":
@@ -732,7 +732,7 @@ _CELLS_A_BLOCK = 256
 def _side_by_side(of: Array, blocks: int) -> tuple[Array, Array, Array]:
     """Trials as kernels take them, where `of` are the numbers of their blocks, ascending: those of a block fill whole vectors, if need be by one
     of them again and again. Where those of each block begin, and the end; which trial each one is; and where each trial is."""
-    from quantviz.trials import WIDTH
+    from quantviz.lanes import WIDTH
 
     counts = np.bincount(of, minlength=blocks)
     sizes, before = -(-counts // WIDTH) * WIDTH, np.cumsum(counts) - counts
@@ -1087,8 +1087,7 @@ class Coder:
         where blocks lie, and what is known of them."""
         assert self._program is not None
         assert self._of_blocks is not None
-        length, width = self._layout.view_shape[-1], self._layout.block_shape[-1]
-        place = 0, length, width, start // length, _bases(self._layout, start, stop)
+        place = self._program.place(self._layout, start, stop, 0)
         return self._program.errors_address(), place, (self._of_blocks, self._layout.block_count, *self._program.constants)
 
     def put(self, values: Array, start: int, made: Buffers) -> None:
@@ -1475,8 +1474,8 @@ def _shares(count: int, least: int, step: int = 1, *, in_place: bool, threads: i
         start += size
 
 
-def _runs(count: int, size: int) -> Iterator[tuple[int, int]]:
-    return ((start, min(start + size, count)) for start in range(0, count, size))
+def _runs(stop: int, size: int, start: int = 0) -> Iterator[tuple[int, int]]:
+    return ((at, min(at + size, stop)) for at in range(start, stop, size))
 
 
 def _whole(x: Stored) -> torch.Tensor:

@@ -10,8 +10,6 @@ import numpy as np
 from quantviz.compiled import CHUNK, call_cells, jit
 from quantviz.lanes import WIDTH
 
-__all__ = ["WIDTH", "add_noises"]
-
 
 @jit
 def add_noises(cells, x, flat, columns, first, width, bases, begins, of_trials, finite_only, chance, noises):  # type: ignore[no-untyped-def]
