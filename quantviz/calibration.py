@@ -63,6 +63,13 @@ class BlockValues(Protocol):
         """`value` for each block."""
 
 
+class Trial(Protocol):
+    """Gives the error that blocks have with a range; or, told of which block each is, that of any list of ranges: `lo` and `hi` are then of one
+    axis, as the answer is, `of` is the block's number (int64, ascending) and `extreme` that of all blocks."""
+
+    def __call__(self, found: Range, of: torch.Tensor | None = None, /) -> torch.Tensor: ...
+
+
 @dataclass(frozen=True)
 class ModeContext:
     """What a calibration is told that follows from the values of a block and the mode alone: there is nothing else it could depend on."""
@@ -78,7 +85,7 @@ class Context(ModeContext):
     convention: Convention
     #: The error that blocks have with a range, Σ error² of each, float64 of the layout's `grid_shape`, as the reference quantizer makes it
     #: under this very scheme; infinite where the range would be refused, or the engine yields no finite number.
-    trial: Callable[[Range], torch.Tensor]
+    trial: Trial
     #: Makes what is answered in place of a range: scale and zero point, each one for all blocks or one a block.
     qparams: Callable[[object, object], QParams]
 

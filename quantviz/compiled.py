@@ -30,7 +30,7 @@ from numba.extending import overload as _overload
 from quantviz.byhand import by_hand
 from quantviz.calibration import FLOAT32_EXACT_INTEGER, FLOAT32_MAX
 from quantviz.kernel_cache import cache_folder
-from quantviz.lanes import AT, GIVEN, LEAST, TERMS, described, summing
+from quantviz.lanes import AT, GIVEN, GIVEN_TO_TRY, LEAST, TERMS, described, summing, trying
 from quantviz.tally import (
     BIAS,
     CELLS,
@@ -51,7 +51,7 @@ from quantviz.tally import (
     ZEROED,
     ZEROS,
 )
-from quantviz.tracing import BlockCode, CellCode, of_numbers, unsaturated
+from quantviz.tracing import BlockCode, CellCode, of_numbers, replaced, unsaturated, words_of
 
 Array = npt.NDArray[Any]
 
@@ -975,6 +975,10 @@ class Compiler:
         """The address of a block's arithmetic."""
         return self._address(_source_of_blocks(code, names))
 
+    def trials(self, code: CellCode) -> int:
+        """The address of a cell's arithmetic that gives Σ error² of the cells of one block for many trials."""
+        return self._address(_source_of_trials(code))
+
     def knows(self, sources: Iterable[str]) -> bool:
         """Whether nothing need be compiled for what `sources_of` gives: it is in memory, or kept."""
         return all(source in self._made or _kept(source) for source in sources)
@@ -1030,7 +1034,7 @@ def sources_of(code: CellCode, by_element: bool, blocks: BlockCode | None, *, er
 def _source(code: CellCode, by_element: bool, stores: tuple[str, ...] = _STORES) -> str:
     known = params_of(code)
     loads = [f"{name} = {code.types[name]}(load_f8(params, {i} * blocks + block{' + j' if by_element else ''}))" for i, name in enumerate(known)]
-    index = ["index = flat + at"] if any("index" in _words(line) for line in code.of_cell) else []
+    index = ["index = flat + at"] if any("index" in words_of(line) for line in code.of_cell) else []
     fixed, of_block = _parted(code)
     of_block = [*loads, *of_block]
     of_cell = [*index, *map(_renamed, code.of_cell)]
@@ -1057,10 +1061,22 @@ def _sources_of_sums(code: CellCode, by_element: bool) -> list[str]:
 
 def _source_of_sums(code: CellCode, by_element: bool) -> str:
     """What is compiled follows from the description alone, which is written out in the source."""
-    given = ", ".join(GIVEN)
-    plain = described(code, params_of(code), by_element, *_parted(code), map(_renamed, code.of_cell))
-    plain |= {name: _renamed(code.results[name]) for name in ("q", "x_hat", "error", "clipped")}
-    return f"loops = summing({plain!r}, small)\n\n\ndef cells({given}):\n    loops({given})\n"
+    plain = _described(code, by_element) | {name: _renamed(code.results[name]) for name in ("q", "x_hat", "error", "clipped")}
+    return _source_of_loops("summing", plain, GIVEN)
+
+
+def _source_of_trials(code: CellCode) -> str:
+    plain = _described(code, by_element=False) | {"error": _renamed(code.results["error"]), "step_of_block": False}
+    return _source_of_loops("trying", plain, GIVEN_TO_TRY)
+
+
+def _described(code: CellCode, by_element: bool) -> dict[str, Any]:
+    return described(code, params_of(code), by_element, *_parted(code), map(_renamed, code.of_cell))
+
+
+def _source_of_loops(makes: str, plain: dict[str, Any], names: tuple[str, ...]) -> str:
+    given = ", ".join(names)
+    return f"loops = {makes}({plain!r}, small)\n\n\ndef cells({given}):\n    loops({given})\n"
 
 
 def _source_of_blocks(code: BlockCode, names: tuple[str, ...]) -> str:
@@ -1091,29 +1107,14 @@ def _reads_block(line: str, code: CellCode) -> bool:
     known = set(params_of(code))
     for each in code.of_block:
         name, _, expression = each.partition(" = ")
-        if _words(expression) & known:
+        if words_of(expression) & known:
             known.add(name)
     return line.partition(" = ")[0] in known
 
 
 def _renamed(line: str) -> str:
     """x is the array."""
-    return "".join("x_" if word == "x" else word for word in _split_words(line))
-
-
-def _split_words(line: str) -> list[str]:
-    words, word = [], ""
-    for c in line:
-        if c.isalnum() or c == "_":
-            word += c
-            continue
-        words += [word, c]
-        word = ""
-    return [*words, word]
-
-
-def _words(line: str) -> set[str]:
-    return set(_split_words(line))
+    return replaced(line, {"x": "x_"})
 
 
 def _indented(lines: Iterable[str], depth: int) -> str:
@@ -1139,7 +1140,7 @@ def _made(source: str) -> Any:
         with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8") as file:
             file.write(source)
         os.replace(file.name, path)
-    names = {**_NAMES, "summing": summing, "small": [function.py_func for function in (least, two_to, exponent, brain)]}
+    names = {**_NAMES, "summing": summing, "trying": trying, "small": [function.py_func for function in (least, two_to, exponent, brain)]}
     exec(compile(source, path, "exec"), names)
     function: Any = names["cells"]
     function.__module__ = __name__

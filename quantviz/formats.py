@@ -98,7 +98,7 @@ class NumberFormat:
         if code not in self.codes:
             raise QuantVizError("code_out_of_range", got=code, format=self.id, smallest=self.code_min, largest=self.code_max)
         if self.float_bits:
-            return _float_value(code, self.float_bits, self.bits, self.signed)
+            return _float_value(code, self.float_bits, self.signed)
         return self.codebook[code] if self.codebook else float(code)
 
     def split(self, code: int) -> tuple[str, str, str]:
@@ -165,7 +165,7 @@ def _ends(fmt: NumberFormat) -> tuple[float, float]:
     return fmt.finite[0][0], fmt.finite[-1][0]
 
 
-def _float_value(code: int, layout: FloatBits, bits: int, signed: bool) -> float:
+def _float_value(code: int, layout: FloatBits, signed: bool) -> float:
     width, one = layout.exponent + layout.mantissa, 1 << layout.mantissa
     negative, magnitude = (code >> width == 1, code & ((1 << width) - 1)) if signed else (False, code)
     field, fraction = magnitude // one, magnitude % one

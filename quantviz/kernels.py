@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType, ModuleType
-from typing import Any, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -41,10 +41,12 @@ from quantviz.quantizer import (
     errors_of_cells,
     finite_or_infinite,
     infinite_value,
+    one_by_one,
     params_to_try,
     qparams_of_range,
     quantize,
     quantize_cells,
+    quantize_in_ranges,
     steps_of_error,
     stored_qparams,
 )
@@ -608,7 +610,7 @@ def _ranges(x: Stored, scheme: Scheme, layout: BlockLayout, piece: int, *, alone
     return calibrated(_blocks(x, scheme, layout, piece, alone=alone), scheme, _no_trial)
 
 
-def _no_trial(found: Range) -> torch.Tensor:
+def _no_trial(found: Range, of: torch.Tensor | None = None, /) -> torch.Tensor:
     raise NotImplementedError
 
 
@@ -657,7 +659,7 @@ def _grid_of(values: Any, layout: BlockLayout) -> torch.Tensor:
 
 
 class _Trial:
-    """Σ error² of each block of a tensor, or of a band of it, with a range: see `calibration.Context.trial`.
+    """Σ error² of each block of a tensor, or of a band of it, with one range or several: see `calibration.Context.trial`.
 
     What is added up follows from the plan alone, so that the answer has the same bits for any number of threads.
     """
@@ -666,63 +668,63 @@ class _Trial:
         self, x: Stored, start: int, stop: int, scheme: Scheme, layout: BlockLayout, absmax: Callable[[], torch.Tensor], *, alone: bool, piece: int
     ) -> None:
         self._x, self._start, self._scheme, self._layout, self._absmax, self._alone = x, start, scheme, layout, absmax, alone
-        # Few enough that the sums of all blocks can be kept for each.
-        size = stop - start if alone else max(piece, -(-(stop - start) // _MOST_PIECES))
-        self._pieces = [(at, min(at + size, stop)) for at in range(start, stop, size)]
-        fill = (1,) * (4 - len(layout.view_shape))
-        self._sizes = tuple(np.array(fill + lengths) for lengths in (layout.view_shape, layout.block_shape, layout.grid_shape))
-        self._places: dict[int, tuple[int, int, int, int, Array]] = {}
+        self._cells = _in_line(layout)
+        # Whole lines, or parts of one; many times as many cells as there are blocks, each of which has sums of its own.
+        length, size = self._cells.view_shape[-1], max(piece, _CELLS_A_BLOCK * layout.block_count)
+        lines = [(start, stop)] if length <= size else _runs(stop, length, start)
+        step = max(size // length, 1) * length if length <= size else size
+        self._pieces = [each for begin, end in lines for each in _runs(end, step, begin)]
 
-    def __call__(self, found: Range) -> torch.Tensor:
-        scheme, layout = self._scheme, self._layout
-        params, refused = params_to_try(found, self._absmax(), scheme, layout)
-        # What a range is made into, whichever calibration found it.
-        program = _program(ranged := scheme.replace(calibration=MinMax()), _types(ranged), layout.block_shape[-1] == 1)
-        flat = program.of_blocks(params) if program else None
-        sums: list[Array] = [np.empty(0)] * len(self._pieces)
+    def __call__(self, found: Range, of: torch.Tensor | None = None, /) -> torch.Tensor:
+        program = self._program
+        if program is None:
+            return one_by_one(self._by_reference)(found, of)
+        params, refused = params_to_try(found, self._absmax(), self._scheme, self._layout, of)
+        begins, of_trial, places = _side_by_side(np.arange(self._layout.block_count) if of is None else of.numpy(), self._layout.block_count)
+        known = block_values(params)
+        columns = (known[name].to(torch.float64).expand(refused.shape).flatten().numpy() for name in program.params)
+        of_trials = np.concatenate([column[of_trial] for column in columns]), len(of_trial), *program.constants
+        sums = self._added_up(len(of_trial), lambda start, stop: self._noises(program, start, stop, begins, of_trials))
+        return finite_or_infinite(viewed(torch.from_numpy(sums[places]), tuple(refused.shape)), refused)
+
+    def _added_up(self, count: int, of_piece: Callable[[int, int], Array]) -> Array:
+        """So many sums, piece after piece."""
+        total = np.zeros(count)
+        in_order = InOrder[Array](lambda sums: np.add(total, sums, out=total))
 
         def work(numbers: Iterator[int]) -> None:
-            made = Buffers(CHUNK)
             for k in numbers:
-                if program is None or flat is None:
-                    sums[k] = self._by_reference(params, *self._pieces[k])
-                else:
-                    sums[k] = self._by_block(program, flat, made, *self._pieces[k])
+                in_order.put(k, of_piece(*self._pieces[k]))
 
         if self._alone:
             work(iter(range(len(self._pieces))))
         else:
             shared_out(work, range(len(self._pieces)))
-        total = np.zeros(layout.block_count)
-        for part in sums:
-            total += part
-        return finite_or_infinite(viewed(torch.from_numpy(total), layout.grid_shape), refused)
+        return total
 
-    def _by_block(self, program: _Program, flat: Array, made: Buffers, start: int, stop: int) -> Array:
-        from quantviz import pooling
+    @property
+    def _program(self) -> _Program | None:
+        # What a range is made into, whichever calibration found it.
+        ranged = self._scheme.replace(calibration=MinMax())
+        return _program(ranged, _types(ranged), self._layout.block_shape[-1] == 1)
 
-        noise, unasked = np.zeros(self._layout.block_count), np.zeros(self._layout.block_count)
-        largest = np.zeros(self._layout.block_count, np.float32)
-        known, address = (flat, self._layout.block_count, *program.constants), program.errors_address()
-        for at, end in ((at, min(at + CHUNK, stop)) for at in range(start, stop, CHUNK)):
-            if at not in self._places:
-                self._places[at] = program.place(self._layout, at, end, self._start)
-            run = _run_of(self._x, at, end)
-            _kernels().put(address, run, 0, end - at, at, self._places[at], known, made.arrays, 0)
-            error = made.arrays[2][: end - at]
-            if program.leaves_out:
-                error[~np.isfinite(run)] = 0
-            if len(noise) == 1:
-                # In pairs and quickly. The sums that `measure` takes are not made in float64 throughout: ranges would be chosen by their digits.
-                wide = error.astype(np.float64)
-                noise += np.multiply(wide, wide, out=wide).sum()
-                continue
-            pooling.add_by_block(run, error, at - self._start, *self._sizes, 0, unasked, noise, largest)
-        return noise
+    def _noises(self, program: _Program, start: int, stop: int, begins: Array, of_trials: tuple[Any, ...]) -> Array:
+        from quantviz import trials
 
-    def _by_reference(self, params: QParams, start: int, stop: int) -> Array:
+        (length, width), first, noises = (self._cells.view_shape[-1], self._cells.block_shape[-1]), start - self._start, np.zeros(begins[-1])
+        bases, chance = _bases(self._cells, first, stop - self._start), self._scheme.arithmetic.ties == "stochastic"
+        place = start, min(length, stop - start), first % length, width, bases, begins
+        trials.add_noises(program.trials_address(), _run_of(self._x, start, stop), *place, of_trials, program.leaves_out, chance, noises)
+        return noises
+
+    def _by_reference(self, found: Range) -> torch.Tensor:
+        params, refused = params_to_try(found, self._absmax(), self._scheme, self._layout)
+        sums = self._added_up(self._layout.block_count, lambda start, stop: self._noise_by_reference(params, start, stop))
+        return finite_or_infinite(viewed(torch.from_numpy(sums), self._layout.grid_shape), refused)
+
+    def _noise_by_reference(self, params: QParams, start: int, stop: int) -> Array:
         total = np.zeros(self._layout.block_count)
-        for at, end in ((at, min(at + CHUNK, stop)) for at in range(start, stop, CHUNK)):
+        for at, end in _runs(stop, CHUNK, start):
             run = _run_of(self._x, at, end)
             error = errors_of_cells(torch.from_numpy(np.array(run)), self._scheme, params, self._layout, torch.arange(at, end), self._start)
             if self._scheme.nonfinite == "ignore":
@@ -732,8 +734,22 @@ class _Trial:
         return total
 
 
-#: Into how many pieces a tensor is planned at most where each has sums of all blocks.
-_MOST_PIECES = 64
+#: How many cells a piece has at least for each block, of which all trials have sums.
+_CELLS_A_BLOCK = 256
+
+
+def _side_by_side(of: Array, blocks: int) -> tuple[Array, Array, Array]:
+    """Trials as kernels take them, where `of` are the numbers of their blocks, ascending: those of a block fill whole vectors, if need be by one
+    of them again and again. Where those of each block begin, and the end; which trial each one is; and where each trial is."""
+    from quantviz.lanes import WIDTH
+
+    counts = np.bincount(of, minlength=blocks)
+    sizes, before = -(-counts // WIDTH) * WIDTH, np.cumsum(counts) - counts
+    begins = np.concatenate([[0], np.cumsum(sizes)])
+    places = np.arange(len(of)) + np.repeat(begins[:-1] - before, counts)
+    of_trial = np.repeat(before, sizes)
+    of_trial[places] = np.arange(len(of))
+    return begins, of_trial, places
 
 
 def _kernels() -> Any:
@@ -766,6 +782,8 @@ class _Program:
     address: int
     sums_addresses: Callable[[], tuple[int, int]]
     errors_address: Callable[[], int]
+    #: That of the same for many ranges at once.
+    trials_address: Callable[[], int]
     #: That of the blocks' arithmetic, and the numbers it reads; none where it is torch's.
     of_ranges: Callable[[], tuple[int, Array, Array, Array] | None]
     #: What it reads of each block.
@@ -853,25 +871,37 @@ class Pieces:
         sums, signal, noise = self.arrays
         return tally.with_sums(sums[k], signal[k], noise[k])
 
+    def add_to(self, tally: Tally) -> None:
+        """Adds the sums of one piece after the other to those of a tally."""
+        for sums, signal, noise in zip(*self.arrays, strict=True):
+            tally.sums += sums
+            tally.signal += signal
+            tally.noise += noise
 
-class _InOrder:
-    """Adds the sums of pieces to a tally in the order of the plan, whichever thread is done first."""
 
-    def __init__(self, tally: Tally) -> None:
-        self._tally, self._next, self._lock = tally, 0, threading.Lock()
-        self._waiting: dict[int, Pieces] = {}
+class InOrder(Generic[_T]):
+    """Hands on what was made of pieces in the order of the plan, whichever thread is done first.
 
-    def put(self, first: int, pieces: Pieces) -> None:
-        """Takes those from piece `first` on."""
+    >>> taken: list[str] = []
+    >>> in_order = InOrder(taken.append)
+    >>> in_order.put(2, "third")
+    >>> in_order.put(0, "first and second", 2)
+    >>> taken
+    ['first and second', 'third']
+    """
+
+    def __init__(self, take: Callable[[_T], object]) -> None:
+        self._take, self._next, self._lock = take, 0, threading.Lock()
+        self._waiting: dict[int, tuple[int, _T]] = {}
+
+    def put(self, first: int, made: _T, count: int = 1) -> None:
+        """Takes what was made of `count` pieces from piece `first` on."""
         with self._lock:
-            self._waiting[first] = pieces
+            self._waiting[first] = count, made
             while self._next in self._waiting:
-                rows = list(zip(*self._waiting.pop(self._next).arrays, strict=True))
-                self._next += len(rows)
-                for sums, signal, noise in rows:
-                    self._tally.sums += sums
-                    self._tally.signal += signal
-                    self._tally.noise += noise
+                count, made = self._waiting.pop(self._next)
+                self._next += count
+                self._take(made)
 
 
 class Buffers:
@@ -906,10 +936,12 @@ def _program(scheme: Scheme, params: tuple[tuple[str, torch.dtype], ...], by_ele
     constants = np.array(code.floats, np.float64), np.array(code.integers, np.int64), code.tables.numpy()
     address = machinery.compiler().cells(code, by_element)
     sums_addresses, errors_address = (cache(partial(made, code, by_element)) for made in (machinery.compiler().sums, machinery.compiler().errors))
+    trials_address = cache(partial(machinery.compiler().trials, code))
     names = machinery.params_of(code)
     of_ranges = cache(lambda: _block_program(scheme, names))
     code_min, ends = scheme.number_format.code_min, (float(scheme.value_min), float(scheme.value_max))
-    return _Program(address, sums_addresses, errors_address, of_ranges, names, constants, code_min, ends, scheme.nonfinite == "ignore")
+    addresses = address, sums_addresses, errors_address, trials_address
+    return _Program(*addresses, of_ranges, names, constants, code_min, ends, scheme.nonfinite == "ignore")
 
 
 def _block_program(scheme: Scheme, names: tuple[str, ...]) -> tuple[int, Array, Array, Array] | None:
@@ -1007,7 +1039,7 @@ def _types(scheme: Scheme) -> tuple[tuple[str, torch.dtype], ...]:
     """What is known of a scheme's blocks by name, whatever the tensor."""
     one = BlockLayout((1,), (1,), (1,))
     # No error, which nothing lessens.
-    found = calibrated(Blocks(torch.ones(1), one, torch_dtype(scheme.arithmetic.scale_math)), scheme, lambda _: torch.zeros(1, dtype=torch.float64))
+    found = calibrated(Blocks(torch.ones(1), one, torch_dtype(scheme.arithmetic.scale_math)), scheme, one_by_one(lambda _: torch.zeros(1, dtype=torch.float64)))
     return _types_of(qparams_of_range(found, torch.tensor(1.0), scheme, one))
 
 
@@ -1064,8 +1096,7 @@ class Coder:
         where blocks lie, and what is known of them."""
         assert self._program is not None
         assert self._of_blocks is not None
-        length, width = self._layout.view_shape[-1], self._layout.block_shape[-1]
-        place = 0, length, width, start // length, _bases(self._layout, start, stop)
+        place = self._program.place(self._layout, start, stop, 0)
         return self._program.errors_address(), place, (self._of_blocks, self._layout.block_count, *self._program.constants)
 
     def put(self, values: Array, start: int, made: Buffers) -> None:
@@ -1141,6 +1172,8 @@ def measure(
     for problem in scheme.problems(stored.shape):
         raise problem
     if path == "reference" or (path is None and not _takes_fused_path(scheme, stored.shape, by_axis=by_axis)):
+        if path is None and qparams is None and isinstance(x, Stored):
+            return measured(quantized(x, scheme, known), by_axis=by_axis, metrics=wanted)
         return measured(quantize(_whole(stored) if isinstance(x, Stored) else x, scheme, qparams=qparams), by_axis=by_axis, metrics=wanted)
     if path is None and not scheme_ready(scheme, stored.shape):
         path = "chunked"
@@ -1293,7 +1326,7 @@ def _streamed(x: Stored, asked: _Asked, known: Facts | None) -> tuple[Tally, str
     if program is None:
         params = params or _params_of_whole(x, scheme, given, known)
         return _chunked(x, asked, params, whole), "chunked"
-    in_order, tallies, lines = _InOrder(whole), [whole], len(whole.signal)
+    in_order, tallies, lines = InOrder[Pieces](lambda pieces: pieces.add_to(whole)), [whole], len(whole.signal)
 
     def tally() -> Tally:
         tallies.append(Tally(fmt.code_min, fmt.levels, x.shape if asked.by_axis else ()))
@@ -1318,7 +1351,7 @@ def _streamed(x: Stored, asked: _Asked, known: Facts | None) -> tuple[Tally, str
                     to = pieces.of(k - first, own)
                     program.run(x, row * of_row, upto * of_row, part, row * of_row, program.of_blocks(of_band), made, to)
                     row = upto
-            in_order.put(first, pieces)
+            in_order.put(first, pieces, last - first)
 
     def of_runs(items: Iterator[tuple[int, int]]) -> None:
         assert params is not None
@@ -1326,7 +1359,7 @@ def _streamed(x: Stored, asked: _Asked, known: Facts | None) -> tuple[Tally, str
         for first, last in items:
             pieces = Pieces(last - first, size, lines)
             program.of_pieces(x, first * size, min(last * size, x.count), layout, flat, made, own, pieces)
-            in_order.put(first, pieces)
+            in_order.put(first, pieces, last - first)
 
     size = _size_of_piece(x.shape, asked)
     count, most = (-(-layout.view_shape[0] // rows) if banded else -(-x.count // size)), max(1, _MOST_LINES // max(lines, 1))
@@ -1338,7 +1371,7 @@ def _streamed(x: Stored, asked: _Asked, known: Facts | None) -> tuple[Tally, str
 
 def _chunked(x: Stored, asked: _Asked, params: QParams, whole: Tally) -> Tally:
     """The same by the reference's operations. The sums of a piece follow from the plan alone."""
-    in_order, size = _InOrder(whole), _size_of_piece(x.shape, asked)
+    in_order, size = InOrder[Pieces](lambda pieces: pieces.add_to(whole)), _size_of_piece(x.shape, asked)
     tallies: list[Tally] = []
 
     def work(pieces: Iterator[tuple[int, int]]) -> None:
@@ -1389,6 +1422,24 @@ def measured(r: QuantResult, *, by_axis: bool = False, metrics: Iterable[str] | 
     return Measured(r.scheme, r.shape, r.layout, found, "reference", 0.0, r.notes, largest, moments, axes, counted)
 
 
+def quantized(x: Stored, scheme: Scheme, known: Facts | None = None) -> QuantResult:
+    """Return what `quantize` gives, with ranges that must be searched for found by compiled kernels, where those answer sooner.
+
+    `known` are the `facts` of x, where they are at hand.
+
+    >>> from quantviz.stored import InMemory
+    >>> quantized(InMemory(torch.tensor([1.0, 0.3, -7.0])), Scheme("int4")).q.tolist()
+    [1, 0, -7]
+    """
+    if scheme.calibration.of_values or x.count <= FUSED or not fixed_ready():
+        return quantize(_whole(x), scheme)
+    known = known or facts(x)
+    if known.found is not None and scheme.nonfinite == "refuse":
+        return quantize(_whole(x), scheme)
+    asked, _ = as_asked(x, x, scheme, known)
+    return quantize_in_ranges(_whole(x), scheme, ranges(asked, scheme, absmax=known.absmax))
+
+
 def as_asked(x: Any, stored: Stored, scheme: Scheme, known: Facts) -> tuple[Stored, tuple[Note, ...]]:
     """The tensor as the scheme wants NaN and Inf to be, and what is to be said of it."""
     found = known.found
@@ -1432,8 +1483,8 @@ def _shares(count: int, least: int, step: int = 1, *, in_place: bool, threads: i
         start += size
 
 
-def _runs(count: int, size: int) -> Iterator[tuple[int, int]]:
-    return ((start, min(start + size, count)) for start in range(0, count, size))
+def _runs(stop: int, size: int, start: int = 0) -> Iterator[tuple[int, int]]:
+    return ((at, min(at + size, stop)) for at in range(start, stop, size))
 
 
 def _whole(x: Stored) -> torch.Tensor:

@@ -631,6 +631,50 @@ def summing(code: dict[str, Any], small: Iterable[FunctionType]) -> Any:
     return loops
 
 
+class _Trying(_Summing):
+    """Writes the loops that give Σ error² of cells for many scales and zero points: these lie side by side, and one cell after the other is
+    tried with all of them. So each sum is added up cell by cell, in the same order everywhere."""
+
+    def write(self) -> None:
+        known = self.known
+        known |= self.run(self.code["fixed"], known)
+        none = known["n"].constant(0, "i8")
+
+        def several(first: Lanes) -> None:
+            here = self.of_block(first, known, wide=True)
+            noise = self.place("f8", self.memory.load("f8", known["out"], first, wide=True), wide=True)
+
+            def cell(j: Lanes) -> None:
+                value, index = self.memory.load("f4", known["x"], j), self.memory.load("i8", known["places"], j)
+                error = self.result("error", self.run(self.code["of_cell"], {**here, "x_": value, "index": index})).spread().to("f8")
+                self.add(noise, error, error)
+
+            self.stepped(none, known["n"], 1, cell)
+            self.memory.store("f8", known["out"], first, self.get(noise))
+
+        self.stepped(known["begin"], known["end"], WIDTH, several)
+
+
+#: What `trying` takes, whole numbers and addresses: `n` cells from `x` on, all of one block, their places in the tensor (read where chance is
+#: asked for), which trials are the block's, from `begin` to before `end`, a multiple of `WIDTH`, what is known of a block in each of all
+#: `blocks` trials, and a sum of each.
+GIVEN_TO_TRY = ("x", "places", "n", "begin", "end", "params", "blocks", "floats", "integers", "tables", "out")
+
+
+def trying(code: dict[str, Any], small: Iterable[FunctionType]) -> Any:
+    """The loops of `_Trying` as a function of numba's."""
+
+    @intrinsic
+    def loops(typing, x, places, n, begin, end, params, blocks, floats, integers, tables, out):  # type: ignore[no-untyped-def]
+        def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+            _Trying(builder, dict(zip(GIVEN_TO_TRY, args, strict=True)), code, small).write()
+            return context.get_dummy_value()
+
+        return types.void(*(types.int64,) * len(GIVEN_TO_TRY)), generate
+
+    return loops
+
+
 @intrinsic
 def largest_of_stretches(typing, values, begin, count, most, first, last):  # type: ignore[no-untyped-def]
     """The largest int32 of each of `count` stretches of `values`, none negative, and where its first and its last are.

@@ -19,8 +19,6 @@ from quantviz.moments import Moments
 from quantviz.quantizer import QuantResult, refuse_other_than_results
 from quantviz.scheme import Scheme
 
-#: Root mean square of pure rounding, errors spread evenly over one step: 1/√12.
-RMSE_STEPS_OF_ROUNDING = 1 / math.sqrt(12)
 #: From moments and the bits that an element costs at stored size to the metric, a number for each line or block of the moments.
 Formula = Callable[[Any, Any], Any]
 
@@ -54,12 +52,12 @@ class Metric:
     @cached_property
     def reads(self) -> frozenset[str]:
         """The fields of `Moments` that the formula reads."""
-        asked = _Asked()
-        self.formula(asked, torch.tensor(1.0))
-        return frozenset(asked.names)
+        noting = _Noting()
+        self.formula(noting, torch.tensor(1.0))
+        return frozenset(noting.names)
 
 
-class _Asked:
+class _Noting:
     """Moments that note which of them a formula asks for."""
 
     def __init__(self) -> None:

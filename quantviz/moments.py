@@ -72,7 +72,7 @@ class Moments(Picklable):
         counts = torch.bincount((q.to(torch.int64) - r.scheme.number_format.code_min).flatten(), minlength=size)
         kept_e2, clipped_e2 = e2[kept].sum(), e2[clipped].sum()
         return cls(
-            cells=_number(x.numel()),
+            cells=number_of(x.numel()),
             clipped=clipped.sum().to(torch.float64),
             zeros=zero.sum().to(torch.float64),
             zeroed=((x_hat == 0) & ~zero).sum().to(torch.float64),
@@ -89,7 +89,7 @@ class Moments(Picklable):
             clipped_e2=clipped_e2,
             kept_steps2=steps2[kept].sum(),
             clipped_steps2=steps2[clipped].sum(),
-            max_error=error.abs().max() if x.numel() else _number(-torch.inf),
+            max_error=error.abs().max() if x.numel() else number_of(-torch.inf),
             codes_seen=(counts > 0).to(torch.float64),
             code_counts=counts.to(torch.float64),
         )
@@ -134,5 +134,6 @@ def side_by_side(parts: Iterable[Moments]) -> Moments:
     return Moments(**{name: torch.cat([getattr(part, name) for part in listed]) for name in names})
 
 
-def _number(value: float) -> torch.Tensor:
+def number_of(value: float) -> torch.Tensor:
+    """Return a moment of one part."""
     return torch.tensor(value, dtype=torch.float64)

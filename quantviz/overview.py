@@ -9,6 +9,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from quantviz.binning import ERROR_BINS, PARTS, HistogramData, ValueBins, histog
 from quantviz.formats import NumberFormat
 from quantviz.granularity import BlockLayout, Shape, Window, flat_index
 from quantviz.grids import GRIDS
-from quantviz.kernels import Buffers, Coder, Facts, facts, fixed_ready, place_of, shared_out
+from quantviz.kernels import Buffers, Coder, Facts, InOrder, facts, fixed_ready, place_of, shared_out
 from quantviz.measures import METRICS, sqnr_db_of_lines
 from quantviz.moments import Moments, side_by_side
 from quantviz.quantizer import QParams, quantize_cells, steps_of_error
@@ -448,6 +449,8 @@ def _pool(frame: _Frame, how: str) -> _Largest | _Sums:
 
 #: Lines of an axis, and blocks, up to which the sums of each are kept.
 MOST_KEPT = 2**20
+#: How many cells a piece has at least for each sum that is kept of it.
+_CELLS_A_SUM = 8
 
 
 def worst(lines: Moments, n: int) -> Array:
@@ -517,16 +520,19 @@ def survey(x: Stored, scheme: Scheme, qparams: QParams, n: int = 20, *, known: F
     """
     known = known or facts(x)
     bins = ValueBins.of(scheme, qparams, x.count - known.nonfinite, known.lo, known.hi)
-    coder, tallies = Coder(scheme, qparams, x.shape), [_Tally(x.shape, scheme, qparams, n, bins)]
+    coder, plan = Coder(scheme, qparams, x.shape), _Plan(x.shape, scheme, qparams, n, bins)
+    whole = _Tally(plan, 0, x.count)
+    in_order = InOrder(whole.join)
 
-    def add(runs: Iterator[tuple[int, int]]) -> None:
-        own = _Tally(x.shape, scheme, qparams, n, bins)
-        for start, stop in runs:
-            own.add(x, coder, start, stop)
-        tallies.append(own)
+    def add(pieces: Iterator[tuple[int, tuple[int, int]]]) -> None:
+        buffers = Buffers(CHUNK)
+        for k, (start, stop) in pieces:
+            own = _Tally(plan, start, stop)
+            own.add(x, coder, buffers)
+            in_order.put(k, own)
 
-    shared_out(add, _long_runs(x.count, scheme.layout(x.shape)))
-    return tallies[0].join(tallies[1:]).survey(x)
+    shared_out(add, enumerate(plan.pieces()))
+    return whole.survey(x)
 
 
 def worst_cells(found: Survey) -> dict[str, list[Any]]:
@@ -570,27 +576,63 @@ def _columns(lines: Moments, noise: float) -> dict[str, list[Any]]:
     return {**{name: values.tolist() for name, values in found.items()}, "noise_share": share.tolist()}
 
 
-class _Tally:
-    """Everything that a survey counts and adds up."""
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """What a survey counts and adds up, and of which pieces: it follows from the tensor and the scheme alone."""
 
-    def __init__(self, shape: Shape, scheme: Scheme, qparams: QParams, n: int, bins: ValueBins) -> None:
-        self._shape, self._layout, self._scheme, self._qparams, self._n, self._bins = shape, scheme.layout(shape), scheme, qparams, n, bins
-        self._value_counts = np.zeros((len(PARTS), len(bins.edges) - 1), dtype=np.int64)
+    shape: Shape
+    scheme: Scheme
+    qparams: QParams
+    #: How many of the worst cells and blocks are kept.
+    n: int
+    bins: ValueBins
+
+    @cached_property
+    def layout(self) -> BlockLayout:
+        """The scheme's blocks."""
+        return self.scheme.layout(self.shape)
+
+    @cached_property
+    def lines(self) -> tuple[BlockLayout | None, ...]:
+        """The lines along each axis, as blocks; none where they are too many to be kept."""
+        return tuple(_of_axis(self.shape, axis) if n <= MOST_KEPT else None for axis, n in enumerate(self.shape))
+
+    @cached_property
+    def all_kept(self) -> bool:
+        """Whether the sums of all blocks are kept, and not those of the worst of each piece."""
+        return self.layout.block_count <= MOST_KEPT or self.layout.grid_shape[0] == 1
+
+    def pieces(self) -> Iterator[tuple[int, int]]:
+        """From … to of pieces of about `_LONG_CHUNK`, or many times as many cells as have sums of their own each, so that joining
+        takes no time; where not all blocks are kept, of whole rows of blocks."""
+        kept = [*filter(None, self.lines), *([self.layout] if self.all_kept else [])]
+        most, count = max(_LONG_CHUNK, _CELLS_A_SUM * sum(math.prod(each.grid_shape[1:]) for each in kept)), math.prod(self.shape)
+        row = 1 if self.all_kept else _row_of_blocks(self.layout)
+        size = max(1, most // row) * row
+        return ((start, min(start + size, count)) for start in range(0, count, size))
+
+
+class _Tally:
+    """Everything that a survey counts and adds up of the cells from `start` to before `stop`."""
+
+    def __init__(self, plan: _Plan, start: int, stop: int) -> None:
+        self._plan, self._start, self._stop = plan, start, stop
+        self._value_counts = np.zeros((len(PARTS), len(plan.bins.edges) - 1), dtype=np.int64)
         self._error_counts = np.zeros((len(PARTS), ERROR_BINS + 2), dtype=np.int64)
         self._worst: list[tuple[float, int]] = []
-        self._axes = [_Adder(_of_axis(shape, axis)) if shape[axis] <= MOST_KEPT else None for axis in range(len(shape))]
+        self._axes = [_Adder(lines, start, stop) if lines else None for lines in plan.lines]
         # Channels are blocks and lines at once.
-        twins = (adder for axis, adder in enumerate(self._axes) if adder and _same_blocks(_of_axis(shape, axis), self._layout))
-        self._blocks = next(twins, None) or (_Adder(self._layout) if _all_kept(self._layout) else None)
+        twins = (adder for adder, lines in zip(self._axes, plan.lines, strict=True) if adder and lines and _same_blocks(lines, plan.layout))
+        self._blocks = next(twins, None) or (_Adder(plan.layout, start, stop) if plan.all_kept else None)
         self._worst_blocks: list[tuple[Array, Moments]] = []
         self._noise = 0.0
 
-    def add(self, x: Stored, coder: Coder, start: int, stop: int) -> None:
-        """Adds a run of cells; where not all blocks are kept, of whole blocks."""
-        blocks = self._blocks or _Adder(self._layout, start, stop)
-        largest, buffers = _WorstOfRun(self._n), Buffers(CHUNK)
-        for begin in range(start, stop, CHUNK):
-            values = x.run(begin, min(begin + CHUNK, stop))
+    def add(self, x: Stored, coder: Coder, buffers: Buffers) -> None:
+        """Adds its cells."""
+        plan, blocks = self._plan, self._blocks or _Adder(self._plan.layout, self._start, self._stop)
+        largest = _WorstOfRun(plan.n)
+        for begin in range(self._start, self._stop, CHUNK):
+            values = x.run(begin, min(begin + CHUNK, self._stop))
             made = buffers.part(0, len(values))
             coder.put(values, begin, made)
             _, x_hat, error, clipped, steps = made.arrays
@@ -599,46 +641,44 @@ class _Tally:
             if not finite.all():
                 counted = tuple(each[finite] for each in counted)
                 values, error = np.where(finite, values, np.float32(0)), np.where(finite, error, np.float32(0))
-            _pooling().add_to_bins(_still(counted[0]), *counted[1:], self._bins.edges, self._bins.cuts, self._value_counts, self._error_counts)
+            _pooling().add_to_bins(_still(counted[0]), *counted[1:], plan.bins.edges, plan.bins.cuts, self._value_counts, self._error_counts)
             for adder in {id(adder): adder for adder in (*self._axes, blocks) if adder}.values():
                 adder.add(values, error, None if finite.all() else ~finite, begin)
             largest.add(error, begin)
         self._worst += largest.found()
         if self._blocks is None:
             found = blocks.moments
-            places = np.sort(worst(found, self._n))
+            places = np.sort(worst(found, plan.n))
             self._worst_blocks.append((blocks.first + places, found.at(torch.from_numpy(places))))
             self._noise += float(_array(found.e2).sum())
 
-    def join(self, others: list[_Tally]) -> _Tally:
-        """This one with what the others counted."""
-        for other in others:
-            self._value_counts += other._value_counts
-            self._error_counts += other._error_counts
-            self._worst += other._worst
-            self._worst_blocks += other._worst_blocks
-            self._noise += other._noise
-            pairs = zip((*self._axes, self._blocks), (*other._axes, other._blocks), strict=True)
-            for own, more in {id(own): (own, more) for own, more in pairs if own and more}.values():
-                own.join(more)
-        return self
+    def join(self, other: _Tally) -> None:
+        """Adds what another counted of some of its cells."""
+        self._value_counts += other._value_counts
+        self._error_counts += other._error_counts
+        self._worst += other._worst
+        self._worst_blocks += other._worst_blocks
+        self._noise += other._noise
+        pairs = zip((*self._axes, self._blocks), (*other._axes, other._blocks), strict=True)
+        for own, more in {id(own): (own, more) for own, more in pairs if own and more}.values():
+            own.join(more)
 
     def survey(self, x: Stored) -> Survey:
         """What was found."""
+        plan = self._plan
         if self._blocks:
-            blocks, numbers = self._blocks.moments, np.arange(self._layout.block_count)
+            blocks, numbers = self._blocks.moments, np.arange(plan.layout.block_count)
             noise = float(_array(blocks.e2).sum())
         else:
-            found = sorted(self._worst_blocks, key=lambda each: int(each[0][0]))
-            numbers = np.concatenate([numbers for numbers, _ in found])
-            blocks = side_by_side(moments for _, moments in found)
+            numbers = np.concatenate([numbers for numbers, _ in self._worst_blocks])
+            blocks = side_by_side(moments for _, moments in self._worst_blocks)
             noise = self._noise
-        places = np.sort(worst(blocks, self._n))
+        places = np.sort(worst(blocks, plan.n))
         return Survey(
-            self._shape,
-            self._layout,
-            self._qparams,
-            histograms(self._scheme, self._qparams, self._bins, self._value_counts, self._error_counts),
+            plan.shape,
+            plan.layout,
+            plan.qparams,
+            histograms(plan.scheme, plan.qparams, plan.bins, self._value_counts, self._error_counts),
             self._cells(x),
             tuple(adder.moments if adder else None for adder in self._axes),
             blocks.at(torch.from_numpy(places)),
@@ -647,11 +687,12 @@ class _Tally:
         )
 
     def _cells(self, x: Stored) -> tuple[WorstCell, ...]:
-        places = [place for _, place in sorted(self._worst)[: self._n]]
+        plan = self._plan
+        places = [place for _, place in sorted(self._worst)[: plan.n]]
         values = torch.tensor([float(x.run(place, place + 1)[0]) for place in places], dtype=torch.float32)
-        r = quantize_cells(values, self._scheme, self._qparams, self._shape, torch.tensor(places, dtype=torch.int64))
+        r = quantize_cells(values, plan.scheme, plan.qparams, plan.shape, torch.tensor(places, dtype=torch.int64))
         numbers = (each.tolist() for each in (r.x, r.q, r.x_hat, r.error, steps_of_error(r)))
-        return tuple(WorstCell(place_of(place, self._shape), *each) for place, *each in zip(places, *numbers, strict=True))
+        return tuple(WorstCell(place_of(place, plan.shape), *each) for place, *each in zip(places, *numbers, strict=True))
 
 
 class _WorstOfRun:
@@ -669,13 +710,13 @@ class _WorstOfRun:
 
 
 class _Adder:
-    """Adds up by the blocks of a layout: of all of them, or of those that the cells from `start` to before `stop` fill."""
+    """Adds up by the blocks of a layout that the cells from `start` to before `stop` reach, and others in the same rows of blocks."""
 
-    def __init__(self, layout: BlockLayout, start: int = 0, stop: int | None = None) -> None:
+    def __init__(self, layout: BlockLayout, start: int, stop: int) -> None:
         self._layout = layout
         row, inner = math.prod(layout.grid_shape[1:]), _row_of_blocks(layout)
         self.first = start // inner * row
-        count = layout.block_count if stop is None else -(-stop // inner) * row - self.first
+        count = -(-stop // inner) * row - self.first
         self._signal, self._noise, self._largest = np.zeros(count), np.zeros(count), np.zeros(count, dtype=np.float32)
         self._left_out = np.zeros(count)
         fill = (1,) * (4 - len(layout.view_shape))
@@ -691,11 +732,12 @@ class _Adder:
             )
 
     def join(self, other: _Adder) -> None:
-        """Adds what another added up by the same blocks."""
-        self._signal += other._signal
-        self._noise += other._noise
-        self._left_out += other._left_out
-        np.maximum(self._largest, other._largest, out=self._largest)
+        """Adds what another added up by some of the same blocks."""
+        here = slice(other.first - self.first, other.first - self.first + len(other._noise))
+        self._signal[here] += other._signal
+        self._noise[here] += other._noise
+        self._left_out[here] += other._left_out
+        np.maximum(self._largest[here], other._largest, out=self._largest[here])
 
     @property
     def moments(self) -> Moments:
@@ -721,14 +763,3 @@ def _same_blocks(one: BlockLayout, other: BlockLayout) -> bool:
 def _row_of_blocks(layout: BlockLayout) -> int:
     """How many cells of the flat tensor the blocks at one place along the grid's first axis are: neighbours."""
     return layout.block_shape[0] * math.prod(layout.view_shape[1:])
-
-
-def _all_kept(layout: BlockLayout) -> bool:
-    return layout.block_count <= MOST_KEPT or layout.grid_shape[0] == 1
-
-
-def _long_runs(count: int, layout: BlockLayout) -> Iterator[tuple[int, int]]:
-    """From … to of runs of about `_LONG_CHUNK`; where not all blocks are kept, of whole rows of blocks."""
-    row = 1 if _all_kept(layout) else _row_of_blocks(layout)
-    size = max(1, _LONG_CHUNK // row) * row
-    return ((start, min(start + size, count)) for start in range(0, count, size))

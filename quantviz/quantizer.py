@@ -27,7 +27,7 @@ from quantviz.arithmetic import (
     store_operations,
     value_operations,
 )
-from quantviz.calibration import FLOAT32_EXACT_INTEGER, FLOAT32_MAX, BlockValues, Context, External, ModeContext, Range
+from quantviz.calibration import FLOAT32_EXACT_INTEGER, FLOAT32_MAX, BlockValues, Context, External, ModeContext, Range, Trial
 from quantviz.errors import Note, QuantVizError
 from quantviz.granularity import BlockLayout, Shape, Window
 from quantviz.grids import GRIDS, local_step
@@ -267,6 +267,24 @@ def quantize(x: Any, scheme: Scheme | str, *, qparams: QParams | None = None, st
         params, found = stored_qparams(qparams, largest_magnitude(tensor), scheme, layout), None
     else:
         params, found = _choose(tensor, scheme, layout, strict)
+    return _result_of(tensor, scheme, params, found, notes, strict)
+
+
+def quantize_in_ranges(x: torch.Tensor, scheme: Scheme, found: Range | QParams) -> QuantResult:
+    """The same where it is known what the calibration says of each block.
+
+    >>> x, scheme = torch.tensor([1.0, -3.0]), Scheme("int4")
+    >>> torch.equal(quantize_in_ranges(x, scheme, quantize(x, scheme).range).q, quantize(x, scheme).q)
+    True
+    """
+    tensor, notes = as_input(x, scheme.nonfinite)
+    params = qparams_of_range(found, largest_magnitude(tensor), scheme, scheme.layout(tuple(tensor.shape)))
+    return _result_of(tensor, scheme, params, found if isinstance(found, Range) else None, notes)
+
+
+def _result_of(tensor: torch.Tensor, scheme: Scheme, params: QParams, found: Range | None, notes: tuple[Note, ...], strict: bool = False) -> QuantResult:
+    shape = tuple(tensor.shape)
+    layout = scheme.layout(shape)
     cells = {name: blocks.expand(grid, layout, shape) for name, grid in block_values(params).items()}
     q, x_hat, error, clipped = _quantized(tensor, scheme, {**cell_index(scheme, shape), **cells})
     if not strict:
@@ -365,11 +383,11 @@ def largest_magnitude(x: torch.Tensor) -> torch.Tensor:
 def _choose(x: torch.Tensor, scheme: Scheme, layout: BlockLayout, strict: bool = False) -> tuple[QParams, Range | None]:
     absmax = largest_magnitude(x)
     of_blocks = blocks.Blocks(x, layout, torch_dtype(scheme.arithmetic.scale_math), counted_cells(x, scheme))
-    found = calibrated(of_blocks, scheme, lambda found: _error_of(found, x, absmax, scheme, layout))
+    found = calibrated(of_blocks, scheme, one_by_one(lambda found: _error_of(found, x, absmax, scheme, layout)))
     return qparams_of_range(found, absmax, scheme, layout, strict), found if isinstance(found, Range) else None
 
 
-def calibrated(of_blocks: BlockValues, scheme: Scheme, trial: Callable[[Range], torch.Tensor]) -> Range | QParams:
+def calibrated(of_blocks: BlockValues, scheme: Scheme, trial: Trial) -> Range | QParams:
     """Return what the scheme's calibration says of some blocks; `trial` gives the error that they have with a range, see `Context.trial`."""
     calibration = scheme.calibration
     # It is not told of the rest of the scheme, so that it cannot depend on it.
@@ -379,15 +397,46 @@ def calibrated(of_blocks: BlockValues, scheme: Scheme, trial: Callable[[Range], 
     return calibration.calibrate(of_blocks, cast("Context", told))
 
 
-def params_to_try(found: Range, absmax: torch.Tensor, scheme: Scheme, layout: BlockLayout) -> tuple[QParams, torch.Tensor]:
-    """Return scale and zero point that ranges give, and which blocks would be refused them (bool of `grid_shape`).
+def one_by_one(error_of: Callable[[Range], torch.Tensor]) -> Trial:
+    """Return a `Context.trial` that tries a list of ranges one after the other, each time one of every block.
+
+    >>> trial = one_by_one(lambda found: found.hi - found.lo)
+    >>> ends = torch.tensor([1.0, 2.0, 3.0])
+    >>> trial(Range(-ends, ends, torch.ones(2)), torch.tensor([0, 0, 1])).tolist()
+    [2.0, 4.0, 6.0]
+    """
+
+    def trial(found: Range, of: torch.Tensor | None = None, /) -> torch.Tensor:
+        if of is None:
+            return error_of(found)
+        counts = of.bincount(minlength=found.extreme.numel())
+        turns = torch.arange(len(of)) - (counts.cumsum(0) - counts)[of]
+        errors = torch.empty(len(of), dtype=torch.float64)
+        # Where a block has no more of them, from its value of largest magnitude to the same below 0.
+        widest = found.extreme.abs().flatten()
+        for turn in range(int(counts.max())):
+            (here,) = (turns == turn).nonzero(as_tuple=True)
+            lo, hi = (
+                blocks.viewed(end.index_put((of[here],), own[here]), tuple(found.extreme.shape)) for end, own in ((-widest, found.lo), (widest, found.hi))
+            )
+            errors[here] = error_of(Range(lo, hi, found.extreme)).flatten()[of[here]].to(torch.float64)
+        return errors
+
+    return trial
+
+
+def params_to_try(found: Range, absmax: torch.Tensor, scheme: Scheme, layout: BlockLayout, of: torch.Tensor | None = None) -> tuple[QParams, torch.Tensor]:
+    """Return scale and zero point that ranges give, and which would be refused (bool of their shape); ranges and `of` are as in `calibration.Trial`.
 
     >>> scheme = Scheme("int8")
     >>> ends = torch.tensor([[1.27, 3e38]])
     >>> params_to_try(Range(-ends, ends, ends), torch.tensor(3e38), scheme, scheme.layout((1, 2)))[1].tolist()
     [[False, True]]
     """
-    params = qparams_of_range(found, absmax, scheme, layout, strict=True)
+    values = range_values(found, absmax, layout)
+    if of is not None:
+        values = {**values, **{name: values[name].flatten()[of] for name in ("extreme", "short")}}
+    params = _params_of(values, scheme)
     refused = _width(found, scheme) > FLOAT32_MAX
     return params, refused | (params.zero_point.abs() > FLOAT32_EXACT_INTEGER) if scheme.zero_domain == "code_int" else refused
 
@@ -419,11 +468,14 @@ def qparams_of_range(found: Range | QParams, absmax: torch.Tensor, scheme: Schem
         return stored_qparams(found, absmax, scheme, layout)
     if not strict:
         _refuse_too_wide(found, scheme)
-    values = run_operations((*range_operations(scheme), *store_operations(scheme)), range_values(found, absmax, layout))
-    zero_point = values["zero_point"]
-    if not strict and scheme.zero_domain == "code_int" and bool((zero_point.abs() > FLOAT32_EXACT_INTEGER).any()):
-        raise QuantVizError("zero_point_too_large", got=zero_point.abs().max().item(), largest=FLOAT32_EXACT_INTEGER)
-    return _qparams(values, scheme)
+    params = _params_of(range_values(found, absmax, layout), scheme)
+    if not strict and scheme.zero_domain == "code_int" and bool((params.zero_point.abs() > FLOAT32_EXACT_INTEGER).any()):
+        raise QuantVizError("zero_point_too_large", got=params.zero_point.abs().max().item(), largest=FLOAT32_EXACT_INTEGER)
+    return params
+
+
+def _params_of(values: Values, scheme: Scheme) -> QParams:
+    return _qparams(run_operations((*range_operations(scheme), *store_operations(scheme)), values), scheme)
 
 
 def _qparams(values: Values, scheme: Scheme) -> QParams:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from quantviz.blocks import viewed
@@ -21,9 +23,11 @@ _LESS_OF_ROUND = 1e-3
 _FIRST, _OF_END = 200, 40
 #: Into how many a part is cut in which less error may be.
 _FINER = 10
+#: How many ranges are tried at once, those of all blocks taken together.
+_AT_ONCE = 2**22
 
-#: From how far along its way each block is, 0 to 1, to the ends tried.
-_Way = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
+#: From how far along its way a block is, 0 to 1, to the ends tried, and the number of that block; of many at once.
+_Way = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 
 
 def least_error(blocks: BlockValues, context: Context) -> Range:
@@ -33,45 +37,60 @@ def least_error(blocks: BlockValues, context: Context) -> Range:
     moved and each end drawn in by itself, round after round. Of the ranges tried the first is the whole one, and only a smaller
     error takes its place.
     """
-    lo, hi = blocks.min_max()
-    search = _Search(Range(lo, hi, blocks.extreme()), context)
-    lo, hi, falling = lo.to(torch.float64), hi.to(torch.float64), search.error.flatten() > 0
+    search = _Search(Range(*blocks.min_max(), blocks.extreme()), context)
+    (lo, hi), falling = (end.to(torch.float64) for end in search.ends), search.error > 0
     if context.mode == "symmetric":
-        search.along(lambda t: (t * lo, t * hi), _FIRST, falling)
+        search.along(lambda t, of: (t * lo[of], t * hi[of]), _FIRST, falling)
         return search.best
     towards = torch.zeros_like(lo).clamp(lo, hi)
-    search.along(lambda t: (towards + t * (lo - towards), towards + t * (hi - towards)), _FIRST, falling)
+    search.along(lambda t, of: (towards[of] + t * (lo - towards)[of], towards[of] + t * (hi - towards)[of]), _FIRST, falling)
     while bool(falling.any()):
         before = search.error
         for way in (_moved, _lower_end, _upper_end):
-            search.along(way(search.best, lo, hi), _OF_END, falling)
-        falling = falling & (search.error < before * (1 - _LESS_OF_ROUND)).flatten()
+            search.along(way(search.ends, lo, hi), _OF_END, falling)
+        falling = falling & (search.error < before * (1 - _LESS_OF_ROUND))
     return search.best
 
 
-def _moved(best: Range, lo: torch.Tensor, hi: torch.Tensor) -> _Way:
+_Ends = tuple[torch.Tensor, torch.Tensor]
+
+
+def _moved(best: _Ends, lo: torch.Tensor, hi: torch.Tensor) -> _Way:
     """The range as wide as it is, from the lower end of the whole to the upper."""
-    width = best.hi.to(torch.float64) - best.lo.to(torch.float64)
-    return lambda t: (lo + t * (hi - lo - width), lo + t * (hi - lo - width) + width)
+    width = best[1].to(torch.float64) - best[0].to(torch.float64)
+    room = hi - lo - width
+
+    def way(t: torch.Tensor, of: torch.Tensor) -> _Ends:
+        lower = lo[of] + t * room[of]
+        return lower, lower + width[of]
+
+    return way
 
 
-def _lower_end(best: Range, lo: torch.Tensor, hi: torch.Tensor) -> _Way:
-    upper = best.hi.to(torch.float64)
-    return lambda t: (upper + t * (lo - upper), upper)
+def _lower_end(best: _Ends, lo: torch.Tensor, hi: torch.Tensor) -> _Way:
+    upper = best[1].to(torch.float64)
+    return lambda t, of: (upper[of] + t * (lo - upper)[of], upper[of])
 
 
-def _upper_end(best: Range, lo: torch.Tensor, hi: torch.Tensor) -> _Way:
-    lower = best.lo.to(torch.float64)
-    return lambda t: (lower, lower + t * (hi - lower))
+def _upper_end(best: _Ends, lo: torch.Tensor, hi: torch.Tensor) -> _Way:
+    lower = best[0].to(torch.float64)
+    return lambda t, of: (lower[of], lower[of] + t * (hi - lower)[of])
 
 
 class _Search:
-    """The best range of each block so far."""
+    """The best range of each block so far; blocks are one after the other."""
 
     def __init__(self, whole: Range, context: Context) -> None:
-        self.best, self._trial = whole, context.trial
+        self._whole, self._trial = whole, context.trial
+        self.ends: _Ends = whole.lo.flatten(), whole.hi.flatten()
         #: Its error.
-        self.error = context.trial(whole)
+        self.error = context.trial(whole).flatten()
+
+    @property
+    def best(self) -> Range:
+        """The ranges as they lie in the grid."""
+        lo, hi = (viewed(end, tuple(self._whole.lo.shape)) for end in self.ends)
+        return Range(lo, hi, self._whole.extreme)
 
     def along(self, way: _Way, parts: int, falling: torch.Tensor) -> None:
         """Tries a way at equal distances, then again more finely wherever less error may be, until a block's error no longer falls.
@@ -80,46 +99,63 @@ class _Search:
         and all in which the curve may go below the best are gone through. Only blocks that are `falling` take part; no block's
         answer depends on the others that are looked at with it.
         """
-        step = 1 / parts
-        begins, live = torch.zeros(1, len(falling), dtype=torch.float64), falling.unsqueeze(0)
-        errors = torch.full((1, parts + 1, len(falling)), torch.inf, dtype=torch.float64)
-        points = range(1, parts + 1)
-        while True:
-            before = self.error.flatten()
-            for k, begin in enumerate(begins):
-                for point in points:
-                    errors[k, point] = self._try(way, begin + point * step, live[k])
+        # The parts of all blocks, block after block: whose each is, where it begins, and its errors at both ends and between.
+        (of,) = falling.nonzero(as_tuple=True)
+        begins, step, points = torch.zeros(len(of), dtype=torch.float64), 1 / parts, torch.arange(1, parts + 1, dtype=torch.float64)
+        errors = torch.full((len(of), parts + 1), torch.inf, dtype=torch.float64)
+        goes_on = falling
+        while len(of):
+            before = self.error
+            places = begins.unsqueeze(1) + points * step
+            errors[:, 1 : len(points) + 1] = self._try(way, places, of)
             # At the first distance all go on: what a finer one would find is not known yet.
-            falling = falling & ((self.error.flatten() < before) | (len(points) == parts))
-            promising = (self._promising(errors) & falling).flatten(0, 1)
-            most = int(promising.sum(0).max())
-            if not most:
-                return
-            # The first of each block's promising parts, the second, and so on; some blocks have fewer.
-            picked = promising.to(torch.int8).argsort(dim=0, descending=True, stable=True)[:most]
-            live = promising.gather(0, picked)
-            places = begins.unsqueeze(1) + torch.arange(errors.shape[1] - 1, dtype=torch.float64).unsqueeze(-1) * step
-            begins, step, points = places.flatten(0, 1).gather(0, picked), step / _FINER, range(1, _FINER)
-            ends = (side.flatten(0, 1).gather(0, picked).masked_fill(~live, torch.inf) for side in (errors[:, :-1], errors[:, 1:]))
-            errors = torch.full((most, _FINER + 1, len(falling)), torch.inf, dtype=torch.float64)
+            goes_on = goes_on & ((self.error < before) | (len(points) == parts))
+            part, place = (_promising(errors, self.error[of]) & goes_on[of].unsqueeze(1)).nonzero(as_tuple=True)
+            ends = errors[part, place], errors[part, place + 1]
+            of, begins, step, points = of[part], begins[part] + place.to(torch.float64) * step, step / _FINER, torch.arange(1, _FINER, dtype=torch.float64)
+            errors = torch.full((len(of), _FINER + 1), torch.inf, dtype=torch.float64)
             errors[:, 0], errors[:, -1] = ends
 
-    def _try(self, way: _Way, along: torch.Tensor, live: torch.Tensor) -> torch.Tensor:
-        best = self.best
-        lo, hi = (end.to(best.lo.dtype) for end in way(viewed(along, tuple(self.error.shape))))
-        error = self._trial(Range(lo, hi, best.extreme))
-        # Not less by what order sums were added in, or by what float64 itself loses.
-        better = (error < self.error * (1 - _LESS)) & viewed(live, tuple(self.error.shape))
-        self.best = Range(torch.where(better, lo, best.lo), torch.where(better, hi, best.hi), best.extreme)
-        self.error = torch.where(better, error, self.error)
-        return error.flatten().masked_fill(~live, torch.inf)
+    def _try(self, way: _Way, places: torch.Tensor, of: torch.Tensor) -> torch.Tensor:
+        """Tries several places of each of some parts, one after the other: their errors."""
+        size = max(1, _AT_ONCE // places.shape[1])
+        return torch.cat([self._try_some(way, *each) for each in zip(torch.split(places, size), torch.split(of, size), strict=True)])
 
-    def _promising(self, errors: torch.Tensor) -> torch.Tensor:
-        """In which parts the curve may go below the best: as far below its ends as it bends nearby."""
-        bends = (errors[:, :-2] - 2 * errors[:, 1:-1] + errors[:, 2:]).abs().nan_to_num(0.0, 0.0)
-        # Of the part from point i to i + 1: the most of the bends at the points from i - 1 to i + 2.
-        none = torch.zeros_like(errors[:, :2])
-        padded = torch.cat([none, bends, none], 1)
-        most = torch.stack([padded[:, i : i + errors.shape[1] - 1] for i in range(4)]).amax(0)
-        below = torch.minimum(errors[:, :-1], errors[:, 1:]) - most
-        return below < self.error.flatten() * (1 - _LESS)
+    def _try_some(self, way: _Way, places: torch.Tensor, of: torch.Tensor) -> torch.Tensor:
+        each = of.repeat_interleave(places.shape[1])
+        lo, hi = (end.to(self.ends[0].dtype) for end in way(places.flatten(), each))
+        errors = self._trial(Range(lo, hi, self._whole.extreme), each)
+        # The trials of each block below each other; some have fewer.
+        counts = of.bincount() * places.shape[1]
+        (blocks,) = counts.nonzero(as_tuple=True)
+        begins = (counts.cumsum(0) - counts)[blocks]
+        column = torch.arange(len(blocks)).repeat_interleave(counts[blocks])
+        table = torch.full((int(counts.max()), len(blocks)), torch.inf, dtype=torch.float64)
+        table[torch.arange(len(errors)) - begins[column], column] = errors
+        taken = torch.from_numpy(_taken(self.error[blocks].numpy(), table.numpy()))
+        chosen, blocks = (begins + taken)[taken >= 0], blocks[taken >= 0]
+        self.ends = self.ends[0].index_put((blocks,), lo[chosen]), self.ends[1].index_put((blocks,), hi[chosen])
+        self.error = self.error.index_put((blocks,), errors[chosen])
+        return viewed(errors, tuple(places.shape))
+
+
+def _taken(known: npt.NDArray[np.float64], errors: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """Which error of each column takes the place of the one that is known, where from the first to the last each does that is less; -1 where none does."""
+    # Not less by what order sums were added in, or by what float64 itself loses.
+    bar, taken = known * (1 - _LESS), np.full(len(known), -1)
+    for k in np.flatnonzero((errors < bar).any(1)):
+        better = errors[k] < bar
+        bar, taken = np.where(better, errors[k] * (1 - _LESS), bar), np.where(better, k, taken)
+    return taken
+
+
+def _promising(errors: torch.Tensor, best: torch.Tensor) -> torch.Tensor:
+    """In which parts of rows the curve may go below the best: as far below its ends as it bends nearby."""
+    bends = (errors[:, :-2] - 2 * errors[:, 1:-1] + errors[:, 2:]).abs().nan_to_num(0.0, 0.0)
+    # Of the part from point i to i + 1: the most of the bends at the points from i - 1 to i + 2.
+    none = torch.zeros_like(errors[:, :2])
+    padded = torch.cat([none, bends, none], 1)
+    pairs = torch.maximum(padded[:, :-1], padded[:, 1:])
+    most = torch.maximum(pairs[:, :-2], pairs[:, 2:])
+    below = torch.minimum(errors[:, :-1], errors[:, 1:]) - most
+    return below < (best * (1 - _LESS)).unsqueeze(1)

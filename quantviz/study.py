@@ -20,7 +20,7 @@ from quantviz.explanation import CellInput, Explanation, explain, explain_cell
 from quantviz.granularity import BlockLayout, Shape, Window
 from quantviz.grids import local_step
 from quantviz.measures import METRICS
-from quantviz.quantizer import QParams, QuantResult, part, quantize, quantize_part
+from quantviz.quantizer import QParams, QuantResult, part, quantize_part
 from quantviz.scheme import Scheme
 from quantviz.stored import InMemory, Replaced, Stored
 from quantviz.tables import block_columns, scales_table
@@ -73,7 +73,7 @@ class Study:
         facts, keep = facts or kernels.facts(x), keep or _Kept()
         nonfinite = facts.found
         if x.count <= MOST_WHOLE:
-            r = quantize(x.read((slice(None),) * len(shape)), scheme)
+            r = kernels.quantized(x, scheme, facts)
             return cls(x, scheme, facts, nonfinite, r.range, r.qparams, r, r.notes, keep)
         x, notes = kernels.as_asked(x, x, scheme, facts)
         if isinstance(x, Replaced):

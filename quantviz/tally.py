@@ -14,7 +14,7 @@ import torch
 
 from quantviz.blocks import viewed
 from quantviz.granularity import Shape
-from quantviz.moments import Moments
+from quantviz.moments import Moments, number_of
 from quantviz.quantizer import QuantResult, steps_of_error
 
 Array = npt.NDArray[Any]
@@ -108,13 +108,13 @@ class Tally:
 
     def moments(self) -> Moments:
         """Return what was added up as moments."""
-        signal, values, product, bias, noise, clipped_noise, steps, clipped_steps = (_number(total) for total in self.sums.tolist())
+        signal, values, product, bias, noise, clipped_noise, steps, clipped_steps = (number_of(total) for total in self.sums.tolist())
         cells, clipped, zeros, zeroed, largest = map(int, self.counts[: LARGEST + 1])
         return Moments(
-            cells=_number(cells),
-            clipped=_number(clipped),
-            zeros=_number(zeros),
-            zeroed=_number(zeroed),
+            cells=number_of(cells),
+            clipped=number_of(clipped),
+            zeros=number_of(zeros),
+            zeroed=number_of(zeroed),
             x2=signal,
             x_hat2=values,
             x_x_hat=product,
@@ -124,7 +124,7 @@ class Tally:
             clipped_e2=clipped_noise,
             kept_steps2=steps,
             clipped_steps2=clipped_steps,
-            max_error=torch.tensor(largest, dtype=torch.int32).view(torch.float32).to(torch.float64) if cells else _number(-math.inf),
+            max_error=torch.tensor(largest, dtype=torch.int32).view(torch.float32).to(torch.float64) if cells else number_of(-math.inf),
             codes_seen=torch.from_numpy(self.seen).to(torch.float64),
         )
 
@@ -164,7 +164,3 @@ class Tally:
                 # The last is beyond the tensor where no part of a line is left.
                 sums[place : place + n] += np.bincount(rest % n, of_lines, n)
                 rest = rest // n
-
-
-def _number(value: float) -> torch.Tensor:
-    return torch.tensor(value, dtype=torch.float64)

@@ -381,7 +381,7 @@ class BlockCode:
     @property
     def reads(self) -> frozenset[str]:
         """All names in the lines and results."""
-        return frozenset().union(*map(_words, (*self.lines, *self.results.values())))
+        return frozenset().union(*map(words_of, (*self.lines, *self.results.values())))
 
 
 class _Ends:
@@ -406,7 +406,7 @@ class _Ends:
         raise Untraceable(name)
 
 
-def _untried(found: Range) -> torch.Tensor:
+def _untried(found: Range, of: torch.Tensor | None = None, /) -> torch.Tensor:
     raise Untraceable("trial")
 
 
@@ -485,7 +485,7 @@ def trace_cell(scheme: Scheme, params: Mapping[str, torch.dtype]) -> CellCode:
         tuple(trace.of_cell),
         MappingProxyType({name: each.name for name, each in results.items()}),
         not step.of_cell,
-        tuple(name for name in params if any(name in _words(line) for line in (*trace.of_block, *trace.of_cell))),
+        tuple(name for name in params if any(name in words_of(line) for line in (*trace.of_block, *trace.of_cell))),
         tuple(trace.floats),
         tuple(trace.integers),
         torch.cat(trace.tables) if trace.tables else torch.empty(0, dtype=torch.float64),
@@ -507,7 +507,7 @@ def of_numbers(code: CellCode) -> CellCode:
     same: dict[str, str] = {}
     whole, assumed, told = {f"f4({name})" for name in made}, set[str](), set[str]()
     for where, line in (*(("block", line) for line in code.of_block), *(("cell", line) for line in code.of_cell)):
-        name, _, expression = _replaced(line, same).partition(" = ")
+        name, _, expression = replaced(line, same).partition(" = ")
         lines[where].append(f"{name} = {expression}")
         made[name] = expression
         call, _, inside = expression.rstrip(")").partition("(")
@@ -527,7 +527,7 @@ def of_numbers(code: CellCode) -> CellCode:
             if number.is_integer() and abs(number) <= _EXACT:
                 whole.add(name)
         # What NaN in an assumed number makes NaN too.
-        if call == "f4" and any(sign in inside for sign in (" + ", " - ", " * ", " / ")) and (assumed | told) & _words(inside):
+        if call == "f4" and any(sign in inside for sign in (" + ", " - ", " * ", " / ")) and (assumed | told) & words_of(inside):
             told.add(name)
     results = {name: same.get(result, result) for name, result in code.results.items()}
     code_of = made[results["q"]].removeprefix("i4(").removesuffix(")")
@@ -552,15 +552,16 @@ def unsaturated(code: CellCode) -> CellCode | None:
     before, _, after = made[code.results["clipped"]].partition(" != ")
     if after != code.results["q"]:
         return None
-    lines = tuple(_replaced(line, {after: before}) if not line.startswith(f"{after} = ") else line for line in code.of_cell)
+    lines = tuple(replaced(line, {after: before}) if not line.startswith(f"{after} = ") else line for line in code.of_cell)
     results = {name: before if result == after else result for name, result in code.results.items()} | {"clipped": "False"}
     return replace(code, of_cell=lines, results=MappingProxyType(results))
 
 
-def _replaced(line: str, names: Mapping[str, str]) -> str:
+def replaced(line: str, names: Mapping[str, str]) -> str:
     """The line with other names in place of some."""
     return re.sub(r"\b\w+\b", lambda found: names.get(found[0], found[0]), line)
 
 
-def _words(line: str) -> set[str]:
+def words_of(line: str) -> set[str]:
+    """Return the names and numbers in a line."""
     return set("".join(c if c.isalnum() or c == "_" else " " for c in line).split())

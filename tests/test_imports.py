@@ -118,7 +118,7 @@ RANKS = {
     "arithmetic": 6, "recipes": 6,
     "quantizer": 7, "sources": 7,
     "moments": 8, "measures": 8, "explanation": 8, "tables": 8, "scenarios": 8,
-    "comparison": 9, "kernels": 9, "compiled": 9, "tally": 9, "tracing": 9, "lanes": 9, "binning": 9, "pooling": 9,
+    "comparison": 9, "kernels": 9, "compiled": 9, "tally": 9, "tracing": 9, "lanes": 9, "binning": 9, "pooling": 9, "trials": 9,
     "plainly": 10, "overview": 10, "ranking": 10, "gaussian": 10,
     "study": 11, "compiling": 11,
     "figures": 12,

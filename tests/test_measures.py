@@ -71,7 +71,7 @@ def test_zeroed_share_counts_only_non_zero_cells():
 
 def test_uniform_values_have_the_rmse_of_pure_rounding():
     x = torch.empty(256, 256).uniform_(-1, 1, generator=torch.Generator().manual_seed(1))
-    assert measured(x, "int8")["rmse_steps"] == pytest.approx(measures.RMSE_STEPS_OF_ROUNDING, abs=2e-3)
+    assert measured(x, "int8")["rmse_steps"] == pytest.approx(1 / math.sqrt(12), abs=2e-3)
 
 
 @pytest.mark.parametrize(

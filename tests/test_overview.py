@@ -282,6 +282,27 @@ def test_what_is_compiled_shows_the_same(form, monkeypatch):
     assert plain[1].noise == pytest.approx(fused[1].noise, rel=1e-12)
 
 
+def floats_of(found):
+    """All that is added up in a survey, and what follows from it."""
+    numbers = [getattr(lines, name) for lines in (*filter(None, found.axes), found.blocks) for name in ("cells", "x2", "e2", "max_error")]
+    return [torch.tensor(found.noise), torch.from_numpy(found.block_numbers), *numbers]
+
+
+@pytest.mark.parametrize("kept", [2**20, 40], ids=["all", "worst"])
+@pytest.mark.parametrize("granularity", [qv.PerGroup(11), qv.PerChannel(1), qv.PerTensor()], ids=str)
+@pytest.mark.parametrize("shape", [(1500, 1111), (3, 1_049_400), (3, 700, 1023)], ids=str)
+def test_any_number_of_threads_finds_a_survey_of_the_same_bits(shape, granularity, kept, monkeypatch):
+    monkeypatch.setattr(module, "MOST_KEPT", kept)
+    x, scheme = normal(*shape, ties=False), qv.Scheme("int4", "asymmetric", granularity)
+    qparams = kernels.qparams(InMemory(x), scheme)
+    seen = []
+    for threads in ("1", "2", "3", "2", "3"):
+        monkeypatch.setenv(kernels.THREADS_VARIABLE, threads)
+        seen.append(floats_of(survey(InMemory(x), scheme, qparams)))
+    for other in seen[1:]:
+        assert all(torch.equal(one, two) for one, two in zip(seen[0], other, strict=True))
+
+
 def test_the_worst_lines_and_blocks_come_first():
     x = normal(8, 64, ties=False)
     x[5] *= 100

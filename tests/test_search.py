@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import quantviz as qv
-from quantviz import kernels, quantizer
+from quantviz import blocks, kernels, quantizer
 from quantviz.calibration import Range
 from quantviz.search import _LESS
 from quantviz.stored import InMemory
+from quantviz.study import Study
 from tests.helpers.offered import of_today, offered_schemes
 from tests.helpers.replay import replay
 from tests.helpers.walked import TENSORS, thinned
@@ -123,6 +124,75 @@ def test_bands_threads_and_the_absence_of_numba_change_nothing(monkeypatch, form
     assert torch.equal(found.lo, wanted.lo)
     assert torch.equal(found.hi, wanted.hi)
     kernels._program.cache_clear()
+
+
+TRIED = (
+    "int4,asymmetric,{},mse,course",
+    "int8,symmetric,{},mse,course(ties=stochastic)",
+    "float8_e4m3fn,symmetric,{},mse,course",
+)
+
+
+@pytest.mark.parametrize("nonfinite", ["refuse", "ignore"])
+@pytest.mark.parametrize("granularity", [*LAYOUTS, "per_group(size=8,axis=0)", "per_block(rows=8,cols=24)"])
+@pytest.mark.parametrize("form", TRIED)
+def test_a_list_of_ranges_has_the_errors_of_the_reference_quantizer(form, granularity, nonfinite):
+    x, scheme = normal(40, 96), qv.Scheme.parse(form.format(granularity)).replace(nonfinite=nonfinite)
+    if nonfinite == "ignore":
+        x[5, 7], x[30, 0] = math.nan, math.inf
+    layout, absmax = scheme.layout(tuple(x.shape)), quantizer.largest_magnitude(x)
+    of = torch.arange(layout.block_count).repeat_interleave(torch.arange(layout.block_count) % 20)
+    of = of if len(of) else torch.zeros(5, dtype=torch.int64)
+    whole = blocks.Blocks(x, layout, torch.float64, quantizer.counted_cells(x, scheme))
+    lo, hi = (end.flatten()[of] * torch.linspace(0.2, 1, len(of), dtype=torch.float64) for end in whole.min_max())
+    found = Range(lo, hi, whole.extreme())
+    wanted = quantizer.one_by_one(lambda each: quantizer._error_of(each, x, absmax, scheme, layout))(found, of)
+    for piece in (50, 1000, 2**19):
+        trial = kernels._Trial(InMemory(x), 0, x.numel(), scheme, layout, lambda: absmax, alone=False, piece=piece)
+        torch.testing.assert_close(trial(found, of), wanted, rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("mode", qv.MODES)
+def test_many_ranges_are_tried_at_once(mode, monkeypatch):
+    """Each time blocks are read, and what is known of them is made."""
+    asked, call = [], kernels._Trial.__call__
+    monkeypatch.setattr(kernels._Trial, "__call__", lambda self, found, *of: asked.append(found.lo.numel()) or call(self, found, *of))
+    kernels.ranges(InMemory(normal(256, 96)), qv.Scheme("int8", mode, calibration=qv.MSE()))
+    assert sum(asked) > 230
+    assert len(asked) < sum(asked) / 12
+
+
+def test_kernels_search_the_ranges_of_a_small_tensor_too(monkeypatch):
+    x, scheme = normal(200, 128) ** 3, qv.Scheme("int4", "asymmetric", qv.PerGroup(32), qv.MSE())
+    wanted = qv.quantize(x, scheme)
+
+    def slowly(*_):
+        raise AssertionError("ranges are searched by the reference")
+
+    monkeypatch.setattr(quantizer, "_error_of", slowly)
+    study = Study.of(InMemory(x), scheme)
+    assert torch.equal(study.range.lo, wanted.range.lo)
+    assert torch.equal(study.range.hi, wanted.range.hi)
+    assert torch.equal(study.result.q, wanted.q)
+    assert study.notes == wanted.notes
+    assert kernels.measure(InMemory(x), scheme).metrics["mse"] == pytest.approx(qv.metrics(wanted)["mse"], rel=1e-6)
+
+
+@pytest.mark.parametrize("nonfinite", ["refuse", "clip", "ignore"])
+def test_a_small_tensor_that_is_not_finite_is_searched_as_it_is_asked_for(nonfinite):
+    x, scheme = normal(200, 128), qv.Scheme("int4", granularity=qv.PerGroup(32), calibration=qv.MSE(), nonfinite=nonfinite)
+    x[0, 3], x[7, 5] = math.nan, math.inf
+    if nonfinite == "refuse":
+        with pytest.raises(qv.QuantVizError) as wanted:
+            qv.quantize(x, scheme)
+        with pytest.raises(qv.QuantVizError) as found:
+            Study.of(InMemory(x), scheme)
+        assert str(found.value) == str(wanted.value)
+        return
+    wanted, study = qv.quantize(x, scheme), Study.of(InMemory(x), scheme)
+    assert torch.equal(study.range.lo, wanted.range.lo)
+    assert torch.equal(study.result.q, wanted.q)
+    assert study.notes == wanted.notes
 
 
 def test_a_block_is_searched_as_if_it_were_alone():
