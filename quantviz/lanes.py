@@ -615,14 +615,18 @@ def described(
 GIVEN = ("x", "n", "flat", "offset", "length", "width", "rows", "line", "bases", "params", "blocks", "floats", "integers", "tables", "ahead", "out")
 
 
+def _addresses(builder: Any, args: Iterable[Any]) -> list[Any]:
+    """Return arguments as whole numbers, pointers as their addresses."""
+    return [builder.ptrtoint(arg, _KINDS["i8"]) if isinstance(arg.type, ir.PointerType) else arg for arg in args]
+
+
 def summing(code: dict[str, Any], small: Iterable[FunctionType]) -> Any:
     """The loops as a function of numba's."""
 
     @intrinsic
     def loops(typing, x, n, flat, offset, length, width, rows, line, bases, params, blocks, floats, integers, tables, ahead, out):  # type: ignore[no-untyped-def]
         def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
-            whole = [builder.ptrtoint(arg, _KINDS["i8"]) if isinstance(arg.type, ir.PointerType) else arg for arg in args]
-            _Summing(builder, dict(zip(GIVEN, whole, strict=True)), code, small).write()
+            _Summing(builder, dict(zip(GIVEN, _addresses(builder, args), strict=True)), code, small).write()
             return context.get_dummy_value()
 
         given = x, n, flat, offset, length, width, rows, line, bases, params, blocks, floats, integers, tables, ahead, out
@@ -667,10 +671,11 @@ def trying(code: dict[str, Any], small: Iterable[FunctionType]) -> Any:
     @intrinsic
     def loops(typing, x, places, n, begin, end, params, blocks, floats, integers, tables, out):  # type: ignore[no-untyped-def]
         def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
-            _Trying(builder, dict(zip(GIVEN_TO_TRY, args, strict=True)), code, small).write()
+            _Trying(builder, dict(zip(GIVEN_TO_TRY, _addresses(builder, args), strict=True)), code, small).write()
             return context.get_dummy_value()
 
-        return types.void(*(types.int64,) * len(GIVEN_TO_TRY)), generate
+        given = x, places, n, begin, end, params, blocks, floats, integers, tables, out
+        return types.void(*given), generate
 
     return loops
 
