@@ -1,6 +1,7 @@
 """The Lab in Chromium, as a student, a teacher and an engineer open it. Screenshots go to tests/browser/shots."""
 
 import io
+import itertools
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from quantviz.sources import Builtin, OneOutlier
 from quantviz.sources.typed import Typed
 from tests.helpers import ROOT
 from tests.helpers.browser import server, violations, wait_idle
+from tests.helpers.offered import of_today
 from tests.helpers.picture import address, drawn, opened
 
 APP = ROOT / "app.py"
@@ -217,10 +219,12 @@ def test_a_recipe_is_loaded_by_a_click(new_page, url, shot):
     wait_address(page, "s", str(qv.RECIPES["int8_g128"]))
 
 
-@pytest.mark.parametrize(("width", "height"), [(390, 844), (1366, 625), (1920, 1080)])
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("language", ["en", "zh"])
-def test_every_size_theme_and_language(new_page, url, shot, width, height, theme, language):
+SIZES = ((390, 844), (1366, 625), (1920, 1080))
+
+
+@pytest.mark.parametrize(("size", "theme", "language"), of_today(itertools.product(SIZES, ["light", "dark"], ["en", "zh"]), 5))
+def test_every_size_theme_and_language(new_page, url, shot, size, theme, language):
+    width, height = size
     page = opened(new_page(width, height, theme, touch=width < 500), url, **write_link(opening(), language))
     page.wait_for_timeout(600)
     shot(page, f"{width}_{theme}_{language}")
