@@ -27,6 +27,7 @@ import torch
 
 from quantviz import kernel_cache, warming
 from quantviz.blocks import Blocks, block_numbers, block_sizes, to_grid, viewed
+from quantviz.byhand import by_hand
 from quantviz.calibration import BlockValues, External, MinMax, Range
 from quantviz.errors import Note, QuantVizError
 from quantviz.granularity import BlockLayout, Shape, Window
@@ -706,7 +707,7 @@ class _Trial:
     def _program(self) -> _Program | None:
         # What a range is made into, whichever calibration found it.
         ranged = self._scheme.replace(calibration=MinMax())
-        return _program(ranged, _types(ranged), self._layout.block_shape[-1] == 1)
+        return None if not by_hand("sums") else _program(ranged, _types(ranged), self._layout.block_shape[-1] == 1)
 
     def _noises(self, program: _Program, start: int, stop: int, begins: Array, of_trials: tuple[Any, ...]) -> Array:
         from quantviz import trials
