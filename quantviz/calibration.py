@@ -88,6 +88,8 @@ class Context(ModeContext):
     trial: Trial
     #: Makes what is answered in place of a range: scale and zero point, each one for all blocks or one a block.
     qparams: Callable[[object, object], QParams]
+    #: Searches the range of least error: it takes torch, which choosing a scheme does not import.
+    least_error: Callable[[BlockValues, Context], Range]
 
 
 class Calibration(Protocol):
@@ -193,10 +195,7 @@ class MSE:
         return iter(())
 
     def calibrate(self, blocks: BlockValues, context: Context) -> Range:
-        # Not imported where schemes are only chosen: it takes torch.
-        from quantviz.search import least_error
-
-        return least_error(blocks, context)
+        return context.least_error(blocks, context)
 
     def lines(self, mode: str) -> tuple[str, str]:
         return "", ""

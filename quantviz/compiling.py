@@ -38,19 +38,18 @@ def _compile_fixed() -> None:
     from quantviz import calibration, kernels, overview
     from quantviz.scheme import Scheme
     from quantviz.stored import InMemory
-    from quantviz.study import Study
     from quantviz.views import View
 
     values = torch.randn(_SAMPLE, generator=torch.Generator().manual_seed(0))
     # As large on either side, so that it matters which comes first.
     values[0, 0], values[1, 1] = 8.0, -8.0
-    x = InMemory(values)
-    scheme = Scheme("int8")
-    study = Study.of(x, scheme)
+    x, scheme = InMemory(values), Scheme("int8")
+    known = kernels.facts(x)
+    qparams = kernels.qparams(x, scheme, kernels.ranges(x, scheme, absmax=known.absmax), absmax=known.absmax)
     for how in ("largest", "mean"):
-        study.overview(overview.Patch(0, 0, *_SAMPLE), (64, 64), how, View.of(_SAMPLE))
-    assert study.measured.path == "fused"
-    assert study.survey.noise > 0
+        overview.overview(x, scheme, qparams, overview.Patch(0, 0, *_SAMPLE), (64, 64), how, View.of(_SAMPLE))
+    assert kernels.measure(x, scheme, qparams=qparams, by_axis=True, known=known).path == "fused"
+    assert overview.survey(x, scheme, qparams, known=known).noise > 0
     for other in (calibration.Percentile(99.0), calibration.AbsMean()):
         kernels.ranges(x, scheme.replace(calibration=other))
     folder = cache_folder()

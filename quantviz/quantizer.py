@@ -34,6 +34,7 @@ from quantviz.grids import GRIDS, local_step
 from quantviz.pickling import Picklable
 from quantviz.recipes import as_scheme
 from quantviz.scheme import Scheme
+from quantviz.search import least_error
 from quantviz.shown import table
 from quantviz.tensors import as_codes, as_input, as_plain, torch_dtype
 
@@ -393,7 +394,7 @@ def calibrated(of_blocks: BlockValues, scheme: Scheme, trial: Trial) -> Range | 
     # It is not told of the rest of the scheme, so that it cannot depend on it.
     told: object = ModeContext(scheme.mode)
     if not calibration.of_values:
-        told = Context(scheme.mode, scheme.number_format, scheme.arithmetic, trial, QParams)
+        told = Context(scheme.mode, scheme.number_format, scheme.arithmetic, trial, QParams, least_error)
     return calibration.calibrate(of_blocks, cast("Context", told))
 
 
