@@ -7,19 +7,19 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import streamlit as st
 
+from quantviz.compiled.background import at_once
 from quantviz.sources.limits import Limits
-from quantviz.ui import cold_start, room, tab, words
-from quantviz.ui.boundary import error_boundary
-from quantviz.ui.history import keep_history
-from quantviz.ui.missing import missing_pages
-from quantviz.ui.session import arrive, leave
-from quantviz.ui.signs import show_room
-from quantviz.ui.start import forget_ended_sessions, turns
-from quantviz.ui.style import show_style
-from quantviz.ui.words import say
-from quantviz.warming import at_once
+from quantviz.ui.components.classroom_signs import show_room
+from quantviz.ui.missing.page import missing_pages
+from quantviz.ui.shell import classroom, cold_start, tab, words
+from quantviz.ui.shell.error_boundary import error_boundary
+from quantviz.ui.shell.history import keep_history
+from quantviz.ui.shell.session import arrive, leave
+from quantviz.ui.shell.startup import forget_ended_sessions, turns
+from quantviz.ui.shell.style import show_style
+from quantviz.ui.shell.words import say
 
-room.begin()
+classroom.begin()
 words.begin()
 tab.begin()
 show_style()

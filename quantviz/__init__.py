@@ -13,69 +13,69 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from quantviz.blocks import Blocks as Blocks
-    from quantviz.calibration import CALIBRATIONS as CALIBRATIONS
-    from quantviz.calibration import MSE as MSE
-    from quantviz.calibration import AbsMean as AbsMean
-    from quantviz.calibration import External as External
-    from quantviz.calibration import Given as Given
-    from quantviz.calibration import ManualRange as ManualRange
-    from quantviz.calibration import MinMax as MinMax
-    from quantviz.calibration import Percentile as Percentile
-    from quantviz.calibration import Range as Range
-    from quantviz.conventions import CONVENTIONS as CONVENTIONS
-    from quantviz.conventions import Convention as Convention
-    from quantviz.conventions import Offer as Offer
-    from quantviz.conventions import ScaleSpec as ScaleSpec
     from quantviz.errors import Note as Note
     from quantviz.errors import QuantVizError as QuantVizError
-    from quantviz.explanation import Explanation as Explanation
-    from quantviz.explanation import Step as Step
-    from quantviz.explanation import explain as explain
+    from quantviz.evaluation.metric_formulas import METRICS as METRICS
+    from quantviz.evaluation.metric_formulas import metrics as metrics
     from quantviz.figures.panels import plot_quantization_errors as plot_quantization_errors
-    from quantviz.formats import FORMATS as FORMATS
-    from quantviz.formats import FloatBits as FloatBits
-    from quantviz.formats import NumberFormat as NumberFormat
-    from quantviz.granularity import GRANULARITIES as GRANULARITIES
-    from quantviz.granularity import BlockLayout as BlockLayout
-    from quantviz.granularity import Flat as Flat
-    from quantviz.granularity import PerBlock as PerBlock
-    from quantviz.granularity import PerChannel as PerChannel
-    from quantviz.granularity import PerGroup as PerGroup
-    from quantviz.granularity import PerTensor as PerTensor
-    from quantviz.kernels import Measured as Measured
-    from quantviz.kernels import measure as measure
-    from quantviz.measures import METRICS as METRICS
-    from quantviz.measures import metrics as metrics
-    from quantviz.quantizer import ARITHMETIC as ARITHMETIC
-    from quantviz.quantizer import QParams as QParams
-    from quantviz.quantizer import QuantResult as QuantResult
-    from quantviz.quantizer import choose_qparams as choose_qparams
-    from quantviz.quantizer import dequantize as dequantize
-    from quantviz.quantizer import quantize as quantize
-    from quantviz.recipes import RECIPES as RECIPES
-    from quantviz.scheme import MODES as MODES
-    from quantviz.scheme import NONFINITE as NONFINITE
-    from quantviz.scheme import Scheme as Scheme
+    from quantviz.quantization.explanation import Explanation as Explanation
+    from quantviz.quantization.explanation import Step as Step
+    from quantviz.quantization.explanation import explain as explain
+    from quantviz.quantization.quantizer import ARITHMETIC as ARITHMETIC
+    from quantviz.quantization.quantizer import QParams as QParams
+    from quantviz.quantization.quantizer import QuantResult as QuantResult
+    from quantviz.quantization.quantizer import choose_qparams as choose_qparams
+    from quantviz.quantization.quantizer import dequantize as dequantize
+    from quantviz.quantization.quantizer import quantize as quantize
+    from quantviz.schemes.calibration import CALIBRATIONS as CALIBRATIONS
+    from quantviz.schemes.calibration import MSE as MSE
+    from quantviz.schemes.calibration import AbsMean as AbsMean
+    from quantviz.schemes.calibration import External as External
+    from quantviz.schemes.calibration import Given as Given
+    from quantviz.schemes.calibration import ManualRange as ManualRange
+    from quantviz.schemes.calibration import MinMax as MinMax
+    from quantviz.schemes.calibration import Percentile as Percentile
+    from quantviz.schemes.calibration import Range as Range
+    from quantviz.schemes.conventions import CONVENTIONS as CONVENTIONS
+    from quantviz.schemes.conventions import Convention as Convention
+    from quantviz.schemes.conventions import Offer as Offer
+    from quantviz.schemes.conventions import ScaleSpec as ScaleSpec
+    from quantviz.schemes.formats import FORMATS as FORMATS
+    from quantviz.schemes.formats import FloatBits as FloatBits
+    from quantviz.schemes.formats import NumberFormat as NumberFormat
+    from quantviz.schemes.granularity import GRANULARITIES as GRANULARITIES
+    from quantviz.schemes.granularity import BlockLayout as BlockLayout
+    from quantviz.schemes.granularity import Flat as Flat
+    from quantviz.schemes.granularity import PerBlock as PerBlock
+    from quantviz.schemes.granularity import PerChannel as PerChannel
+    from quantviz.schemes.granularity import PerGroup as PerGroup
+    from quantviz.schemes.granularity import PerTensor as PerTensor
+    from quantviz.schemes.recipes import RECIPES as RECIPES
+    from quantviz.schemes.scheme import MODES as MODES
+    from quantviz.schemes.scheme import NONFINITE as NONFINITE
+    from quantviz.schemes.scheme import Scheme as Scheme
     from quantviz.sources.files import open_tensors as open_tensors
-    from quantviz.stored import as_matrix as as_matrix
+    from quantviz.streaming.measuring import Measured as Measured
+    from quantviz.streaming.measuring import measure as measure
+    from quantviz.tensors.blocks import Blocks as Blocks
+    from quantviz.tensors.lazy import as_matrix as as_matrix
 
 _HOMES = {
-    "blocks": ("Blocks",),
-    "calibration": ("CALIBRATIONS", "MSE", "AbsMean", "External", "Given", "ManualRange", "MinMax", "Percentile", "Range"),
-    "conventions": ("CONVENTIONS", "Convention", "Offer", "ScaleSpec"),
+    "tensors.blocks": ("Blocks",),
+    "schemes.calibration": ("CALIBRATIONS", "MSE", "AbsMean", "External", "Given", "ManualRange", "MinMax", "Percentile", "Range"),
+    "schemes.conventions": ("CONVENTIONS", "Convention", "Offer", "ScaleSpec"),
     "errors": ("Note", "QuantVizError"),
-    "explanation": ("Explanation", "Step", "explain"),
+    "quantization.explanation": ("Explanation", "Step", "explain"),
     "figures.panels": ("plot_quantization_errors",),
-    "formats": ("FORMATS", "FloatBits", "NumberFormat"),
-    "granularity": ("GRANULARITIES", "BlockLayout", "Flat", "PerBlock", "PerChannel", "PerGroup", "PerTensor"),
-    "kernels": ("Measured", "measure"),
-    "measures": ("METRICS", "metrics"),
-    "quantizer": ("ARITHMETIC", "QParams", "QuantResult", "choose_qparams", "dequantize", "quantize"),
-    "recipes": ("RECIPES",),
-    "scheme": ("MODES", "NONFINITE", "Scheme"),
+    "schemes.formats": ("FORMATS", "FloatBits", "NumberFormat"),
+    "schemes.granularity": ("GRANULARITIES", "BlockLayout", "Flat", "PerBlock", "PerChannel", "PerGroup", "PerTensor"),
+    "streaming.measuring": ("Measured", "measure"),
+    "evaluation.metric_formulas": ("METRICS", "metrics"),
+    "quantization.quantizer": ("ARITHMETIC", "QParams", "QuantResult", "choose_qparams", "dequantize", "quantize"),
+    "schemes.recipes": ("RECIPES",),
+    "schemes.scheme": ("MODES", "NONFINITE", "Scheme"),
     "sources.files": ("open_tensors",),
-    "stored": ("as_matrix",),
+    "tensors.lazy": ("as_matrix",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

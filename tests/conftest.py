@@ -37,15 +37,15 @@ NOT_QUICK = (
     "browser",
     "sources/test_hostile.py",
     "sources/test_image.py",
-    "test_calibration.py",
+    "schemes/test_calibration.py",
     "test_engine_faults.py",
     "test_engines.py",
     "test_jupyter.py",
-    "test_kernels.py",
+    "streaming/test_measuring.py",
     "test_packaging.py",
-    "test_search.py",
+    "quantization/test_range_search.py",
     "test_walk.py",
-    "test_warming.py",
+    "compiled/test_background.py",
 )
 
 

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 import quantviz as qv
-from quantviz import calibration, conventions, formats, measures
-from quantviz import scheme as schemes
-from quantviz.lessons import load
-from quantviz.lessons.check import problems_of
-from quantviz.lessons.model import Lesson
+from quantviz.evaluation import metric_formulas
+from quantviz.schemes import calibration, conventions, formats
+from quantviz.schemes import scheme as schemes
 from quantviz.sources.files import READERS
 from quantviz.sources.limits import LIMIT_VARIABLE, Limits
+from quantviz.teaching.lessons import load
+from quantviz.teaching.lessons.check import problems_of
+from quantviz.teaching.lessons.model import Lesson
 from quantviz.text import languages
 
 ROOT = Path(__file__).parent.parent
@@ -132,7 +133,7 @@ def test_every_setting_of_the_package_is_told():
 
 
 def test_the_defaults_of_what_is_shared_are_those_of_the_code():
-    from quantviz.ui.shared import _DEFAULTS
+    from quantviz.ui.shell.shared_cache import _DEFAULTS
 
     told = {row[0]: row[1] for row in rows("Settings")}
     assert {name: told[name] for name in _DEFAULTS} == {name: f"{value:,}" for name, value in _DEFAULTS.items()}
@@ -164,7 +165,7 @@ def test_the_convention_is_one():
 
 
 def test_the_metric_is_one():
-    (metric,) = eval(walked("Add a metric"), dict(vars(measures)))
+    (metric,) = eval(walked("Add a metric"), dict(vars(metric_formulas)))
     r = qv.quantize([1.0, -2.0, 0.3], qv.Scheme("int4"))
     assert metric(r) == pytest.approx(r.error.abs().double().mean().item())
 

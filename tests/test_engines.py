@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import quantviz as qv
-from quantviz.granularity import Flat, PerBlock, PerChannel, PerGroup
+from quantviz.schemes.granularity import Flat, PerBlock, PerChannel, PerGroup
 from tests.engines import ENGINES, Answer, Refused
 from tests.engines.__main__ import COLUMNS, MARKS, README, folded
 from tests.engines.compare import PARTS, Tally, mismatches, ulps

@@ -35,7 +35,14 @@ assert len(qv.metrics(r)) == len(qv.METRICS) and qv.explain(r, (0, 1)).steps and
 
 
 @pytest.mark.parametrize(
-    "module", ["errors", "scheme", "formats", "granularity", "conventions", "calibration", "textform", "recipes", "link", "sources", "scenarios"]
+    "module",
+    [
+        "errors",
+        *(f"schemes.{name}" for name in ("scheme", "formats", "granularity", "conventions", "calibration", "text_form", "recipes")),
+        "sources",
+        "lab.state",
+        "lab.scenarios",
+    ],
 )
 def test_choosing_does_not_import_torch(module):
     done = run(
@@ -48,21 +55,21 @@ def test_choosing_does_not_import_torch(module):
 def test_the_core_needs_no_link_and_no_source():
     """Each begins with nothing of the package imported; torch, numpy and plotly stay, which take most of the time."""
     modules = (
-        "study",
-        "overview",
-        "tables",
-        "gaussian",
+        "analysis.study",
+        "streaming.overview",
+        "evaluation.tables",
+        "evaluation.gaussian",
         "figures.panels_data",
         "figures.panels",
         "figures.histograms",
         "figures.recipe_plot",
-        "figures.formats",
+        "figures.format_values",
     )
     done = run(
         f"import importlib, sys\nfor module in {modules}:\n"
         "    for name in [name for name in sys.modules if name.split('.')[0] == 'quantviz']:\n        del sys.modules[name]\n"
         "    importlib.import_module('quantviz.' + module)\n    found = [name for name in sys.modules if name.startswith('quantviz.')]\n"
-        "    above = [name for name in found if name.split('.')[1] in ('link', 'export', 'scenarios', 'sources', 'address', 'ui')]\n"
+        "    above = [name for name in found if name.split('.')[1] in ('lab', 'export', 'sources', 'teaching', 'ui')]\n"
         "    assert found and not above, (module, above)",
         ("streamlit",),
     )
@@ -76,7 +83,7 @@ def test_plotly_is_imported_only_by_the_figure():
 
 
 def test_the_course_draws_only_when_asked():
-    done = run("import torch\nfrom quantviz.course import *\nassert linear_quantization(torch.tensor([1.0, 2.0]))", ("streamlit", "plotly", "pandas"))
+    done = run("import torch\nfrom quantviz.teaching.course import *\nassert linear_quantization(torch.tensor([1.0, 2.0]))", ("streamlit", "plotly", "pandas"))
     assert done.returncode == 0, done.stderr
 
 
@@ -107,41 +114,81 @@ def test_each_package_is_imported_only_in_its_layer(package):
         assert package not in imported or where.startswith(HOMES[package]), where
 
 
-#: From the bottom up: a module imports only from its own rank or below.
-RANKS = {
-    "text": 0, "parts": 0, "pickling": 0, "shown": 0,
-    "errors": 1,
-    "classroom": 2, "textform": 2, "byhand": 2, "kernel_cache": 2, "numerals": 2,
-    "formats": 3, "granularity": 3, "tensors": 3, "warming": 3,
-    "axes": 4, "views": 4, "conventions": 4, "blocks": 4, "grids": 4, "calibration": 4, "search": 4,
-    "scheme": 5, "format_facts": 5, "stored": 5,
-    "arithmetic": 6, "recipes": 6,
-    "quantizer": 7, "sources": 7,
-    "moments": 8, "measures": 8, "explanation": 8, "tables": 8, "scenarios": 8,
-    "comparison": 9, "kernels": 9, "compiled": 9, "tally": 9, "tracing": 9, "lanes": 9, "binning": 9, "pooling": 9, "trials": 9,
-    "plainly": 10, "overview": 10, "ranking": 10, "gaussian": 10,
-    "study": 11, "compiling": 11,
-    "figures": 12,
-    "link": 13, "export": 13, "address": 13,
-    "course": 14, "lessons": 14, "bugs": 14,
-    "ui": 15, "cli": 15,
-}  # fmt: skip
+#: What each folder imports of the others, from the bottom up. An arrow that is not here is drawn nowhere, and one that is here is drawn.
+ALLOWED = {
+    "text": "",
+    "pickling": "",
+    "errors": "pickling text",
+    "schemes": "errors pickling text",
+    "tensors": "errors schemes",
+    "sources": "errors schemes tensors text",
+    "quantization": "errors pickling schemes tensors text",
+    "evaluation": "errors pickling quantization schemes tensors",
+    "compiled": "errors evaluation quantization schemes tensors",
+    "streaming": "compiled errors evaluation pickling quantization schemes tensors text",
+    "analysis": "errors evaluation quantization schemes streaming tensors",
+    "lab": "errors schemes sources tensors",
+    "figures": "analysis errors evaluation quantization schemes streaming tensors text",
+    "browser": "",
+    "export": "evaluation lab schemes sources tensors text",
+    "teaching": "errors evaluation export figures lab quantization schemes sources tensors text",
+    "course": "teaching",
+    "cli": "errors",
+    "ui/shell": "browser compiled errors figures lab schemes sources tensors text",
+    "ui/components": "browser figures lab quantization schemes sources tensors text ui/shell",
+    "ui/missing": "ui/components ui/shell",
+    "ui/lab": "analysis errors evaluation export figures lab schemes sources streaming teaching tensors text ui/components ui/shell",
+    "ui/lessons": "analysis browser errors figures lab quantization teaching ui/components ui/lab ui/shell",
+    "ui/formats": "browser errors figures lab quantization schemes text ui/components ui/shell",
+    "ui/gallery": "errors figures sources teaching ui/components ui/shell",
+    "ui/teacher": "errors lab teaching text ui/components ui/shell",
+}
 
 
-def test_dependencies_point_down():
+def _folder(module):
+    """Return the room of a module: its first folder, or two of them in ui/."""
+    parts = module.split(".")
+    return "/".join(parts[1:3]) if parts[1] == "ui" else parts[1]
+
+
+def _imported_rooms():
+    """Return the folders that each folder imports, from the code; what only types need does not count."""
+    modules = {}
     for path in (ROOT / "quantviz").rglob("*.py"):
-        own = path.relative_to(ROOT / "quantviz").parts[0].removesuffix(".py")
-        if own == "__init__":
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        modules[name] = ast.parse(path.read_text(encoding="utf-8"))
+    arrows = {room: set() for room in ALLOWED}
+    for name, tree in modules.items():
+        if name in ("quantviz", "quantviz.ui"):
             continue
-        tree = ast.parse(path.read_text(encoding="utf-8"))
         only_types = {
             inner for node in ast.walk(tree) if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING" for inner in ast.walk(node)
         }
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and node not in only_types and (node.module or "").startswith("quantviz"):
-                parts = (node.module or "").split(".")
-                for target in [parts[1]] if len(parts) > 1 else [alias.name for alias in node.names]:
-                    assert RANKS[target] <= RANKS[own], f"{path.name} imports {target}"
+                for alias in node.names:
+                    whole = f"{node.module}.{alias.name}"
+                    target = whole if whole in modules else node.module
+                    if target != "quantviz":
+                        arrows[_folder(name)].add(_folder(target))
+    return {room: targets - {room} for room, targets in arrows.items()}
+
+
+def test_every_arrow_between_folders_is_an_allowed_one():
+    assert _imported_rooms() == {room: set(targets.split()) for room, targets in ALLOWED.items()}
+
+
+def test_every_arrow_points_down():
+    rooms = list(ALLOWED)
+    for room, targets in ALLOWED.items():
+        for target in targets.split():
+            assert rooms.index(target) < rooms.index(room), f"{room} imports {target}"
+
+
+def test_every_folder_says_what_it_is_for():
+    for path in (ROOT / "quantviz").rglob("*"):
+        if path.is_dir() and any(path.glob("*.py")):
+            assert ast.get_docstring(ast.parse((path / "__init__.py").read_text(encoding="utf-8"))), path
 
 
 def _reads_bits(call: ast.Call) -> bool:
@@ -151,7 +198,8 @@ def _reads_bits(call: ast.Call) -> bool:
 
 def test_reshaping_is_done_only_in_blocks():
     verbs = {"reshape", "view", "permute", "transpose", "unflatten", "movedim", "swapaxes"}
-    core = [path for path in (ROOT / "quantviz").glob("*.py") if path.name != "blocks.py"]
+    above = ("figures", "ui", "sources", "teaching")
+    core = [path for path in (ROOT / "quantviz").rglob("*.py") if path.name != "blocks.py" and path.relative_to(ROOT).parts[1] not in above]
     for path in core:
         called = {
             node.func.attr
@@ -172,7 +220,7 @@ def test_decibels_are_made_in_one_place():
         and any(isinstance(side, ast.Constant) and side.value in (10, 20) for side in (node.left, node.right))
         and any(isinstance(side, ast.Call) and getattr(side.func, "attr", "") == "log10" for side in (node.left, node.right))
     }
-    assert makers == {"quantviz/measures.py"}
+    assert makers == {"quantviz/evaluation/metric_formulas.py"}
 
 
 def test_no_test_module_imports_another():

@@ -34,7 +34,7 @@ def outputs(tmp_path_factory):
     spec.mkdir(parents=True)
     argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
     (spec / "kernel.json").write_text(json.dumps({"argv": argv, "display_name": "this", "language": "python"}), encoding="utf-8")
-    (home / "helper.py").write_text("from quantviz.course import *\n", encoding="utf-8")
+    (home / "helper.py").write_text("from quantviz.teaching.course import *\n", encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JUPYTER_PATH", str(home))
         patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(home)]))

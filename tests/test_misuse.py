@@ -11,7 +11,7 @@ import torch
 import quantviz as qv
 from quantviz.errors import MOST_SHOWN, QuantVizError
 from quantviz.figures.panels_data import panels_data
-from quantviz.link import opening, read_link, write_link
+from quantviz.lab.state import opening, read_link, write_link
 from quantviz.text import languages
 
 X = torch.tensor([[1.0, -2.0, 3.0, 40.0], [0.5, 0.25, -7.0, 1.0]])

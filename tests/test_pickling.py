@@ -6,9 +6,9 @@ import pytest
 import torch
 
 import quantviz as qv
-from quantviz import kernels
-from quantviz.quantizer import part
-from quantviz.stored import InMemory
+from quantviz.quantization.quantizer import part
+from quantviz.streaming import measuring
+from quantviz.tensors.lazy import InMemory
 
 SCHEMES = [
     qv.Scheme("int8", "asymmetric", qv.PerChannel(0)),
@@ -36,7 +36,7 @@ def test_everything_that_is_given_back_pickles(scheme):
     if scheme.nonfinite == "ignore":
         x[2, 3] = torch.nan
     r = qv.quantize(x, scheme)
-    for value in (r, r.qparams, r.range, qv.explain(r, (1, 2)), kernels.measured(r, by_axis=True), kernels.facts(InMemory(x)), part(r, (0, slice(2, 4)))):
+    for value in (r, r.qparams, r.range, qv.explain(r, (1, 2)), measuring.measured(r, by_axis=True), measuring.facts(InMemory(x)), part(r, (0, slice(2, 4)))):
         again = pickle.loads(pickle.dumps(value))
         assert same(value, again)
     assert qv.metrics(pickle.loads(pickle.dumps(r))) == pytest.approx(qv.metrics(r), nan_ok=True)

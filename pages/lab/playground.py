@@ -1,9 +1,10 @@
 """The Lab: one tensor under one scheme, four linked heatmaps, and why each cell errs."""
 
-from quantviz.ui import lab, session
+from quantviz.ui.lab import page
+from quantviz.ui.shell import session
 
 state = session.state()
-areas = lab.show_controls(state)
-result = lab.show_result(state, areas)
-lab.show_below(result, state, areas)
-lab.show_link()
+areas = page.show_controls(state)
+result = page.show_result(state, areas)
+page.show_below(result, state, areas)
+page.show_link()

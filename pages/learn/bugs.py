@@ -1,10 +1,10 @@
 """The bug gallery: what a wrong line of quantization code does to a tensor, and which line it is."""
 
-from quantviz.ui import gallery
+from quantviz.ui.gallery import page
 
-state = gallery.show_controls()
+state = page.show_controls()
 if state.spotting:
-    gallery.show_puzzle(state)
+    page.show_puzzle(state)
 else:
-    gallery.show_comparison(state)
-gallery.show_link()
+    page.show_comparison(state)
+page.show_link()

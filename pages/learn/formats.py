@@ -1,5 +1,5 @@
 """Number formats: every value there is, and where a number lands."""
 
-from quantviz.ui import formats
+from quantviz.ui.formats import page
 
-formats.show_page()
+page.show_page()

@@ -1,5 +1,5 @@
 """Lessons: a few words, a picture, a question to commit to, and then the answer."""
 
-from quantviz.ui import lesson
+from quantviz.ui.lessons import page
 
-lesson.show_page()
+page.show_page()

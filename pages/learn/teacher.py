@@ -1,5 +1,5 @@
 """For the teacher: the link and the code with which a class opens what its teacher has chosen."""
 
-from quantviz.ui import teacher
+from quantviz.ui.teacher import page
 
-teacher.show_page()
+page.show_page()

@@ -13,17 +13,17 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from quantviz.binning import ERROR_BINS, PART_OF_CAUSE, PARTS, Bars, HistogramData, ValueBins, counted, error_places, histograms
-from quantviz.explanation import causes
-from quantviz.figures.drawn import Drawn
+from quantviz.evaluation.histogram_bins import ERROR_BINS, PART_OF_CAUSE, PARTS, Bars, HistogramData, ValueBins, counted, error_places, histograms
 from quantviz.figures.numbers import number
+from quantviz.figures.payload import Drawn
 from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, bare_layout, faint
 from quantviz.figures.theme import THEMES, Theme
-from quantviz.quantizer import steps_of_error
+from quantviz.quantization.explanation import causes
+from quantviz.quantization.quantizer import steps_of_error
 from quantviz.text import DEFAULT_LANGUAGE, text
 
 if TYPE_CHECKING:
-    from quantviz.quantizer import QuantResult
+    from quantviz.quantization.quantizer import QuantResult
 
 Array = npt.NDArray[Any]
 

@@ -18,22 +18,22 @@ import numpy as np
 import torch
 
 from quantviz.errors import QuantVizError
-from quantviz.explanation import CAUSES
 from quantviz.figures.arrangement import BREAKPOINTS, MOST_CELLS, PANELS, USUAL_WIDTH, Arrangement, Box, arrange
-from quantviz.figures.drawn import Drawn, encoded
 from quantviz.figures.numbers import short_number as short_number
 from quantviz.figures.panels_data import Array, PanelsData, Pixels, overview_panels, panels_data, picture_panels, result_panels
+from quantviz.figures.payload import Drawn, encoded
 from quantviz.figures.raster import data_uri
 from quantviz.figures.static import NotebookFigure, panels_png
 from quantviz.figures.theme import THEMES, Ramp, Theme, one_sided, stops
-from quantviz.formats import FORMATS
-from quantviz.quantizer import refuse_other_than_results
-from quantviz.tensors import as_plain
+from quantviz.quantization.explanation import CAUSES
+from quantviz.quantization.quantizer import refuse_other_than_results
+from quantviz.schemes.formats import FORMATS
+from quantviz.tensors.conversion import as_plain
+from quantviz.tensors.views import ERROR_VIEWS
 from quantviz.text import DEFAULT_LANGUAGE, text
-from quantviz.views import ERROR_VIEWS
 
 if TYPE_CHECKING:
-    from quantviz.quantizer import QuantResult
+    from quantviz.quantization.quantizer import QuantResult
 
 __all__ = [
     "PANELS",

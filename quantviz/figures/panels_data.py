@@ -17,21 +17,21 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from quantviz import blocks
 from quantviz.errors import QuantVizError
-from quantviz.explanation import causes
 from quantviz.figures.arrangement import PANELS
-from quantviz.granularity import Shape
-from quantviz.grids import GRIDS, local_step
-from quantviz.recipes import as_scheme
-from quantviz.tensors import as_plain
-from quantviz.views import ERROR_VIEWS, View
+from quantviz.quantization.explanation import causes
+from quantviz.quantization.grids import GRIDS, local_step
+from quantviz.schemes.granularity import Shape
+from quantviz.schemes.recipes import as_scheme
+from quantviz.tensors import blocks
+from quantviz.tensors.conversion import as_plain
+from quantviz.tensors.views import ERROR_VIEWS, View
 
 if TYPE_CHECKING:
-    from quantviz.granularity import BlockLayout
-    from quantviz.overview import Overview, Spread
-    from quantviz.quantizer import QParams, QuantResult
-    from quantviz.scheme import Scheme
+    from quantviz.quantization.quantizer import QParams, QuantResult
+    from quantviz.schemes.granularity import BlockLayout
+    from quantviz.schemes.scheme import Scheme
+    from quantviz.streaming.overview import Overview, Spread
 
 Array = npt.NDArray[Any]
 #: Lowest and highest value of a colour scale.
@@ -285,7 +285,7 @@ def picture_panels(x: Any, q: Any, x_hat: Any, most: int, *, scheme: Scheme | No
     >>> picture_panels(x, x, x, 10).shape, picture_panels(x, x, x, 100).shape
     ((10, 10), (30, 20))
     """
-    from quantviz.overview import overview_of
+    from quantviz.streaming.overview import overview_of
 
     tensors = _of_one_shape(x, q, x_hat)
     shape = tuple(tensors["x"].shape)

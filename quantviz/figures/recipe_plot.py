@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from quantviz.axes import Axes
-from quantviz.figures.drawn import Drawn
+from quantviz.analysis.recipe_ranking import CURRENT, RecipeAnswer, RecipeRow, pareto_front
 from quantviz.figures.numbers import number
+from quantviz.figures.payload import Drawn
 from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, bare_layout, faint
 from quantviz.figures.theme import THEMES, Theme
-from quantviz.ranking import CURRENT, RecipeAnswer, RecipeRow, pareto_front
-from quantviz.recipes import MATRIX, recipe_name
+from quantviz.schemes.axis_names import Axes
+from quantviz.schemes.recipes import MATRIX, recipe_name
 from quantviz.text import DEFAULT_LANGUAGE, text
 
 #: For `st.plotly_chart(config=…)`.
@@ -80,7 +80,7 @@ def recipe_plot_data(rows: Iterable[RecipeRow], current: RecipeRow | None = None
     Named are what is set now and the recipes that no other one beats; the others are told on hover.
 
     >>> from quantviz import Scheme
-    >>> from quantviz.ranking import recipe_rows
+    >>> from quantviz.analysis.recipe_ranking import recipe_rows
     >>> data = recipe_plot_data(recipe_rows([[1.0, 2.0, 3.0, 40.0]], current=Scheme()))
     >>> data.points[0].row.id, data.current.row.id, [point.row.id for point in data.points if point.label][:3]
     ('int8_per_tensor', 'int8_per_tensor', ['int8_per_tensor', 'int4_per_tensor', 'int4_per_column'])
@@ -188,7 +188,7 @@ def answer_sentence(answer: RecipeAnswer | None, language: str = DEFAULT_LANGUAG
     """Which recipe to use, in one or two sentences; empty without an answer.
 
     >>> from quantviz import Scheme
-    >>> from quantviz.ranking import answer, recipe_rows
+    >>> from quantviz.analysis.recipe_ranking import answer, recipe_rows
     >>> found = answer(recipe_rows([[0.1, 0.2, 0.3, 8.0], [0.3, -0.2, 0.1, 0.2]], current=Scheme()), target_db=30.0)
     >>> print(answer_sentence(found))  # doctest: +NORMALIZE_WHITESPACE
     To reach at least 30 dB with the fewest bits, use int8, one scale for all: 44.7 dB at 10 bits.

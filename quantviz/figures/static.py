@@ -6,9 +6,9 @@ import io
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from quantviz.figures.drawn import Drawn
 from quantviz.figures.numbers import number
 from quantviz.figures.panels_data import PanelsData
+from quantviz.figures.payload import Drawn
 from quantviz.figures.raster import coloured
 from quantviz.figures.theme import Ramp, Theme
 

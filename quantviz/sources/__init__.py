@@ -18,8 +18,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, cast
 
-from quantviz import textform
 from quantviz.errors import QuantVizError
+from quantviz.schemes import text_form
 from quantviz.sources.base import Source as Source
 from quantviz.sources.builtin import Builtin as Builtin
 from quantviz.sources.local import LocalTensor as LocalTensor
@@ -60,7 +60,7 @@ def parse_source(form: str) -> Source:
     elif form.startswith(Upload.id):
         raise QuantVizError("link.upload")
     else:
-        source = cast(Source, textform.read(form, SOURCES, "source.unknown"))
+        source = cast(Source, text_form.read(form, SOURCES, "source.unknown"))
     for problem in source.problems():
         raise problem
     return source

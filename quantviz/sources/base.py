@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from quantviz import textform
-from quantviz.axes import Axes
 from quantviz.errors import QuantVizError
-from quantviz.granularity import Shape
+from quantviz.schemes import text_form
+from quantviz.schemes.axis_names import Axes
+from quantviz.schemes.granularity import Shape
 from quantviz.text import text
 
 if TYPE_CHECKING:
     import torch
 
     from quantviz.sources.files import Catalog
-    from quantviz.stored import Stored
+    from quantviz.tensors.lazy import Stored
 
 
 class AtHand:
@@ -59,7 +59,7 @@ class Source(Protocol):
 
     def open(self, at_hand: AtHand = AtHand()) -> Stored:  # noqa: B008 (it holds nothing)
         """The tensor where it lies, to be read a part at a time."""
-        from quantviz.stored import InMemory
+        from quantviz.tensors.lazy import InMemory
 
         return InMemory(self.tensor())
 
@@ -100,7 +100,7 @@ class Source(Protocol):
 
     def link_text(self) -> str:
         """What a link says of it; `parse_source` reads it."""
-        return textform.write(self)
+        return text_form.write(self)
 
     def link_problem(self) -> QuantVizError | None:
         """Why a link cannot carry it, where it cannot."""
@@ -112,7 +112,7 @@ class Source(Protocol):
         None where its values are too many to be written out.
         """
         made = f"{self!r}.tensor()"
-        stored = ["from quantviz.stored import InMemory"] if large else []
+        stored = ["from quantviz.tensors.lazy import InMemory"] if large else []
         return [f"from quantviz.sources import {type(self).__name__}", *stored, f"x = InMemory({made})" if large else f"x = {made}"]
 
     # ---- what it is seen as ----

@@ -18,7 +18,7 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from quantviz.errors import QuantVizError
-from quantviz.granularity import Shape
+from quantviz.schemes.granularity import Shape
 from quantviz.sources.base import AtHand, Source, file_code
 from quantviz.text import visible
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from quantviz.sources.files import Catalog
     from quantviz.sources.files.catalog import FileData
-    from quantviz.stored import Stored
+    from quantviz.tensors.lazy import Stored
 
 #: The environment variable with the folder's path.
 FOLDER = "QUANTVIZ_DATA_DIR"

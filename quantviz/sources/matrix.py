@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from quantviz.axes import Axes
 from quantviz.errors import QuantVizError
-from quantviz.granularity import Shape, flat_index
+from quantviz.schemes.axis_names import Axes
+from quantviz.schemes.granularity import Shape, flat_index
 from quantviz.sources.base import AtHand, Source
 
 if TYPE_CHECKING:
     import torch
 
-    from quantviz.stored import Stored
+    from quantviz.tensors.lazy import Stored
 
 #: Axes of a convolution's weight: output channels, input channels, height and width of the kernel.
 _CONVOLUTION = 4
@@ -47,7 +47,7 @@ class AsMatrix(Source):
 
     def tensor(self) -> torch.Tensor:
         """The tensor, float32 of `shape`."""
-        from quantviz.stored import as_matrix
+        from quantviz.tensors.lazy import as_matrix
 
         x: torch.Tensor = as_matrix(self.source.tensor())
         return x
@@ -58,7 +58,7 @@ class AsMatrix(Source):
 
     def seen(self, stored: Stored) -> Stored:
         """The source's tensor as a matrix."""
-        from quantviz.stored import as_matrix
+        from quantviz.tensors.lazy import as_matrix
 
         matrix: Stored = as_matrix(stored)
         return matrix

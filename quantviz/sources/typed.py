@@ -20,7 +20,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from quantviz.errors import QuantVizError
-from quantviz.granularity import Shape
+from quantviz.schemes.granularity import Shape
 from quantviz.sources.base import Source
 from quantviz.text import text
 

@@ -7,13 +7,13 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, ClassVar
 
 from quantviz.errors import QuantVizError
-from quantviz.granularity import Shape
+from quantviz.schemes.granularity import Shape
 from quantviz.sources.base import AtHand, Source, comment, file_code
 
 if TYPE_CHECKING:
     import torch
 
-    from quantviz.stored import Stored
+    from quantviz.tensors.lazy import Stored
 
 #: What an uploaded picture's file ends in.
 _PICTURES = (".png", ".jpg", ".jpeg")

@@ -11,7 +11,7 @@ import safetensors.torch
 import torch
 
 import quantviz as qv
-from quantviz.link import read_link
+from quantviz.lab.state import read_link
 from quantviz.sources import AsMatrix, LocalTensor
 from quantviz.sources.local import FOLDER
 from quantviz.sources.typed import Typed

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import quantviz as qv
-from quantviz import calibration as calibrations
-from quantviz import scheme as schemes
 from quantviz import text
-from quantviz.calibration import Range, starting
+from quantviz.schemes import calibration as calibrations
+from quantviz.schemes import scheme as schemes
+from quantviz.schemes.calibration import Range, starting
 from quantviz.text import catalogue
-from quantviz.ui import sidebar
+from quantviz.ui.lab import sidebar
 from tests.helpers.offered import of_today
 from tests.helpers.session import address, healthy, opened, panels, result
 

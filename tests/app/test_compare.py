@@ -8,13 +8,13 @@ import pytest
 import torch
 
 import quantviz as qv
-from quantviz.classroom import Classroom
-from quantviz.comparison import compare, difference
+from quantviz.analysis.engine_comparison import compare, difference
 from quantviz.figures.panels import _outline
-from quantviz.link import ALL, opening, read_link, write_link
+from quantviz.lab.classroom import Classroom
+from quantviz.lab.state import ALL, opening, read_link, write_link
 from quantviz.sources import Normal
 from quantviz.text import catalogue
-from quantviz.ui.compare import _example
+from quantviz.ui.lab.engine_comparison import _example
 from tests.helpers import session
 from tests.helpers.session import healthy
 

@@ -9,9 +9,9 @@ import pytest
 import safetensors.torch
 import torch
 
-from quantviz.scheme import Scheme
+from quantviz.schemes.scheme import Scheme
 from quantviz.sources.local import FOLDER
-from quantviz.ui.folder import MOST_OFFERED
+from quantviz.ui.lab.folder import MOST_OFFERED
 from tests.helpers.session import address, healthy, opened
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from quantviz.bugs import BUGS, differing, puzzle, run_bug
+from quantviz.teaching.gallery import BUGS, differing, puzzle, run_bug
 from quantviz.text import catalogue, languages
 from tests.helpers.offered import of_today
 from tests.helpers.session import address, chart, decoded

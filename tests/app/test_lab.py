@@ -10,14 +10,14 @@ import pytest
 import torch
 
 import quantviz as qv
-from quantviz.export import python_lines
+from quantviz.export.files import python_lines
 from quantviz.figures.numbers import number
-from quantviz.link import opening, write_link
-from quantviz.scenarios import SCENARIOS
+from quantviz.lab.scenarios import SCENARIOS
+from quantviz.lab.state import opening, write_link
 from quantviz.sources import Builtin
 from quantviz.text import catalogue
-from quantviz.ui import data
-from quantviz.ui import session as ui_session
+from quantviz.ui.lab import tensor
+from quantviz.ui.shell import session as ui_session
 from tests.helpers.session import address, chart, healthy, opened, panels, result
 
 
@@ -346,7 +346,7 @@ def test_undo_finds_uploads_again(monkeypatch):
     redo(4)
     redo(5)
     # Where there is no room for so many, undo reaches back as far as there are tensors: to the one that was open.
-    monkeypatch.setattr(data, "_UPLOAD_BYTES", 1)
+    monkeypatch.setattr(tensor, "_UPLOAD_BYTES", 1)
     upload("d.npy", 6)
     undo(5)
     assert at.button(key="undo").disabled
@@ -424,7 +424,7 @@ def test_a_scale_far_too_small_is_shown_not_a_crash():
 
 def test_a_callback_that_fails_is_a_sentence(monkeypatch):
     at = opened()
-    monkeypatch.setattr("quantviz.ui.session.put_scheme", lambda **changes: 1 / 0)
+    monkeypatch.setattr("quantviz.ui.shell.session.put_scheme", lambda **changes: 1 / 0)
     at.segmented_control(key="bits").set_value(8).run()
     assert not at.exception
     assert any("on our side" in warning.value for warning in at.warning)
@@ -434,8 +434,8 @@ def test_a_callback_that_fails_is_a_sentence(monkeypatch):
 def test_the_median_is_the_mean_of_the_middle_two():
     import statistics
 
-    from quantviz.measures import sqnr_db_of_lines
-    from quantviz.moments import Moments
+    from quantviz.evaluation.metric_formulas import sqnr_db_of_lines
+    from quantviz.evaluation.moments import Moments
 
     at = opened()
     r = qv.quantize(Builtin("loud_column").tensor(), qv.Scheme("int4"))
@@ -446,7 +446,7 @@ def test_the_median_is_the_mean_of_the_middle_two():
 @pytest.mark.parametrize("bits", [2, 3, 4, 5, 6, 7, 8, 16])
 def test_the_sentence_is_never_at_odds_with_itself(bits):
     """What is divided, as read, rounds to the code that is named."""
-    from quantviz.ui.cell import sentence
+    from quantviz.ui.components.cell import sentence
 
     x = torch.randn(8, 16, generator=torch.Generator().manual_seed(bits))
     for mode in qv.MODES:
@@ -460,7 +460,7 @@ def test_the_sentence_is_never_at_odds_with_itself(bits):
 
 def test_nobody_sees_a_traceback(monkeypatch):
     at = opened()
-    monkeypatch.setattr("quantviz.study.explain", lambda *args: 1 / 0)
+    monkeypatch.setattr("quantviz.analysis.study.explain", lambda *args: 1 / 0)
     at.segmented_control(key="bits").set_value(8).run()
     assert not at.exception
     assert any("on our side" in error.value for error in at.error)
@@ -487,7 +487,7 @@ WIDE = "normal(rows=2,cols=256)"
 
 def opened_in(monkeypatch, language, **params):
     """The app in a language. AppTest asks for the words of an option outside the session, where there is no language to be had."""
-    monkeypatch.setattr("quantviz.ui.words.language", lambda: language)
+    monkeypatch.setattr("quantviz.ui.shell.words.language", lambda: language)
     return opened(lang=language, **params)
 
 
@@ -573,7 +573,7 @@ def with_rules(at):
 
 
 def test_each_rule_can_be_changed_and_stands_in_the_link():
-    from quantviz.conventions import FIELDS
+    from quantviz.schemes.conventions import FIELDS
 
     at = with_rules(opened(t="normal(rows=2,cols=32)", s="int8,asymmetric,per_group(size=16),min_max,torchao"))
     assert {f"rule_{name.replace('.', '_')}" for name in FIELDS} <= {each.key for each in (*at.selectbox, *at.number_input)}
@@ -621,9 +621,9 @@ def test_ranges_of_ternary_weights():
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_what_is_stored_is_told_for_every_recipe(language):
     """The tile's parts add up to its number."""
-    from quantviz.measures import stored_bits
-    from quantviz.study import Study
-    from quantviz.ui.tiles import tiles
+    from quantviz.analysis.study import Study
+    from quantviz.evaluation.metric_formulas import stored_bits
+    from quantviz.ui.lab.tiles import tiles
 
     state = opened_state()
     for scheme in qv.RECIPES.values():
@@ -637,7 +637,7 @@ def test_what_is_stored_is_told_for_every_recipe(language):
 
 
 def opened_state():
-    from quantviz.link import read_link
+    from quantviz.lab.state import read_link
 
     return read_link({"t": "normal(rows=4,cols=256)", "c": "0.0"})[0]
 

@@ -9,11 +9,12 @@ import pytest
 import torch
 
 import quantviz as qv
-from quantviz import overview
 from quantviz.sources import OneOutlier
+from quantviz.streaming import overview
+from quantviz.tensors.views import View
 from quantviz.text import text
-from quantviz.ui import places, shared
-from quantviz.views import View
+from quantviz.ui.lab import navigation
+from quantviz.ui.shell import shared_cache
 from tests.helpers.session import address, healthy, opened
 
 SIDES = {"rows": 300, "cols": 260}
@@ -117,9 +118,9 @@ def test_a_tensor_too_large_to_be_made_as_a_whole(monkeypatch):
     """The same page from streaming passes: what it says stays the same."""
     at = healthy(opened(t=LARGE, s=SCHEME, a="0.1_0.0_264.0.30.30", c="271.13"))
     said = [(metric.label, metric.value, metric.delta) for metric in at.metric]
-    monkeypatch.setattr("quantviz.study.MOST_WHOLE", 1000)
-    monkeypatch.setattr("quantviz.link.MOST_WHOLE", 1000)
-    shared._cache.clear()
+    monkeypatch.setattr("quantviz.analysis.study.MOST_WHOLE", 1000)
+    monkeypatch.setattr("quantviz.lab.state.MOST_WHOLE", 1000)
+    shared_cache._cache.clear()
     at = healthy(opened(t=LARGE, s=SCHEME, a="0.1_0.0_264.0.30.30", c="271.13"))
     assert [(metric.label, metric.value, metric.delta) for metric in at.metric] == said
     assert at.button(key="compare_open").disabled
@@ -136,14 +137,14 @@ def test_a_tensor_too_large_to_be_made_as_a_whole(monkeypatch):
     healthy(at)
     at.session_state["scales"] = True
     healthy(at.run())
-    shared._cache.clear()
+    shared_cache._cache.clear()
 
 
 @pytest.mark.parametrize(("button", "large"), [("group", qv.PerGroup(128, -1)), ("block", qv.PerBlock(128, 128)), ("flat", qv.Flat(64))])
 def test_blocks_of_a_layer_begin_as_large_as_they_usually_are(monkeypatch, button, large):
     side = "normal(rows=256,cols=384)"
     assert healthy(opened(t=side, s=SCHEME).button(key=f"per_{button}").click().run()).session_state["lab_state"].scheme.granularity != large
-    monkeypatch.setattr("quantviz.link.MOST_WHOLE", 1000)
+    monkeypatch.setattr("quantviz.lab.state.MOST_WHOLE", 1000)
     assert healthy(opened(t=side, s=SCHEME).button(key=f"per_{button}").click().run()).session_state["lab_state"].scheme.granularity == large
 
 
@@ -162,8 +163,8 @@ def test_blocks_of_a_layer_begin_as_large_as_they_usually_are(monkeypatch, butto
 )
 def test_a_blocks_place_in_the_tensor_is_told_in_words(monkeypatch, granularity, shape, block, en, zh):
     for language, told in (("en", en), ("zh", zh)):
-        monkeypatch.setattr(places, "say", lambda key, _language=language, **params: text(key, _language, **params))
-        assert places.block_words(granularity.layout(shape), shape, View.of(shape), block) == told
+        monkeypatch.setattr(navigation, "say", lambda key, _language=language, **params: text(key, _language, **params))
+        assert navigation.block_words(granularity.layout(shape), shape, View.of(shape), block) == told
 
 
 def test_the_table_of_the_worst_blocks_tells_where_they_lie():

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-import quantviz.lessons
+import quantviz.teaching.lessons
 from quantviz.figures.numbers import number
-from quantviz.lessons import lessons
-from quantviz.lessons.formulas import HERE
-from quantviz.lessons.model import DIRECTIONS, Cell, Choice, Direction, Number, Order
-from quantviz.lessons.progress import Answer, as_json
-from quantviz.scenarios import SCENARIOS
+from quantviz.lab.scenarios import SCENARIOS
+from quantviz.teaching.lessons import lessons
+from quantviz.teaching.lessons.formulas import HERE
+from quantviz.teaching.lessons.model import DIRECTIONS, Cell, Choice, Direction, Number, Order
+from quantviz.teaching.lessons.progress import Answer, as_json
 from quantviz.text import catalogue, languages
 from tests.helpers.offered import of_today
 from tests.helpers.session import address
@@ -374,15 +374,15 @@ def test_hands_are_counted_where_a_teacher_wants_it():
 
 def test_a_lesson_with_a_mistake_is_told_and_the_others_work(tmp_path, monkeypatch):
     for language in languages():
-        shutil.copytree(Path(quantviz.lessons.__file__).parent / language, tmp_path / language)
+        shutil.copytree(Path(quantviz.teaching.lessons.__file__).parent / language, tmp_path / language)
     broken = next((tmp_path / "en").glob("02_*.md"))
     broken.write_text(broken.read_text(encoding="utf-8").replace("```lab\nlink = ", "```lab\nlinc = ", 1), encoding="utf-8")
     line = (
         broken.read_text(encoding="utf-8").splitlines().index(next(line for line in broken.read_text(encoding="utf-8").splitlines() if line.startswith("linc")))
         + 1
     )
-    monkeypatch.setattr(quantviz.lessons, "_FOLDER", tmp_path)
-    quantviz.lessons.lessons.cache_clear()
+    monkeypatch.setattr(quantviz.teaching.lessons, "_FOLDER", tmp_path)
+    quantviz.teaching.lessons.lessons.cache_clear()
     try:
         at = opened(lang="en")
         assert len(at.error) == 1
@@ -396,4 +396,4 @@ def test_a_lesson_with_a_mistake_is_told_and_the_others_work(tmp_path, monkeypat
         assert any(button.key == "go_asymmetric" for button in at.button)
     finally:
         monkeypatch.undo()
-        quantviz.lessons.lessons.cache_clear()
+        quantviz.teaching.lessons.lessons.cache_clear()

@@ -15,7 +15,7 @@ import dataclasses, io, contextlib
 from types import MappingProxyType
 from typing import ClassVar
 import quantviz.sources, quantviz.text
-from quantviz.granularity import Shape
+from quantviz.schemes.granularity import Shape
 from quantviz.sources.base import Source
 from quantviz.sources.random import Limits
 
@@ -58,8 +58,8 @@ state = at.session_state["lab_state"]
 assert state.source == Ramp(32, 3.0) and not at.exception
 assert any("A made-up ramp" in each.proto.body for each in at.get("html"))
 
-from quantviz.export import file_name, python_lines
-from quantviz.link import read_link, write_link
+from quantviz.export.files import file_name, python_lines
+from quantviz.lab.state import read_link, write_link
 link = write_link(state)
 assert link["t"] == "ramp(rows=32,slope=3.0)" and read_link(link) == (state, ())
 with contextlib.redirect_stdout(io.StringIO()) as out:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import quantviz as qv
-from quantviz.classroom import Classroom
-from quantviz.link import write_link
-from quantviz.scheme import NONFINITE
+from quantviz.lab.classroom import Classroom
+from quantviz.lab.state import write_link
+from quantviz.schemes.scheme import NONFINITE
 from tests.helpers.session import address, healthy, opened, panels
 
 X = np.array([[1.0, np.nan, -3.0, 0.5], [np.inf, 0.25, 2.0, -np.inf]], dtype=np.float32)
@@ -171,7 +171,7 @@ def test_a_locked_range_keeps_its_choice():
 
 @pytest.mark.parametrize("choice", NONFINITE)
 def test_a_link_carries_the_choice(choice):
-    from quantviz.link import opening, read_link
+    from quantviz.lab.state import opening, read_link
 
     state = opening().replace(scheme=qv.Scheme("int4", nonfinite=choice))
     assert read_link(write_link(state)) == (state, ())

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from quantviz.errors import QuantVizError
-from quantviz.stored import InMemory
-from quantviz.ui import shared
-from quantviz.ui.shared import Shared, held_bytes, shared_tensor
-from quantviz.ui.start import Turns
+from quantviz.tensors.lazy import InMemory
+from quantviz.ui.shell import shared_cache
+from quantviz.ui.shell.shared_cache import Shared, held_bytes, shared_tensor
+from quantviz.ui.shell.startup import Turns
 
 
 def tensor(kilobytes):
@@ -104,12 +104,12 @@ def test_bytes_are_counted_wherever_they_are():
 
 @pytest.mark.parametrize("written", ["0", "-5", "1e9", "many", ""])
 def test_a_setting_that_is_no_number_of_bytes_is_named(monkeypatch, written):
-    monkeypatch.setenv(shared.TENSOR_BYTES, written)
-    shared._cache.clear()
+    monkeypatch.setenv(shared_cache.TENSOR_BYTES, written)
+    shared_cache._cache.clear()
     with pytest.raises(QuantVizError, match="QUANTVIZ_SHARED_BYTES"):
         shared_tensor("x", lambda: tensor(1))
-    monkeypatch.delenv(shared.TENSOR_BYTES)
-    shared._cache.clear()
+    monkeypatch.delenv(shared_cache.TENSOR_BYTES)
+    shared_cache._cache.clear()
     assert shared_tensor("x", lambda: tensor(1)).count == 256
 
 

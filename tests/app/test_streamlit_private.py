@@ -11,13 +11,13 @@ from streamlit.runtime.session_manager import SessionManager
 from streamlit.runtime.websocket_session_manager import WebsocketSessionManager
 from streamlit.testing.v1 import AppTest
 
-from quantviz.ui import streamlit_private
+from quantviz.ui.shell import streamlit_private
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_it_was_tried_on_the_release_that_is_installed():
-    assert version("streamlit") == streamlit_private.TRIED, "try all of quantviz/ui/streamlit_private.py on the new release, then raise TRIED"
+    assert version("streamlit") == streamlit_private.TRIED, "try all of quantviz/ui/shell/streamlit_private.py on the new release, then raise TRIED"
 
 
 def test_what_it_leans_on_is_there():
@@ -33,7 +33,7 @@ def page_of_two_steps():
     from streamlit.runtime.scriptrunner import get_script_run_ctx
     from streamlit.runtime.scriptrunner_utils.script_requests import RerunData
 
-    from quantviz.ui import session
+    from quantviz.ui.shell import session
 
     def both():
         st.session_state["first"] = 1

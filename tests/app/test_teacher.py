@@ -8,14 +8,14 @@ import pytest
 import segno
 from streamlit.testing.v1 import AppTest
 
-from quantviz.address import LONGEST
-from quantviz.classroom import ANSWERS, GROUPS, HIDEABLE, LOCKABLE, Classroom
-from quantviz.lessons import lessons
-from quantviz.link import opening, read_link, write_link
-from quantviz.parts import PANEL_PARTS, TILE_PARTS
-from quantviz.scenarios import SCENARIOS
+from quantviz.lab.classroom import ANSWERS, GROUPS, HIDEABLE, LOCKABLE, Classroom
+from quantviz.lab.picture_parts import PANEL_PARTS, TILE_PARTS
+from quantviz.lab.scenarios import SCENARIOS
+from quantviz.lab.share_links import LONGEST
+from quantviz.lab.state import opening, read_link, write_link
+from quantviz.teaching.lessons import lessons
 from quantviz.text import catalogue, languages
-from quantviz.ui.teacher import RESULTS, qr_image
+from quantviz.ui.teacher.page import RESULTS, qr_image
 from tests.helpers import session
 from tests.helpers.offered import of_today
 from tests.helpers.session import address, healthy

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from quantviz.byhand import PIECES, PLAIN_VARIABLE
+from quantviz.compiled.hand_written import PIECES, PLAIN_VARIABLE
 
 ROOT = Path(__file__).parents[2]
 #: Plain numba takes more than so many times as long as a piece that stays.
@@ -54,9 +54,9 @@ def works() -> dict[str, Callable[[], object]]:
     import torch
 
     import quantviz as qv
-    from quantviz import kernels
-    from quantviz.overview import Patch, overview, pooled
-    from quantviz.stored import InMemory
+    from quantviz.streaming import measuring
+    from quantviz.streaming.overview import Patch, overview, pooled
+    from quantviz.tensors.lazy import InMemory
 
     torch.set_num_threads(1)
     values = torch.empty(SHAPE).normal_(generator=torch.Generator().manual_seed(0))
@@ -64,17 +64,17 @@ def works() -> dict[str, Callable[[], object]]:
     flat.flags.writeable = False
 
     def put(scheme: qv.Scheme) -> None:
-        coder, made = kernels.Coder(scheme, kernels.qparams(x, scheme), SHAPE, "fused"), kernels.Buffers(RUN)
+        coder, made = measuring.Coder(scheme, measuring.qparams(x, scheme), SHAPE, "fused"), measuring.Buffers(RUN)
         for start in range(0, len(flat), RUN):
             coder.put(flat[start : start + RUN], start, made)
 
     found: dict[str, Callable[[], object]] = {}
     for name, form in SCHEMES.items():
         scheme = qv.Scheme.parse(form)
-        found[f"metrics, {name}"] = lambda scheme=scheme: kernels.measure(x, scheme)
+        found[f"metrics, {name}"] = lambda scheme=scheme: measuring.measure(x, scheme)
         found[f"codes, {name}"] = lambda scheme=scheme: put(scheme)
     rows = qv.Scheme("int8", granularity=qv.PerChannel(0))
-    qparams = kernels.qparams(x, rows)
+    qparams = measuring.qparams(x, rows)
     for side in (64, 256, 512):
         found[f"largest values, {side} × {side} pixels"] = lambda side=side: pooled(x, patch, (side, side))
     found["four panels, 256 × 256 pixels"] = lambda: overview(x, rows, qparams, patch, (256, 256))

@@ -25,8 +25,8 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 import torch
 
 import quantviz as qv
-from quantviz import kernels
-from quantviz.stored import InMemory
+from quantviz.streaming import measuring
+from quantviz.tensors.lazy import InMemory
 
 ROOT = Path(__file__).parents[2]
 SHAPES = ((4096, 11008), (16384, 8192))
@@ -51,7 +51,7 @@ def _mse(x: torch.Tensor, x_hat: torch.Tensor) -> float:
 
 
 def _course(x: torch.Tensor, name: str) -> Callable[[], float] | None:
-    from quantviz import course
+    from quantviz.teaching import course
 
     if name == "per tensor":
         return lambda: _mse(x, course.linear_dequantization(*course.linear_q_symmetric(x), 0))
@@ -139,10 +139,10 @@ def entries(x: torch.Tensor, only: str) -> Iterator[tuple[str, str, Callable[[],
     for name, granularity in GRANULARITIES.items():
         for bits in (8, 4):
             scheme = qv.Scheme(f"int{bits}", granularity=granularity)
-            yield f"QuantViz int{bits}", name, lambda scheme=scheme: kernels.measure(stored, scheme)
+            yield f"QuantViz int{bits}", name, lambda scheme=scheme: measuring.measure(stored, scheme)
         # With a zero point that is added to whole numbers.
         shifted = qv.Scheme("int8", "asymmetric", granularity=granularity, convention="torchao")
-        yield "QuantViz int8 asymmetric", name, lambda scheme=shifted: kernels.measure(stored, scheme)
+        yield "QuantViz int8 asymmetric", name, lambda scheme=shifted: measuring.measure(stored, scheme)
         for title, make in OTHERS.items():
             run = None if only and only.lower() not in title.lower() else make(x, name)
             if run is not None:
@@ -151,17 +151,17 @@ def entries(x: torch.Tensor, only: str) -> Iterator[tuple[str, str, Callable[[],
 
 _MEMORY = """
 import pathlib, re, torch, quantviz as qv
-from quantviz import kernels
-from quantviz.stored import InMemory
+from quantviz.streaming import measuring
+from quantviz.tensors.lazy import InMemory
 def held(name):
     return int(re.search(name + r":\\s+(\\d+) kB", pathlib.Path("/proc/self/status").read_text())[1]) * 1024
 x = torch.empty({shape}).normal_()
 scheme = qv.Scheme.parse({scheme!r})
-kernels.measure(InMemory(x[:256]), scheme, path="fused"); x.sum()
+measuring.measure(InMemory(x[:256]), scheme, path="fused"); x.sum()
 # The most that was held so far is forgotten: what is read afterwards is of this call alone.
 pathlib.Path("/proc/self/clear_refs").write_text("5")
 before = held("VmRSS")
-kernels.measure(InMemory(x), scheme)
+measuring.measure(InMemory(x), scheme)
 print((held("VmHWM") - before) / (4 * x.numel()))
 """
 
@@ -204,13 +204,13 @@ def of_middle_size(rounds: int) -> None:
         x = torch.empty(side, side).normal_(generator=torch.Generator().manual_seed(0))
         paths = None, "reference"
         taken: dict[str | None, list[float]] = {path: [] for path in paths}
-        kernels.measure(x, scheme, path="fused")
+        measuring.measure(x, scheme, path="fused")
         for _ in range(3 * rounds):
             for path in paths:
-                taken[path].append(seconds(lambda path=path, x=x: kernels.measure(x, scheme, path=path)))
+                taken[path].append(seconds(lambda path=path, x=x: measuring.measure(x, scheme, path=path)))
         own, reference = (statistics.median(taken[path]) * 1e3 for path in paths)
         judged = "kept" if own <= 1.1 * reference else "missed"
-        print(f"| {side} | {own:.2f} | {kernels.measure(x, scheme).path} | {reference:.2f} | {judged} |")
+        print(f"| {side} | {own:.2f} | {measuring.measure(x, scheme).path} | {reference:.2f} | {judged} |")
     print()
 
 
@@ -222,10 +222,10 @@ def main() -> None:
     chosen = options.parse_args()
     torch.set_num_threads(os.cpu_count() or 1)
     print(limits())
-    print(f"compiled code is kept in {kernels.cache_folder() or 'memory'}\n")
+    print(f"compiled code is kept in {measuring.cache_folder() or 'memory'}\n")
     start = time.perf_counter()
     for _name, granularity in GRANULARITIES.items():
-        kernels.measure(torch.ones(64, 128), qv.Scheme(granularity=granularity), path="fused")
+        measuring.measure(torch.ones(64, 128), qv.Scheme(granularity=granularity), path="fused")
     print(f"first use of five granularities, compiled or read from that folder: {time.perf_counter() - start:.1f} s\n")
     of_middle_size(chosen.rounds)
     for shape in [tuple(map(int, chosen.shape.split("x")))] if chosen.shape else SHAPES:

@@ -16,11 +16,11 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import torch
 
-from quantviz import kernels
-from quantviz.granularity import PerChannel
-from quantviz.overview import Patch, overview, pooled, survey
-from quantviz.scheme import Scheme
-from quantviz.stored import InMemory
+from quantviz.schemes.granularity import PerChannel
+from quantviz.schemes.scheme import Scheme
+from quantviz.streaming import measuring
+from quantviz.streaming.overview import Patch, overview, pooled, survey
+from quantviz.tensors.lazy import InMemory
 
 #: The most that pooling may take, as a multiple of one read.
 BAR = 1.7
@@ -64,7 +64,7 @@ def main():
     for shape in SHAPES:
         x = torch.zeros(shape).normal_(generator=torch.Generator().manual_seed(0))
         stored, patch, scheme = InMemory(x), Patch(0, 0, *shape), Scheme("int8", granularity=PerChannel(0))
-        qparams, known = kernels.qparams(stored, scheme), kernels.facts(stored)
+        qparams, known = measuring.qparams(stored, scheme), measuring.facts(stored)
         quick = {"one read": x.sum, "ours": lambda stored=stored, patch=patch: pooled(stored, patch, (SIDE, SIDE))}
         slow = {"one read": x.sum, "torch, two steps": lambda x=x: two_steps(x), "max_pool2d": lambda x=x: max_pool(x)}
         whole = {

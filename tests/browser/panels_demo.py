@@ -8,7 +8,7 @@ import torch
 
 import quantviz as qv
 from quantviz.figures.panels import PANELS_CONFIG, panels_alt, panels_figure, result_panels
-from quantviz.ui.bridge import bridge_width, chart_bridge
+from quantviz.ui.components.panels_bridge import bridge_width, chart_bridge
 
 st.set_page_config(layout="wide", page_icon="🔬")
 shape = [int(n) for n in st.query_params.get("n", "8").split(".")]

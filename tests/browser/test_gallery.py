@@ -4,7 +4,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from quantviz.bugs import BUGS, puzzle
+from quantviz.teaching.gallery import BUGS, puzzle
 from tests.helpers import ROOT
 from tests.helpers.browser import wait_idle
 

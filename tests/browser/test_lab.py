@@ -9,8 +9,8 @@ import torch
 from PIL import Image
 
 import quantviz as qv
-from quantviz.classroom import Classroom
-from quantviz.link import opening, write_link
+from quantviz.lab.classroom import Classroom
+from quantviz.lab.state import opening, write_link
 from quantviz.sources import Builtin, OneOutlier
 from quantviz.sources.typed import Typed
 from tests.helpers import ROOT

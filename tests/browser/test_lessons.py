@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from quantviz.lessons import lessons
+from quantviz.teaching.lessons import lessons
 from tests.helpers import ROOT
 from tests.helpers.browser import server, violations, wait_idle
 
@@ -131,13 +131,13 @@ def commit_number(page, typed, sure=True):
 
 
 def kept(page):
-    return json.loads(page.evaluate("localStorage.getItem('quantviz.lessons.v1')") or "{}").get("answers", [])
+    return json.loads(page.evaluate("localStorage.getItem('quantviz.teaching.lessons.v1')") or "{}").get("answers", [])
 
 
 def test_a_reload_and_another_link_keep_what_was_answered(new_page, url, shot):
     page = opened(new_page(), url, l="range_to_grid", p=3, lang="en", k="withheld")
     commit_number(page, "-128+184/3.5788")
-    page.wait_for_function("localStorage.getItem('quantviz.lessons.v1')")
+    page.wait_for_function("localStorage.getItem('quantviz.teaching.lessons.v1')")
     assert [sorted(answer) for answer in kept(page)] == [["attempt", "given", "lesson", "question", "step", "sure"]]
     # What is on the screen while the page loads: never the question as if it were still open.
     page.add_init_script("""
@@ -176,9 +176,9 @@ def test_two_pages_of_a_browser_lose_nothing_of_each_other(new_page, url):
     one = opened(new_page(), url, l="range_to_grid", p=3, lang="en")
     two = opened(one.context.new_page(), url, l="range_to_grid", p=5, lang="en")
     commit_number(one, "3.58")
-    one.wait_for_function("JSON.parse(localStorage.getItem('quantviz.lessons.v1'))?.answers.length === 1")
+    one.wait_for_function("JSON.parse(localStorage.getItem('quantviz.teaching.lessons.v1'))?.answers.length === 1")
     commit_number(two, "3")
-    two.wait_for_function("JSON.parse(localStorage.getItem('quantviz.lessons.v1')).answers.length === 2")
+    two.wait_for_function("JSON.parse(localStorage.getItem('quantviz.teaching.lessons.v1')).answers.length === 2")
     two.get_by_role("button", name="My progress (2)").wait_for()
 
 
@@ -203,11 +203,11 @@ def test_a_browser_that_keeps_nothing_says_so_and_the_lesson_works(new_page, url
 def test_what_another_program_left_in_the_browser_stops_nothing(new_page, url, stored):
     page = new_page()
     page.goto(f"{url}/_stcore/health")
-    page.evaluate("stored => localStorage.setItem('quantviz.lessons.v1', stored)", stored)
+    page.evaluate("stored => localStorage.setItem('quantviz.teaching.lessons.v1', stored)", stored)
     opened(page, url, l="range_to_grid", p=3, lang="en")
     page.get_by_text("These answers").wait_for()
     commit_number(page, "3.58")
-    page.wait_for_function("localStorage.getItem('quantviz.lessons.v1').includes('3.58')")
+    page.wait_for_function("localStorage.getItem('quantviz.teaching.lessons.v1').includes('3.58')")
     assert len(kept(page)) == 1
 
 
@@ -217,7 +217,7 @@ def test_answers_are_cleared_for_the_next_learner(new_page, url):
     page.get_by_role("button", name="My progress (1)").click()
     page.get_by_role("button", name="Clear").click()
     page.get_by_role("button", name="My progress (0)").wait_for()
-    page.wait_for_function("localStorage.getItem('quantviz.lessons.v1') === null")
+    page.wait_for_function("localStorage.getItem('quantviz.teaching.lessons.v1') === null")
     page.reload()
     drawn(page)
     assert page.locator(".st-key-commit_sure button").is_visible()

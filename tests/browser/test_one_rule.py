@@ -11,7 +11,7 @@ import pytest
 import quantviz as qv
 from quantviz.figures.numbers import WRITING, short_number
 from quantviz.figures.panels_data import result_panels
-from quantviz.views import ERROR_VIEWS
+from quantviz.tensors.views import ERROR_VIEWS
 
 BRIDGE = Path(__file__).parents[2] / "quantviz" / "ui" / "bridge.js"
 

@@ -9,13 +9,13 @@ import torch
 import quantviz as qv
 from quantviz.figures.arrangement import pixels_for
 from quantviz.figures.panels import overview_panels, result_panels
-from quantviz.overview import Patch, overview, pooled
-from quantviz.quantizer import choose_qparams, quantize_part
-from quantviz.stored import InMemory
-from quantviz.ui.bridge import bridge_width, clicked_cell, zoomed_window
-from quantviz.ui.minimap import minimap_size, show_minimap
-from quantviz.ui.picture import show_panels
-from quantviz.views import View
+from quantviz.quantization.quantizer import choose_qparams, quantize_part
+from quantviz.streaming.overview import Patch, overview, pooled
+from quantviz.tensors.lazy import InMemory
+from quantviz.tensors.views import View
+from quantviz.ui.components.minimap import minimap_size, show_minimap
+from quantviz.ui.components.panels import show_panels
+from quantviz.ui.components.panels_bridge import bridge_width, clicked_cell, zoomed_window
 
 #: (row, column) and value of the outliers, as shares of rows and columns.
 PLANTED = {(0.7371, 0.1234): 61.0, (0.123, 0.9996): -57.0}

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 import plotly.io as pio
 import pytest
 
-from quantviz.figures.drawn import Drawn, encoded
+from quantviz.figures.payload import Drawn, encoded
 
 SPEC = {"data": [{"type": "heatmap", "z": [[1.0, 2.0]]}, {"type": "bar", "y": [3, 4], "name": "a"}], "layout": {"template": {}, "xaxis": {"range": [0, 9]}}}
 

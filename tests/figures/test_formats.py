@@ -5,11 +5,11 @@ import plotly.graph_objects as go
 import pytest
 
 from quantviz.errors import QuantVizError
-from quantviz.figures.formats import VIEWS, WIDTH, formats_data, formats_figure, formats_words, gap_data, gap_figure, row_colour
+from quantviz.figures.format_values import VIEWS, WIDTH, formats_data, formats_figure, formats_words, gap_data, gap_figure, row_colour
 from quantviz.figures.theme import THEMES
-from quantviz.format_facts import finite_values, gap_at
-from quantviz.formats import FORMATS
-from quantviz.grids import nearest
+from quantviz.quantization.format_facts import finite_values, gap_at
+from quantviz.quantization.grids import nearest
+from quantviz.schemes.formats import FORMATS
 from quantviz.text import languages
 
 ALL = [pytest.param(fmt, id=name) for name, fmt in FORMATS.items()]

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 import quantviz as qv
-from quantviz.binning import ERROR_BINS, MOST_BINS, PARTS
+from quantviz.evaluation.histogram_bins import ERROR_BINS, MOST_BINS, PARTS
 from quantviz.figures.histograms import histogram_data, histogram_figure
 from quantviz.figures.theme import THEMES
-from quantviz.scenarios import SCENARIOS
+from quantviz.lab.scenarios import SCENARIOS
 from quantviz.text import languages
 
 

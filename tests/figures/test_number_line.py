@@ -13,7 +13,7 @@ import quantviz as qv
 from quantviz.figures.number_line import HEIGHT, NEIGHBOURS, WIDTHS, number_line_data, number_line_html, number_line_sentence, number_line_svg
 from quantviz.figures.numbers import on_axis
 from quantviz.figures.theme import THEMES
-from quantviz.scenarios import SCENARIOS
+from quantviz.lab.scenarios import SCENARIOS
 from quantviz.text import languages
 
 SVG = "{http://www.w3.org/2000/svg}"

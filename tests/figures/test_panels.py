@@ -12,7 +12,6 @@ import torch
 from PIL import Image
 
 import quantviz as qv
-from quantviz.explanation import CAUSES
 from quantviz.figures.arrangement import MOST_CELLS
 from quantviz.figures.panels import (
     PANELS,
@@ -30,12 +29,13 @@ from quantviz.figures.panels import (
 )
 from quantviz.figures.panels_data import symlog, with_value_scale
 from quantviz.figures.theme import THEMES, rgb
-from quantviz.overview import POOLS, Patch, Spread, overview
-from quantviz.quantizer import quantize_part
-from quantviz.stored import InMemory
+from quantviz.quantization.explanation import CAUSES
+from quantviz.quantization.quantizer import quantize_part
+from quantviz.streaming.overview import POOLS, Patch, Spread, overview
+from quantviz.tensors.lazy import InMemory
+from quantviz.tensors.views import ERROR_VIEWS, View
 from quantviz.text import languages, text
-from quantviz.ui.bridge import _color_scale
-from quantviz.views import ERROR_VIEWS, View
+from quantviz.ui.components.panels_bridge import _color_scale
 
 #: The notebooks' tensor, and what it becomes with s = 3.5, z = -70.
 NOTEBOOK = [[191.6, -13.5, 728.6], [92.14, 295.5, -184.0], [0.0, 684.6, 245.5]]
@@ -148,7 +148,7 @@ def test_scales_of_0_and_negative_ones_have_steps_to_show():
 
 
 def test_the_bits_of_codes_that_are_no_numbers_are_told_on_hover():
-    from quantviz.ui.bridge import pack_cells
+    from quantviz.ui.components.panels_bridge import pack_cells
 
     r = result([[1.0, -2.0, 0.3]], "float4_e2m1fn,symmetric,per_tensor,min_max,course")
     packed = pack_cells(result_panels(r), "panels", "light")
@@ -309,7 +309,7 @@ def test_an_overview_is_a_picture_in_the_matrix_places(form, how, language):
 
 
 def test_what_a_pixel_stands_for_is_sent_with_it():
-    from quantviz.ui.bridge import pack_cells
+    from quantviz.ui.components.panels_bridge import pack_cells
 
     x = normal(60, 80)
     data = pooled_panels(x, qv.Scheme("int4"), (6, 8))
@@ -541,7 +541,7 @@ def test_a_figure_shows_some_of_the_panels(names):
 
 @pytest.mark.parametrize("width", [360, 640, 1060])
 def test_what_is_covered_is_nowhere_in_the_figure_or_the_cells(width):
-    from quantviz.ui.bridge import pack_cells
+    from quantviz.ui.components.panels_bridge import pack_cells
 
     r = result(NOTEBOOK)
     data = result_panels(r).only(PANELS, {"q", "x_hat", "error", "scale"})

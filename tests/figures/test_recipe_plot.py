@@ -9,12 +9,12 @@ import pytest
 import torch
 
 import quantviz as qv
+from quantviz.analysis.recipe_ranking import CURRENT, answer, recipe_rows, row_of
 from quantviz.figures.recipe_plot import _LINE, _MARGIN, _MOST_LABELS, HEIGHT, answer_sentence, recipe_plot_data, recipe_plot_figure
 from quantviz.figures.theme import THEMES
-from quantviz.kernels import measured
-from quantviz.ranking import CURRENT, answer, recipe_rows, row_of
-from quantviz.recipes import RECIPE_GROUPS, RECIPES, recipe_name
-from quantviz.scenarios import SCENARIOS
+from quantviz.lab.scenarios import SCENARIOS
+from quantviz.schemes.recipes import RECIPE_GROUPS, RECIPES, recipe_name
+from quantviz.streaming.measuring import measured
 from quantviz.text import catalogue, languages
 
 TENSORS = {

@@ -1,6 +1,6 @@
 """The codes that the reference gives today, as digests: what is kept under `ARITHMETIC` must stay what it was.
 
-`python -m tests.helpers.golden_codes` writes the record anew, which is right only after `quantviz.quantizer.ARITHMETIC` was raised, or
+`python -m tests.helpers.golden_codes` writes the record anew, which is right only after `quantviz.quantization.quantizer.ARITHMETIC` was raised, or
 where schemes were added.
 """
 
@@ -15,8 +15,8 @@ import numpy as np
 import torch
 
 import quantviz as qv
-from quantviz.conventions import CHOICES
-from quantviz.quantizer import ARITHMETIC
+from quantviz.quantization.quantizer import ARITHMETIC
+from quantviz.schemes.conventions import CHOICES
 from tests.helpers import ROOT
 from tests.helpers.offered import offered_schemes, variant
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 import quantviz as qv
-from quantviz.granularity import GRANULARITIES, Granularity
+from quantviz.schemes.granularity import GRANULARITIES, Granularity
 
 #: What stands for a granularity where its size is free.
 EXAMPLES: dict[str, Granularity] = {

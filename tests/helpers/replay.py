@@ -6,12 +6,12 @@ import re
 import torch
 
 import quantviz as qv
-from quantviz import blocks
-from quantviz.arithmetic import chances, fma, stored
-from quantviz.explanation import block_of_cell
-from quantviz.formats import FORMATS
-from quantviz.grids import GRIDS, dithered, nearest
-from quantviz.quantizer import block_values, largest_magnitude, range_values
+from quantviz.quantization.explanation import block_of_cell
+from quantviz.quantization.grids import GRIDS, dithered, nearest
+from quantviz.quantization.operations import chances, fma, stored
+from quantviz.quantization.quantizer import block_values, largest_magnitude, range_values
+from quantviz.schemes.formats import FORMATS
+from quantviz.tensors import blocks
 
 
 def blocks_of(block):

@@ -7,7 +7,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 import quantviz as qv
-from quantviz.conventions import CHOICES
+from quantviz.schemes.conventions import CHOICES
 from tests.helpers.offered import problems
 
 SMALL = st.integers(-4, 3)

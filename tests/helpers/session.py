@@ -50,7 +50,7 @@ def panels(at):
 
 
 def result(at):
-    from quantviz.link import read_link
+    from quantviz.lab.state import read_link
 
     state, problems = read_link(address(at))
     assert problems == ()

@@ -10,11 +10,11 @@ import safetensors.torch
 import torch
 
 from quantviz.errors import QuantVizError
-from quantviz.link import read_link, write_link
+from quantviz.lab.state import read_link, write_link
 from quantviz.sources import LocalTensor, local, parse_source, write_source
 from quantviz.sources.files import Limits, open_tensors
 from quantviz.sources.local import FOLDER, list_files, open_local
-from quantviz.stored import InMemory
+from quantviz.tensors.lazy import InMemory
 from tests.helpers.gguf_file import Entry, gguf_file
 from tests.helpers.hostile import raw_safetensors
 from tests.helpers.sharded import INDEX, write_model

@@ -21,7 +21,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, NamedTuple, cast
 
 from quantviz.errors import Note, QuantVizError
-from quantviz.granularity import Shape, Window
+from quantviz.schemes.granularity import Shape, Window
 from quantviz.sources.limits import Limits as Limits
 from quantviz.text import visible
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import torch
 
     from quantviz.sources.files.mapped import Lies
-    from quantviz.stored import Stored
+    from quantviz.tensors.lazy import Stored
 
 #: One number or slice an axis; axes that are not named are taken whole.
 Index = Sequence[int | slice]
@@ -380,7 +380,7 @@ class Catalog(ABC):
         else it is read into memory, as `read` does. `QuantVizError` as from `read`, and for anything but 1 to 4 axes.
         """
         from quantviz.sources.files.mapped import Mapped
-        from quantviz.stored import InMemory
+        from quantviz.tensors.lazy import InMemory
 
         info = self._readable(name)
         if not 1 <= len(info.shape) <= 4:
@@ -424,7 +424,7 @@ class Catalog(ABC):
     def _as_float32(self, name: str, parts: Iterable[torch.Tensor], lengths: Shape) -> Loaded:
         import torch
 
-        from quantviz.tensors import as_float32
+        from quantviz.tensors.conversion import as_float32
 
         tensor = torch.empty(lengths)
         flat, at = tensor.view(-1), 0

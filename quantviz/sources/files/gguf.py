@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from quantviz.errors import Note, QuantVizError
-from quantviz.granularity import Shape
+from quantviz.schemes.granularity import Shape
 from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, clipped
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from quantviz.granularity import Window
+from quantviz.schemes.granularity import Window
 from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, clipped, parsed_json
 from quantviz.sources.typed import flattened
 

@@ -20,10 +20,10 @@ import numpy.typing as npt
 import torch
 
 from quantviz.errors import Note
-from quantviz.formats import FORMATS
-from quantviz.granularity import Shape, Window
+from quantviz.schemes.formats import FORMATS
+from quantviz.schemes.granularity import Shape, Window
 from quantviz.sources.files.catalog import FileData, clipped, window_shape
-from quantviz.stored import Stored, Values
+from quantviz.tensors.lazy import Stored, Values
 
 #: Values that are decoded at a time where only some of them are kept.
 _AT_ONCE = 2**22

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from quantviz.granularity import Shape
+from quantviz.schemes.granularity import Shape
 from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, clipped
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import IO, TYPE_CHECKING, cast
 
 from quantviz.errors import QuantVizError
-from quantviz.granularity import Shape, Window
+from quantviz.schemes.granularity import Shape, Window
 from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, clipped, window_shape
 from quantviz.sources.files.npy import NpyHeader, lies_at, read_header
 from quantviz.sources.files.zips import member_names, opened_zip

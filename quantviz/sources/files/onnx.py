@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from quantviz.granularity import Window
+from quantviz.schemes.granularity import Window
 from quantviz.sources.files.catalog import MOST_AXES, Catalog, FileData, TensorInfo, clipped
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from quantviz.sources.files.safetensors import SafetensorsCatalog
 from quantviz.sources.limits import Limits
 
 if TYPE_CHECKING:
-    from quantviz.stored import Stored
+    from quantviz.tensors.lazy import Stored
 
 #: The part of the index that says where each tensor is.
 _WEIGHT_MAP = "weight_map"

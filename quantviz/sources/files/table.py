@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from quantviz.errors import Note, QuantVizError
-from quantviz.granularity import Window
+from quantviz.schemes.granularity import Window
 from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo
 from quantviz.sources.typed import is_number, parse_tensor
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from quantviz.granularity import Window
+from quantviz.schemes.granularity import Window
 from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, clipped
 from quantviz.sources.files.torch_pickle import Forbidden, Plan, follow
 from quantviz.sources.files.zips import member_names, opened_zip

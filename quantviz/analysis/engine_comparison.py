@@ -1,0 +1,390 @@
+"""One tensor under several engines' arithmetic: where codes and values differ, and which rule made the difference.
+
+A rule is a field of `Convention`. Which one it was is tried, not guessed: one convention gets the
+other's fields, as few as make its cell the other's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import itertools
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import torch
+
+from quantviz.errors import QuantVizError
+from quantviz.quantization.explanation import Explanation, Step, explain
+from quantviz.quantization.grids import GRIDS
+from quantviz.quantization.operations import Operation, Values, code_operations, run_operations, value_operations
+from quantviz.quantization.quantizer import QuantResult, block_values, choose_qparams, quantize
+from quantviz.schemes.calibration import Given
+from quantviz.schemes.conventions import CONVENTIONS, Convention, Offer
+from quantviz.schemes.granularity import Shape
+from quantviz.schemes.recipes import as_scheme
+from quantviz.schemes.scheme import Scheme
+from quantviz.tensors import blocks
+from quantviz.tensors.conversion import as_input
+
+#: Fields with the value that each of two conventions has.
+Fields = Mapping[str, tuple[object, object]]
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """One tensor and scheme under several conventions, each named by its text form."""
+
+    #: What each convention makes of the tensor, in the order asked for.
+    results: Mapping[str, QuantResult]
+    #: Why the others cannot.
+    refused: Mapping[str, QuantVizError]
+    #: Where the codes of any two differ, bool of the tensor's shape.
+    codes_differ: torch.Tensor
+    #: Where the values of any two differ, by however little; 0 and -0 are one value.
+    values_differ: torch.Tensor
+    #: The conventions that agree in every code and every value, in the order asked for.
+    groups: tuple[tuple[str, ...], ...]
+
+    @property
+    def lit(self) -> torch.Tensor:
+        """Where the code or the value of any two differs."""
+        return self.codes_differ | self.values_differ
+
+
+@dataclass(frozen=True, eq=False)
+class Difference:
+    """What lies between two results of one tensor."""
+
+    #: Where the codes differ, bool of the tensor's shape.
+    codes: torch.Tensor
+    #: Where the values differ.
+    values: torch.Tensor
+    #: The largest difference of two values, in the first result's steps.
+    largest_steps: float
+    #: The same in units in the last place: how many float32 numbers it takes to get from one to the other.
+    largest_ulps: int
+
+    @property
+    def either(self) -> torch.Tensor:
+        """Where the code or the value differs."""
+        return self.codes | self.values
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """A few fields of two conventions, and the cells in which they make the difference."""
+
+    #: Where they do, bool of the tensor's shape.
+    cells: torch.Tensor
+    fields: Fields
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why two conventions differ in one cell."""
+
+    index: Shape
+    #: "code", or "value" where the codes are the same.
+    what: str
+    #: The fewest fields which, taken from the other convention, make the one's code (or value) the other's.
+    fields: Fields
+    #: The lines of the one's arithmetic that those fields change, and what stands there instead.
+    lines: tuple[tuple[Step, ...], tuple[Step, ...]]
+    #: The cell's derivation under each of the two.
+    one: Explanation
+    other: Explanation
+    #: The tie rule of each.
+    ties: tuple[str, str]
+
+    @property
+    def tie(self) -> bool:
+        """Whether x lies exactly half-way between two codes under one of them."""
+        return self.one.tie or self.other.tie
+
+    @property
+    def before_rounding(self) -> tuple[float, float]:
+        """The number that each rounds."""
+        return self.one.before_rounding, self.other.before_rounding
+
+
+def compare(x: Any, scheme: Scheme | str, conventions: Iterable[str | Convention] = tuple(CONVENTIONS)) -> Comparison:
+    """`x` under `scheme` with each of `conventions`: format, mode, granularity and range stay the same.
+
+    `x` is a real tensor or nested list of 1 to 4 axes. A convention that does not offer the scheme, or
+    cannot quantize this tensor, is in `refused` with the reason.
+
+    With a scale of 0.02 numbers of two decimals often lie half-way between two codes, and the order of the steps decides:
+
+    >>> scheme = Scheme("int8", "asymmetric", calibration=Given(0.02, 3))
+    >>> found = compare([[0.37, 0.41, -0.25, 0.5]], scheme, ["course", "torch", "onnxruntime", "gguf"])
+    >>> found.groups, int(found.codes_differ.sum()), list(found.refused)
+    ((('course', 'torch'), ('onnxruntime',)), 3, ['gguf'])
+    """
+    scheme = as_scheme(scheme)
+    tensor, _ = as_input(x, scheme.nonfinite)
+    results: dict[str, QuantResult] = {}
+    refused: dict[str, QuantVizError] = {}
+    for convention in conventions:
+        try:
+            adapted = scheme.replace(convention=convention)
+            _same_meaning(scheme, adapted)
+            results[str(adapted.arithmetic)] = quantize(tensor, adapted)
+        except QuantVizError as problem:
+            refused[str(convention)] = problem
+    codes, values = torch.zeros(tensor.shape, dtype=torch.bool), torch.zeros(tensor.shape, dtype=torch.bool)
+    groups: list[list[str]] = []
+    for name, result in results.items():
+        # What agrees with the first of a group agrees with all of it.
+        apart = [(group, *_differing(results[group[0]], result)) for group in groups]
+        own = next((group for group, code, value in apart if not bool((code | value).any())), None)
+        if own is not None:
+            own.append(name)
+            continue
+        for _, code, value in apart[:1]:
+            codes |= code
+            values |= value
+        groups.append([name])
+    return Comparison(MappingProxyType(results), MappingProxyType(refused), codes, values, tuple(map(tuple, groups)))
+
+
+def _same_meaning(scheme: Scheme, adapted: Scheme) -> None:
+    """A zero point set by hand is a code in one engine and a value in another: the same number says two things."""
+    mine, theirs = scheme.arithmetic.zero_domain, adapted.arithmetic.zero_domain
+    given = scheme.calibration
+    if isinstance(given, Given) and scheme.mode == "asymmetric" and mine.partition("_")[0] != theirs.partition("_")[0]:
+        raise QuantVizError("comparison.zero_domain", convention=str(adapted.arithmetic), zero_point=given.zero_point)
+
+
+def difference(one: QuantResult, other: QuantResult) -> Difference:
+    """What lies between two results of one tensor.
+
+    >>> x = [[0.37, 0.41, -0.25, 0.5]]
+    >>> course, engine = (quantize(x, Scheme("int8", "asymmetric", calibration=Given(0.02, 3), convention=name)) for name in ("course", "onnxruntime"))
+    >>> found = difference(course, engine)
+    >>> found.codes.tolist(), round(found.largest_steps, 3)
+    ([[True, True, True, False]], 1.0)
+    """
+    codes, values = _differing(one, other)
+    steps = ((other.x_hat - one.x_hat).abs() / one.step_of_cells()).where(values, 0.0)
+    return Difference(codes, values, float(steps.nan_to_num(0.0, posinf=torch.finfo(torch.float32).max).max()), int(ulps(one.x_hat, other.x_hat).max()))
+
+
+def _differing(one: QuantResult, other: QuantResult) -> tuple[torch.Tensor, torch.Tensor]:
+    codes, values = one.q != other.q, ~_equal(one.x_hat, other.x_hat)
+    # What is left out is told of neither.
+    return (codes, values) if one.counted is None else (codes & one.counted, values & one.counted)
+
+
+def _equal(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    return (one == other) | (one.isnan() & other.isnan())
+
+
+def ulps(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """How many float32 numbers it takes from `one` to `other`, int64 of their shape; 0 between 0 and -0.
+
+    >>> ulps(torch.tensor([1.0, 0.0, -1e-45]), torch.tensor([1 + 2.0**-22, -0.0, 1e-45])).tolist()
+    [2, 0, 2]
+    """
+    places = []
+    for values in (one, other):
+        bits = values.contiguous().view(torch.int32).to(torch.int64)
+        places.append(torch.where(bits < 0, -(bits & 0x7FFFFFFF), bits))
+    return (places[0] - places[1]).abs()
+
+
+# ---- which rule ---------------------------------------------------------------------------------
+
+
+def why(comparison: Comparison, one: str, other: str, index: Shape) -> Reason:
+    """Which rule made the conventions `one` and `other` differ in the cell at `index`.
+
+    `QuantVizError` where they do not differ there, or one of them was not compared.
+
+    >>> scheme = Scheme("int8", "asymmetric", calibration=Given(0.02, 3))
+    >>> found = why(compare([[0.37, 0.41, -0.25, 0.5]], scheme, ["course", "onnxruntime"]), "course", "onnxruntime", (0, 0))
+    >>> dict(found.fields), found.before_rounding, found.tie
+    ({'order': ('divide_add_round', 'divide_round_add')}, (21.5, 18.5), True)
+    >>> found.one.q, found.other.q
+    (22, 21)
+    >>> [[step.code_line for step in side] for side in found.lines]
+    [['y = y + zero_point', 'y = round(y)'], ['y = round(y)', 'y = y + zero_point']]
+    """
+    results = [_result(comparison, name) for name in (one, other)]
+    derived = [explain(result, index) for result in results]
+    place = derived[0].index
+    codes, values = _differing(*results)
+    if not bool((codes | values)[place]):
+        raise QuantVizError("comparison.same", index=place, one=one, other=other)
+    mine, theirs = (in_effect(result.scheme) for result in results)
+    ((fields, _),) = _rules(results[0].x, mine, theirs, torch.tensor([place]))
+    instead = quantize(results[0].x, _with(mine, theirs, fields), strict=True)
+    return Reason(
+        index=place,
+        what="code" if bool(codes[place]) else "value",
+        fields=_valued(fields, mine, theirs),
+        lines=_changed_lines(derived[0], explain(instead, place)),
+        one=derived[0],
+        other=derived[1],
+        ties=(mine.arithmetic.ties, theirs.arithmetic.ties),
+    )
+
+
+def rules(comparison: Comparison, one: str, other: str, most: int | None = None) -> tuple[Rule, ...]:
+    """Which rules make the conventions `one` and `other` differ, each with its cells; together these are all that differ.
+
+    With `most`, only so many cells are asked about: those whose codes differ come first, each in row-major
+    order. The rule of most cells comes first.
+
+    >>> found = compare([[0.37, 0.41, -0.25, 0.5]], Scheme("int8", "asymmetric", calibration=Given(0.02, 3)), ["course", "onnxruntime"])
+    >>> [(list(rule.fields), int(rule.cells.sum())) for rule in rules(found, "course", "onnxruntime")]
+    [(['order'], 3)]
+    """
+    first, second = (_result(comparison, name) for name in (one, other))
+    codes, values = _differing(first, second)
+    places = torch.cat([torch.nonzero(codes), torch.nonzero(values & ~codes)])[:most]
+    if not len(places):
+        return ()
+    mine, theirs = in_effect(first.scheme), in_effect(second.scheme)
+    found = []
+    for fields, hits in _rules(first.x, mine, theirs, places):
+        cells = torch.zeros_like(codes)
+        cells[tuple(places[hits].unbind(-1))] = True
+        found.append(Rule(cells, _valued(fields, mine, theirs)))
+    return tuple(sorted(found, key=lambda rule: -int(rule.cells.sum())))
+
+
+def in_effect(scheme: Scheme) -> Scheme:
+    """The same arithmetic, each rule in the field that names it and free of what an engine offers.
+
+    >>> from quantviz.schemes.granularity import PerChannel
+    >>> in_effect(Scheme(convention="torch")).arithmetic.order, in_effect(Scheme(granularity=PerChannel(0), convention="torch")).arithmetic.order
+    ('fused_multiply_add_round', 'multiply_add_round')
+    """
+    convention = scheme.arithmetic
+    order = convention.order if scheme.granularity.single or convention.block_order == "same" else convention.block_order
+    return scheme.replace(convention=dataclasses.replace(convention, order=order, block_order="same", offer=Offer()))
+
+
+def _result(comparison: Comparison, name: str) -> QuantResult:
+    if name not in comparison.results:
+        raise QuantVizError("comparison.unknown", got=name, known=", ".join(comparison.results))
+    return comparison.results[name]
+
+
+def _valued(fields: Iterable[str], mine: Scheme, theirs: Scheme) -> Fields:
+    return MappingProxyType({name: (mine.arithmetic.get(name), theirs.arithmetic.get(name)) for name in fields})
+
+
+def _with(scheme: Scheme, other: Scheme, fields: Iterable[str]) -> Scheme:
+    """`scheme` with those fields of `other`'s convention; `QuantVizError` where that is no arithmetic."""
+    return scheme.replace(convention=scheme.arithmetic.replace(**{name: other.arithmetic.get(name) for name in fields}))
+
+
+@dataclass(frozen=True, eq=False)
+class _Outcome:
+    """What becomes of some cells, a vector each."""
+
+    code: torch.Tensor
+    value: torch.Tensor
+    before_rounding: torch.Tensor
+    scale: torch.Tensor
+
+    def likeness(self, other: _Outcome) -> torch.Tensor:
+        """In how much of it each cell is the other's."""
+        same = [_equal(getattr(self, field.name), getattr(other, field.name)) for field in dataclasses.fields(self)]
+        return torch.stack(same).sum(0)
+
+
+def _outcome(x: torch.Tensor, scheme: Scheme, places: torch.Tensor) -> _Outcome:
+    """The cells at `places` (cells, axes): what `quantize` makes of them, without the rest of the tensor."""
+    shape, fmt = tuple(x.shape), scheme.number_format
+    layout, at = scheme.layout(shape), tuple(places.unbind(-1))
+    own = {name: blocks.expand(grid, layout, shape).expand(shape)[at] for name, grid in block_values(choose_qparams(x, scheme)).items()}
+    index = torch.zeros(len(places), dtype=torch.int64)
+    for i, length in zip(at, shape, strict=True):
+        index = index * length + i
+    rounded: list[torch.Tensor] = []
+
+    def record(operation: Operation, values: Values, given: torch.Tensor) -> None:
+        if operation.key.startswith("round"):
+            rounded.append(values["y"])
+
+    coded = run_operations(code_operations(scheme), {"x": x[at], "index": index, **own}, record)
+    code = GRIDS[fmt.kind].encode(coded["q"], fmt)
+    value = run_operations(value_operations(scheme), {**own, "q": GRIDS[fmt.kind].decode(code, fmt)})["x_hat"]
+    return _Outcome(code, value, rounded[-1], own["scale"])
+
+
+def _rules(x: torch.Tensor, mine: Scheme, theirs: Scheme, places: torch.Tensor) -> list[tuple[tuple[str, ...], torch.Tensor]]:
+    """Sets of fields, and the cells (of those at `places`, which all differ) that each turns from mine to theirs."""
+    names = tuple(mine.arithmetic.differences(theirs.arithmetic))
+    start, goal = _outcome(x, mine, places), _outcome(x, theirs, places)
+    by_code = start.code != goal.code
+
+    def tried(fields: Iterable[str], here: torch.Tensor, back: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+        """Whether those fields turn each of the cells, and how much of it is alike then."""
+        of, to, end = (theirs, mine, start) if back else (mine, theirs, goal)
+        try:
+            found = _outcome(x, _with(of, to, fields), places[here])
+        except (QuantVizError, KeyError):
+            # Half of one engine and half of another need not be any arithmetic: one may read what the other never makes.
+            return torch.zeros(len(here), dtype=torch.bool), torch.zeros(len(here), dtype=torch.int64)
+        wanted = _Outcome(*(getattr(end, field.name)[here] for field in dataclasses.fields(end)))
+        turned = torch.where(by_code[here], found.code == wanted.code, _equal(found.value, wanted.value))
+        return turned, found.likeness(wanted)
+
+    everywhere = torch.arange(len(places))
+    best, chosen = torch.zeros(len(places), dtype=torch.int64), torch.full((len(places),), -1)
+    for number, name in enumerate(names):
+        turned, alike = tried((name,), everywhere)
+        if bool(turned.any()):
+            # Of several fields that would do, it is the one that can be taken back, and after which most is alike.
+            score = torch.where(turned, 1 + alike + 10 * tried((name,), everywhere, back=True)[0], 0)
+            chosen, best = torch.where(score > best, number, chosen), torch.maximum(score, best)
+    found: list[tuple[tuple[str, ...], torch.Tensor]] = [((name,), chosen == number) for number, name in enumerate(names) if bool((chosen == number).any())]
+    left = chosen < 0
+    while bool(left.any()):
+        first = torch.nonzero(left)[:1, 0]
+        fields = _fewest(names, lambda fields, cell=first: bool(tried(fields, cell)[0]))  # type: ignore[misc]
+        hits = left.clone()
+        hits[left] = tried(fields, everywhere[left])[0]
+        found.append((fields, hits))
+        left &= ~hits
+    return found
+
+
+def _fewest(names: tuple[str, ...], turns: Callable[[tuple[str, ...]], bool]) -> tuple[str, ...]:
+    """A set of `names` that turns the cell, none of which can be left out; of two, where two are enough."""
+    found = min((_thinned(order, turns) for order in (names, names[::-1])), key=len)
+    if len(found) > 2:
+        found = next((pair for pair in itertools.combinations(names, 2) if turns(pair)), found)
+    return tuple(name for name in names if name in found)
+
+
+def _thinned(names: tuple[str, ...], turns: Callable[[tuple[str, ...]], bool]) -> tuple[str, ...]:
+    assert turns(names)  # all of the other convention's rules are that convention
+    kept = names
+    for name in names:
+        fewer = tuple(other for other in kept if other != name)
+        kept = fewer if turns(fewer) else kept
+    return kept
+
+
+def _changed_lines(one: Explanation, other: Explanation) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
+    """The lines of two derivations that are not the same in both; of a line that moved, also those that it passed."""
+    mine, theirs = ([(step.code_line, step.dtype) for step in side.steps] for side in (one, other))
+    codes = difflib.SequenceMatcher(None, mine, theirs, autojunk=False).get_opcodes()
+    changed = [at for at, (kind, *_) in enumerate(codes) if kind != "equal"]
+    gone = {line for at in changed for line in mine[codes[at][1] : codes[at][2]]}
+    if gone & {line for at in changed for line in theirs[codes[at][3] : codes[at][4]]}:
+        changed = list(range(changed[0], changed[-1] + 1))
+    first = tuple(step for at in changed for step in one.steps[codes[at][1] : codes[at][2]])
+    second = tuple(step for at in changed for step in other.steps[codes[at][3] : codes[at][4]])
+    # The same line that gives the same number in another dtype has nothing to tell.
+    same = {(step.code_line, step.output) for step in first} & {(step.code_line, step.output) for step in second}
+    return tuple(step for step in first if (step.code_line, step.output) not in same), tuple(
+        step for step in second if (step.code_line, step.output) not in same
+    )

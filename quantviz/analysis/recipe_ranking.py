@@ -1,0 +1,135 @@
+"""Recipes on one tensor: what each makes of it, and which one to use."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from quantviz.errors import QuantVizError
+from quantviz.schemes.recipes import RECIPES, as_scheme, current_recipe, needs_lines
+from quantviz.schemes.scheme import Scheme
+
+if TYPE_CHECKING:
+    from quantviz.streaming.measuring import Measured
+
+#: The id of a row that is no recipe but the scheme that is set.
+CURRENT = "current"
+#: An error a tenth as large as the values, both as root mean squares: 20 dB.
+TARGET_DB = 20.0
+
+
+@dataclass(frozen=True)
+class RecipeRow:
+    """What one scheme makes of one tensor, or why it cannot be used on it."""
+
+    #: An id of `RECIPES`, or `CURRENT`.
+    id: str
+    scheme: Scheme
+    #: Whether it does to this tensor what the current scheme does.
+    is_current: bool = False
+    #: Why it does not fit; the numbers are nan then.
+    problem: QuantVizError | None = None
+    #: Bits an element, scales included.
+    bits: float = math.nan
+    sqnr_db: float = math.nan
+    #: Share of the non-zero elements that became 0.
+    zeroed_share: float = math.nan
+    mse: float = math.nan
+
+    @property
+    def fits(self) -> bool:
+        """Whether there are numbers."""
+        return self.problem is None
+
+
+@dataclass(frozen=True)
+class RecipeAnswer:
+    """Which recipe to use on a tensor, as data for a sentence."""
+
+    #: The SQNR asked for.
+    target_db: float
+    #: Whether some recipe reaches it.
+    reached: bool
+    #: The fewest bits that reach it; where none does, the highest SQNR.
+    choice: RecipeRow
+    #: The nearest ones in another number format that no other beats, with fewer bits and with more: what to compare the choice with.
+    others: tuple[RecipeRow, ...]
+
+
+def recipe_rows(x: Any, *, current: Scheme | str) -> tuple[RecipeRow, ...]:
+    """Every recipe on this very tensor, in the order of `RECIPES`.
+
+    `x` is a real tensor or nested list of 1 to 4 axes, or a `Stored`. A recipe that cannot be used on it, because its
+    groups do not divide the last axis for example, has `problem` in place of numbers. What is done with NaN and
+    Inf is `current`'s choice.
+
+    >>> rows = recipe_rows([[1.0, 2.0, 3.0, 40.0]], current=RECIPES["int4_per_row"])
+    >>> [row.id for row in rows if row.fits][:5], [row.id for row in rows if row.is_current]
+    (['int8_per_tensor', 'int8_per_row', 'int8_per_column', 'int4_per_tensor', 'int4_per_row'], ['int4_per_row'])
+    >>> rows[3].problem.key
+    'group_does_not_divide'
+    """
+    from quantviz.streaming.measuring import measure
+    from quantviz.tensors.lazy import as_stored
+
+    current = as_scheme(current)
+    stored, _ = as_stored(x)
+    same = current_recipe(current, stored.shape)
+    rows = []
+    for name, recipe in RECIPES.items():
+        scheme = recipe.replace(nonfinite=current.nonfinite)
+        try:
+            if needs_lines(recipe) and len(stored.shape) == 1:
+                raise QuantVizError("recipe_needs_lines", shape=stored.shape)
+            rows.append(row_of(measure(stored, scheme), name, is_current=name == same))
+        except QuantVizError as problem:
+            rows.append(RecipeRow(name, scheme, problem=problem))
+    return tuple(rows)
+
+
+def row_of(own: Measured, name: str = CURRENT, *, is_current: bool = True) -> RecipeRow:
+    """The row of a scheme that was measured already."""
+    m = own.metrics
+    return RecipeRow(
+        id=name,
+        scheme=own.scheme,
+        is_current=is_current,
+        bits=m["effective_bits"],
+        sqnr_db=m["sqnr_db"],
+        zeroed_share=m["zeroed_share"],
+        mse=m["mse"],
+    )
+
+
+def pareto_front(rows: Iterable[RecipeRow]) -> tuple[RecipeRow, ...]:
+    """The rows that no other one beats, by bits: fewer bits with no less SQNR, or more SQNR with no more bits.
+
+    Of rows with the same bits and SQNR the first is kept.
+    """
+    front: list[RecipeRow] = []
+    for row in sorted((row for row in rows if row.fits), key=lambda row: (row.bits, -row.sqnr_db)):
+        if not front or row.sqnr_db > front[-1].sqnr_db:
+            front.append(row)
+    return tuple(front)
+
+
+def answer(rows: Iterable[RecipeRow], target_db: float = TARGET_DB) -> RecipeAnswer | None:
+    """The recipe of the fewest bits with an SQNR of at least `target_db`; none where no recipe fits.
+
+    It is compared with its neighbours, because the target is only a rule of thumb: an SQNR ranks
+    recipes for one tensor and does not predict what a model will do.
+
+    >>> found = answer(recipe_rows([[0.1, 0.2, 0.3, 8.0], [0.3, -0.2, 0.1, 0.2]], current=Scheme()), target_db=30.0)
+    >>> found.choice.id, [row.id for row in found.others]
+    ('int8_per_tensor', ['int4_per_row', 'fp8_e4m3_per_tensor'])
+    """
+    front = pareto_front(rows)
+    if not front:
+        return None
+    reaching = [row for row in front if row.sqnr_db >= target_db]
+    choice = reaching[0] if reaching else front[-1]
+    other = [row for row in front if row.scheme.format != choice.scheme.format]
+    fewer, more = [row for row in other if row.bits < choice.bits], [row for row in other if row.bits > choice.bits]
+    return RecipeAnswer(target_db, bool(reaching), choice, (*fewer[-1:], *more[:1]))

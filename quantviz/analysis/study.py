@@ -1,0 +1,270 @@
+"""A tensor of any size under a scheme, asked for what a page shows of it.
+
+Of a small tensor the whole result is made once and everything is read off it. Of a large one nothing is made that is as
+large as the tensor: ranges and metrics come from streaming passes, and only the part that is looked at is quantized.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+
+from quantviz.errors import Note
+from quantviz.evaluation.metric_formulas import METRICS
+from quantviz.evaluation.tables import block_columns, scales_table
+from quantviz.quantization.explanation import CellInput, Explanation, explain, explain_cell
+from quantviz.quantization.grids import local_step
+from quantviz.quantization.quantizer import QParams, QuantResult, part, quantize_part
+from quantviz.schemes.calibration import MinMax, Range
+from quantviz.schemes.granularity import BlockLayout, Shape, Window
+from quantviz.schemes.scheme import Scheme
+from quantviz.streaming import measuring, overview
+from quantviz.tensors import blocks
+from quantviz.tensors.lazy import InMemory, Replaced, Stored
+from quantviz.tensors.views import MOST_WHOLE, View
+
+if TYPE_CHECKING:
+    from quantviz.streaming.measuring import Facts, Measured
+    from quantviz.streaming.overview import Overview, Patch, Spread, Survey
+    from quantviz.tensors.conversion import NonFinite
+
+#: Gives what is known by a name, or what the function makes.
+Keep = Callable[[str, Callable[[], Any]], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """A tensor under a scheme.
+
+    >>> from quantviz.tensors.lazy import InMemory
+    >>> study = Study.of(InMemory(torch.tensor([[1.0, 0.1], [-2.0, 0.7]])), Scheme("int4"))
+    >>> study.explain((0, 1)).cause, round(study.metrics["mse"], 4)
+    ('zeroed', 0.0117)
+    """
+
+    #: The tensor as it is quantized.
+    x: Stored
+    scheme: Scheme
+    #: What is known of it as it is quantized.
+    facts: Facts
+    #: What of it was not finite before that.
+    nonfinite: NonFinite | None
+    #: Each block's clipping range; none where scale and zero point were given.
+    range: Range | None
+    qparams: QParams
+    #: Of a small tensor, the result for all of it.
+    result: QuantResult | None
+    notes: tuple[Note, ...]
+    #: Keeps what takes a pass over the tensor, for this scheme and for others.
+    keep: Keep
+
+    @classmethod
+    def of(cls, x: Stored, scheme: Scheme, *, facts: Facts | None = None, keep: Keep | None = None) -> Study:
+        """The study of a tensor whose `facts` may be known already; `keep` keeps what takes a pass over it, by names that tell schemes apart.
+
+        Raises `QuantVizError` as `quantize` does.
+        """
+        shape = x.shape
+        for problem in scheme.problems(shape):
+            raise problem
+        facts, keep = facts or measuring.facts(x), keep or _Kept()
+        nonfinite = facts.found
+        if x.count <= MOST_WHOLE:
+            r = measuring.quantized(x, scheme, facts)
+            return cls(x, scheme, facts, nonfinite, r.range, r.qparams, r, r.notes, keep)
+        x, notes = measuring.as_asked(x, x, scheme, facts)
+        if isinstance(x, Replaced):
+            replaced = x
+            facts = keep("facts clipped", lambda: measuring.facts(replaced))
+        absmax = facts.absmax
+        found = keep(_range_key(scheme), lambda: measuring.ranges(x, scheme, absmax=absmax))
+        if not scheme.shifted and not scheme.number_format.signed and facts.negative:
+            notes = (*notes, Note.of("negatives_clip", count=facts.negative))
+        qparams = measuring.qparams(x, scheme, found, absmax=absmax)
+        return cls(x, scheme, facts, nonfinite, found if isinstance(found, Range) else None, qparams, None, notes, keep)
+
+    @classmethod
+    def of_result(cls, r: QuantResult) -> Study:
+        """The study of a result that is there already."""
+        x = InMemory(r.x)
+        facts = measuring.facts(x)
+        return cls(x, r.scheme, facts, facts.found, r.range, r.qparams, r, r.notes, _Kept())
+
+    @property
+    def shape(self) -> Shape:
+        """The tensor's shape."""
+        return self.x.shape
+
+    @property
+    def layout(self) -> BlockLayout:
+        """Which elements share a scale."""
+        return self.scheme.layout(self.shape)
+
+    @property
+    def absmax(self) -> float:
+        """The largest finite magnitude of the tensor."""
+        return self.facts.absmax
+
+    @property
+    def spread(self) -> Spread:
+        """How far the magnitudes of the whole tensor spread."""
+        return cast("Spread", self.keep(f"spread {self.scheme.nonfinite}", lambda: overview.spread(self.x)))
+
+    @property
+    def measured(self) -> Measured:
+        """The metrics of the whole tensor that one pass gives, and the sums along each axis."""
+        return cast("Measured", self.keep(f"measured {self.scheme}", self._measured))
+
+    def _measured(self, metrics: Iterable[str] | None = None) -> Measured:
+        if self.result is not None:
+            return measuring.measured(self.result, by_axis=True, metrics=metrics)
+        return measuring.measure(self.x, self.scheme, qparams=self.qparams, by_axis=True, metrics=metrics, known=self.facts)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that are held besides the tensor."""
+        r = self.result
+        held = [] if r is None else [r.q, r.x_hat, r.error, r.clipped]
+        held += [] if self.range is None else [self.range.lo, self.range.hi, self.range.extreme]
+        return sum(tensor.nbytes for tensor in (*held, self.qparams.scale, self.qparams.zero_point, *self.qparams.others.values()))
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """All metrics of the whole tensor by id; of a large one some take a pass of their own."""
+        return dict(cast("Measured", self.keep(f"measured all {self.scheme}", lambda: self._measured(METRICS))).metrics)
+
+    def measured_part(self, index: Window) -> Measured:
+        """The same of the part at `index`; it is made as a whole, so it should not be larger than `MOST_PART`."""
+        return measuring.measured(self.part(index), by_axis=True)
+
+    @property
+    def survey(self) -> Survey:
+        """Histograms and the worst cells, from one more pass."""
+        found = self.keep(f"survey {self.scheme}", lambda: overview.survey(self.x, self.scheme, self.qparams, known=self.facts))
+        return cast("Survey", found)
+
+    def part(self, index: Window) -> QuantResult:
+        """The part at `index`, one number or slice for each axis, every cell with the scale it has in the whole tensor."""
+        if self.result is not None:
+            return part(self.result, index)
+        return quantize_part(self.x.read(index), self.scheme, self.qparams, self.shape, index)
+
+    def overview(self, patch: Patch, pixels: tuple[int, int], how: str, view: View) -> Overview:
+        """What a picture of some pixels shows of a patch; see `overview.overview`."""
+        seen = f"{patch} {pixels} {how} {dataclasses.replace(view, top=0, left=0, height=None, width=None)}"
+        x, scheme, qparams = self.x, self.scheme, self.qparams
+        known = self.keep(f"pooled {scheme.nonfinite} {seen}", lambda: overview.pooled(x, patch, pixels, how, view))
+        made = self.keep(f"overview {scheme} {seen}", lambda: overview.overview(x, scheme, qparams, patch, pixels, how, view, known=known))
+        return cast("Overview", made)
+
+    def explain(self, index: Shape) -> Explanation:
+        """The derivation of the cell at `index`."""
+        if self.result is not None:
+            return explain(self.result, index)
+        layout = self.layout
+        block = layout.block_of(index, self.shape)
+        found = self.range or self._min_max
+        ranged = {"lo": found.lo, "hi": found.hi, "extreme": found.extreme} if self.range else {}
+        size = layout.size_of(block)
+        return explain_cell(
+            self.scheme,
+            self.qparams,
+            CellInput(
+                index=index,
+                shape=self.shape,
+                layout=layout,
+                x=self.x.read(index),
+                ranged={
+                    **{name: grid[block] for name, grid in ranged.items()},
+                    **({"tensor_absmax": torch.tensor(self.absmax), "short": torch.tensor(float(size < layout.block_size))} if ranged else {}),
+                },
+                extreme=found.extreme[block],
+                tensor_absmax=torch.tensor(self.absmax),
+                block_size=size,
+                left_out=self._left_out(block) if self.scheme.nonfinite == "ignore" and self.facts.nonfinite else 0,
+            ),
+        )
+
+    def worst_of_line(self, axis: int, i: int) -> Shape:
+        """Where the largest error is among the cells at `i` of an axis."""
+        return self._worst(tuple(slice(i, i + 1) if each == axis else slice(0, n) for each, n in enumerate(self.shape)))
+
+    def worst_of_block(self, block: Shape) -> Shape:
+        """Where the largest error is among the cells of a block."""
+        layout = self.layout
+        if layout.block_count == 1:
+            return self.measured.largest_error
+        window = layout.window(block)
+        if layout.view_shape == self.shape:
+            return self._worst(window)
+        places = blocks.flat_indices_of(layout.view_shape, window).flatten()
+        errors = [self.part(measuring.place_of(int(place), self.shape)).error.abs() for place in places]
+        return measuring.place_of(int(places[int(torch.stack(errors).nan_to_num(-1).argmax())]), self.shape)
+
+    def _worst(self, window: tuple[slice, ...]) -> Shape:
+        errors = self.part(window).error.abs().nan_to_num(-1)
+        inside = measuring.place_of(int(errors.argmax()), tuple(errors.shape))
+        return tuple(part.start + i for part, i in zip(window, inside, strict=True))
+
+    def scales(self, most: int) -> dict[str, list[Any]]:
+        """Scale and zero point of the first `most` blocks, as columns; see `export.scales_table`, whose last two only a small tensor has."""
+        return block_columns(self.qparams, self.layout, self.range, most) if self.result is None else scales_table(self.result)
+
+    @property
+    def _min_max(self) -> Range:
+        """The blocks' own ends, where scale and zero point were given."""
+        scheme = self.scheme.replace(calibration=MinMax())
+        return cast("Range", self.keep(_range_key(scheme), lambda: measuring.ranges(self.x, scheme)))
+
+    def _left_out(self, block: Shape) -> int:
+        """How many cells of a block are NaN or Inf."""
+        layout = self.layout
+        if layout.block_count == 1:
+            return self.facts.nonfinite
+        return int((~torch.isfinite(self._block(block))).sum())
+
+    def _block(self, block: Shape) -> torch.Tensor:
+        """The values of a block."""
+        layout = self.layout
+        window = layout.window(block)
+        if layout.view_shape == self.shape:
+            return self.x.read(window)
+        places = blocks.flat_indices_of(layout.view_shape, window).flatten()
+        return torch.cat([torch.tensor(self.x.run(int(place), int(place) + 1)) for place in places])
+
+    @property
+    def largest_step(self) -> float | None:
+        """The largest step of any cell; none where no block has one, as with scales of 0."""
+        if self.result is not None:
+            steps = self.result.step_of_cells()
+        else:
+            # Steps grow with the magnitude, so that a block's largest is where its largest value is.
+            extreme = (self.range or self._min_max).extreme.to(torch.float32)
+            steps = local_step(extreme, self.qparams.scale.to(torch.float32), self.scheme.number_format)
+        usable = steps[(steps > 0) & steps.isfinite()]
+        return float(usable.max()) if usable.numel() else None
+
+
+class _Kept:
+    """Keeps for one study alone."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Any] = {}
+
+    def __call__(self, name: str, make: Callable[[], Any]) -> Any:
+        if name not in self._known:
+            self._known[name] = make()
+        return self._known[name]
+
+
+def _range_key(scheme: Scheme) -> str:
+    """All that the blocks' ranges depend on besides the tensor."""
+    if not scheme.calibration.of_values:
+        return f"range {scheme}"
+    arithmetic = scheme.arithmetic
+    parts = (scheme.mode, scheme.granularity, arithmetic.tail, scheme.calibration, arithmetic.scale_math, scheme.nonfinite)
+    return f"range {' '.join(map(str, parts))}"

@@ -1,0 +1,72 @@
+"""The folder in which compiled kernels are kept from one process to the next. Asked for before numba is imported."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import sys
+import tempfile
+from functools import cache
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+from quantviz.compiled.hand_written import plain_pieces
+
+
+@cache
+def has_numba() -> bool:
+    """Whether kernels can be compiled here. Importing numba would take half a second."""
+    return find_spec("numba") is not None and find_spec("llvmlite") is not None
+
+
+#: Folders that no kernel's module imports: they draw and show. A test holds this against the imports.
+_ABOVE = ("browser", "cli", "export", "figures", "lab", "teaching", "ui")
+
+
+@cache
+def cache_folder() -> Path | None:
+    """Where compiled code is kept from one process to the next; none where no folder can be written that is this user's alone.
+
+    `QUANTVIZ_CACHE_DIR`, else `XDG_CACHE_HOME/quantviz`, else `~/.cache/quantviz`, and in it one folder for each version.
+    """
+    named = os.environ.get("QUANTVIZ_CACHE_DIR")
+    try:
+        base = Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "quantviz"
+    except RuntimeError:  # there is no home
+        return None
+    plain = ("plain", *sorted(plain_pieces())) if plain_pieces() else ()
+    folder = base / "-".join(("numba", version("numba"), digest_of_code(Path(__file__).parents[1]), *plain))
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError:
+        return None
+    return folder if all(map(_own, (base, folder))) else None
+
+
+def digest_of_code(package: Path) -> str:
+    """Return a digest of every module whose code or constants can reach a kernel.
+
+    A compiled kernel holds the functions it calls and the constants it names, from whichever module they come. Numba looks
+    only at the kernel's own file, so a change of any other would leave old machine code in use.
+
+    Args:
+        package: The folder of the package's source. All of it counts but `_ABOVE`.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        name = path.relative_to(package)
+        if name.parts[0] not in _ABOVE:
+            digest.update(f"{name.as_posix()}\0{path.stat().st_size}\0".encode() + path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _own(folder: Path) -> bool:
+    """Whether no other user can put files here: what lies here is run."""
+    if sys.platform == "win32":
+        return True
+    found = folder.lstat()
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022

@@ -1,0 +1,211 @@
+"""Metrics: what a quantization cost, as numbers.
+
+A metric is added here: one entry in `METRICS`, a formula over `Moments`, and its words in each language. It is then on the
+page, in tables and in exports, for tensors of any size: what it reads of the moments decides which passes find it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+import torch
+
+from quantviz.evaluation.moments import Moments
+from quantviz.quantization.quantizer import QuantResult, refuse_other_than_results
+from quantviz.schemes.scheme import Scheme
+
+#: From moments and the bits that an element costs at stored size to the metric, a number for each line or block of the moments.
+Formula = Callable[[Any, Any], Any]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One number that says what a quantization cost.
+
+    The formula uses only what torch has as a function of tensors, so that it can be written down as code like an operation.
+
+    >>> from quantviz import Given, quantize
+    >>> METRICS["max_abs_error"](quantize([1.0, 2.75], Scheme("int8", calibration=Given(1.0))))
+    0.25
+    """
+
+    #: Its name in links, tables and files; its words are under `[metrics.<id>]` in `quantviz/text`.
+    id: str
+    #: What it is counted in: "x", "x²", "steps", "dB", "share", "bit", "codes" or "" for a plain number.
+    unit: str
+    formula: Formula
+
+    def of(self, moments: Moments, bits: float = math.nan) -> torch.Tensor:
+        """Return the metric of moments, of their shape; `bits` is what an element costs at stored size."""
+        made: torch.Tensor = self.formula(moments, torch.tensor(bits, dtype=torch.float64))
+        return made
+
+    def __call__(self, r: QuantResult) -> float:
+        """Return the metric of a result."""
+        return float(self.of(Moments.of(r), bits_per_element(r.scheme, r.tensor_shape)))
+
+    @cached_property
+    def reads(self) -> frozenset[str]:
+        """The fields of `Moments` that the formula reads."""
+        noting = _Noting()
+        self.formula(noting, torch.tensor(1.0))
+        return frozenset(noting.names)
+
+
+class _Noting:
+    """Moments that note which of them a formula asks for."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def __getattr__(self, name: str) -> torch.Tensor:
+        self.names.add(name)
+        return torch.ones(2, dtype=torch.float64)
+
+
+def _mse(m: Any, bits: Any) -> Any:
+    """The sum of its two parts."""
+    # Of lines and blocks the parts are not known.
+    return m.e2 / m.cells if m.kept_e2 is None else m.kept_e2 / m.cells + m.clipped_e2 / m.cells
+
+
+def _sqnr_db(m: Any, bits: Any) -> Any:
+    """10·log10(Σx² / Σe²); inf where there is no error, nan where there is no cell."""
+    nothing_lost = m.e2 == 0 if m.cells is None else (m.e2 == 0) & (m.cells > 0)
+    return torch.where(nothing_lost, math.inf, 10 * torch.log10(m.x2 / m.e2))
+
+
+def _cosine(m: Any, bits: Any) -> Any:
+    """Of the angle between x and x̂; nan where one of them is all zero."""
+    lengths = torch.sqrt(m.x2) * torch.sqrt(m.x_hat2)
+    return torch.where(lengths == 0, math.nan, m.x_x_hat / lengths)
+
+
+def _unclipped_rmse_steps(m: Any, bits: Any) -> Any:
+    """0 where all cells were clipped."""
+    kept = m.cells - m.clipped
+    return torch.where((kept == 0) & (m.cells > 0), 0.0, torch.sqrt(m.kept_steps2 / kept))
+
+
+def _zeroed_share(m: Any, bits: Any) -> Any:
+    """Of the non-zero elements; 0 where there is none."""
+    nonzero = m.cells - m.zeros
+    return torch.where(nonzero > 0, m.zeroed / nonzero, 0.0)
+
+
+def _kurtosis(m: Any, bits: Any) -> Any:
+    """The fourth moment about the mean over the squared variance (Pearson); nan of a constant."""
+    mean, square = m.x / m.cells, m.x2 / m.cells
+    variance = square - mean * mean
+    fourth = m.x4 / m.cells - 4 * mean * (m.x3 / m.cells) + 6 * mean * mean * square - 3 * mean * mean * mean * mean
+    return torch.where(variance > 0, fourth / (variance * variance), math.nan)
+
+
+def _code_entropy(m: Any, bits: Any) -> Any:
+    """Shannon's, of the codes by themselves; nan where there is no cell."""
+    shares = m.code_counts / m.cells
+    return torch.where(m.cells > 0, -torch.where(shares > 0, shares * torch.log2(shares), 0.0).sum(-1), math.nan)
+
+
+#: Every metric by id. All are computed in float64; of no cells means are nan.
+METRICS: Mapping[str, Metric] = MappingProxyType(
+    {
+        each.id: each
+        for each in (
+            Metric("mse", "x²", _mse),
+            Metric("rmse", "x", lambda m, bits: torch.sqrt(_mse(m, bits))),
+            Metric("rmse_steps", "steps", lambda m, bits: torch.sqrt((m.kept_steps2 + m.clipped_steps2) / m.cells)),
+            Metric("unclipped_rmse_steps", "steps", _unclipped_rmse_steps),
+            Metric("max_abs_error", "x", lambda m, bits: torch.where(m.max_error < 0, math.nan, m.max_error)),
+            # The bias: the mean of x̂ - x.
+            Metric("mean_error", "x", lambda m, bits: m.e / m.cells),
+            # Source notebook 002: torch.norm(x - x_hat).
+            Metric("l2_norm_error", "x", lambda m, bits: torch.sqrt(m.e2)),
+            Metric("sqnr_db", "dB", _sqnr_db),
+            Metric("cosine", "", _cosine),
+            Metric("clipped_share", "share", lambda m, bits: m.clipped / m.cells),
+            Metric("zeroed_share", "share", _zeroed_share),
+            Metric("nonzero_share", "share", lambda m, bits: (m.cells - m.zeros) / m.cells),
+            Metric("levels_used", "codes", lambda m, bits: m.codes_seen.sum(-1)),
+            Metric("rounding_mse", "x²", lambda m, bits: m.kept_e2 / m.cells),
+            Metric("clipping_mse", "x²", lambda m, bits: m.clipped_e2 / m.cells),
+            Metric("effective_bits", "bit", lambda m, bits: bits),
+            Metric("kurtosis", "", _kurtosis),
+            Metric("code_entropy", "bit", _code_entropy),
+        )
+    }
+)
+
+
+def metrics(r: QuantResult) -> dict[str, float]:
+    """Return all metrics of a result by id.
+
+    Source notebook 003, cell 11:
+
+    >>> from quantviz import Given, Scheme, quantize
+    >>> x = [[191.6, -13.5, 728.6], [92.14, 295.5, -184], [0, 684.6, 245.5]]
+    >>> round(metrics(quantize(x, Scheme("int8", "asymmetric", calibration=Given(3.5, -70))))["mse"], 4)
+    170.8753
+    """
+    refuse_other_than_results(r)
+    return metrics_of(Moments.of(r), bits_per_element(r.scheme, r.tensor_shape), METRICS)
+
+
+def metrics_of(moments: Moments, bits: float, wanted: Collection[str]) -> dict[str, float]:
+    """Return the metrics `wanted` of a whole tensor's moments, by id; `bits` is what an element costs at stored size."""
+    return {name: float(METRICS[name].of(moments, bits)) for name in wanted}
+
+
+def sqnr_db_of_lines(lines: Moments) -> torch.Tensor:
+    """Return the SQNR of each line or block in dB; inf without error, nan where x is all zero: such a line says nothing."""
+    assert lines.x2 is not None
+    return torch.where(lines.x2 > 0, METRICS["sqnr_db"].of(lines), math.nan)
+
+
+def bits_per_element(scheme: Scheme, shape: tuple[int, ...]) -> float:
+    """What `effective_bits` is for a tensor of `shape`, without one at hand.
+
+    >>> from quantviz import PerGroup
+    >>> bits_per_element(Scheme("int3", granularity=PerGroup(16)), (256, 256))
+    4.0
+
+    MatMulNBits stores whole blocks, 32 codes for the 20 of this row:
+
+    >>> bits_per_element(Scheme("uint4", granularity=PerGroup(32), convention="onnxruntime_nbits"), (1, 20))
+    8.0
+    """
+    stored, layout = stored_bits(scheme), scheme.layout(shape)
+    codes = stored.code * (layout.padded_size if stored.whole else math.prod(shape))
+    return (codes + (stored.scale + stored.zero_point) * layout.block_count + stored.tensor) / math.prod(shape)
+
+
+@dataclass(frozen=True)
+class StoredBits:
+    """What is stored, in bits."""
+
+    #: Of each element.
+    code: float
+    #: Of each block.
+    scale: int
+    zero_point: int
+    #: Of the whole tensor: its second-level scale.
+    tensor: int
+    #: Whether a block that does not fill up is stored whole, codes for what fills it included.
+    whole: bool = False
+
+
+def stored_bits(scheme: Scheme) -> StoredBits:
+    """What a scheme stores.
+
+    >>> stored_bits(Scheme("int4", "asymmetric"))
+    StoredBits(code=4, scale=16, zero_point=4, tensor=0, whole=False)
+    """
+    convention, fmt = scheme.arithmetic, scheme.number_format
+    zero_point = (convention.zero_bits or fmt.bits) if scheme.mode == "asymmetric" else 0
+    whole = convention.tail_stored == "whole" or (convention.tail_stored == "whole_if_integer" and fmt.kind == "integer")
+    return StoredBits(convention.code_bits or fmt.bits, convention.scale_bits, zero_point, 32 if convention.scale.global_rule else 0, whole)

@@ -1,0 +1,139 @@
+"""Moments: the sums and counts that every metric is made of.
+
+They merge: those of two parts of a tensor add up to those of both. So they can be told of a cell, a row, a block, a piece, a
+tensor or several, and a metric is the same formula of each.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import torch
+
+from quantviz.pickling import Picklable
+from quantviz.quantization.quantizer import QuantResult, steps_of_error
+
+#: How two values of a field become one, where they are not added.
+_JOINED: Mapping[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = MappingProxyType({"max_error": torch.maximum, "codes_seen": torch.maximum})
+
+
+@dataclass(frozen=True, eq=False)
+class Moments(Picklable):
+    """Sums over cells, float64, all of one shape: a number for the whole, or one number for each of several lines or blocks.
+
+    Cells that are left out (`QuantResult.counted`) are in none of them. A field is none where nobody asked for it.
+
+    >>> from quantviz import Scheme, quantize
+    >>> one, two = (Moments.of(quantize(x, Scheme("int4"))) for x in ([1.0, -2.0], [7.0, 0.5, 0.0]))
+    >>> both = one.join(two)
+    >>> both.cells.item(), both.x2.item(), both.zeros.item()
+    (5.0, 54.25, 1.0)
+    """
+
+    #: How many cells count; of them those that saturation changed, those with x = 0, and others of which x̂ is 0.
+    cells: torch.Tensor | None = None
+    clipped: torch.Tensor | None = None
+    zeros: torch.Tensor | None = None
+    zeroed: torch.Tensor | None = None
+    #: Σx, Σx², Σx³, Σx⁴.
+    x: torch.Tensor | None = None
+    x2: torch.Tensor | None = None
+    x3: torch.Tensor | None = None
+    x4: torch.Tensor | None = None
+    #: Σx̂², Σx·x̂.
+    x_hat2: torch.Tensor | None = None
+    x_x_hat: torch.Tensor | None = None
+    #: Σe, Σ|e|, and Σe² of all cells, of those that were not clipped, and of those that were.
+    e: torch.Tensor | None = None
+    abs_e: torch.Tensor | None = None
+    e2: torch.Tensor | None = None
+    kept_e2: torch.Tensor | None = None
+    clipped_e2: torch.Tensor | None = None
+    #: Σ(e / step)², each cell by its own step, of cells that were not clipped, and of those that were.
+    kept_steps2: torch.Tensor | None = None
+    clipped_steps2: torch.Tensor | None = None
+    #: The largest |e|; -inf where there is no cell.
+    max_error: torch.Tensor | None = None
+    #: Which codes occur, as 1 and 0, and how often each does; of the whole only, one entry a code from the smallest on.
+    codes_seen: torch.Tensor | None = None
+    code_counts: torch.Tensor | None = None
+
+    @classmethod
+    def of(cls, r: QuantResult) -> Moments:
+        """Return the moments of a result."""
+        parts = (r.x, r.x_hat, r.error, r.clipped, r.q, steps_of_error(r))
+        counted, size = r.counted, r.scheme.number_format.levels
+        x, x_hat, e, clipped, q, steps = (part if counted is None else part[counted] for part in parts)
+        wide, wide_hat, error = (part.to(torch.float64) for part in (x, x_hat, e))
+        kept, square, e2, steps2, zero = ~clipped, wide.square(), error.square(), steps.square(), x == 0
+        counts = torch.bincount((q.to(torch.int64) - r.scheme.number_format.code_min).flatten(), minlength=size)
+        kept_e2, clipped_e2 = e2[kept].sum(), e2[clipped].sum()
+        return cls(
+            cells=number_of(x.numel()),
+            clipped=clipped.sum().to(torch.float64),
+            zeros=zero.sum().to(torch.float64),
+            zeroed=((x_hat == 0) & ~zero).sum().to(torch.float64),
+            x=wide.sum(),
+            x2=square.sum(),
+            x3=(square * wide).sum(),
+            x4=square.square().sum(),
+            x_hat2=wide_hat.square().sum(),
+            x_x_hat=(wide * wide_hat).sum(),
+            e=error.sum(),
+            abs_e=error.abs().sum(),
+            e2=kept_e2 + clipped_e2,
+            kept_e2=kept_e2,
+            clipped_e2=clipped_e2,
+            kept_steps2=steps2[kept].sum(),
+            clipped_steps2=steps2[clipped].sum(),
+            max_error=error.abs().max() if x.numel() else number_of(-torch.inf),
+            codes_seen=(counts > 0).to(torch.float64),
+            code_counts=counts.to(torch.float64),
+        )
+
+    @classmethod
+    def along(cls, r: QuantResult, axis: int) -> Moments:
+        """Return Σx² and Σe² of each index of an axis of a result, over all other axes."""
+        squares = [values.to(torch.float64).square() for values in (r.x, r.error)]
+        if r.counted is not None:
+            squares = [values.masked_fill(~r.counted, 0) for values in squares]
+        others = tuple(i for i in range(r.x.dim()) if i != axis % r.x.dim())
+        x2, e2 = (values.sum(others) if others else values for values in squares)
+        return cls(x2=x2, e2=e2)
+
+    def join(self, other: Moments) -> Moments:
+        """Return the moments of both; what one of them does not tell, the answer does not."""
+        made = {}
+        for each in dataclasses.fields(self):
+            own, more = getattr(self, each.name), getattr(other, each.name)
+            join = _JOINED.get(each.name, torch.add)
+            made[each.name] = None if own is None or more is None else join(own, more)
+        return Moments(**made)
+
+    def at(self, places: torch.Tensor) -> Moments:
+        """Return those of the lines or blocks at `places`."""
+        found = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
+        return Moments(**{name: None if values is None else values[places] for name, values in found.items()})
+
+
+def joined(parts: Iterable[Moments]) -> Moments:
+    """Return the moments of all parts, added in their order."""
+    first, *others = parts
+    for other in others:
+        first = first.join(other)
+    return first
+
+
+def side_by_side(parts: Iterable[Moments]) -> Moments:
+    """Return those of the lines or blocks of all parts, one after the other."""
+    listed = list(parts)
+    names = [each.name for each in dataclasses.fields(Moments) if all(getattr(part, each.name) is not None for part in listed)]
+    return Moments(**{name: torch.cat([getattr(part, name) for part in listed]) for name in names})
+
+
+def number_of(value: float) -> torch.Tensor:
+    """Return a moment of one part."""
+    return torch.tensor(value, dtype=torch.float64)

@@ -1,0 +1,1 @@
+"""What leaves the app: Python, arrays, tables, file names."""

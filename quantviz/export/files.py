@@ -1,0 +1,153 @@
+"""What leaves the page: lines of Python that print its numbers, arrays, tables, file names."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING
+
+from quantviz.evaluation.tables import scheme_text
+from quantviz.lab.state import LabState
+from quantviz.schemes.conventions import CONVENTIONS, Convention
+from quantviz.schemes.scheme import Scheme
+from quantviz.sources.base import Source, comment, file_code
+from quantviz.tensors.views import MOST_PART
+from quantviz.text import DEFAULT_LANGUAGE
+
+if TYPE_CHECKING:
+    pass
+
+#: The longest file name, its ending left out.
+LONGEST_NAME = 120
+
+
+# ---- Python -------------------------------------------------------------------------------------
+
+
+def python_lines(state: LabState, *, language: str = DEFAULT_LANGUAGE) -> str:
+    """A script that makes the state's tensor again, quantizes it, and prints the tiles' numbers and the cell's derivation.
+
+    >>> from quantviz.lab.state import opening
+    >>> print(python_lines(opening()))  # doctest: +ELLIPSIS
+    import quantviz as qv
+    from quantviz.sources import Builtin
+    <BLANKLINE>
+    x = Builtin(name='loud_column').tensor()
+    scheme = qv.Scheme(
+        format='int4',
+    ...
+    """
+    tensor = _tensor_lines(state, language)
+    made = ["r = Study.of(x, scheme)"] if state.large else ["r = qv.quantize(x, scheme)"]
+    lines = [*tensor, f"scheme = {scheme_code(state.scheme)}", *made, ""]
+    lines += [comment("export.python.tiles", language), *_tile_lines(state), ""]
+    lines += [comment("export.python.cell", language, cell=state.cell), *_cell_lines(state)]
+    imports = [line for line in lines if line.startswith("from ")]
+    lines = ["import quantviz as qv", *sorted(imports), "", *(line for line in lines if line not in imports)]
+    return "\n".join(lines) + "\n"
+
+
+def scope_of(state: LabState) -> str:
+    """Return what the tiles count: the slice in view, where that is one and can be made at once, else the whole tensor."""
+    rows, cols = state.view.size(state.source.shape)
+    return state.scope if state.sliced and rows * cols <= MOST_PART else "tensor"
+
+
+def scheme_code(scheme: Scheme) -> str:
+    """The scheme as the Python that makes it, `quantviz` being called `qv`.
+
+    >>> print(scheme_code(Scheme("uint4", "asymmetric")))
+    qv.Scheme(
+        format='uint4',
+        mode='asymmetric',
+        granularity=qv.PerTensor(),
+        calibration=qv.MinMax(),
+        convention='course',
+    )
+    """
+    fields = {
+        "format": repr(scheme.format),
+        "mode": repr(scheme.mode),
+        "granularity": f"qv.{scheme.granularity!r}",
+        "calibration": f"qv.{scheme.calibration!r}",
+        "convention": _convention_code(scheme.arithmetic),
+    }
+    if scheme.nonfinite != "refuse":
+        fields["nonfinite"] = repr(scheme.nonfinite)
+    return "qv.Scheme(\n" + "".join(f"    {name}={value},\n" for name, value in fields.items()) + ")"
+
+
+def _convention_code(convention: Convention) -> str:
+    known = CONVENTIONS.get(convention.id) == convention
+    return repr(convention.id) if known else f"qv.Convention.parse({str(convention)!r})"
+
+
+def _tensor_lines(state: LabState, language: str) -> list[str]:
+    """The lines that make `x`: a tensor, or of a large one what it is read from a part at a time."""
+    lines = state.source.code(state.large, language)
+    if lines is None:
+        # The page saves it as it is seen.
+        saved = file_name(state.source, state.scheme, "npz")
+        lines = [comment("export.python.too_many", language, count=math.prod(state.source.shape)), *file_code(saved, "'x'", False, language)]
+    return lines
+
+
+def _tile_lines(state: LabState) -> list[str]:
+    """The five tiles, rounded as the page rounds them: in steps only where all steps of a block are alike."""
+    whole, index = scope_of(state) == "tensor", state.view.index_of(state.source.shape)
+    if state.large:
+        imports = ["from quantviz.evaluation.metric_formulas import bits_per_element", "from quantviz.analysis.study import Study"]
+        found, bits = "r.measured.metrics" if whole else f"r.measured_part({index!r}).metrics", "bits_per_element(scheme, x.shape)"
+    else:
+        imports = [] if whole else ["from quantviz.quantization.quantizer import part"]
+        found, bits = f"qv.metrics({'r' if whole else f'part(r, {index!r})'})", "qv.METRICS['effective_bits'](r)"
+    integers = state.scheme.number_format.kind == "integer"
+    return [
+        *imports,
+        f"m = {found}",
+        "print(f\"MSE {m['mse']:.4g}\")",
+        "print(f\"RMSE {m['rmse_steps']:.3g} steps\")" if integers else "print(f\"RMSE {m['rmse']:.3g}\")",
+        "print(f\"SQNR {m['sqnr_db']:.3g} dB\")",
+        "print(f\"rounded to zero {100 * m['zeroed_share']:.3g} %\")",
+        "print(f\"clipped {100 * m['clipped_share']:.3g} %\")",
+        f'print(f"bits per element {{{bits}:.4g}}")',
+    ]
+
+
+def _cell_lines(state: LabState) -> list[str]:
+    return [
+        f"why = r.explain({state.cell!r})" if state.large else f"why = qv.explain(r, {state.cell!r})",
+        "for step in why.steps:",
+        '    print(f"{step.code_line:<44} # {step.output:.8g}")',
+        "print(why.cause)",
+    ]
+
+
+# ---- names --------------------------------------------------------------------------------------
+
+
+def file_name(source: Source, scheme: Scheme, ending: str) -> str:
+    """A name for a file with this tensor under this scheme, of `[A-Za-z0-9._+-]` only.
+
+    >>> from quantviz.sources import Builtin
+    >>> file_name(Builtin("loud_column"), Scheme("int4"), "csv")
+    'loud_column_int4-symmetric-per_tensor-min_max-course.csv'
+    """
+    return f"{_named(f'{source.stem}_{scheme_text(scheme)}', LONGEST_NAME)}.{ending}"
+
+
+def picture_name(source: Source, scheme: Scheme | None, sqnr_db: float | None) -> str:
+    """A name without an ending for a picture of this tensor, under this scheme and with this SQNR as far as they may be told.
+
+    >>> from quantviz.sources import Builtin
+    >>> picture_name(Builtin("loud_column"), Scheme("int4"), 15.34), picture_name(Builtin("loud_column"), None, None)
+    ('loud_column_int4-symmetric-per_tensor-min_max-course_15.3dB', 'loud_column')
+    """
+    stem = source.stem if scheme is None else f"{source.stem}_{scheme_text(scheme)}"
+    end = "" if sqnr_db is None or math.isnan(sqnr_db) else f"_{sqnr_db:.1f}dB"
+    return _named(stem, LONGEST_NAME - len(end)) + end
+
+
+def _named(name: str, longest: int) -> str:
+    """`name` with what may stand in a file's name."""
+    return re.sub(r"[^A-Za-z0-9._+]+|\.{2,}", "-", name).strip("-._")[:longest].rstrip("-._")

@@ -1,0 +1,75 @@
+"""How a teacher's link opens a page: what is hidden or locked, whether answers are told, and the projector."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from quantviz.errors import QuantVizError
+from quantviz.lab.picture_parts import CELL_PARTS, PANEL_PARTS, TILE_PARTS
+
+#: What a link can leave out of the Lab, beside parts of the picture.
+CONTROLS = ("tensor", "scheme", "range", "recipes", "compare", "actions", "below")
+#: What belongs together: a link has one word for all of a group, which keeps it short.
+GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"controls": CONTROLS, "panels": tuple(name for name in PANEL_PARTS if name != "x"), "tiles": TILE_PARTS, "cell": CELL_PARTS}
+)
+HIDEABLE = tuple(name for names in GROUPS.values() for name in names)
+#: What can stay in sight and not be changed.
+LOCKABLE = ("tensor", "scheme", "range")
+#: Whether a lesson tells its answers: as usual after the learner's, not at all, or at once.
+ANSWERS = ("after", "withheld", "shown")
+_PROJECTOR, _HIDE, _LOCK = "projector", "no-", "lock-"
+
+
+@dataclass(frozen=True)
+class Classroom:
+    """What a teacher has chosen for those who open the link.
+
+    >>> room = Classroom(hidden=frozenset({"below"}), locked=frozenset({"scheme"}), answers="withheld", projector=True)
+    >>> str(room)
+    'projector.withheld.no-below.lock-scheme'
+    >>> Classroom.parse(str(room)) == room
+    True
+    >>> str(Classroom()), str(Classroom(hidden=frozenset(TILE_PARTS) | {"q"}))
+    ('', 'no-q.no-tiles')
+    """
+
+    hidden: frozenset[str] = frozenset()
+    locked: frozenset[str] = frozenset()
+    answers: str = ANSWERS[0]
+    #: Large type, high contrast, no sidebar.
+    projector: bool = False
+
+    def __str__(self) -> str:
+        parts = [_PROJECTOR] if self.projector else []
+        parts += [self.answers] if self.answers != ANSWERS[0] else []
+        parts += [_HIDE + name.replace(".", "-") for name in self._hidden_words()]
+        parts += [_LOCK + name for name in LOCKABLE if name in self.locked]
+        return ".".join(parts)
+
+    def _hidden_words(self) -> Iterator[str]:
+        whole = {name: group for group, names in GROUPS.items() if self.hidden.issuperset(names) for name in names}
+        yield from dict.fromkeys(whole.get(name, name) for name in HIDEABLE if name in self.hidden)
+
+    @classmethod
+    def parse(cls, form: str) -> Classroom:
+        """The choice written as `form`; `QuantVizError` for what is none."""
+        hide = {_HIDE + name.replace(".", "-"): (name,) for name in HIDEABLE} | {_HIDE + group: names for group, names in GROUPS.items()}
+        lock = {_LOCK + name: name for name in LOCKABLE}
+        hidden: set[str] = set()
+        locked: set[str] = set()
+        answers, projector = ANSWERS[0], False
+        for part in form.split(".") if form else ():
+            if part in hide:
+                hidden.update(hide[part])
+            elif part in lock:
+                locked.add(lock[part])
+            elif part in ANSWERS:
+                answers = part
+            elif part == _PROJECTOR:
+                projector = True
+            else:
+                raise QuantVizError("link.classroom", got=part, known=", ".join((_PROJECTOR, *ANSWERS, *hide, *lock)))
+        return cls(frozenset(hidden), frozenset(locked), answers, projector)

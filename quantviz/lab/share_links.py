@@ -1,0 +1,67 @@
+"""Addresses to hand out: as short as they can be, and where others reach the app."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from urllib.parse import quote, urlsplit
+
+from quantviz.lab.state import LabState, read_link, write_link
+
+#: Characters of an address that a class is given at most: a code of more is too fine to be scanned from the back of a room.
+LONGEST = 300
+#: What stands in a query as it is, beside letters, digits and "-._~". A plus would be read as a space.
+_UNESCAPED = ",()=:@/"
+
+
+def write_address(app: str, page: str, parameters: Mapping[str, str]) -> str:
+    """The address of a page of the app at `app`.
+
+    >>> write_address("http://10.0.0.5:8501/", "lab", {"s": "int4,symmetric,per_channel(axis=1)", "k": "no-below"})
+    'http://10.0.0.5:8501/lab?s=int4,symmetric,per_channel(axis=1)&k=no-below'
+    """
+    query = "&".join(f"{name}={quote(value, safe=_UNESCAPED)}" for name, value in parameters.items())
+    if query.endswith(")"):  # chat programs take a bracket at the end for the sentence's
+        query = query[:-1] + "%29"
+    return f"{app.rstrip('/')}/{page}" + (f"?{query}" if query else "")
+
+
+def app_address(page_address: str) -> str:
+    """Where the app is, by the address of one of its pages.
+
+    >>> app_address("http://10.0.0.5:8501/quant/teacher?lang=en")
+    'http://10.0.0.5:8501/quant/'
+    """
+    parts = urlsplit(page_address)
+    return f"{parts.scheme}://{parts.netloc}{parts.path.rpartition('/')[0]}/"
+
+
+def only_here(address: str) -> bool:
+    """Whether an address means the very computer that it is opened on.
+
+    >>> [only_here(f"http://{host}:8501/") for host in ("localhost", "127.0.1.1", "[::1]", "0.0.0.0", "10.0.0.5", "quantviz.example")]
+    [True, True, True, True, False, False]
+    """
+    host = (urlsplit(address).hostname or "localhost").rstrip(".")
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        number = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return number.is_loopback or number.is_unspecified
+
+
+def short_link(state: LabState) -> dict[str, str]:
+    """The state as query parameters, without those that say what would be so anyway.
+
+    >>> from quantviz.lab.state import opening
+    >>> short_link(opening()), list(short_link(opening().replace(error_range="fit")))
+    ({}, ['r'])
+    """
+    kept = write_link(state)
+    for name in tuple(kept):
+        rest = {other: value for other, value in kept.items() if other != name}
+        if read_link(rest) == (state, ()):
+            kept = rest
+    return kept

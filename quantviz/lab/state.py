@@ -1,0 +1,236 @@
+"""The Lab's state and its link: what the address bar must reopen, on any machine, in any language.
+
+The link carries permanent ids and numbers only, never words of a language, and is read as data: what
+cannot be read or had is named and left out, the rest is kept.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from quantviz.errors import QuantVizError
+from quantviz.lab.scenarios import FIRST, SCENARIOS
+from quantviz.schemes import text_form
+from quantviz.schemes.conventions import CONVENTIONS
+from quantviz.schemes.granularity import Shape
+from quantviz.schemes.scheme import Scheme
+from quantviz.sources import Source, parse_source, write_source
+from quantviz.tensors.views import ERROR_RANGES, ERROR_VIEWS, MOST_WHOLE, POOLS, SCOPES, VALUE_SCALES, View
+
+#: What the present convention is compared with: every other one, or one by its id.
+ALL = "all"
+COMPARED = (ALL, *CONVENTIONS)
+#: The version of the link's form.
+VERSION = "1"
+#: A longer link was not made by us.
+LONGEST = 4000
+#: Cells a side that links of before had in view at most, where they named a corner.
+_WINDOW_OF_OLD_LINKS = 512
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class LabState:
+    """Everything a person has chosen in the Lab."""
+
+    source: Source
+    scheme: Scheme
+    view: View
+    #: The selected cell, one number an axis.
+    cell: Shape
+    baseline: Scheme | None = None
+    error_view: str = "signed"
+    error_range: str = "held"
+    #: The held end of the error's colours; none until it has been measured for this tensor.
+    held: float | None = None
+    scope: str = "tensor"
+    #: One of `COMPARED`; none where conventions are not compared.
+    compared: str | None = None
+    #: What a pixel of many cells shows, one of `POOLS`.
+    pool: str = POOLS[0]
+    #: How the colours of x and x̂ are spread, one of `VALUE_SCALES`.
+    value_scale: str = VALUE_SCALES[0]
+    #: The scheme that was chosen, where it does not fit this tensor and `scheme` stands in for it. No link carries it.
+    chosen: Scheme | None = field(default=None, compare=False)
+
+    @property
+    def sliced(self) -> bool:
+        """Whether only a part of the tensor is in view."""
+        shape = self.source.shape
+        return len(shape) > 2 or self.view.size(shape) != self.view.matrix(shape)
+
+    @property
+    def large(self) -> bool:
+        """Whether the tensor is too large for the result of all of it to be made at once."""
+        return math.prod(self.source.shape) > MOST_WHOLE
+
+    def replace(self, **changes: Any) -> LabState:
+        """The same state but for `changes`; another scheme is a choice of its own."""
+        if "scheme" in changes and "chosen" not in changes:
+            changes["chosen"] = self._chosen_under(changes["scheme"])
+        return dataclasses.replace(self, **changes)
+
+    def _chosen_under(self, scheme: Scheme) -> Scheme | None:
+        """The chosen scheme, still waiting for a tensor that it fits, when only the range or what is done with NaN and Inf has changed."""
+        same_but_range = {name: getattr(scheme, name) for name in ("calibration", "nonfinite")}
+        return self.chosen.replace(**same_but_range) if self.chosen and self.scheme.replace(**same_but_range) == scheme else None
+
+    def with_scheme(self, scheme: Scheme) -> LabState:
+        """Choose a scheme: where it does not fit the tensor the nearest stands in for it, until a tensor comes that it fits."""
+        fitted = scheme.fitted(self.source.shape)
+        return self.replace(scheme=fitted, chosen=scheme if fitted != scheme else None)
+
+    def with_source(self, source: Source) -> LabState:
+        """Another tensor: the chosen scheme is kept as far as it fits, what belongs to the old tensor is dropped."""
+        shape = source.shape
+        baseline = self.baseline if self.baseline and not self.baseline.problems(shape) else None
+        kept = (baseline, self.error_view, self.error_range, None, self.scope, self.compared, self.pool, self.value_scale)
+        return LabState(source, self.scheme, View.of(shape), (0,) * len(shape), *kept).with_scheme(self.chosen or self.scheme)
+
+
+def opening(scenario_id: str = FIRST) -> LabState:
+    """The state a scenario opens with."""
+    scenario = SCENARIOS[scenario_id]
+    shape = scenario.source.shape
+    return LabState(scenario.source, scenario.scheme, View.of(shape), scenario.cell, scenario.baseline)
+
+
+def write_link(state: LabState, language: str | None = None) -> dict[str, str]:
+    """The state as query parameters: ids and numbers only.
+
+    >>> write_link(opening())["s"]
+    'int4,symmetric,per_tensor,min_max,course'
+    """
+    usual = LabState(state.source, state.scheme, View.of(state.source.shape), (0,) * len(state.source.shape))
+    parts = {
+        "v": VERSION,
+        "t": write_source(state.source),
+        "s": str(state.scheme),
+        "c": _write_place(state.cell),
+        "b": str(state.baseline) if state.baseline else None,
+        "a": _write_view(state.view) if state.view != usual.view else None,
+        "e": state.error_view if state.error_view != usual.error_view else None,
+        "r": state.error_range if state.error_range != usual.error_range else None,
+        "h": repr(state.held) if state.held is not None else None,
+        "o": state.scope if state.scope != usual.scope else None,
+        "m": state.compared,
+        "p": state.pool if state.pool != usual.pool else None,
+        "x": state.value_scale if state.value_scale != usual.value_scale else None,
+        "lang": language,
+    }
+    return {name: value for name, value in parts.items() if value is not None}
+
+
+def read_link(params: Mapping[str, str]) -> tuple[LabState, tuple[QuantVizError, ...]]:
+    """The state a link asks for, and by name what of it cannot be had.
+
+    >>> state, problems = read_link({"v": "1", "s": "int9,symmetric,per_tensor,min_max,course"})
+    >>> state == opening(), *problems  # doctest: +ELLIPSIS
+    (True, QuantVizError('link.part'))
+    >>> print(problems[0])  # doctest: +ELLIPSIS
+    This part of the link could not be used: the scheme. Unknown number format: got 'int9'. ...
+    """
+    if sum(len(value) for value in params.values()) > LONGEST:
+        return opening(), (QuantVizError("link.too_long", longest=LONGEST),)
+    problems: list[QuantVizError] = []
+
+    def part(name: str, read: Callable[[str], _T], usual: _T) -> _T:
+        if name not in params:
+            return usual
+        try:
+            return read(params[name])
+        except QuantVizError as problem:
+            problems.append(QuantVizError("link.part", part=QuantVizError(f"link.names.{name}"), reason=problem))
+            return usual
+
+    first = opening()
+    if params.get("v", VERSION) != VERSION:
+        problems.append(QuantVizError("link.version", got=params["v"], known=VERSION))
+    source = part("t", parse_source, first.source)
+    shape = source.shape
+    same = source == first.source
+    lost = bool(problems)
+    if lost:  # without the tensor its cell, view and colours mean nothing: only the scheme is worth keeping
+        params = {name: value for name, value in params.items() if name not in ("c", "a", "h")}
+
+    def fitting(form: str) -> Scheme:
+        # One that was made for the tensor that cannot be had need not fit this one.
+        return Scheme.parse(form) if lost else _fitting(Scheme.parse(form), shape)
+
+    scheme = part("s", fitting, first.scheme if same else first.scheme.fitted(shape))
+    state = LabState(
+        source=source,
+        scheme=scheme,
+        view=part("a", lambda form: _read_view(form, shape), View.of(shape)),
+        cell=part("c", lambda form: _read_cell(form, shape), first.cell if same else (0,) * len(shape)),
+        baseline=part("b", lambda form: fitting(form).fitted(shape), None),
+        error_view=part("e", lambda form: _one_of(form, ERROR_VIEWS), "signed"),
+        error_range=part("r", lambda form: _one_of(form, ERROR_RANGES), "held"),
+        held=part("h", _read_held, None),
+        scope=part("o", lambda form: _one_of(form, SCOPES), "tensor"),
+        compared=part("m", lambda form: _one_of(form, COMPARED), None),
+        pool=part("p", lambda form: _one_of(form, POOLS), POOLS[0]),
+        value_scale=part("x", lambda form: _one_of(form, VALUE_SCALES), VALUE_SCALES[0]),
+    )
+    return state.with_scheme(scheme), tuple(problems)
+
+
+def _write_place(place: Shape) -> str:
+    return ".".join(map(str, place))
+
+
+def _read_place(form: str) -> Shape:
+    if not re.fullmatch(r"\d{1,9}(\.\d{1,9}){0,3}", form, re.ASCII):
+        raise QuantVizError("link.place", got=form)
+    return tuple(int(number) for number in form.split("."))
+
+
+def _write_view(view: View) -> str:
+    axes = (view.cols,) if view.rows is None else (view.rows, view.cols)
+    # A window that reaches to the matrix' end has a 0 for its length.
+    window = (view.top, view.left, view.height or 0, view.width or 0)
+    return "_".join((_write_place(axes), _write_place(view.at), _write_place(window)))
+
+
+def _read_view(form: str, shape: Shape) -> View:
+    axes, at, corner = (_read_place(part) for part in (form.split("_") if form.count("_") == 2 else ("x",) * 3))
+    if len(corner) not in (2, 4) or len(axes) > 2:
+        raise QuantVizError("link.place", got=form)
+    # Links of before have a corner alone, and the window that there was then.
+    lengths = corner[2:] or ((_WINDOW_OF_OLD_LINKS,) * 2 if any(corner) else (0, 0))
+    view = View(axes[0] if len(axes) == 2 else None, axes[-1], at, *corner[:2], *(length or None for length in lengths))
+    if not view.fits(shape):
+        raise QuantVizError("link.view", got=form, shape=shape)
+    return view
+
+
+def _read_cell(form: str, shape: Shape) -> Shape:
+    place = _read_place(form)
+    if len(place) != len(shape) or any(i >= n for i, n in zip(place, shape, strict=True)):
+        raise QuantVizError("index_out_of_range", index=place, shape=shape)
+    return place
+
+
+def _read_held(form: str) -> float:
+    value: float = text_form.read_value(form, float)
+    if value <= 0:
+        raise QuantVizError("text_form_bad_value", got=form, wanted="> 0")
+    return value
+
+
+def _one_of(form: str, known: Collection[str]) -> str:
+    if form not in known:
+        raise QuantVizError("link.choice", got=form, known=", ".join(known))
+    return form
+
+
+def _fitting(scheme: Scheme, shape: Shape) -> Scheme:
+    for problem in scheme.problems(shape):
+        raise problem
+    return scheme

@@ -1,0 +1,394 @@
+"""The derivation of one cell, as data.
+
+The steps are the operations that quantized the tensor, run once more on this cell alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import operator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import torch
+
+from quantviz.errors import QuantVizError
+from quantviz.pickling import Picklable
+from quantviz.quantization.grids import GRIDS, local_step, neighbours
+from quantviz.quantization.operations import (
+    STORED_AS,
+    Operation,
+    Operations,
+    Values,
+    code_operations,
+    error_operations,
+    range_operations,
+    run_operations,
+    store_operations,
+    value_operations,
+)
+from quantviz.quantization.quantizer import QParams, QuantResult, block_values, counted_cells, largest_magnitude, range_values, refuse_other_than_results
+from quantviz.schemes.formats import FORMATS
+from quantviz.schemes.granularity import BlockLayout, Shape, flat_index
+from quantviz.schemes.scheme import Scheme
+from quantviz.tensors import blocks
+from quantviz.tensors.conversion import dtype_name
+from quantviz.text.notebook_tables import table
+
+#: What can have happened to a cell, the worst of them last; or it is NaN or Inf and left out. The place in this tuple is its number in arrays.
+CAUSES = ("exact", "rounded", "zeroed", "clipped", "left_out")
+
+
+@dataclass(frozen=True)
+class Step(Picklable):
+    """One line of a derivation."""
+
+    #: Names the line's words under `[steps]` in `quantviz/text/*.toml`.
+    key: str
+    #: The values read, by name.
+    inputs: Mapping[str, float | int]
+    #: The value given.
+    output: float | int
+    #: Its dtype.
+    dtype: str
+    #: The line as Python: `name = expression`.
+    code_line: str
+
+    @property
+    def name(self) -> str:
+        """The name of the value given."""
+        return self.code_line.partition(" = ")[0]
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """How a cell's value was brought to the grid. Everything here is before any scale.
+
+    >>> from quantviz import Given, Scheme, quantize
+    >>> rounding = explain(quantize([2.6, 2.5], Scheme("float4_e2m1fn", calibration=Given(1.0))), 1).rounding
+    >>> rounding.below, rounding.above, rounding.distances, rounding.nearer, rounding.output, rounding.rule
+    (2.0, 3.0, (0.5, 0.5), 'tie', 2.0, 'even')
+    """
+
+    #: x in units of the scale, as it was rounded; NaN where that was 0 / 0.
+    y: float
+    #: The values around it of the grid, as if that went on beyond its ends; both are the same where y is one of them.
+    below: float
+    above: float
+    #: Whether y lies exactly half-way.
+    tie: bool
+    #: Which of them it became, before it was clipped.
+    output: float
+    #: What decides half-way, one of `grids.TIES`, "adding_half" or "stochastic".
+    rule: str
+    #: Of stochastic rounding: up where this is less than the part of the way that y has gone, as `share` says it.
+    chance: float | None
+    share: float
+
+    @property
+    def distances(self) -> tuple[float, float]:
+        """How far the two neighbours are away."""
+        return self.y - self.below, self.above - self.y
+
+    @property
+    def nearer(self) -> str:
+        """Which neighbour is nearer: "below", "above" or "tie"; "same" where y is on the grid, "none" where it is no number."""
+        if not math.isfinite(self.y):
+            return "none"
+        if self.below == self.above:
+            return "same"
+        return "tie" if self.tie else "below" if self.share < 0.5 else "above"
+
+    @property
+    def to_the_nearest(self) -> bool:
+        """Whether it became the value next to it, the only one or either of two."""
+        return self.output in {"below": (self.below,), "above": (self.above,)}.get(self.nearer, (self.below, self.above))
+
+
+@dataclass(frozen=True)
+class StoredScale:
+    """A block's scale that is itself kept in a number format."""
+
+    #: Id of the format.
+    format: str
+    #: The scale before it was rounded to the format; none where it was given.
+    before: float | None
+    #: What is stored.
+    value: float
+    #: The bits of that: sign, exponent and mantissa.
+    bits: tuple[str, str, str]
+    #: Whether it counts in units of a scale of the whole tensor.
+    second_level: bool
+
+
+@dataclass(frozen=True)
+class Explanation(Picklable):
+    """Why one cell became what it is."""
+
+    #: Under which scheme.
+    scheme: Scheme
+
+    #: Where the cell is.
+    index: Shape
+    #: Which block it is in, as a place in the grid.
+    block: Shape
+    #: From the block's range to the cell's error.
+    steps: tuple[Step, ...]
+    #: One of `CAUSES`.
+    cause: str
+    x: float
+    q: int
+    x_hat: float
+    error: float
+    #: What the code stands for before any scale: of an integer the code itself.
+    value: float
+    scale: float
+    zero_point: float
+    #: The distance of two grid values at x, in the units of x.
+    local_step: float
+    #: The bits of the code: sign, exponent and mantissa; of an integer or codebook all of them are in the last.
+    bits: tuple[str, str, str]
+    #: The block's clipping range; none where scale and zero point were given.
+    range: tuple[float, float] | None
+    #: What was rounded, to which of its neighbours, and what decided it.
+    rounding: Rounding
+    #: The block's value of largest magnitude, the first one, with its sign.
+    extreme: float
+    #: The largest magnitude of the whole tensor.
+    tensor_absmax: float
+    #: How many blocks there are along each axis of the grid, and how many elements this one has.
+    grid_shape: Shape
+    block_count: int
+    block_size: int
+    #: How many of these are left out: NaN and Inf, where the scheme ignores them.
+    left_out: int
+    #: The scale's own rounding, where it is kept in a format of fewer bits.
+    stored_scale: StoredScale | None
+
+    def __repr__(self) -> str:
+        return f"Explanation(index={self.index}, x={self.x:.6g}, q={self.q}, x_hat={self.x_hat:.6g}, error={self.error:.6g}, cause={self.cause!r})"
+
+    def _repr_html_(self) -> str:
+        return table((step.name, step.code_line, f"{step.output:.9g}", step.dtype) for step in self.steps)
+
+    @property
+    def tie(self) -> bool:
+        """Whether x lies exactly half-way between two codes."""
+        return self.rounding.tie
+
+    @property
+    def before_rounding(self) -> float:
+        """x in units of the scale, as it was rounded."""
+        return self.rounding.y
+
+    @property
+    def neighbours(self) -> tuple[float, float]:
+        """The values of the grid around that, before any scale; both are the same where it is one of them."""
+        return self.rounding.below, self.rounding.above
+
+    def step(self, key: str) -> Step | None:
+        """The first step called `key`, where there is one."""
+        return next((step for step in self.steps if step.key == key), None)
+
+
+def explain(r: QuantResult, index: Shape | int) -> Explanation:
+    """The derivation of the cell at `index` (one number an axis, negative ones from the end).
+
+    >>> from quantviz import Scheme, quantize
+    >>> why = explain(quantize([[1.0, 0.1], [-2.0, 0.7]], Scheme("int4")), (0, 1))
+    >>> [step.code_line for step in why.steps][-5:]
+    ['y = x / scale', 'y = round(y)', 'q = clamp(y, -8, 7)', 'x_hat = scale * q', 'error = x_hat - x']
+    >>> why.cause
+    'zeroed'
+    """
+    refuse_other_than_results(r)
+    place = _checked(index, r.shape)
+    block = r.layout.block_of(place, r.shape)
+    known = {} if r.range is None else range_values(r.range, largest_magnitude(r.x), r.layout)
+    values = block_of_cell(r, place)
+    finite = torch.isfinite(values)
+    return explain_cell(
+        r.scheme,
+        r.qparams,
+        CellInput(
+            index=place,
+            shape=r.shape,
+            layout=r.layout,
+            x=r.x[place],
+            ranged={name: value[block] if value.dim() else value for name, value in known.items()},
+            extreme=known["extreme"][block] if known else _extreme(values[finite]),
+            tensor_absmax=known["tensor_absmax"] if known else largest_magnitude(r.x),
+            block_size=values.numel(),
+            left_out=int((~finite).sum()),
+        ),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class CellInput:
+    """What the derivation of one cell begins with: all that is asked of the tensor itself."""
+
+    #: Where the cell is in a tensor of `shape`, which falls into blocks by `layout`.
+    index: Shape
+    shape: Shape
+    layout: BlockLayout
+    #: Its value; one number, as all that follow.
+    x: torch.Tensor
+    #: What `quantizer.range_values` gives for its block; empty where scale and zero point were given.
+    ranged: Values
+    #: The first value of largest magnitude of its block.
+    extreme: torch.Tensor
+    #: The largest magnitude of the tensor.
+    tensor_absmax: torch.Tensor
+    #: How many elements its block has.
+    block_size: int
+    #: How many of them are left out: NaN and Inf, where the scheme ignores them.
+    left_out: int = 0
+
+
+def explain_cell(scheme: Scheme, qparams: QParams, cell: CellInput) -> Explanation:
+    """The derivation of a cell of which only this much is at hand; `qparams` are those of the whole tensor."""
+    block = cell.layout.block_of(cell.index, cell.shape)
+    steps: list[Step] = []
+
+    def record(operation: Operation, values: Values, given: torch.Tensor) -> None:
+        before = values.get(operation.name)
+        step = _step(operation, values, given)
+        # What changes nothing, and what was told before: the scale is cast on the way to the code and once more on the way back.
+        if not (operation.silent and ((before is not None and _same(before.item(), given.item())) or step in steps)):
+            steps.append(step)
+
+    if cell.ranged:
+        operations = (*range_operations(scheme), *store_operations(scheme))
+        steps += _range_steps(scheme, operations, cell)
+        run_operations(operations, cell.ranged, record)
+    own = {name: value[block] for name, value in block_values(qparams).items()}
+    fmt = scheme.number_format
+    grid = GRIDS[fmt.kind]
+    place_in_all = torch.tensor(flat_index(cell.index, cell.shape))
+    coded = run_operations(code_operations(scheme), {"x": cell.x, "index": place_in_all, **own}, record)
+    rounding = next(step for step in reversed(steps) if step.key.startswith("round"))
+    chance = next((step.output for step in steps if step.key == "chance"), None)
+    before_rounding = rounding.inputs["y"]
+    code = grid.encode(coded["q"], fmt)
+    valued = run_operations(value_operations(scheme), {**own, "q": grid.decode(code, fmt)}, record)
+    error = run_operations(error_operations(scheme), {"x": cell.x, "x_hat": valued["x_hat"]}, record)["error"]
+    around = torch.tensor(before_rounding, dtype=torch.float64)
+    below, above = (value.item() for value in neighbours(around, fmt))
+    share = float(grid.coordinate(around, fmt)) % 1
+    return Explanation(
+        scheme=scheme,
+        index=cell.index,
+        block=block,
+        steps=tuple(steps),
+        cause=CAUSES[int(_causes(cell.x, valued["x_hat"], error, coded["y"] != coded["q"], counted_cells(cell.x, scheme)))],
+        x=cell.x.item(),
+        q=int(code),
+        x_hat=valued["x_hat"].item(),
+        error=error.item(),
+        value=fmt.value(int(code)),
+        scale=own["scale"].item(),
+        zero_point=own["zero_point"].item(),
+        local_step=local_step(cell.x, own["scale"].to(torch.float32), fmt).item(),
+        bits=fmt.split(int(code)),
+        range=(float(cell.ranged["lo"]), float(cell.ranged["hi"])) if cell.ranged else None,
+        rounding=Rounding(before_rounding, below, above, share == 0.5, rounding.output, scheme.arithmetic.ties, chance, share),
+        extreme=cell.extreme.item(),
+        tensor_absmax=cell.tensor_absmax.item(),
+        grid_shape=cell.layout.grid_shape,
+        block_count=cell.layout.block_count,
+        block_size=cell.block_size,
+        left_out=cell.left_out,
+        stored_scale=_stored_scale(scheme, qparams, block, steps),
+    )
+
+
+#: What else the operations begin with, by its name in them: the line that says where it comes from.
+_OF_BLOCK: Mapping[str, str] = MappingProxyType({"extreme": "block[argmax(abs(block))]", "tensor_absmax": "max(abs(tensor))"})
+
+
+def _extreme(values: torch.Tensor) -> torch.Tensor:
+    """The first value of largest magnitude; 0 where there is none."""
+    return values[values.abs().argmax()] if values.numel() else torch.zeros(())
+
+
+def _line(name: str, line: str, scheme: Scheme, cell: CellInput) -> str:
+    """The line that a value of the block comes from, which says what of the block, or of the tensor, is left out."""
+    if not line:
+        return f"{name} = {cell.ranged[name].item()!r}"
+    if scheme.nonfinite != "ignore":
+        return f"{name} = {line}"
+    if "tensor" in line:
+        return f"{name} = " + line.replace("tensor", "tensor[isfinite(tensor)]")
+    if "block" in line and cell.left_out == cell.block_size:
+        return f"{name} = {cell.ranged[name].item()!r}"
+    return f"{name} = " + (line.replace("block", "block[isfinite(block)]") if cell.left_out else line)
+
+
+def _range_steps(scheme: Scheme, operations: Operations, cell: CellInput) -> Iterator[Step]:
+    """The lines that the operations begin with: of each value that one of them reads before another makes it."""
+    read: set[str] = set()
+    for operation in reversed(operations):
+        read = (read - {operation.name}) | operation.reads
+    lines = {**dict(zip(("lo", "hi"), scheme.calibration.lines(scheme.mode), strict=True)), **_OF_BLOCK}
+    for name, line in lines.items():
+        if name in read:
+            value = cell.ranged[name]
+            # What no line gives was found by trying.
+            yield Step(
+                f"range_{name}" if line else f"found_{name}", MappingProxyType({}), value.item(), dtype_name(value.dtype), _line(name, line, scheme, cell)
+            )
+
+
+def _stored_scale(scheme: Scheme, qparams: QParams, block: Shape, steps: Sequence[Step]) -> StoredScale | None:
+    spec = scheme.arithmetic.scale
+    if spec.format is None:
+        return None
+    fmt = FORMATS[STORED_AS.get(spec.format, (spec.format,))[-1]]
+    roundings = [step for step in steps if step.key == "scale_format"]
+    # What makes more of a scale, such as an integer's fixed point, comes after its rounding.
+    effective = torch.tensor(roundings[-1].output) if roundings else qparams.scale[block]
+    value = effective if qparams.scale_codes is None else qparams.scale_codes[block]
+    code = int(GRIDS[fmt.kind].encode(value, fmt))
+    before = next(iter(roundings[0].inputs.values())) if roundings else None
+    return StoredScale(fmt.id, before, value.item(), fmt.split(code), spec.global_rule is not None)
+
+
+def causes(r: QuantResult) -> torch.Tensor:
+    """What happened to each cell, as its place in `CAUSES`: uint8 of the result's shape."""
+    return _causes(r.x, r.x_hat, r.error, r.clipped, r.counted)
+
+
+def _causes(x: torch.Tensor, x_hat: torch.Tensor, error: torch.Tensor, clipped: torch.Tensor, counted: torch.Tensor | None) -> torch.Tensor:
+    rounded = (error != 0).to(torch.uint8)
+    zeroed = torch.where((x != 0) & (x_hat == 0), CAUSES.index("zeroed"), rounded)
+    found = torch.where(clipped, CAUSES.index("clipped"), zeroed)
+    return (found if counted is None else torch.where(counted, found, CAUSES.index("left_out"))).to(torch.uint8)
+
+
+def block_of_cell(r: QuantResult, index: Shape | int) -> torch.Tensor:
+    """The values of the block that the cell at `index` lies in, as a vector."""
+    return blocks.block_values(r.x, r.layout, r.layout.block_of(_checked(index, r.shape), r.shape))
+
+
+def _same(one: float, other: float) -> bool:
+    """Whether two numbers are one, the sign of 0 included."""
+    return one == other and math.copysign(1, one) == math.copysign(1, other)
+
+
+def _step(operation: Operation, values: Values, given: torch.Tensor) -> Step:
+    reads = operation.reads
+    read = {name: value.item() for name, value in values.items() if name in reads}
+    return Step(operation.key, MappingProxyType(read), given.item(), dtype_name(given.dtype), operation.line)
+
+
+def _checked(index: Shape | int, shape: Shape) -> Shape:
+    place: tuple[Any, ...] = tuple(index) if isinstance(index, Sequence) else (index,)
+    with contextlib.suppress(TypeError):
+        place = tuple(operator.index(i) for i in place)
+    if len(place) != len(shape) or not all(isinstance(i, int) and -n <= i < n for i, n in zip(place, shape, strict=True)):
+        raise QuantVizError("index_out_of_range", index=place, shape=shape)
+    return tuple(i % n for i, n in zip(place, shape, strict=True))

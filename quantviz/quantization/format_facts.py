@@ -1,0 +1,344 @@
+"""What there is to know of a number format: its ends, its gaps, its codes, and where a number lands in it."""
+
+from __future__ import annotations
+
+import bisect
+import functools
+import itertools
+import math
+from dataclasses import dataclass
+
+import torch
+
+from quantviz.errors import QuantVizError
+from quantviz.quantization.grids import GRIDS, nearest
+from quantviz.schemes.formats import NumberFormat
+
+#: What a code can be. The values of integers and codebooks are neither normal nor subnormal: they are "value".
+KINDS = ("normal", "subnormal", "zero", "value", "inf", "nan")
+#: Codes of formats with at most so many bits are few enough to be listed one and all.
+LISTED_BITS = 8
+
+
+# ---- the format ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FormatFacts:
+    """A format in numbers; none where the fact does not exist."""
+
+    largest: float
+    #: The most negative value, or the smallest one where there are no negative values.
+    lowest: float
+    #: Next to 0 on the positive side.
+    smallest_positive: float
+    #: Of float formats: the smallest value with a full mantissa, and the smallest one below it.
+    smallest_normal: float | None
+    smallest_subnormal: float | None
+    #: How many finite values there are; 0 and -0 are one.
+    values: int
+    #: The codes that are no finite number, and those of 0, smallest first.
+    inf_codes: tuple[int, ...]
+    nan_codes: tuple[int, ...]
+    zero_codes: tuple[int, ...]
+    #: log10 of the largest magnitude over the smallest one that is not 0.
+    range_decades: float
+
+    @property
+    def range_db(self) -> float:
+        """The dynamic range as 20 · log10."""
+        return 20 * self.range_decades
+
+
+@functools.cache
+def format_facts(fmt: NumberFormat) -> FormatFacts:
+    """The facts of a format.
+
+    >>> from quantviz.schemes.formats import FORMATS
+    >>> e4m3 = format_facts(FORMATS["float8_e4m3fn"])
+    >>> e4m3.largest, e4m3.smallest_normal, e4m3.smallest_subnormal, e4m3.values, e4m3.nan_codes, e4m3.inf_codes
+    (448.0, 0.015625, 0.001953125, 253, (127, 255), ())
+    >>> int4 = format_facts(FORMATS["int4"])
+    >>> int4.largest, int4.lowest, int4.smallest_normal, int4.values
+    (7.0, -8.0, None, 16)
+    """
+    by_kind: dict[str, list[int]] = {kind: [] for kind in KINDS}
+    for code in fmt.codes:
+        by_kind[code_kind(fmt, code)].append(code)
+    values = finite_values(fmt)
+    magnitudes = [abs(value) for value in values if value]
+    return FormatFacts(
+        largest=values[-1],
+        lowest=values[0],
+        smallest_positive=min((value for value in values if value > 0), default=math.nan),
+        smallest_normal=min((abs(fmt.value(code)) for code in by_kind["normal"]), default=None),
+        smallest_subnormal=min((abs(fmt.value(code)) for code in by_kind["subnormal"]), default=None),
+        values=len(values),
+        inf_codes=tuple(by_kind["inf"]),
+        nan_codes=tuple(by_kind["nan"]),
+        zero_codes=tuple(by_kind["zero"]),
+        range_decades=math.log10(max(magnitudes)) - math.log10(min(magnitudes)),
+    )
+
+
+@functools.cache
+def finite_values(fmt: NumberFormat) -> tuple[float, ...]:
+    """Every finite value once, smallest first.
+
+    >>> from quantviz.schemes.formats import FORMATS
+    >>> finite_values(FORMATS["float4_e2m1fn"])[7:]
+    (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+    """
+    # -0 and 0 are equal, and the one without sign comes last.
+    return tuple({value: value + 0.0 for value, _ in fmt.finite}.values())
+
+
+@dataclass(frozen=True)
+class End:
+    """Why a float format ends at its largest value."""
+
+    #: "nan" or "inf": what the code after it is. "last": there is none. "last_nan": there is none, and NaN has another's code.
+    reason: str
+    #: The next value, if its code were read as a number.
+    following: float
+    #: Its exponent field.
+    field: int
+    #: Of "nan" and "inf" the code after the largest value's, of "last_nan" NaN's; else none.
+    code: int | None
+
+
+@functools.cache
+def float_end(fmt: NumberFormat) -> End | None:
+    """Why a float format has no value above its largest; none for other formats.
+
+    >>> from quantviz.schemes.formats import FORMATS
+    >>> float_end(FORMATS["float8_e4m3fn"])
+    End(reason='nan', following=480.0, field=15, code=127)
+    >>> float_end(FORMATS["float16"])
+    End(reason='inf', following=65536.0, field=31, code=31744)
+    >>> float_end(FORMATS["float4_e2m1fn"]), float_end(FORMATS["int4"])
+    (End(reason='last', following=8.0, field=4, code=None), None)
+    """
+    layout = fmt.float_bits
+    if layout is None:
+        return None
+    after = fmt.finite[-1][1] + 1
+    field, fraction = divmod(after, 1 << layout.mantissa)
+    following = math.ldexp((1 << layout.mantissa) + fraction, field - layout.bias - layout.mantissa)
+    if field < 1 << layout.exponent:
+        return End(code_kind(fmt, after), following, field, after)
+    nan_codes = format_facts(fmt).nan_codes
+    return End("last_nan", following, field, nan_codes[0]) if nan_codes else End("last", following, field, None)
+
+
+# ---- at one reach -------------------------------------------------------------------------------
+
+
+@functools.cache
+def reach(fmt: NumberFormat) -> float:
+    """What absmax scaling maps the largest |x| to: the largest value, or where none is positive the largest magnitude.
+
+    >>> from quantviz.schemes.formats import FORMATS
+    >>> reach(FORMATS["int4"]), reach(FORMATS["nf4"]), reach(FORMATS["int1"])
+    (7.0, 1.0, 1.0)
+    """
+    values = finite_values(fmt)
+    return values[-1] if values[-1] > 0 else -values[0]
+
+
+@functools.cache
+def brought_to_one(fmt: NumberFormat) -> NumberFormat:
+    """The format with every value divided by its `reach`, as a codebook of the same name; for at most `LISTED_BITS` bits.
+
+    >>> from quantviz.schemes.formats import FORMATS
+    >>> [round(value, 3) for value in finite_values(brought_to_one(FORMATS["int4"]))[:3]]
+    [-1.143, -1.0, -0.857]
+    """
+    values = tuple(value / reach(fmt) for value in finite_values(fmt))
+    return NumberFormat(fmt.id, "codebook", fmt.bits, fmt.signed, fmt.code_dtype, 0, len(values) - 1, codebook=values)
+
+
+# ---- gaps ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class GapStep:
+    """A stretch of magnitudes, from `start` to `end`, in which neighbours lie `gap` apart."""
+
+    start: float
+    end: float
+    gap: float
+
+
+@functools.cache
+def gap_steps(fmt: NumberFormat, negative: bool = False) -> tuple[GapStep, ...]:
+    """The gap over the magnitude, from 0 up on one side of it; empty where the format has no values there.
+
+    >>> from quantviz.schemes.formats import FORMATS
+    >>> [(step.start, step.end, step.gap) for step in gap_steps(FORMATS["float4_e2m1fn"])]
+    [(0.0, 2.0, 0.5), (2.0, 4.0, 1.0), (4.0, 6.0, 2.0)]
+    >>> gap_steps(FORMATS["int4"], negative=True)
+    (GapStep(start=0.0, end=8.0, gap=1.0),)
+    """
+    values = finite_values(fmt)
+    side = sorted(-value for value in values if value < 0) if negative else [value for value in values if value > 0]
+    # The first gap reaches to 0, or across it to the value on the other side.
+    others = [abs(value) for value in values if (value >= 0 if negative else value <= 0)]
+    found: list[GapStep] = []
+    if side and others:
+        found.append(GapStep(0.0, side[0], side[0] + min(others)))
+    for low, high in itertools.pairwise(side):
+        if found and found[-1].gap == high - low:
+            found[-1] = GapStep(found[-1].start, high, high - low)
+        else:
+            found.append(GapStep(low, high, high - low))
+    return tuple(found)
+
+
+# ---- landing ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Landing:
+    """What becomes of one number in a format."""
+
+    x: float
+    #: The values of the format next to x, x itself where it is one of them; none beyond the ends.
+    below: float | None
+    above: float | None
+    #: Where x lands, and the code of that.
+    value: float
+    code: int
+    #: Whether x lies exactly half-way, so that the rule for ties decides.
+    tie: bool
+    #: Whether rounding would leave the format, "above" or "below" its ends, so that x is held at the end; else empty.
+    beyond: str
+
+    @property
+    def gap(self) -> float | None:
+        """Distance between the two neighbours; 0 for a value of the format, whose distance to the next one `gap_at` tells."""
+        return None if self.below is None or self.above is None else self.above - self.below
+
+    @property
+    def error(self) -> float:
+        """What landing adds to x."""
+        return self.value - self.x
+
+
+def land(x: float, fmt: NumberFormat, ties: str = "even", unit: float = 1.0) -> Landing:
+    """Round `x` to `fmt`, half-way by `ties`, one of `grids.TIES`; beyond the ends it stays at the end (saturates).
+
+    The values of the format are divided by `unit`, as in `brought_to_one`.
+
+    >>> from quantviz.schemes.formats import FORMATS
+    >>> one = land(2.5, FORMATS["float4_e2m1fn"])
+    >>> one.below, one.above, one.value, one.code, one.tie, one.beyond
+    (2.0, 3.0, 2.0, 4, True, '')
+    >>> far = land(500.0, FORMATS["float8_e4m3fn"])
+    >>> far.below, far.above, far.value, far.beyond
+    (448.0, None, 448.0, 'above')
+    >>> land(0.5, FORMATS["int4"], unit=7.0).tie
+    True
+    """
+    if not math.isfinite(x):
+        raise QuantVizError("number_not_finite", got=x)
+    values = finite_values(fmt)
+    y = torch.tensor(x * unit, dtype=torch.float64)
+    wanted = nearest(y, fmt, ties)
+    held = wanted.clamp(values[0], values[-1])
+    places = values if unit == 1 else tuple(value / unit for value in values)
+    after = bisect.bisect_right(places, x)
+    before = bisect.bisect_left(places, x)
+    return Landing(
+        x=x,
+        below=places[after - 1] if after else None,
+        above=places[before] if before < len(places) else None,
+        value=held.item() / unit + 0.0,
+        code=int(GRIDS[fmt.kind].encode(held, fmt)),
+        tie=bool(nearest(y, fmt, "up") != nearest(y, fmt, "down")),
+        beyond="above" if wanted > held else "below" if wanted < held else "",
+    )
+
+
+def gap_at(x: float, fmt: NumberFormat) -> float | None:
+    """The distance between the two values around `x`; at a value itself, to the next one away from 0, or at the end the last one.
+
+    >>> from quantviz.schemes.formats import FORMATS
+    >>> gap_at(300.0, FORMATS["float8_e4m3fn"]), gap_at(2.0, FORMATS["float4_e2m1fn"]), gap_at(9.0, FORMATS["int4"])
+    (32.0, 1.0, None)
+    """
+    values = finite_values(fmt)
+    if not values[0] <= x <= values[-1]:
+        return None
+    # At a value, away from 0: that is where the next larger magnitude begins.
+    at = bisect.bisect_right(values, x) if x >= 0 else bisect.bisect_left(values, x)
+    at = min(max(at, 1), len(values) - 1)
+    return values[at] - values[at - 1]
+
+
+# ---- codes --------------------------------------------------------------------------------------
+
+
+def code_kind(fmt: NumberFormat, code: int) -> str:
+    """What a code is, one of `KINDS`.
+
+    >>> from quantviz.schemes.formats import FORMATS
+    >>> [code_kind(FORMATS["float8_e5m2"], code) for code in (0x00, 0x03, 0x04, 0x7C, 0x7D)]
+    ['zero', 'subnormal', 'normal', 'inf', 'nan']
+    """
+    value = fmt.value(code)
+    if math.isnan(value):
+        return "nan"
+    if math.isinf(value):
+        return "inf"
+    if value == 0:
+        return "zero"
+    if not fmt.float_bits:
+        return "value"
+    return "subnormal" if abs(value) < math.ldexp(1.0, fmt.float_bits.smallest_exponent) else "normal"
+
+
+def word(fmt: NumberFormat, code: int) -> str:
+    """The bits of a code, the highest one first.
+
+    >>> from quantviz.schemes.formats import FORMATS
+    >>> word(FORMATS["int4"], -3)
+    '1101'
+    """
+    return "".join(fmt.split(code))
+
+
+def flipped(fmt: NumberFormat, code: int, bit: int) -> int | None:
+    """The code with its bit `bit`, counted from the lowest, turned over; none where that is no code of the format.
+
+    >>> from quantviz.schemes.formats import FORMATS
+    >>> flipped(FORMATS["float4_e2m1fn"], 0b0100, 1), flipped(FORMATS["int4"], 5, 3), flipped(FORMATS["ternary"], 0, 1)
+    (6, -3, None)
+    """
+    turned = (code % (1 << fmt.bits)) ^ (1 << bit)
+    if fmt.code_min < 0 and turned >> (fmt.bits - 1):  # two's complement
+        turned -= 1 << fmt.bits
+    return turned if turned in fmt.codes else None
+
+
+def code_name(fmt: NumberFormat, code: int) -> str:
+    """The bits of a code as a hexadecimal number of its length.
+
+    >>> from quantviz.schemes.formats import FORMATS
+    >>> code_name(FORMATS["float16"], 1), code_name(FORMATS["int8"], -1)
+    ('0x0001', '0xFF')
+    """
+    return f"0x{code % (1 << fmt.bits):0{-(-fmt.bits // 4)}X}"
+
+
+def odd_times_power(value: float) -> tuple[int, int]:
+    """The odd whole number m and the k for which `value` is m · 2^k exactly; (0, 0) for 0.
+
+    >>> odd_times_power(0.009765625), odd_times_power(-448.0)
+    ((5, -9), (-7, 6))
+    """
+    if not value:
+        return 0, 0
+    top, bottom = value.as_integer_ratio()
+    twos = (top & -top).bit_length() - 1
+    return top >> twos, twos - (bottom.bit_length() - 1)

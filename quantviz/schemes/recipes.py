@@ -1,0 +1,186 @@
+"""Recipes: schemes with a name, to set everything at once.
+
+A recipe is added here: one entry in `RECIPE_GROUPS` and its words in each language.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+from quantviz.errors import QuantVizError
+from quantviz.schemes.axis_names import Axes
+from quantviz.schemes.calibration import AbsMean
+from quantviz.schemes.conventions import CONVENTIONS, Convention
+from quantviz.schemes.formats import FORMATS
+from quantviz.schemes.granularity import Flat, PerChannel, PerGroup, PerTensor, Shape
+from quantviz.schemes.scheme import Scheme
+from quantviz.text import DEFAULT_LANGUAGE, languages, text
+from quantviz.text.notebook_tables import table
+
+
+def _group(format_id: str, convention: str | Convention, size: int = 32, mode: str = "symmetric") -> Scheme:
+    return Scheme(format_id, mode, PerGroup(size), convention=convention)
+
+
+#: Every recipe by group and id: weights as they are usually quantized.
+RECIPE_GROUPS: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
+    {
+        # By the source notebooks' arithmetic.
+        "integers": MappingProxyType(
+            {
+                f"{format_id}_{name}": Scheme(format_id, "symmetric", granularity)
+                for format_id in ("int8", "int4")
+                for name, granularity in (
+                    ("per_tensor", PerTensor()),
+                    ("per_row", PerChannel(axis=0)),
+                    ("per_column", PerChannel(axis=1)),
+                    ("g32", PerGroup(32)),
+                    ("g128", PerGroup(128)),
+                )
+            }
+        ),
+        # LLM.int8() (Dettmers et al. 2022), and FP8 as torchao has it.
+        "eight_bits": MappingProxyType(
+            {
+                "bnb_int8": Scheme("int8", granularity=PerChannel(0), convention="bitsandbytes_int8"),
+                "fp8_e4m3_per_tensor": Scheme("float8_e4m3fn", convention="torchao_float8"),
+                "fp8_e4m3_per_row": Scheme("float8_e4m3fn", granularity=PerChannel(0), convention="torchao_float8"),
+            }
+        ),
+        # OCP Microscaling Formats 1.0, and NVIDIA's FP4 with an E4M3 scale for 16 values.
+        "microscaling": MappingProxyType(
+            {
+                "mxfp8_e4m3": _group("float8_e4m3fn", "microxcaling"),
+                "mxfp8_e5m2": _group("float8_e5m2", "microxcaling"),
+                "mxfp6_e2m3": _group("float6_e2m3fn", "microxcaling"),
+                "mxfp6_e3m2": _group("float6_e3m2fn", "microxcaling"),
+                "mxfp4": _group("float4_e2m1fn", "microxcaling"),
+                "mxint8": _group("int8", "microxcaling"),
+                "mxint4": _group("int4", "microxcaling"),
+                "nvfp4": _group("float4_e2m1fn", "torchao_nvfp4", 16),
+                "nvfp4_one_level": _group("float4_e2m1fn", CONVENTIONS["torchao_nvfp4"].replace(**{"scale.global_rule": None}), 16),
+            }
+        ),
+        # Types of llama.cpp's files.
+        "gguf": MappingProxyType(
+            {
+                "q8_0": _group("int8", "gguf"),
+                "q5_0": _group("int5", "gguf_signed"),
+                "q5_1": _group("uint5", "gguf_minimum", mode="asymmetric"),
+                "q4_0": _group("int4", "gguf_signed"),
+                "q4_1": _group("uint4", "gguf_minimum", mode="asymmetric"),
+                "gguf_mxfp4": _group("float4_e2m1fn", "gguf_mx"),
+                "tq2_0": _group("ternary", "gguf", 256),
+                # 52 bytes for 256 codes: five to a byte, and the last sixteen four to a byte.
+                "tq1_0": _group("ternary", CONVENTIONS["gguf"].replace(code_bits=1.625), 256),
+            }
+        ),
+        # QLoRA's data types (Dettmers et al. 2023); BitNet b1.58 (Ma et al. 2024) and BitNet (Wang et al. 2023).
+        "codebooks": MappingProxyType(
+            {
+                "nf4_64": Scheme("nf4", granularity=Flat(64), convention="bitsandbytes"),
+                "fp4_64": Scheme("fp4", granularity=Flat(64), convention="bitsandbytes"),
+                "ternary_absmean": Scheme("ternary", calibration=AbsMean()),
+                "binary_absmean": Scheme("binary", calibration=AbsMean()),
+            }
+        ),
+    }
+)
+
+
+class _Recipes(Mapping[str, Scheme]):
+    """Schemes by id, read-only, a line for each where they are shown."""
+
+    def __init__(self, groups: Mapping[str, Mapping[str, Scheme]]) -> None:
+        self._schemes = {name: scheme for recipes in groups.values() for name, scheme in recipes.items()}
+
+    def __getitem__(self, name: str) -> Scheme:
+        return self._schemes[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._schemes)
+
+    def __len__(self) -> int:
+        return len(self._schemes)
+
+    def __repr__(self) -> str:
+        width = max(map(len, self))
+        return "\n".join(f"{name:{width}}  {scheme}" for name, scheme in self.items())
+
+    def _repr_html_(self) -> str:
+        return table((name, recipe_name(name), scheme) for name, scheme in self.items())
+
+
+#: Every recipe by id.
+RECIPES: Mapping[str, Scheme] = _Recipes(RECIPE_GROUPS)
+
+#: The axes of a tensor that is not at hand.
+MATRIX = Axes((1, 1))
+
+
+def recipe_name(recipe_id: str, language: str = DEFAULT_LANGUAGE, axes: Axes = MATRIX, *, short: bool = False) -> str:
+    """The recipe in words, on a tensor of these `axes`; in as few as there are where it is `short`.
+
+    >>> recipe_name("int4_g32"), recipe_name("int4_per_row", "zh"), recipe_name("int4_per_row", axes=Axes((64, 3, 7, 7)))
+    ('int4 in groups of 32', 'int4，逐行', 'int4 per output channel')
+    """
+    granularity, words = RECIPES[recipe_id].granularity, {}
+    if isinstance(granularity, PerChannel):
+        # A recipe of columns does not fit a tensor of one axis, and is told all the same.
+        named = axes if len(axes.shape) > granularity.axis else MATRIX
+        words = {form: named.words(granularity.axis, form, language) for form in ("channel", "short")}
+    return text(f"recipe_plot.{'short' if short else 'name'}.{recipe_id}", language, **words)
+
+
+def as_scheme(named: Scheme | str) -> Scheme:
+    """The scheme itself, or the one that is called so: a recipe by its id or name, whatever the case, or a scheme by its text form.
+
+    Wherever Python takes a scheme, this converts it. `QuantVizError` suggests the nearest recipe, or those of a number format.
+
+    >>> as_scheme("MXFP4") == as_scheme("mxfp4") == RECIPES["mxfp4"], as_scheme("int4 in groups of 128") == RECIPES["int4_g128"]
+    (True, True)
+    >>> as_scheme("int8")
+    Traceback (most recent call last):
+    ...
+    quantviz.errors.QuantVizError: 'int8' is only a number format and does not say how to choose the scales. Use a recipe with it: int8_per_tensor, \
+int8_per_row, int8_per_column, int8_g32, int8_g128, bnb_int8, mxint8, q8_0; or Scheme('int8').
+    """
+    if isinstance(named, Scheme):
+        return named
+    if not isinstance(named, str):
+        raise QuantVizError("scheme_wanted", got=type(named).__name__)
+    called = named.strip().casefold()
+    if called in RECIPES:
+        return RECIPES[called]
+    if called in FORMATS:
+        of_format = [name for name, scheme in RECIPES.items() if scheme.format == called]
+        raise QuantVizError("scheme_is_format", got=named, format=called, recipes=", ".join(of_format) or "–")
+    for name, scheme in RECIPES.items():
+        if called in {recipe_name(name, language, short=short).casefold() for short in (False, True) for language in languages()}:
+            return scheme
+    if "," in called:
+        return Scheme.parse(named.strip())
+    raise QuantVizError("unknown_recipe", got=named, known=", ".join(RECIPES))
+
+
+def current_recipe(current: Scheme, shape: Shape) -> str | None:
+    """The id of the recipe that is the current scheme, or that has the same blocks on this shape; what is done with NaN and Inf is left aside."""
+    current = current.replace(nonfinite="refuse")
+    exact = next((name for name, scheme in RECIPES.items() if scheme == current), None)
+    if len(shape) == 1 and needs_lines(current):
+        return None
+    if exact or current.problems(shape):
+        return exact
+    return next((name for name, scheme in RECIPES.items() if _same_effect(scheme, current, shape)), None)
+
+
+def needs_lines(recipe: Scheme) -> bool:
+    """Whether it is one of rows or columns."""
+    return isinstance(recipe.granularity, PerChannel)
+
+
+def _same_effect(one: Scheme, other: Scheme, shape: Shape) -> bool:
+    if any(getattr(one, name) != getattr(other, name) for name in ("format", "mode", "calibration", "convention")):
+        return False
+    return not one.problems(shape) and one.layout(shape) == other.layout(shape)

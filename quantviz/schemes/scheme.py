@@ -1,0 +1,323 @@
+"""`Scheme`: everything that is chosen about a quantization, and its text form."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from quantviz.errors import QuantVizError
+from quantviz.schemes import text_form
+from quantviz.schemes.calibration import CALIBRATIONS, Calibration, External, Given, MinMax
+from quantviz.schemes.conventions import Convention, find_convention
+from quantviz.schemes.formats import FORMATS, NumberFormat, find_format
+from quantviz.schemes.granularity import GRANULARITIES, BlockLayout, Granularity, PerChannel, PerTensor, Shape
+
+#: The modes: zero point 0, or one that shifts the range.
+MODES = ("symmetric", "asymmetric")
+#: What is done with NaN and Inf in the input: nothing is quantized; Inf becomes the tensor's largest finite value, -Inf its
+#: smallest and NaN 0; or they stay, and neither ranges nor numbers heed them.
+NONFINITE = ("refuse", "clip", "ignore")
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """A quantization scheme: frozen, hashable, with a short text form.
+
+    The text form is at once the form in links, the cache key and the file name.
+
+    >>> scheme = Scheme("int4", "asymmetric", granularity=PerTensor())
+    >>> print(scheme)
+    int4,asymmetric,per_tensor,min_max,course
+    >>> Scheme.parse(str(scheme)) == scheme
+    True
+    >>> Scheme("int8", "sideways")
+    Traceback (most recent call last):
+    ...
+    quantviz.errors.QuantVizError: Unknown mode: got 'sideways'. Use one of symmetric, asymmetric.
+    """
+
+    #: Id of a number format, one of `FORMATS`.
+    format: str = "int8"
+    #: "symmetric" or "asymmetric".
+    mode: str = "symmetric"
+    #: Which elements share one scale.
+    granularity: Granularity = PerTensor()
+    #: How the clipping range is found.
+    calibration: Calibration = MinMax()
+    #: Whose arithmetic: an id of `CONVENTIONS`, or a `Convention`. Kept as a `Convention`.
+    convention: str | Convention = "course"
+    #: What is done with NaN and Inf, one of `NONFINITE`.
+    nonfinite: str = "refuse"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.convention, str):
+            object.__setattr__(self, "convention", find_convention(self.convention))
+        for problem in self.problems():
+            raise problem
+
+    @property
+    def number_format(self) -> NumberFormat:
+        """The element format itself."""
+        return FORMATS[self.format]
+
+    @property
+    def arithmetic(self) -> Convention:
+        """The convention itself."""
+        assert isinstance(self.convention, Convention)
+        return self.convention
+
+    @property
+    def code_min(self) -> int:
+        """Smallest code in use: the format's, or one above it under a narrow range.
+
+        >>> Scheme("int8", convention=find_convention("course").replace(narrow_range=True)).code_min
+        -127
+        """
+        fmt, convention = self.number_format, self.arithmetic
+        symmetric = self.mode == "symmetric" and 0 < convention.narrow_symmetric_from <= fmt.bits
+        # What is as many codes above 0 as below is narrow already: ternary. Of two codes none can be spared.
+        return fmt.code_min + (1 if (convention.narrow_range or symmetric) and fmt.code_min < -fmt.code_max and fmt.levels > 2 else 0)
+
+    @property
+    def code_max(self) -> int:
+        """Largest code in use."""
+        return self.number_format.code_max
+
+    @property
+    def value_min(self) -> float:
+        """What the smallest code in use stands for, before any scale."""
+        return self.code_min if self.number_format.kind == "integer" else self.number_format.value_min
+
+    @property
+    def value_max(self) -> float:
+        """What the largest code in use stands for, before any scale."""
+        return self.number_format.value_max
+
+    @property
+    def symmetric_zero_point(self) -> int:
+        """The zero point of symmetric mode: 0, or the middle code where unsigned codes have one."""
+        fmt = self.number_format
+        rule = self.arithmetic.unsigned_zero
+        if rule == "none" or fmt.kind != "integer" or fmt.signed:
+            return 0
+        return (fmt.code_max + (1 if rule == "middle" or fmt.bits in (8, 16) else 0)) // 2
+
+    @property
+    def signed_min(self) -> float:
+        """The smallest code counted from the zero point."""
+        return self.value_min - self.symmetric_zero_point
+
+    @property
+    def shifted(self) -> bool:
+        """Whether there is a zero point other than 0."""
+        return self.mode == "asymmetric" or self.symmetric_zero_point != 0
+
+    @property
+    def zero_domain(self) -> str:
+        """What the zero point is: "none", or the convention's `zero_domain`; in symmetric mode it can only be a code.
+
+        >>> Scheme("uint8", "asymmetric", convention="hqq").zero_domain, Scheme("int4").zero_domain
+        ('code_float', 'none')
+        """
+        if not self.shifted:
+            return "none"
+        return "code_int" if self.mode == "symmetric" else self.arithmetic.zero_domain
+
+    def replace(self, **changes: object) -> Scheme:
+        """The same scheme but for `changes`."""
+        return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
+
+    def problems(self, shape: Shape | None = None) -> tuple[QuantVizError, ...]:
+        """Why this scheme cannot be used, on a tensor of `shape` if one is named; empty when it can.
+
+        The one validity rule: the constructor, the controls, the links and `quantize` all ask it.
+
+        >>> [problem.key for problem in Scheme(granularity=GRANULARITIES["per_group"](size=5)).problems((4, 6))]
+        ['group_does_not_divide']
+        """
+        return tuple(self._problems(shape))
+
+    def layout(self, shape: Shape) -> BlockLayout:
+        """The blocks of a tensor of `shape`; `QuantVizError` where it does not fit."""
+        return self.granularity.layout(shape, self.arithmetic.tail)
+
+    def fitted(self, shape: Shape) -> Scheme:
+        """This scheme where it fits `shape`, else the same with the nearest granularity that does and is offered.
+
+        Where its convention has nothing for this shape, it is the source notebooks' arithmetic; on a shape that no tensor to
+        be quantized has, such as (0, 4) or (), it stays as it is.
+
+        >>> from quantviz.schemes.granularity import PerGroup
+        >>> Scheme(granularity=PerGroup(32)).fitted((4, 48)).granularity
+        PerGroup(size=24, axis=-1)
+        """
+        if not self.problems(shape) or not 1 <= len(shape) <= 4 or 0 in shape:
+            return self
+        nearest = self.granularity.fitted(shape)
+        own = getattr(self.granularity, "size", None)
+        sizes = () if own is None else sorted(self.arithmetic.offer.sizes_of(self.format), key=lambda size: abs(size - own))
+        for granularity in (nearest, *(dataclasses.replace(self.granularity, size=size) for size in sizes), PerTensor(), PerChannel(0)):  # type: ignore[type-var]
+            try:
+                scheme = self.replace(granularity=granularity)
+            except QuantVizError:
+                continue
+            if not scheme.problems(shape):
+                return scheme
+        return self.replace(granularity=nearest, convention="course")
+
+    def adapted(self, convention: str | Convention, shape: Shape) -> Scheme:
+        """This scheme under another convention, for a tensor of `shape`: what its engine does not offer becomes the nearest that it does.
+
+        What is offered is kept; else the format of the nearest bits, the first mode, and the granularity with the most
+        alike blocks, of the engine's usual size where this one has none. `QuantVizError` where no block that is offered fits the shape.
+
+        >>> print(Scheme("int3", granularity=PerTensor()).adapted("gguf_signed", (4, 64)))
+        int4,symmetric,per_group(size=32),min_max,gguf_signed
+        >>> print(Scheme("int8", "asymmetric").adapted("torchao_float8", (4, 64)))
+        float8_e4m3fn,symmetric,per_tensor,min_max,torchao_float8
+        """
+        wanted = find_convention(convention) if isinstance(convention, str) else convention
+        return self._nearest(wanted.offer.formats or tuple(FORMATS), shape=shape, convention=wanted)
+
+    def with_format(self, format_id: str) -> Scheme:
+        """This scheme with another format; a mode or range that it cannot have becomes one that it can.
+
+        >>> print(Scheme("uint8", "asymmetric").with_format("nf4"))
+        nf4,symmetric,per_tensor,min_max,course
+        >>> print(Scheme("int8", granularity=GRANULARITIES["per_group"](32), convention="gguf").with_format("ternary"))
+        ternary,symmetric,per_group(size=256),min_max,gguf
+        """
+        return self._nearest((format_id,))
+
+    def with_mode(self, mode: str) -> Scheme:
+        """This scheme in another mode; a range that it cannot have becomes one that it can, and a scale set by hand is kept.
+
+        >>> from quantviz.schemes.calibration import Given
+        >>> Scheme("int8", "asymmetric", calibration=Given(3.5, -70)).with_mode("symmetric").calibration
+        Given(scale=3.5, zero_point=0)
+        """
+        return self._nearest((self.format,), (mode,))
+
+    def _nearest(self, formats: tuple[str, ...], modes: tuple[str, ...] = (), shape: Shape | None = None, **changes: object) -> Scheme:
+        """The first that can be of `formats` by nearness, `modes`, and ranges; `QuantVizError` says why the nearest cannot."""
+        convention, refused = changes.get("convention", self.arithmetic), None
+        assert isinstance(convention, Convention)
+        given = (Given(self.calibration.scale),) if isinstance(self.calibration, Given) else ()
+        for fmt in sorted(map(find_format, formats), key=self.number_format.distance):
+            for mode in modes or self._modes_like(fmt, convention):
+                for calibration in (self.calibration, *given, MinMax()):
+                    try:
+                        granularity = self._granularity_like(fmt, convention, shape)
+                        return self.replace(format=fmt.id, mode=mode, granularity=granularity, calibration=calibration, **changes)
+                    except QuantVizError as problem:
+                        refused = refused or problem
+        assert refused
+        raise refused
+
+    def _granularity_like(self, fmt: NumberFormat, convention: Convention, shape: Shape | None) -> Granularity:
+        """The nearest granularity that goes with a format; where no shape is known, this one in the nearest size."""
+        if shape is not None:
+            return convention.granularity_like(self.granularity, shape, fmt.id)
+        own, sizes = getattr(self.granularity, "size", None), convention.offer.sizes_of(fmt.id)
+        if own is None or not sizes or own in sizes:
+            return self.granularity
+        return dataclasses.replace(self.granularity, size=min(sizes, key=lambda size: abs(size - own)))  # type: ignore[type-var]
+
+    def _modes_like(self, fmt: NumberFormat, convention: Convention) -> list[str]:
+        """The modes offered, this one's first; of codes that lost their sign the one with a zero point."""
+        wanted = "asymmetric" if self.number_format.signed and not fmt.signed and convention.unsigned_zero == "none" else self.mode
+        return sorted(convention.offer.modes or MODES, key=lambda mode: mode != wanted)
+
+    def _problems(self, shape: Shape | None) -> Iterator[QuantVizError]:
+        try:
+            fmt = find_format(self.format)
+        except QuantVizError as problem:
+            yield problem
+            return
+        if self.mode not in MODES:
+            yield QuantVizError("unknown_mode", got=self.mode, known=", ".join(MODES))
+        if self.nonfinite not in NONFINITE:
+            yield QuantVizError("unknown_nonfinite", got=self.nonfinite, known=", ".join(NONFINITE))
+        for value, registry, error in (
+            (self.granularity, GRANULARITIES, "granularity_wanted"),
+            (self.calibration, {**CALIBRATIONS, External.id: External}, "calibration_wanted"),
+        ):
+            if not isinstance(value, tuple(registry.values())):
+                yield QuantVizError(error, got=value, allowed=", ".join(f"qv.{kind.__name__}" for kind in registry.values()))
+                return
+        if not isinstance(self.convention, Convention):
+            yield QuantVizError("unknown_convention", got=self.convention, known="course")
+            return
+        yield from self.convention.problems()
+        yield from self._offer_problems(fmt)
+        if self.mode == "asymmetric" and fmt.kind != "integer":
+            yield QuantVizError("asymmetric_needs_integers", format=self.format)
+        if self.mode == "asymmetric" and self.convention.value_order == "multiply_absmax":
+            yield QuantVizError("convention_lacks", field="value_order", got="multiply_absmax", other="mode", allowed="symmetric")
+        if self.mode == "asymmetric" and self.convention.scale.global_rule == "absmax_over_range_joined":
+            yield QuantVizError("convention_lacks", field="scale.global_rule", got=self.convention.scale.global_rule, other="mode", allowed="symmetric")
+        if (
+            self.mode == "symmetric"
+            and fmt.kind == "integer"
+            and fmt.code_max < 1
+            and self.convention.scale.rule in ("absmax_over_code_max", "without_clipping")
+        ):
+            yield QuantVizError("symmetric_needs_positive_code", format=self.format)
+        yield from self.calibration.problems(fmt, self.mode, self.convention.zero_domain)
+        granularity_problems = tuple(self.granularity.problems())
+        yield from granularity_problems
+        if shape is not None:
+            if not 1 <= len(shape) <= 4:
+                yield QuantVizError("input_dims", got=len(shape), shape=shape)
+            elif 0 in shape:
+                yield QuantVizError("input_empty", shape=shape)
+            elif not granularity_problems:
+                yield from self.granularity.shape_problems(shape, self.convention.tail)
+
+    def _offer_problems(self, fmt: NumberFormat) -> Iterator[QuantVizError]:
+        """What the convention's engine does not have."""
+        assert isinstance(self.convention, Convention)
+        offer, name = self.convention.offer, self.convention.id
+        size = getattr(self.granularity, "size", None)
+        for what, value, offered in (
+            ("format", fmt.id, offer.formats),
+            ("mode", self.mode, offer.modes),
+            ("granularity", self.granularity.id, offer.granularities),
+            ("size", size, offer.sizes_of(fmt.id) if size is not None else ()),
+        ):
+            if offered and value not in offered:
+                yield QuantVizError("not_offered", convention=name, what=what, got=value, offered=", ".join(map(str, offered)))
+
+    def __repr__(self) -> str:
+        if isinstance(self.calibration, External):
+            return f"{self.replace(calibration=MinMax())!r}.replace(calibration=External())"
+        try:
+            return f"Scheme.parse({str(self)!r})"
+        except QuantVizError:  # of a convention that was made by hand
+            return f"Scheme({self.format!r}, {self.mode!r}, {self.granularity!r}, {self.calibration!r}, {self.convention!r}, {self.nonfinite!r})"
+
+    def __str__(self) -> str:
+        if isinstance(self.calibration, External):
+            raise QuantVizError("external_has_no_text")
+        parts = [self.format, self.mode, text_form.write(self.granularity), text_form.write(self.calibration), str(self.convention)]
+        return ",".join(parts if self.nonfinite == "refuse" else [*parts, self.nonfinite])
+
+    @classmethod
+    def parse(cls, form: str) -> Scheme:
+        """The scheme whose text form is `form`; `QuantVizError` says what cannot be read.
+
+        >>> Scheme.parse("uint4,asymmetric,per_group(size=32),percentile(p=99.9),course").granularity
+        PerGroup(size=32, axis=-1)
+        """
+        parts = text_form.split_outside_parentheses(form) if isinstance(form, str) else []
+        if not 5 <= len(parts) <= 6:
+            raise QuantVizError("scheme_form_parts", got=form, count=len(parts))
+        return cls(
+            format=parts[0],
+            mode=parts[1],
+            granularity=text_form.read(parts[2], GRANULARITIES, "unknown_granularity"),
+            calibration=text_form.read(parts[3], CALIBRATIONS, "unknown_calibration"),
+            convention=Convention.parse(parts[4]),
+            nonfinite=parts[5] if len(parts) == 6 else "refuse",
+        )

@@ -1,0 +1,1 @@
+"""Lessons, the gallery of common bugs, and the functions of the notebooks."""

@@ -1,0 +1,44 @@
+"""Lessons as data: one Markdown file per lesson and language, read here, shown by `quantviz.ui.lessons.page`.
+
+`FORMAT.md` beside this file says how a lesson is written; `python -m quantviz.teaching.lessons` checks all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+
+from quantviz.errors import QuantVizError
+from quantviz.teaching.lessons.model import Lesson
+from quantviz.teaching.lessons.reading import read_lesson
+from quantviz.text import DEFAULT_LANGUAGE
+
+_FOLDER = Path(__file__).parent
+
+
+@cache
+def lessons(language: str = DEFAULT_LANGUAGE) -> Mapping[str, Lesson | QuantVizError]:
+    """All lessons of a language by id, in their order; in the place of one with a mistake, what is wrong with it.
+
+    A file's name is its order and its id: `06_per_channel.md` is lesson `per_channel`.
+
+    >>> next(iter(lessons()))
+    'range_to_grid'
+    """
+    return load(_FOLDER / language)
+
+
+def load(folder: Path) -> Mapping[str, Lesson | QuantVizError]:
+    """The lessons of a folder by id; one that cannot be read does not keep the others away."""
+    found: dict[str, Lesson | QuantVizError] = {}
+    for path in sorted(folder.glob("*.md")):
+        name = path.stem.partition("_")[2] or path.stem
+        try:
+            found[name] = read_lesson(path.read_text(encoding="utf-8"), f"{folder.name}/{path.name}")
+        except QuantVizError as problem:
+            found[name] = problem
+        except UnicodeDecodeError:
+            found[name] = QuantVizError("lessons.not_utf8", file=f"{folder.name}/{path.name}")
+    return MappingProxyType(found)

@@ -1,0 +1,403 @@
+"""Formulas in lessons: what is asked, and the mistakes it is confused with, as arithmetic over what the core computed.
+
+A formula such as `width / (code_max - code_min)` or `row.mse / column.mse` is read into a tree of
+the few operations listed here; nothing of it is run as Python. A bare name is a quantity of the
+step's own state, `row.mse` that of the state called `row`.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from quantviz.errors import QuantVizError
+from quantviz.figures.numbers import number
+from quantviz.lab.state import LabState
+
+if TYPE_CHECKING:
+    import torch
+
+    from quantviz.quantization.explanation import Explanation
+    from quantviz.quantization.quantizer import QuantResult
+
+#: The step's own state, in formulas and tables.
+HERE = "here"
+
+
+# ---- what the formulas are about ----------------------------------------------------------------
+
+
+class Scene:
+    """One state and what the core makes of it, computed when first asked for."""
+
+    def __init__(self, state: LabState) -> None:
+        self.state = state
+
+    @cached_property
+    def result(self) -> QuantResult:
+        """The tensor under the scheme."""
+        from quantviz.quantization.quantizer import quantize
+
+        return quantize(self.state.source.tensor(), self.state.scheme)
+
+    @cached_property
+    def why(self) -> Explanation:
+        """The selected cell's derivation."""
+        from quantviz.quantization.explanation import explain
+
+        return explain(self.result, self.state.cell)
+
+    @cached_property
+    def block(self) -> torch.Tensor:
+        """The values of the selected cell's block."""
+        from quantviz.quantization.explanation import block_of_cell
+
+        return block_of_cell(self.result, self.state.cell)
+
+
+Scenes = Mapping[str, Scene]
+Quantity = Callable[[Scene], float]
+
+
+def _squares(scene: Scene) -> torch.Tensor:
+    import torch
+
+    return scene.result.error.to(torch.float64).square()
+
+
+#: What a name in a formula stands for, beside the metrics of `measures.METRICS`.
+QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
+    {
+        # the number format
+        "bits": lambda s: s.state.scheme.number_format.bits,
+        "code_min": lambda s: s.state.scheme.code_min,
+        "code_max": lambda s: s.state.scheme.code_max,
+        # the selected cell
+        "x": lambda s: s.why.x,
+        "q": lambda s: s.why.q,
+        "x_hat": lambda s: s.why.x_hat,
+        "error": lambda s: s.why.error,
+        "abs_error": lambda s: abs(s.why.error),
+        "error_share": lambda s: s.why.error**2 / float(_squares(s).sum()),
+        "zeroed": lambda s: s.why.cause == "zeroed",
+        "clipped": lambda s: s.why.cause == "clipped",
+        # the selected cell's block
+        "scale": lambda s: s.why.scale,
+        "zero_point": lambda s: s.why.zero_point,
+        "wanted_zero_point": lambda s: s.state.scheme.code_min - float(s.block.min()) / s.why.scale,
+        "block_min": lambda s: float(s.block.min()),
+        "block_max": lambda s: float(s.block.max()),
+        "block_absmax": lambda s: float(s.block.abs().max()),
+        # the whole tensor
+        "rows": lambda s: s.state.source.shape[0],
+        "cols": lambda s: s.state.source.shape[-1],
+        "count": lambda s: s.result.x.numel(),
+        "scales": lambda s: s.result.layout.block_count,
+        "x_min": lambda s: float(s.result.x.min()),
+        "x_max": lambda s: float(s.result.x.max()),
+        "x_absmax": lambda s: float(s.result.x.abs().max()),
+        "q_min": lambda s: float(s.result.q.min()),
+        "q_max": lambda s: float(s.result.q.max()),
+        "scale_min": lambda s: float(s.result.qparams.scale.min()),
+        "scale_max": lambda s: float(s.result.qparams.scale.max()),
+        "clipped_count": lambda s: int(s.result.clipped.sum()),
+        "zeroed_count": lambda s: int(((s.result.x != 0) & (s.result.x_hat == 0)).sum()),
+        "mean_abs_error": lambda s: float(s.result.error.abs().mean()),
+        "exact_count": lambda s: int((s.result.error == 0).sum()),
+        "first_q": lambda s: int(s.result.q.flatten()[0]),
+    }
+)
+
+
+def _layer(weights: Scene, inputs: Scene, x_hat: torch.Tensor) -> float:
+    """Mean squared error of the layer `inputs · weightsᵀ`, in float64."""
+    import torch
+
+    outer = inputs.result.x.to(torch.float64)
+    return float((outer @ (x_hat.to(torch.float64) - weights.result.x.to(torch.float64)).T).square().mean())
+
+
+def _one_output(weights: Scene, inputs: Scene, of: torch.Tensor) -> float:
+    """One output of the layer: the first row of inputs with the selected cell's row of weights."""
+    import torch
+
+    return float(inputs.result.x.to(torch.float64).reshape(-1, of.shape[-1])[0] @ of.to(torch.float64)[weights.state.cell[0]])
+
+
+def _output(weights: Scene, inputs: Scene) -> float:
+    return _one_output(weights, inputs, weights.result.x)
+
+
+def _output_hat(weights: Scene, inputs: Scene) -> float:
+    return _one_output(weights, inputs, weights.result.x_hat)
+
+
+def _output_of_codes(weights: Scene, inputs: Scene) -> float:
+    return _one_output(weights, inputs, weights.result.q)
+
+
+def _output_mse(weights: Scene, inputs: Scene) -> float:
+    return _layer(weights, inputs, weights.result.x_hat)
+
+
+def _output_mse_plus(weights: Scene, inputs: Scene) -> float:
+    """The same with x̂ = s·q + z, as notebook 003 has it."""
+    r = weights.result
+    from quantviz.tensors import blocks
+
+    zero_point = blocks.expand(r.qparams.zero_point, r.layout, r.shape)
+    return _layer(weights, inputs, r.scale_of_cells() * r.q + zero_point)
+
+
+def _mse_plus(weights: Scene) -> float:
+    import torch
+
+    from quantviz.tensors import blocks
+
+    r = weights.result
+    zero_point = blocks.expand(r.qparams.zero_point, r.layout, r.shape)
+    return float((r.scale_of_cells() * r.q + zero_point - r.x).to(torch.float64).square().mean())
+
+
+def _worse_cells(before: Scene, after: Scene) -> float:
+    return int((after.result.error.abs() > before.result.error.abs()).sum())
+
+
+#: Functions of whole states, called with their names.
+STATE_FUNCTIONS: Mapping[str, Callable[..., float]] = MappingProxyType(
+    {
+        "output": _output,
+        "output_hat": _output_hat,
+        "output_of_codes": _output_of_codes,
+        "output_mse": _output_mse,
+        "output_mse_plus": _output_mse_plus,
+        "mse_plus": _mse_plus,
+        "worse_cells": _worse_cells,
+    }
+)
+#: Functions of numbers.
+FUNCTIONS: Mapping[str, Callable[..., float]] = MappingProxyType(
+    {
+        "min": min,
+        "max": max,
+        "abs": abs,
+        "round": round,
+        "floor": math.floor,
+        "ceil": math.ceil,
+        "sqrt": math.sqrt,
+        "log2": math.log2,
+        "log10": math.log10,
+    }
+)
+#: Numbers that need no state.
+CONSTANTS: Mapping[str, float] = MappingProxyType({"rounding_rmse_steps": 1 / math.sqrt(12)})
+
+
+@cache
+def quantities() -> Mapping[str, Quantity]:
+    """Every name that a formula knows."""
+    from quantviz.evaluation.metric_formulas import METRICS
+
+    return MappingProxyType({**{name: _of_metric(name) for name in METRICS}, **QUANTITIES})
+
+
+def _of_metric(name: str) -> Quantity:
+    def metric(scene: Scene) -> float:
+        from quantviz.evaluation.metric_formulas import METRICS
+
+        return METRICS[name](scene.result)
+
+    return metric
+
+
+# ---- reading and working out --------------------------------------------------------------------
+
+_BINARY: Mapping[type[ast.operator], Callable[[float, float], float]] = MappingProxyType(
+    {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv, ast.Pow: operator.pow}
+)
+_COMPARED: Mapping[type[ast.cmpop], Callable[[float, float], bool]] = MappingProxyType(
+    {
+        ast.Lt: operator.lt,
+        ast.Gt: operator.gt,
+        ast.LtE: operator.le,
+        ast.GtE: operator.ge,
+        # Two ways to the same number differ in the last bits.
+        ast.Eq: lambda a, b: math.isclose(a, b, rel_tol=1e-9),
+        ast.NotEq: lambda a, b: not math.isclose(a, b, rel_tol=1e-9),
+    }
+)
+#: The longest formula, and the largest exponent: a formula is for a person to read.
+LONGEST = 200
+_LARGEST_POWER = 64
+
+
+@dataclass(frozen=True)
+class Formula:
+    """A formula that was read and whose names are known.
+
+    >>> Formula.read("(3 + 1) / 8").value({})
+    0.5
+    >>> Formula.read("__import__('os')")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    quantviz.errors.QuantVizError: Unknown function in the formula: got '__import__'. Use one of abs, ...
+    """
+
+    text: str
+
+    @classmethod
+    def read(cls, text: str, states: Collection[str] = (HERE,)) -> Formula:
+        """The formula written as `text`, where the states called `states` can be named."""
+        formula = cls(text)
+        _Checker(text, states).visit(formula.tree)
+        return formula
+
+    @cached_property
+    def tree(self) -> ast.expr:
+        """The formula as a tree."""
+        if len(self.text) > LONGEST:
+            raise QuantVizError("formulas.too_long", got=len(self.text), longest=LONGEST)
+        try:
+            return ast.parse(self.text.strip(), mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            raise QuantVizError("formulas.unreadable", got=self.text) from None
+
+    def value(self, scenes: Scenes) -> float:
+        """What it gives; `QuantVizError` where that is no number, such as 1 / 0."""
+        try:
+            return _value(self.tree, scenes)
+        except (ArithmeticError, ValueError, TypeError) as problem:
+            if isinstance(problem, QuantVizError):
+                raise
+            raise QuantVizError("formulas.no_number", got=self.text) from None
+
+    def holds(self, scenes: Scenes) -> bool:
+        """Whether it is true."""
+        return bool(self.value(scenes))
+
+
+class _Checker:
+    """Goes over a formula's tree and refuses what is not part of the language."""
+
+    def __init__(self, text: str, states: Collection[str]) -> None:
+        self.text, self.states, self.quantities = text, states, quantities()
+
+    def visit(self, node: ast.expr) -> None:
+        match node:
+            case ast.Constant(value=bool() | int() | float()):
+                return
+            case ast.Name(id=name):
+                if name not in CONSTANTS:
+                    self._known(name)
+            case ast.Attribute(value=ast.Name(id=state), attr=name):
+                self._state(state)
+                self._known(name)
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
+                self._all(left, right)
+            case ast.UnaryOp(op=ast.USub() | ast.UAdd() | ast.Not(), operand=operand):
+                self.visit(operand)
+            case ast.BoolOp(values=values):
+                self._all(*values)
+            case ast.Compare(left=left, ops=ops, comparators=others) if all(type(op) in _COMPARED for op in ops):
+                self._all(left, *others)
+            case ast.Call(func=ast.Name(id=name), args=args, keywords=[]):
+                self._call(name, args)
+            case _:
+                raise QuantVizError("formulas.unreadable", got=self.text)
+
+    def _all(self, *nodes: ast.expr) -> None:
+        for node in nodes:
+            self.visit(node)
+
+    def _call(self, name: str, args: list[ast.expr]) -> None:
+        if name in FUNCTIONS:
+            return self._all(*args)
+        if name not in STATE_FUNCTIONS:
+            raise QuantVizError("formulas.unknown_function", got=name, known=", ".join(sorted({*FUNCTIONS, *STATE_FUNCTIONS})))
+        wanted = STATE_FUNCTIONS[name].__code__.co_argcount
+        if len(args) != wanted or not all(isinstance(arg, ast.Name) for arg in args):
+            raise QuantVizError("formulas.states_wanted", function=name, count=wanted, known=", ".join(self.states))
+        for arg in args:
+            self._state(arg.id)  # type: ignore[attr-defined]
+
+    def _state(self, name: str) -> None:
+        if name not in self.states:
+            raise QuantVizError("formulas.unknown_state", got=name, known=", ".join(self.states))
+
+    def _known(self, name: str) -> None:
+        if name not in self.quantities:
+            raise QuantVizError("formulas.unknown_name", got=name, known=", ".join(sorted({*self.quantities, *CONSTANTS})))
+
+
+def _value(node: ast.expr, scenes: Scenes) -> float:
+    match node:
+        case ast.Constant(value=value):
+            return value  # type: ignore[return-value]
+        case ast.Name(id=name):
+            return CONSTANTS[name] if name in CONSTANTS else quantities()[name](scenes[HERE])
+        case ast.Attribute(value=ast.Name(id=state), attr=name):
+            return quantities()[name](scenes[state])
+        case ast.BinOp(left=left, op=op, right=right):
+            a, b = _value(left, scenes), _value(right, scenes)
+            if isinstance(op, ast.Pow) and abs(b) > _LARGEST_POWER:
+                raise ArithmeticError
+            return _BINARY[type(op)](a, b)
+        case ast.UnaryOp(op=op, operand=operand):
+            inner = _value(operand, scenes)
+            return not inner if isinstance(op, ast.Not) else -inner if isinstance(op, ast.USub) else inner
+        case ast.BoolOp(op=op, values=values):
+            return (all if isinstance(op, ast.And) else any)(_value(value, scenes) for value in values)
+        case ast.Compare(left=left, ops=ops, comparators=others):
+            numbers = [_value(each, scenes) for each in (left, *others)]
+            return all(_COMPARED[type(op)](a, b) for op, a, b in zip(ops, numbers, numbers[1:], strict=False))
+        case ast.Call(func=ast.Name(id=name), args=args):
+            if name in STATE_FUNCTIONS:
+                return STATE_FUNCTIONS[name](*(scenes[arg.id] for arg in args))  # type: ignore[attr-defined]
+            return FUNCTIONS[name](*(_value(arg, scenes) for arg in args))
+    raise AssertionError(ast.dump(node))
+
+
+# ---- numbers in words ---------------------------------------------------------------------------
+
+_HOLE = re.compile(r"\{([^{}|]*)(?:\|([^{}|]*))?\}")
+#: Significant digits of a number in words, unless it says how many.
+_DIGITS = 4
+
+
+@dataclass(frozen=True)
+class Words:
+    """A text with formulas in braces: `the scale is {scale}`, `{mse|3}` to three digits, `{clipped_share|%}` as a share.
+
+    >>> Words.read("half is {1 / 2}, a third {1 / 3|2}, a quarter {1 / 4|%}").say({})
+    'half is 0.5, a third 0.33, a quarter 25 %'
+    """
+
+    text: str
+
+    @classmethod
+    def read(cls, text: str, states: Collection[str] = (HERE,)) -> Words:
+        """The text, whose formulas may name `states`."""
+        for match in _HOLE.finditer(text):
+            Formula.read(match[1], states)
+            if match[2] is not None and not re.fullmatch(r"[1-9]|%|\+[1-9]?", match[2]):
+                raise QuantVizError("formulas.bad_digits", got=match[2])
+        return cls(text.strip())
+
+    def say(self, scenes: Scenes) -> str:
+        """The text with its numbers."""
+        return _HOLE.sub(lambda match: self._number(Formula(match[1]).value(scenes), match[2] or ""), self.text)
+
+    @staticmethod
+    def _number(value: float, form: str) -> str:
+        if form == "%":
+            return f"{100 * value:.3g} %"
+        signed = form.startswith("+")
+        digits = form.lstrip("+")
+        return number(float(value), int(digits) if digits else _DIGITS, signed=signed)

@@ -1,0 +1,371 @@
+"""What a lesson is, as data: steps, each with words, a state of the Lab, a table, questions and a rule.
+
+Everything a question is judged by is a formula over what the core computes from the step's state.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from quantviz.errors import QuantVizError
+from quantviz.lab.state import LabState
+from quantviz.teaching.lessons.formulas import HERE, Formula, Scene, Scenes, Words
+
+if TYPE_CHECKING:
+    import torch
+
+#: The largest tensor, a side, on which a cell can be asked for.
+MOST_ASKED = 6
+#: What can happen to a number, in the order the answers stand.
+DIRECTIONS = ("rises", "falls", "same")
+
+
+# ---- questions ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A way to be wrong, and what is said to who took it."""
+
+    #: What it comes to; what it is depends on the kind of question.
+    formula: Formula | CellRule | tuple[Formula, ...] | str
+    says: Words
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of an answer."""
+
+    right: bool
+    #: What is said to it; none where the mistake is none of those the lesson knows.
+    diagnosis: str | None = None
+
+
+@dataclass(frozen=True)
+class Question:
+    """What all kinds of question share. A kind is added here: one class in `QUESTIONS`, its control in `ui/questions.py` and its words."""
+
+    kind: ClassVar[str]
+    ask: Words
+    #: The parts of the picture that are not shown before the answer.
+    hidden: frozenset[str]
+    mistakes: tuple[Mistake, ...]
+    #: What is said after the answer, right or wrong.
+    why: Words | None
+
+    def truth(self, scenes: Scenes) -> Any:
+        """The answer, computed."""
+        raise NotImplementedError
+
+    def judge(self, given: Any, scenes: Scenes) -> Verdict:
+        """Whether `given` is right, and which mistake it is if not."""
+        raise NotImplementedError
+
+    def takes(self, given: Any, scenes: Scenes) -> bool:
+        """Whether `given`, which may come from anywhere, can be an answer to this question."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Direction(Question):
+    """Does a number rise, fall or stay? Answers are of `DIRECTIONS`."""
+
+    kind = "direction"
+    before: Formula
+    after: Formula
+
+    def truth(self, scenes: Scenes) -> str:
+        """One of `DIRECTIONS`."""
+        before, after = self.before.value(scenes), self.after.value(scenes)
+        if math.isclose(before, after, rel_tol=1e-9):
+            return "same"
+        return "rises" if after > before else "falls"
+
+    def judge(self, given: str, scenes: Scenes) -> Verdict:
+        """Right where the direction is."""
+        right = given == self.truth(scenes)
+        found = next((mistake for mistake in self.mistakes if mistake.formula == given), None)
+        return Verdict(right, None if right or not found else found.says.say(scenes))
+
+    def takes(self, given: Any, scenes: Scenes) -> bool:
+        """One of `DIRECTIONS`."""
+        return isinstance(given, str) and given in DIRECTIONS
+
+
+@dataclass(frozen=True)
+class Within:
+    """How close a number must be: `0.5`, `5 %` or `factor 2`.
+
+    >>> Within.read("5 %").accepts(1.04, 1.0), Within.read("factor 2").accepts(0.4, 1.0), Within.read("0").accepts(3, 3)
+    (True, False, True)
+    """
+
+    amount: float
+    kind: str
+
+    @classmethod
+    def read(cls, form: str) -> Within:
+        """The tolerance written as `form`."""
+        match = re.fullmatch(r"\s*(?:(\d+\.?\d*)\s*(%)?|(factor)\s+(\d+\.?\d*))\s*", form)
+        if not match or (match[3] and float(match[4]) <= 1):
+            raise QuantVizError("lessons.bad_within", got=form)
+        if match[3]:
+            return cls(float(match[4]), "factor")
+        return cls(float(match[1]), "relative" if match[2] else "absolute")
+
+    def accepts(self, given: float, truth: float) -> bool:
+        """Whether `given` is close enough to `truth`."""
+        if not math.isfinite(given) or not math.isfinite(truth):
+            return given == truth
+        if self.kind == "factor":
+            return given * truth > 0 and 1 / self.amount <= given / truth <= self.amount
+        # Typed numbers are decimals: the last bit of a float must not decide.
+        far = self.amount / 100 * abs(truth) if self.kind == "relative" else self.amount
+        return abs(given - truth) <= far + 1e-9 * max(1e-9, abs(truth))
+
+
+@dataclass(frozen=True)
+class Number(Question):
+    """How large? Answers are floats."""
+
+    kind = "number"
+    answer: Formula
+    within: Within
+    unit: str
+
+    def truth(self, scenes: Scenes) -> float:
+        """The number."""
+        return float(self.answer.value(scenes))
+
+    def judge(self, given: float, scenes: Scenes) -> Verdict:
+        """Right within the tolerance; else the mistake whose own value lies closest, if within it."""
+        if self.within.accepts(given, self.truth(scenes)):
+            return Verdict(True)
+        near = [(abs(given - value), i) for i, value in enumerate(self.mistaken(scenes)) if self.within.accepts(given, value)]
+        return Verdict(False, self.mistakes[min(near)[1]].says.say(scenes) if near else None)
+
+    def takes(self, given: Any, scenes: Scenes) -> bool:
+        """A finite number."""
+        return isinstance(given, float) and math.isfinite(given)
+
+    def mistaken(self, scenes: Scenes) -> tuple[float, ...]:
+        """The value of each mistake."""
+        return tuple(float(mistake.formula.value(scenes)) for mistake in self.mistakes if isinstance(mistake.formula, Formula))
+
+
+#: What cells can be told apart by.
+CELL_VALUES = ("x", "abs_x", "q", "x_hat", "error", "abs_error", "relative_error")
+
+
+@dataclass(frozen=True)
+class CellRule:
+    """Which cells: `largest abs_error`, `smallest x`.
+
+    A tie is more than one cell, each of them right.
+    """
+
+    extreme: str
+    value: str
+
+    @classmethod
+    def read(cls, form: str) -> CellRule:
+        """The rule written as `form`."""
+        extreme, _, value = form.strip().partition(" ")
+        if extreme not in ("largest", "smallest") or value not in CELL_VALUES:
+            raise QuantVizError("lessons.bad_cells", got=form, known=", ".join(CELL_VALUES))
+        return cls(extreme, value)
+
+    def cells(self, scene: Scene) -> frozenset[tuple[int, ...]]:
+        """The places it holds for."""
+        import torch
+
+        values = self._values(scene)
+        end = values[torch.isfinite(values)].max() if self.extreme == "largest" else values[torch.isfinite(values)].min()
+        return frozenset(tuple(place) for place in torch.nonzero(values == end).tolist())
+
+    def _values(self, scene: Scene) -> torch.Tensor:
+        r = scene.result
+        match self.value:
+            case "abs_x":
+                return r.x.abs()
+            case "abs_error":
+                return r.error.abs()
+            case "relative_error":
+                return r.error.abs() / r.x.abs()
+            case name:
+                found: torch.Tensor = getattr(r, name)
+                return found.float()
+
+
+@dataclass(frozen=True)
+class Cell(Question):
+    """Which cell? Answers are places, one number an axis."""
+
+    kind = "cell"
+    answer: CellRule
+
+    def truth(self, scenes: Scenes) -> frozenset[tuple[int, ...]]:
+        """The cells, one or more."""
+        return self.answer.cells(scenes[HERE])
+
+    def judge(self, given: tuple[int, ...], scenes: Scenes) -> Verdict:
+        """Right where it is one of them."""
+        if tuple(given) in self.truth(scenes):
+            return Verdict(True)
+        for mistake in self.mistakes:
+            assert isinstance(mistake.formula, CellRule)
+            if tuple(given) in mistake.formula.cells(scenes[HERE]):
+                return Verdict(False, mistake.says.say(scenes))
+        return Verdict(False)
+
+    def takes(self, given: Any, scenes: Scenes) -> bool:
+        """The place of a cell of the step's tensor."""
+        shape = scenes[HERE].state.source.shape
+        return isinstance(given, tuple) and len(given) == len(shape) and all(type(i) is int and 0 <= i < n for i, n in zip(given, shape, strict=True))
+
+
+@dataclass(frozen=True)
+class Option:
+    """One of the answers to choose from, and when it is the right one."""
+
+    text: Words
+    when: Formula
+    says: Words
+
+
+@dataclass(frozen=True)
+class Choice(Question):
+    """Which of these? Answers are numbers of options."""
+
+    kind = "choice"
+    options: tuple[Option, ...]
+
+    def truth(self, scenes: Scenes) -> int:
+        """The option that holds; `QuantVizError` unless it is exactly one."""
+        holding = [i for i, option in enumerate(self.options) if option.when.holds(scenes)]
+        if len(holding) != 1:
+            raise QuantVizError("lessons.not_one_option", count=len(holding), ask=self.ask.text)
+        return holding[0]
+
+    def judge(self, given: int, scenes: Scenes) -> Verdict:
+        """Right where the option holds; each wrong one has its own sentence."""
+        right = given == self.truth(scenes)
+        return Verdict(right, None if right else self.options[given].says.say(scenes))
+
+    def takes(self, given: Any, scenes: Scenes) -> bool:
+        """The number of an option."""
+        return type(given) is int and 0 <= given < len(self.options)
+
+
+@dataclass(frozen=True)
+class Item:
+    """One of the things to put in order."""
+
+    text: Words
+    value: Formula
+
+
+@dataclass(frozen=True)
+class Order(Question):
+    """From the smallest to the largest. Answers are the items' numbers in that order."""
+
+    kind = "order"
+    items: tuple[Item, ...]
+
+    def truth(self, scenes: Scenes) -> tuple[int, ...]:
+        """The items' numbers, the smallest value first."""
+        return _sorted(tuple(item.value for item in self.items), scenes)
+
+    def judge(self, given: tuple[int, ...], scenes: Scenes) -> Verdict:
+        """Right where each value is at least the one before."""
+        values = [self.items[i].value.value(scenes) for i in given]
+        if values == sorted(values):
+            return Verdict(True)
+        found = next((m for m in self.mistakes if isinstance(m.formula, tuple) and _sorted(m.formula, scenes) == tuple(given)), None)
+        return Verdict(False, found.says.say(scenes) if found else None)
+
+    def takes(self, given: Any, scenes: Scenes) -> bool:
+        """Each item's number, once."""
+        return isinstance(given, tuple) and all(type(i) is int for i in given) and sorted(given) == list(range(len(self.items)))
+
+
+def _sorted(values: tuple[Formula, ...], scenes: Scenes) -> tuple[int, ...]:
+    return tuple(sorted(range(len(values)), key=lambda i: values[i].value(scenes)))
+
+
+#: Every kind of question by name.
+QUESTIONS: Mapping[str, type[Question]] = MappingProxyType({each.kind: each for each in (Direction, Number, Cell, Choice, Order)})
+
+
+# ---- steps and lessons --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Table:
+    """States one below the other, and what each came to."""
+
+    #: A row's name, and the state it is about.
+    rows: tuple[tuple[Words, str], ...]
+    #: A column's heading, and the formula, in which a bare name is the row's.
+    columns: tuple[tuple[str, Formula], ...]
+
+
+@dataclass(frozen=True)
+class LessonStep:
+    """One screen of a lesson."""
+
+    title: str
+    words: Words
+    #: What the picture shows.
+    state: LabState
+    #: What it shows when the question is asked once more; its seed counts on.
+    again: LabState | None
+    #: The parts of the picture that are shown at all.
+    show: frozenset[str]
+    #: Other states that formulas and the table name.
+    states: Mapping[str, LabState]
+    table: Table | None
+    questions: tuple[Question, ...]
+    #: What remains, in one sentence.
+    rule: Words | None
+    #: Where the step begins in its file.
+    line: int
+
+    def scenes(self, attempt: int = 0) -> dict[str, Scene]:
+        """The step's states, computed when asked for; at another `attempt` on other seeds."""
+        base = self.again if attempt and self.again else self.state
+        found = {HERE: Scene(_reseeded(base, attempt))}
+        for name, state in self.states.items():
+            # A state that only changes the scheme goes along with the step's tensor, where that is another one.
+            along = base is not self.state and state.source == self.state.source
+            own = state.replace(source=base.source, cell=base.cell, view=base.view) if along else state
+            found[name] = Scene(_reseeded(own, attempt))
+        return found
+
+    @property
+    def hidden(self) -> frozenset[str]:
+        """What is not shown before the last answer."""
+        return frozenset().union(*(question.hidden for question in self.questions))
+
+
+def _reseeded(state: LabState, attempt: int) -> LabState:
+    source: Any = state.source
+    if not attempt or not hasattr(source, "seed"):
+        return state
+    return state.replace(source=dataclasses.replace(source, seed=source.seed + attempt))
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A lesson in one language."""
+
+    title: str
+    #: What it is about, in a sentence or two.
+    summary: str
+    steps: tuple[LessonStep, ...]

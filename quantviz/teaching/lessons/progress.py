@@ -1,0 +1,228 @@
+"""What a learner has answered: kept by who shows the lesson, told as text or as a file, and read again from one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from quantviz.errors import QuantVizError
+from quantviz.teaching.lessons.formulas import Scene
+from quantviz.teaching.lessons.model import Lesson, Question
+from quantviz.text import DEFAULT_LANGUAGE, text
+
+#: The longest file that is read, in bytes, and how many answers are kept at most: each costs a quantization or two to judge.
+LONGEST, MOST_ANSWERS = 200_000, 500
+#: How often a question can be asked anew.
+_MOST_ATTEMPTS = 1000
+#: The form of the file. Files from before it had a number are of the same form.
+VERSION = 1
+_KIND = "lessons"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer that was committed to. Whether it is right is not part of it: a file or a browser that keeps it must not tell."""
+
+    #: Id of the lesson, numbers of its step and of the step's question, from 0, and how often it was asked before.
+    lesson: str
+    step: int
+    question: int
+    attempt: int
+    #: As the question's kind has it.
+    given: Any
+    #: How sure the learner was.
+    sure: bool
+
+    @property
+    def place(self) -> tuple[str, int, int, int]:
+        """The question that it answers."""
+        return self.lesson, self.step, self.question, self.attempt
+
+
+#: Whether each answer that may be told of is right.
+Verdicts = Mapping[Answer, bool]
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How answers came out, by how sure the learner was."""
+
+    sure_right: int = 0
+    sure_wrong: int = 0
+    guessed_right: int = 0
+    guessed_wrong: int = 0
+
+    @classmethod
+    def of(cls, verdicts: Verdicts, lesson: str = "") -> Tally:
+        """The tally of all answers that were judged, or of one lesson's.
+
+        >>> Tally.of({Answer("a", 0, 0, 0, 1.0, True): False})
+        Tally(sure_right=0, sure_wrong=1, guessed_right=0, guessed_wrong=0)
+        """
+        each = [(answer.sure, right) for answer, right in verdicts.items() if lesson in ("", answer.lesson)]
+        return cls(*(each.count(kind) for kind in ((True, True), (True, False), (False, True), (False, False))))
+
+    @property
+    def right(self) -> int:
+        """Right answers."""
+        return self.sure_right + self.guessed_right
+
+    @property
+    def count(self) -> int:
+        """All answers."""
+        return self.right + self.sure_wrong + self.guessed_wrong
+
+
+def asked(lesson: Lesson) -> int:
+    """How many questions a lesson asks."""
+    return sum(len(step.questions) for step in lesson.steps)
+
+
+def reached(answers: Iterable[Answer], lesson_id: str) -> int:
+    """How many different questions of a lesson were answered."""
+    return len({(answer.step, answer.question) for answer in answers if answer.lesson == lesson_id})
+
+
+def merged(answers: Iterable[Answer], others: Iterable[Answer]) -> list[Answer]:
+    """Return `answers` and those `others` that answer something else; the last `MOST_ANSWERS` of them.
+
+    >>> first, second = Answer("a", 0, 0, 0, 1.0, True), Answer("a", 0, 0, 0, 2.0, True)
+    >>> merged([first], [second, Answer("a", 0, 1, 0, "same", False)])[-1].given
+    'same'
+    """
+    found: dict[Any, Answer] = {}
+    for answer in (*answers, *others):
+        found.setdefault(answer.place, answer)
+    return list(found.values())[-MOST_ANSWERS:]
+
+
+# ---- judging ------------------------------------------------------------------------------------
+
+
+def told(answers: Iterable[Answer], lessons: Mapping[str, Lesson]) -> Iterator[Answer]:
+    """The answers whose step is complete: until then its answers are not told."""
+    answers = list(answers)
+    given = {answer.place for answer in answers}
+    for answer in answers:
+        every = range(len(lessons[answer.lesson].steps[answer.step].questions))
+        if all((answer.lesson, answer.step, question, answer.attempt) in given for question in every):
+            yield answer
+
+
+def judged(answers: Iterable[Answer], lessons: Mapping[str, Lesson], known: Verdicts) -> dict[Answer, bool]:
+    """Return whether each of `answers` is right. Those in `known` are not computed again."""
+    scenes = _Scenes(lessons)
+    found = {}
+    for answer in answers:
+        verdict = known.get(answer)
+        found[answer] = scenes.question(answer).judge(answer.given, scenes.of(answer)).right if verdict is None else verdict
+    return found
+
+
+class _Scenes:
+    """The states of each step that is asked about, made once."""
+
+    def __init__(self, lessons: Mapping[str, Lesson]) -> None:
+        self._lessons = lessons
+        self._made: dict[tuple[str, int, int], Mapping[str, Scene]] = {}
+
+    def of(self, answer: Answer) -> Mapping[str, Scene]:
+        key = (answer.lesson, answer.step, answer.attempt)
+        if key not in self._made:
+            self._made[key] = self._lessons[answer.lesson].steps[answer.step].scenes(answer.attempt)
+        return self._made[key]
+
+    def question(self, answer: Answer) -> Question:
+        return self._lessons[answer.lesson].steps[answer.step].questions[answer.question]
+
+    def fits(self, answer: Answer) -> bool:
+        """Whether there is such a question, and it can be answered so."""
+        lesson = self._lessons.get(answer.lesson)
+        if lesson is None or answer.step >= len(lesson.steps) or answer.question >= len(lesson.steps[answer.step].questions):
+            return False
+        return self.question(answer).takes(answer.given, self.of(answer))
+
+
+# ---- as text and as a file ----------------------------------------------------------------------
+
+
+def as_text(answers: list[Answer], lessons: Mapping[str, Lesson], verdicts: Verdicts | None, language: str = DEFAULT_LANGUAGE) -> str:
+    """Progress in a few lines, for a message or a notebook; without `verdicts` only what was answered."""
+    if verdicts is None:
+        lines = [text("lessons.progress.noted", language, count=len(answers))]
+    else:
+        tally = Tally.of(verdicts)
+        lines = [text("lessons.progress.total", language, right=tally.right, count=tally.count)]
+    for name, lesson in lessons.items():
+        done, named = reached(answers, name), {"lesson": lesson.title, "asked": asked(lesson)}
+        if done and verdicts is None:
+            lines.append(text("lessons.progress.line_noted", language, done=done, **named))
+        elif done:
+            own = Tally.of(verdicts or {}, name)
+            lines.append(text("lessons.progress.line", language, done=done, right=own.right, count=own.count, **named))
+    if verdicts is not None:
+        lines.append(text("lessons.progress.sure", language, right=tally.sure_right, wrong=tally.sure_wrong))
+        lines.append(text("lessons.progress.guessed", language, right=tally.guessed_right, wrong=tally.guessed_wrong))
+    return "\n".join(lines) + "\n"
+
+
+def as_json(answers: Iterable[Answer], verdicts: Verdicts | None = None) -> bytes:
+    """Every answer, as a file; those in `verdicts` with whether they are right."""
+    told = verdicts or {}
+    each = [asdict(answer) | ({"right": told[answer]} if answer in told else {}) for answer in answers]
+    return json.dumps({"quantviz": _KIND, "version": VERSION, "answers": each}, ensure_ascii=False, indent=1).encode()
+
+
+def read_json(content: bytes, lessons: Mapping[str, Lesson]) -> tuple[list[Answer], int]:
+    """Read what `as_json` wrote. What is told to be right in it is not believed: it is judged anew.
+
+    Returns:
+        The answers to questions of `lessons`, and how many others there were.
+
+    Raises:
+        QuantVizError: The file is too long, is no such file, or comes from a later version.
+    """
+    if len(content) > LONGEST:
+        raise QuantVizError("lessons.progress_too_large", got=len(content), longest=LONGEST)
+    try:
+        found = json.loads(content.decode("utf-8-sig"), parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        raise QuantVizError("lessons.no_progress") from None
+    if not isinstance(found, dict) or found.get("quantviz") != _KIND or not isinstance(found.get("answers"), list):
+        raise QuantVizError("lessons.no_progress")
+    version, listed = found.get("version", VERSION), found["answers"]
+    if version != VERSION or type(version) is not int:
+        raise QuantVizError("lessons.progress_version", got=str(version)[:20], known=VERSION)
+    if len(listed) > MOST_ANSWERS:
+        raise QuantVizError("lessons.progress_too_many", got=len(listed), most=MOST_ANSWERS)
+    scenes = _Scenes(lessons)
+    read = [answer for answer in map(_answer, listed) if answer and scenes.fits(answer)]
+    return merged([], read), len(listed) - len(read)
+
+
+#: What each field of an answer in a file must be.
+_FIELDS: Mapping[str, Callable[[Any], bool]] = {
+    "lesson": lambda value: isinstance(value, str),
+    "step": lambda value: type(value) is int and value >= 0,
+    "question": lambda value: type(value) is int and value >= 0,
+    "attempt": lambda value: type(value) is int and 0 <= value < _MOST_ATTEMPTS,
+    "given": lambda value: value is None or isinstance(value, str | int | float | tuple),
+    "sure": lambda value: isinstance(value, bool),
+}
+assert [field.name for field in fields(Answer)] == list(_FIELDS)
+
+
+def _answer(raw: object) -> Answer | None:
+    """Return the answer as it stands in a file; none where it is no answer."""
+    if not isinstance(raw, dict) or not _FIELDS.keys() <= raw.keys():
+        return None
+    values: dict[str, Any] = {name: tuple(raw[name]) if isinstance(raw[name], list) else raw[name] for name in _FIELDS}
+    if not all(fits(values[name]) for name, fits in _FIELDS.items()):
+        return None
+    return Answer(**values)
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(constant)

@@ -1,0 +1,261 @@
+"""Split, reduce and expand by blocks: the only file that reshapes.
+
+A tensor of `view_shape` (a, b) in blocks of (p, q) is looked at as (a/p, p, b/q, q): even axes count
+blocks, odd axes count elements inside one. What is known of each block has the layout's `grid_shape`.
+Where the last blocks do not fill up, the view is filled with a value that the question does not heed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from quantviz.schemes.granularity import BlockLayout, Shape, Window
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """The blocks of a tensor, asked for what a calibration needs.
+
+    >>> from quantviz.schemes.granularity import PerGroup
+    >>> x = torch.tensor([[1.0, -2.0, 3.0, 4.0]])
+    >>> lo, hi = Blocks(x, PerGroup(2).layout((1, 4)), torch.float64).min_max()
+    >>> lo.tolist(), hi.tolist()
+    ([[-2.0, 3.0]], [[1.0, 4.0]])
+    """
+
+    #: The whole tensor, float32.
+    x: torch.Tensor
+    layout: BlockLayout
+    #: Dtype of the answers.
+    dtype: torch.dtype
+    #: Which elements count, bool of the shape of `x`; none where all of them do. Of a block without any, all answers are 0.
+    counted: torch.Tensor | None = None
+
+    def min_max(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Smallest and largest value of each block."""
+        inside, padded = _inside(self.layout), self.layout.tail == "pad"
+        lo = _split(self._filled(math.inf), self.layout, 0 if padded else math.inf).amin(inside)
+        hi = _split(self._filled(-math.inf), self.layout, 0 if padded else -math.inf).amax(inside)
+        if self.counted is not None:
+            empty = lo > hi
+            lo, hi = lo.masked_fill(empty, 0), hi.masked_fill(empty, 0)
+        return lo.to(self.dtype), hi.to(self.dtype)
+
+    def extreme(self) -> torch.Tensor:
+        """The first element of largest magnitude of each block, with its sign."""
+        rows = self._rows(0)
+        sizes = rows.abs()
+        if self.counted is not None:
+            # A 0 that counts comes before one that stands for what is left out: the first may be -0.
+            sizes = sizes - self._rows_of((~self.counted).to(sizes.dtype), 0)
+        return rows.gather(-1, sizes.argmax(-1, keepdim=True)).squeeze(-1).to(self.dtype)
+
+    def magnitudes(self) -> Blocks:
+        """The same blocks of |x|."""
+        return Blocks(self.x.abs(), self.layout, self.dtype, self.counted)
+
+    def percentiles(self, *percents: float) -> tuple[torch.Tensor, ...]:
+        """The `percents` (0 to 100) of each block, interpolated linearly between two values."""
+        # Sorted by hand: torch.quantile refuses more than 2**24 elements. What fills a short block, or is left out, comes last.
+        ordered = self._rows_of(self._filled(math.inf), math.inf).sort(-1).values.to(torch.float64)
+        zeros = self._padding()
+        last = self._rows_of(self._ones(), 0).sum(-1, dtype=torch.float64) + zeros - 1
+        if self.counted is not None:
+            ordered, last = ordered.masked_fill((last < 0).unsqueeze(-1), 0), last.clamp(min=0)
+        # The zeros that fill a padded block come after its negative values; they are counted, not made.
+        negative = (ordered < 0).sum(-1)
+
+        def at(place: torch.Tensor) -> torch.Tensor:
+            behind = torch.where(place < negative, place, place - zeros).clamp(0, ordered.shape[-1] - 1).to(torch.int64)
+            values = ordered.gather(-1, behind.unsqueeze(-1)).squeeze(-1)
+            return values.masked_fill((place >= negative) & (place < negative + zeros), 0)
+
+        answers = []
+        for percent in percents:
+            place = last * percent / 100
+            below = place.floor()
+            lower, upper = at(below), at(torch.minimum(below + 1, last))
+            answers.append((lower + (upper - lower) * (place - below)).to(self.dtype))
+        return tuple(answers)
+
+    def mean_magnitude(self) -> torch.Tensor:
+        """The mean of |x| of each block: the exact sum rounded once, so that no order of adding up changes it."""
+        sizes, counts = self._rows_of(self._filled(0).abs(), 0), self._rows_of(self._ones(), 0).sum(-1, dtype=torch.float64) + self._padding()
+        sums = torch.tensor([math.fsum(row) for row in sizes.flatten(0, -2).tolist()], dtype=torch.float64)
+        # Nothing counted adds up to 0.
+        return (sums.reshape(self.layout.grid_shape) / counts.clamp(min=1)).to(self.dtype)
+
+    def constant(self, value: float) -> torch.Tensor:
+        """`value` for each block."""
+        return torch.full(self.layout.grid_shape, value, dtype=self.dtype)
+
+    def _padding(self) -> torch.Tensor:
+        """How many zeros fill each block."""
+        return self.layout.block_size - block_sizes(self.layout) if self.layout.tail == "pad" else torch.zeros(self.layout.grid_shape, dtype=torch.int64)
+
+    def _rows(self, fill: float) -> torch.Tensor:
+        return self._rows_of(self._filled(fill), fill)
+
+    def _filled(self, fill: float) -> torch.Tensor:
+        """The tensor, with `fill` in place of what does not count."""
+        return self.x if self.counted is None else self.x.masked_fill(~self.counted, fill)
+
+    def _ones(self) -> torch.Tensor:
+        """1 for what counts, else 0."""
+        return torch.ones_like(self.x) if self.counted is None else self.counted.to(self.x.dtype)
+
+    def _rows_of(self, x: torch.Tensor, fill: float) -> torch.Tensor:
+        """(*grid_shape, elements of a block), each block in row-major order, `fill` where it does not fill up."""
+        split = _split(x, self.layout, fill)
+        axes = split.dim()
+        return split.permute(*range(0, axes, 2), *range(1, axes, 2)).reshape(*self.layout.grid_shape, -1)
+
+
+def expand(grid: torch.Tensor, layout: BlockLayout, shape: Shape) -> torch.Tensor:
+    """One value a block (`grid_shape`) as one value an element, broadcastable to the tensor's `shape`.
+
+    >>> from quantviz.schemes.granularity import PerGroup
+    >>> expand(torch.tensor([[1.0, 2.0]]), PerGroup(2).layout((1, 4)), (1, 4)).tolist()
+    [[1.0, 1.0, 2.0, 2.0]]
+    """
+    if layout.view_shape == shape and all(1 in pair for pair in zip(layout.grid_shape, layout.block_shape, strict=True)):
+        return grid
+    spread = _axes(layout)
+    single = [n for blocks in layout.grid_shape for n in (blocks, 1)]
+    full = grid.reshape(single).expand(spread).reshape([blocks * size for blocks, size in zip(spread[::2], spread[1::2], strict=True)])
+    return full[tuple(slice(n) for n in layout.view_shape)].reshape(shape)
+
+
+def block_ids(layout: BlockLayout, shape: Shape) -> torch.Tensor:
+    """The number of the block of each element, counted row-major over the grid, int32 of `shape`.
+
+    >>> from quantviz.schemes.granularity import PerBlock
+    >>> block_ids(PerBlock(1, 2).layout((2, 4)), (2, 4)).tolist()
+    [[0, 0, 1, 1], [2, 2, 3, 3]]
+    """
+    numbers = torch.arange(layout.block_count, dtype=torch.int32).reshape(layout.grid_shape)
+    return expand(numbers, layout, shape).expand(shape)
+
+
+def flat_indices_of(shape: Shape, index: Window) -> torch.Tensor:
+    """The same of the part at `index` alone, one number or slice of step 1 for each axis: int64 of the part's shape.
+
+    >>> flat_indices_of((3, 4), (slice(1, 3), slice(2, 4))).tolist()
+    [[6, 7], [10, 11]]
+    """
+    flat = torch.zeros((), dtype=torch.int64)
+    for part, length in zip(index, shape, strict=True):
+        own = torch.tensor(part) if isinstance(part, int) else torch.arange(length)[part]
+        flat = flat.unsqueeze(-1) * length + own if own.dim() else flat * length + own
+    return flat
+
+
+def block_numbers(places: torch.Tensor, layout: BlockLayout) -> torch.Tensor:
+    """The number of the block, counted row-major over the grid, of the elements at flat `places`: int64 of their shape.
+
+    >>> from quantviz.schemes.granularity import PerBlock
+    >>> block_numbers(torch.tensor([0, 3, 7]), PerBlock(1, 2).layout((2, 4))).tolist()
+    [0, 1, 3]
+    """
+    numbers, rest, inner = torch.zeros_like(places), places, math.prod(layout.view_shape)
+    for length, size, count in zip(layout.view_shape, layout.block_shape, layout.grid_shape, strict=True):
+        inner //= length
+        numbers = numbers * count + rest // inner // size
+        rest = rest % inner
+    return numbers
+
+
+def flat_indices(shape: Shape) -> torch.Tensor:
+    """The place of each element in row-major order, int64 of `shape`.
+
+    >>> flat_indices((2, 2)).tolist()
+    [[0, 1], [2, 3]]
+    """
+    return torch.arange(math.prod(shape)).reshape(shape)
+
+
+def to_grid(values: torch.Tensor, layout: BlockLayout) -> torch.Tensor | None:
+    """One value for all blocks, or one a block in any shape, as `grid_shape`; none where the count does not fit."""
+    if values.numel() == 1:
+        return values.reshape(()).expand(layout.grid_shape).clone()
+    return values.reshape(layout.grid_shape) if values.numel() == layout.block_count else None
+
+
+def block_values(x: torch.Tensor, layout: BlockLayout, block: Shape) -> torch.Tensor:
+    """The elements of the block at `block` of the grid, as a vector."""
+    window = tuple(slice(i * n, (i + 1) * n) for i, n in zip(block, layout.block_shape, strict=True))
+    return x.reshape(layout.view_shape)[window].reshape(-1)
+
+
+def block_sums(values: torch.Tensor, layout: BlockLayout) -> torch.Tensor:
+    """The sum of each block's elements, of `grid_shape`; numbers that are no floats are added up as int64.
+
+    >>> from quantviz.schemes.granularity import PerBlock
+    >>> block_sums(torch.arange(8).reshape(2, 4), PerBlock(2, 2).layout((2, 4))).tolist()
+    [[10, 18]]
+    """
+    return _split(values, layout, 0).sum(_inside(layout))
+
+
+def block_sizes(layout: BlockLayout) -> torch.Tensor:
+    """How many elements of the tensor each block has, int64 of `grid_shape`.
+
+    >>> from quantviz.schemes.granularity import Flat
+    >>> block_sizes(Flat(4).layout((2, 3), "short")).tolist()
+    [4, 2]
+    """
+    sizes = torch.ones((), dtype=torch.int64)
+    for length, size, count in zip(layout.view_shape, layout.block_shape, layout.grid_shape, strict=True):
+        sizes = sizes.unsqueeze(-1) * (length - torch.arange(count) * size).clamp(max=size)
+    return sizes
+
+
+def matrix(values: torch.Tensor, row_axis: int | None, col_axis: int, at: Shape) -> torch.Tensor:
+    """The rows × columns seen of a tensor: two axes of it, the others held at `at` (whose entries for the two are ignored).
+
+    A tensor of one axis is one row (`row_axis` none).
+
+    >>> matrix(torch.arange(8).reshape(2, 2, 2), 2, 0, (0, 1, 0)).tolist()
+    [[2, 6], [3, 7]]
+    """
+    if row_axis is None:
+        return values.reshape(1, -1)
+    picked = values[tuple(slice(None) if axis in (row_axis, col_axis) else i for axis, i in enumerate(at))]
+    return picked if row_axis < col_axis else picked.T
+
+
+def viewed(values: torch.Tensor, shape: Shape) -> torch.Tensor:
+    """The same memory in another shape; `RuntimeError` where it does not lie in that order, as in a transposed tensor.
+
+    >>> viewed(torch.arange(4), (-1, 2)).tolist()
+    [[0, 1], [2, 3]]
+    """
+    return values.view(shape)
+
+
+def _split(x: torch.Tensor, layout: BlockLayout, fill: float) -> torch.Tensor:
+    view, axes = x.reshape(layout.view_shape), _axes(layout)
+    missing = [blocks * size - n for blocks, size, n in zip(axes[::2], axes[1::2], layout.view_shape, strict=True)]
+    if any(missing):
+        view = torch.nn.functional.pad(view, [n for each in reversed(missing) for n in (0, each)], value=fill)
+    return view.reshape(axes)
+
+
+def _axes(layout: BlockLayout) -> list[int]:
+    """Blocks along the first axis of the view, places in one of them, blocks along the second axis, and so on.
+
+    Of a block that reaches beyond the tensor nothing is made but one place, which tells that it does: it may be many times as long.
+
+    >>> from quantviz.schemes.granularity import PerGroup
+    >>> _axes(PerGroup(4).layout((2, 10), "pad")), _axes(PerGroup(4000).layout((2, 10), "pad"))
+    ([2, 1, 3, 4], [2, 1, 1, 11])
+    """
+    lengths = zip(layout.grid_shape, layout.block_shape, layout.view_shape, strict=True)
+    return [n for blocks, size, length in lengths for n in (blocks, min(size, length + 1))]
+
+
+def _inside(layout: BlockLayout) -> tuple[int, ...]:
+    return tuple(range(1, 2 * len(layout.grid_shape), 2))

@@ -1,0 +1,252 @@
+"""From what a person has to what is quantized: a float32 tensor of 1 to 4 axes, and what becomes of NaN and Inf in it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from quantviz.errors import Note, QuantVizError
+from quantviz.schemes.formats import NumberFormat
+from quantviz.schemes.granularity import Shape
+
+#: Dtypes whose every value is a float32 value.
+_EXACT = frozenset(
+    {
+        torch.float32,
+        torch.float16,
+        torch.bfloat16,
+        torch.float8_e4m3fn,
+        torch.float8_e4m3fnuz,
+        torch.float8_e5m2,
+        torch.float8_e5m2fnuz,
+        torch.float8_e8m0fnu,
+    }
+)
+#: Dtypes that are converted with a count of the values float32 cannot hold.
+_COUNTED = frozenset({torch.float64, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16, torch.uint32, torch.uint64})
+#: Elements of a tensor that repeats fewer by `expand` or broadcasting; what lies in memory is as large as that allows.
+_MOST_REPEATED = 2**28
+
+
+def as_float32(tensor: torch.Tensor) -> tuple[torch.Tensor, tuple[Note, ...]]:
+    """`tensor` as float32 on the CPU, detached, and a note that counts the values changed by it.
+
+    Raises `QuantVizError` for bool, complex, quantized, sparse and nested tensors.
+
+    >>> values, notes = as_float32(torch.tensor([1, 2**24 + 1]))
+    >>> values.dtype, str(notes[0])
+    (torch.float32, 'int64 was stored as float32: 1 of 2 values changed.')
+    """
+    plain = as_plain(tensor)
+    if plain.dtype in _EXACT:
+        return plain.to(torch.float32), ()
+    values = plain.to(torch.float32)
+    # NaN differs from itself but is no change; a finite value that became inf is refused later, by place.
+    back = values.to(plain.dtype)
+    changed = int(((back != plain) & (plain == plain)).sum())
+    return values, (Note.of("stored_as_float32", dtype=dtype_name(plain.dtype), changed=changed, count=plain.numel()),)
+
+
+@dataclass(frozen=True)
+class NonFinite:
+    """What in a tensor is no finite number.
+
+    >>> NonFinite.of(torch.tensor([1.0, math.inf, math.nan]))
+    NonFinite(nan=1, inf=1, minus_inf=0, first=(1,), value=inf)
+    """
+
+    #: How many are NaN, Inf and -Inf.
+    nan: int
+    inf: int
+    minus_inf: int
+    #: Where the first one is, in row-major order.
+    first: Shape
+    #: What stands there, as it was stored: of float64 it can be a number beyond float32.
+    value: float
+
+    @classmethod
+    def of(cls, values: torch.Tensor, stored: torch.Tensor | None = None) -> NonFinite | None:
+        """What is not finite in `values`, which were `stored`; none where all are."""
+        finite = torch.isfinite(values)
+        if bool(finite.all()):
+            return None
+        first = tuple(int(i) for i in torch.nonzero(~finite)[0])
+        nan, inf = int(torch.isnan(values).sum()), int((values == math.inf).sum())
+        return cls(nan, inf, int((values == -math.inf).sum()), first, float((values if stored is None else stored)[first]))
+
+    @property
+    def count(self) -> int:
+        """How many there are together."""
+        return self.nan + self.inf + self.minus_inf
+
+    @property
+    def shown(self) -> str | float:
+        """The first one's name, or the number that it was."""
+        return "NaN" if math.isnan(self.value) else self.value if math.isfinite(self.value) else "Inf" if self.value > 0 else "-Inf"
+
+    def refusal(self) -> QuantVizError:
+        """Why nothing is quantized."""
+        key = "input_beyond_float32" if math.isfinite(self.value) else "input_nonfinite"
+        return QuantVizError(key, value=self.shown, index=self.first, count=self.count)
+
+    def left_out(self) -> Note:
+        """What is said where they are left out."""
+        return self._note("nonfinite_left_out")
+
+    def clipped(self, smallest: float, largest: float) -> Note:
+        """What is said where they became the finite ends, and NaN 0."""
+        return self._note("nonfinite_clipped", smallest=smallest, largest=largest)
+
+    def _note(self, key: str, **ends: float) -> Note:
+        return Note.of(key, count=self.count, nan=self.nan, inf=self.inf, minus_inf=self.minus_inf, index=self.first, value=self.shown, **ends)
+
+
+def as_real(x: Any) -> tuple[torch.Tensor, tuple[Note, ...]]:
+    """`x`, a real tensor or nested list of 1 to 4 axes, as float32, and what changed on the way. NaN and Inf come through.
+
+    Raises `QuantVizError` for anything else.
+
+    >>> as_real([[1.0, math.inf]])[0].tolist()
+    [[1.0, inf]]
+    """
+    return as_float32(_tensor(x))
+
+
+def as_input(x: Any, nonfinite: str = "refuse") -> tuple[torch.Tensor, tuple[Note, ...]]:
+    """`x`, a real tensor, array or nested list (see `as_plain`), as the tensor that is quantized, and what changed on the way.
+
+    `nonfinite` is one of `scheme.NONFINITE`: under "refuse" and "clip" all of the answer is finite, under
+    "ignore" NaN and Inf are still in it. Raises `QuantVizError` for anything else than 1 to 4 axes of real
+    numbers, and where NaN or Inf are refused, or there is nothing else, with the first place and how many there are.
+
+    >>> as_input([[1.0, 2.0], [3.0, 4.0]])[0].shape
+    torch.Size([2, 2])
+    >>> as_input([[1.0, math.inf, math.nan]], "clip")[0].tolist()
+    [[1.0, 1.0, 0.0]]
+    """
+    tensor = _tensor(x)
+    values, notes = as_float32(tensor)
+    found = NonFinite.of(values, tensor)
+    if found is None:
+        return values, notes
+    if nonfinite == "refuse":
+        raise found.refusal()
+    if nonfinite == "ignore":
+        return values, (*notes, found.left_out())
+    finite = values[torch.isfinite(values)]
+    if not finite.numel():
+        raise QuantVizError("input_nothing_finite", count=found.count)
+    smallest, largest = finite.min().item(), finite.max().item()
+    return values.nan_to_num(0.0, largest, smallest), (*notes, found.clipped(smallest, largest))
+
+
+def as_plain(x: Any) -> torch.Tensor:
+    """`x` as a dense tensor of real numbers on the CPU, detached, in its own dtype and with any number of axes.
+
+    `x` is a torch tensor, nested list, NumPy array in any order of bytes and elements, or what NumPy reads as one, such
+    as a table of pandas. Raises `QuantVizError` for anything else, and for a masked array of NumPy in which something is
+    masked: what stands there is no value, so that neither using it nor making one up would be right.
+
+    >>> as_plain(np.array([1.0, 2.0], dtype=">f4")[::-1])
+    tensor([2., 1.])
+    """
+    tensor = x if isinstance(x, torch.Tensor) else _converted(x)
+    refuse_other_kinds(tensor)
+    return tensor.detach().cpu().resolve_neg()
+
+
+def refuse_other_kinds(tensor: torch.Tensor) -> None:
+    """`QuantVizError` for a tensor that is not dense or not of real numbers, or that repeats a few values more often than memory allows."""
+    if tensor.is_nested or tensor.layout != torch.strided or tensor.is_quantized or tensor.device.type == "meta":
+        raise QuantVizError("input_not_dense")
+    if tensor.dtype not in _EXACT | _COUNTED:
+        raise QuantVizError("input_dtype", dtype=dtype_name(tensor.dtype))
+    # What was expanded or broadcast takes no memory until it is computed with.
+    if tensor.numel() > max(_MOST_REPEATED, tensor.untyped_storage().nbytes() // tensor.itemsize):
+        raise QuantVizError("input_too_large", count=tensor.numel(), shape=tuple(tensor.shape), most=_MOST_REPEATED)
+
+
+def _converted(x: Any) -> torch.Tensor:
+    try:
+        if hasattr(x, "__array__") or hasattr(x, "__array_interface__"):
+            return _of_array(x if isinstance(x, np.ndarray) else np.array(x))
+        if not isinstance(x, list | tuple):
+            return torch.as_tensor(x)
+        first: Any = x
+        while isinstance(first, list | tuple) and first:
+            first = first[0]
+        return torch.stack([as_plain(each) for each in x]) if isinstance(first, torch.Tensor | np.ndarray) else torch.tensor(x)
+    except QuantVizError:
+        raise
+    except MemoryError:
+        shape = tuple(getattr(x, "shape", ()))
+        raise QuantVizError("input_too_large", count=math.prod(shape), shape=shape, most=_MOST_REPEATED) from None
+    except (ValueError, TypeError, RuntimeError, OverflowError):
+        raise QuantVizError("input_not_tensor", got=type(x).__name__) from None
+
+
+def _of_array(array: np.ndarray[Any, Any]) -> torch.Tensor:
+    """A NumPy array as a tensor; in its own memory where torch can read that."""
+    if isinstance(array, np.ma.MaskedArray):
+        if np.ma.is_masked(array):
+            raise QuantVizError("input_masked", count=int(np.ma.getmaskarray(array).sum()), shape=array.shape)
+        array = array.data
+    if array.dtype.kind not in "fiub":
+        # bfloat16 and 8-bit floats of ml_dtypes are kinds of their own.
+        if not np.can_cast(array.dtype, np.float32):
+            raise QuantVizError("input_dtype", dtype=array.dtype)
+        array = array.astype(np.float32)
+    if array.itemsize > 8:
+        raise QuantVizError("input_dtype", dtype=array.dtype)
+    native = array.astype(array.dtype.newbyteorder("="), copy=False)
+    # torch steps forwards, and by whole elements: the field of a structured array need not.
+    return torch.as_tensor(native.copy() if any(stride < 0 or stride % native.itemsize for stride in native.strides) else native)
+
+
+def _tensor(x: Any) -> torch.Tensor:
+    tensor = as_plain(x)
+    if not 1 <= tensor.dim() <= 4:
+        raise QuantVizError("input_dims", got=tensor.dim(), shape=tuple(tensor.shape))
+    if tensor.numel() == 0:
+        raise QuantVizError("input_empty", shape=tuple(tensor.shape))
+    return tensor
+
+
+def as_codes(q: Any, fmt: NumberFormat) -> torch.Tensor:
+    """`q`, whole numbers of 1 to 4 axes, as codes of the format; `QuantVizError` where it has no such code.
+
+    >>> from quantviz.schemes.formats import FORMATS
+    >>> as_codes([3, 15], FORMATS["nf4"]).tolist()
+    [3, 15]
+    """
+    tensor = _tensor(q)
+    # 16 bits without a sign have no arithmetic.
+    wide = tensor.to(torch.float64 if tensor.is_floating_point() else torch.int64)
+    known = (wide >= fmt.code_min) & (wide <= fmt.code_max) & (wide == wide.round())
+    if not bool(known.all()):
+        raise QuantVizError("code_out_of_range", got=wide[~known][0].item(), format=fmt.id, smallest=fmt.code_min, largest=fmt.code_max)
+    return tensor
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """The dtype's name without its module.
+
+    >>> dtype_name(torch.int8)
+    'int8'
+    """
+    return str(dtype).removeprefix("torch.")
+
+
+def torch_dtype(name: str) -> torch.dtype:
+    """The dtype that torch calls `name`.
+
+    >>> torch_dtype("float32")
+    torch.float32
+    """
+    dtype = getattr(torch, name)
+    assert isinstance(dtype, torch.dtype)
+    return dtype

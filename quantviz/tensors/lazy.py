@@ -1,0 +1,202 @@
+"""A tensor that need not lie in memory as float32: its values are read a part at a time."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from quantviz.errors import Note, QuantVizError
+from quantviz.schemes.granularity import Shape, Window
+from quantviz.tensors.blocks import viewed
+from quantviz.tensors.conversion import as_real, refuse_other_kinds
+
+Values = npt.NDArray[np.float32]
+
+
+class Stored(ABC):
+    """Values of a real tensor of 1 to 4 axes, read-only. Safe to read from several threads at once."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(shape={self.shape}, dtype=float32)"
+
+    def __array__(self, *_: object, **__: object) -> NoReturn:
+        # Whoever asks for all of it at once, such as `quantize`, is told how it is loaded.
+        raise QuantVizError("input_stored", got=type(self).__name__)
+
+    @property
+    @abstractmethod
+    def shape(self) -> Shape:
+        """Its lengths, none of them 0."""
+
+    @property
+    def count(self) -> int:
+        """How many elements it has."""
+        return math.prod(self.shape)
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """What a person should know of how it was read."""
+        return ()
+
+    @property
+    def in_place(self) -> bool:
+        """Whether `run` copies nothing, however much is asked for."""
+        return False
+
+    def check(self) -> None:  # noqa: B027
+        """`QuantVizError` if it lies in a file that has been changed, so that this must not be read any more."""
+
+    @abstractmethod
+    def run(self, start: int, stop: int) -> Values:
+        """The elements from `start` to before `stop` in row-major order: one axis, contiguous, not to be changed.
+
+        A view of the memory or file they lie in where they lie there as float32, else a copy. NaN and Inf come through.
+        `QuantVizError` if they lie in a file that has been changed.
+        """
+
+    @abstractmethod
+    def read(self, index: Window) -> torch.Tensor:
+        """The part at `index`, one number or slice of step 1 for each axis: float32, not to be changed."""
+
+
+class InMemory(Stored):
+    """A tensor that lies in memory.
+
+    >>> x = InMemory(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    >>> x.run(1, 3).tolist(), x.read((slice(0, 2), 1)).tolist()
+    ([2.0, 3.0], [2.0, 4.0])
+    """
+
+    def __init__(self, tensor: torch.Tensor, notes: tuple[Note, ...] = ()) -> None:
+        self._tensor, self._notes = tensor.contiguous(), notes
+        self._flat: Values = self._tensor.flatten().numpy()
+
+    @property
+    def shape(self) -> Shape:
+        return tuple(self._tensor.shape)
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        return self._notes
+
+    @property
+    def in_place(self) -> bool:
+        return True
+
+    def run(self, start: int, stop: int) -> Values:
+        return self._flat[start:stop]
+
+    def read(self, index: Window) -> torch.Tensor:
+        return self._tensor[index]
+
+
+class Replaced(Stored):
+    """The same without NaN and Inf: Inf is `largest`, -Inf `smallest` and NaN 0. What is finite is not copied.
+
+    >>> Replaced(InMemory(torch.tensor([1.0, math.inf, math.nan, -2.0])), -2.0, 1.0).run(1, 4).tolist()
+    [1.0, 0.0, -2.0]
+    """
+
+    def __init__(self, stored: Stored, smallest: float, largest: float) -> None:
+        self._stored, self._smallest, self._largest = stored, smallest, largest
+
+    @property
+    def shape(self) -> Shape:
+        return self._stored.shape
+
+    def run(self, start: int, stop: int) -> Values:
+        values = self._stored.run(start, stop)
+        return values if np.isfinite(values).all() else np.nan_to_num(values, nan=0.0, posinf=self._largest, neginf=self._smallest)
+
+    def read(self, index: Window) -> torch.Tensor:
+        return self._stored.read(index).nan_to_num(0.0, self._largest, self._smallest)
+
+
+class Matrix(Stored):
+    """A tensor of two axes or more as a matrix, its first axis by all the others; nothing is copied but what is read.
+
+    >>> x = Matrix(InMemory(torch.arange(12.0).view(2, 3, 2)))
+    >>> x.shape, x.read((slice(0, 2), slice(1, 3))).tolist(), x.read((1, slice(None))).tolist()
+    ((2, 6), [[1.0, 2.0], [7.0, 8.0]], [6.0, 7.0, 8.0, 9.0, 10.0, 11.0])
+    """
+
+    def __init__(self, stored: Stored) -> None:
+        rows, *rest = stored.shape
+        self._stored, self._shape = stored, (rows, math.prod(rest))
+
+    @property
+    def shape(self) -> Shape:
+        return self._shape
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        return self._stored.notes
+
+    @property
+    def in_place(self) -> bool:
+        return self._stored.in_place
+
+    def check(self) -> None:
+        self._stored.check()
+
+    def run(self, start: int, stop: int) -> Values:
+        return self._stored.run(start, stop)
+
+    def read(self, index: Window) -> torch.Tensor:
+        rows, cols = (range(n)[part : part + 1] if isinstance(part, int) else range(n)[part] for part, n in zip(index, self._shape, strict=True))
+        width = self._shape[1]
+        if len(cols) == width:  # whole rows lie in one piece
+            values = np.array(self.run(rows.start * width, rows.stop * width))
+        else:
+            values = np.empty(len(rows) * len(cols), dtype=np.float32)
+            for i, row in enumerate(rows):
+                values[i * len(cols) : (i + 1) * len(cols)] = self.run(row * width + cols.start, row * width + cols.stop)
+        part = viewed(torch.from_numpy(values), (len(rows), len(cols)))
+        return part[tuple(0 if isinstance(each, int) else slice(None) for each in index)]
+
+
+def as_matrix(x: Any) -> Any:
+    """`x` as a matrix, its first axis by all the others, as engines store and group a convolution's weight.
+
+    Args:
+        x: A tensor or nested list of 2 to 4 axes (O, I, kh, kw), or a `Stored`, such as a catalogue's `stored(name)`.
+
+    Returns:
+        A tensor of (O, I·kh·kw) in the same memory, or a `Stored` that reads no more than it is asked for.
+
+    Raises:
+        QuantVizError: There is one axis only, or the tensor does not lie in memory row by row.
+
+    >>> as_matrix(torch.zeros(64, 3, 7, 7)).shape
+    torch.Size([64, 147])
+    """
+    if isinstance(x, Stored):
+        _refuse_vectors(x.shape)
+        return Matrix(x)
+    tensor = x if isinstance(x, torch.Tensor) else as_real(x)[0]
+    refuse_other_kinds(tensor)
+    _refuse_vectors(tuple(tensor.shape))
+    if not tensor.numel():
+        raise QuantVizError("input_empty", shape=tuple(tensor.shape))
+    try:
+        return viewed(tensor, (tensor.shape[0], -1))
+    except RuntimeError:
+        raise QuantVizError("as_matrix_memory", shape=tuple(tensor.shape)) from None
+
+
+def _refuse_vectors(shape: Shape) -> None:
+    if len(shape) < 2:
+        raise QuantVizError("as_matrix_axes", shape=shape)
+
+
+def as_stored(x: Any) -> tuple[Stored, tuple[Note, ...]]:
+    """`x` itself where it is `Stored`, else what `tensors.as_real` makes of it, and what changed on the way. NaN and Inf come through."""
+    if isinstance(x, Stored):
+        return x, ()
+    tensor, notes = as_real(x)
+    return InMemory(tensor), notes

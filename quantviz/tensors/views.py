@@ -1,0 +1,196 @@
+"""How a tensor is looked at: which part of it, in what pixels and colours, and up to what size at once."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from quantviz.schemes.granularity import Shape, Window
+
+
+@dataclass(frozen=True)
+class ErrorView:
+    """How the error is shown: as it is, or divided by something that each cell has its own of.
+
+    This says all there is to a view: the panels, their colours and the browser, which prints it into the cells, read it here. A view
+    is added by an entry in `ERROR_VIEWS` and its words.
+    """
+
+    #: Whether it has a sign; without one it is a magnitude, in colours of one side.
+    signed: bool = True
+    #: What it is divided by: the magnitude of the cell's own "x", the "step" of the grid there, or nothing.
+    over: str | None = None
+    #: The end of its colours, where that is the same for every tensor.
+    end: float | None = None
+    #: How many of what its range is told in make one.
+    unit: float = 1.0
+
+    @property
+    def pooled(self) -> bool:
+        """Whether it can be shown of a pixel that stands for many cells."""
+        return self.over is None
+
+
+#: Every way of showing the error, by id, in the order they are offered.
+ERROR_VIEWS: Mapping[str, ErrorView] = MappingProxyType(
+    {
+        "signed": ErrorView(),
+        "absolute": ErrorView(signed=False),
+        # 100 %, and half a step.
+        "relative": ErrorView(over="x", end=1.0, unit=100.0),
+        "steps": ErrorView(over="step", end=0.5),
+    }
+)
+#: How far the error's colours reach.
+ERROR_RANGES = ("held", "fit", "half_step", "same_as_x")
+#: How the colours of x and x̂ are spread over their values: evenly to the largest, by the logarithm beyond a linear middle, or evenly
+#: to the 99th percentile of the magnitudes.
+VALUE_SCALES = ("linear", "symlog", "percentile")
+#: What the tiles count.
+SCOPES = ("tensor", "slice")
+#: What a pixel of many cells shows of them: the value of largest magnitude, their mean, their root mean square.
+POOLS = ("largest", "mean", "rms")
+#: Elements up to which the result for a whole tensor is made at once: it takes some five times the tensor's memory.
+MOST_WHOLE = 2**20
+#: Elements up to which a part of a larger tensor is made.
+MOST_PART = 2**20
+
+
+@dataclass(frozen=True)
+class View:
+    """Which part of a tensor is seen: a matrix of two of its axes, the others held at `at`, and a window of it.
+
+    Rows and columns count from the matrix' first.
+
+    >>> View.of((4, 6))
+    View(rows=0, cols=1, at=(0, 0), top=0, left=0, height=None, width=None)
+    """
+
+    #: The axis shown as rows; none for a tensor of one axis.
+    rows: int | None
+    #: The axis shown as columns.
+    cols: int
+    #: One place for each axis; those of `rows` and `cols` are ignored.
+    at: Shape
+    #: The first row and column of the window.
+    top: int = 0
+    left: int = 0
+    #: How many rows and columns it has; none for all that follow.
+    height: int | None = None
+    width: int | None = None
+
+    @classmethod
+    def of(cls, shape: Shape) -> View:
+        """The usual view: the last two axes, the others at 0, all of the matrix."""
+        return cls(len(shape) - 2 if len(shape) > 1 else None, len(shape) - 1, (0,) * len(shape))
+
+    def fits(self, shape: Shape) -> bool:
+        """Whether a tensor of `shape` can be seen so."""
+        axes = range(len(shape))
+        ends = all(length is None or length > 0 for length in (self.height, self.width))
+        if len(shape) == 1:
+            return self.rows is None and self.cols == 0 and len(self.at) == 1 and 0 <= self.left < shape[0] and self.top == 0 and ends
+        return (
+            self.rows is not None
+            and self.rows in axes
+            and self.cols in axes
+            and self.rows != self.cols
+            and len(self.at) == len(shape)
+            and all(0 <= i < n for i, n in zip(self.at, shape, strict=True))
+            and 0 <= self.top < shape[self.rows]
+            and 0 <= self.left < shape[self.cols]
+            and ends
+        )
+
+    def matrix(self, shape: Shape) -> tuple[int, int]:
+        """Rows and columns of the matrix that the window is cut from."""
+        return 1 if self.rows is None else shape[self.rows], shape[self.cols]
+
+    def size(self, shape: Shape) -> tuple[int, int]:
+        """Rows and columns of the window."""
+        rows, cols = self.matrix(shape)
+        return min(rows - self.top, self.height or rows), min(cols - self.left, self.width or cols)
+
+    def window(self, top: int, left: int, rows: int, cols: int, shape: Shape) -> View:
+        """The same matrix seen through another window, brought inside it.
+
+        >>> View.of((100, 200)).window(90, -5, 20, 50, (100, 200))
+        View(rows=0, cols=1, at=(0, 0), top=80, left=0, height=20, width=50)
+        >>> View.of((100, 200)).window(0, 0, 100, 300, (100, 200)) == View.of((100, 200))
+        True
+        """
+        all_rows, all_cols = self.matrix(shape)
+        rows, cols = max(1, min(rows, all_rows)), max(1, min(cols, all_cols))
+        return dataclasses.replace(
+            self,
+            top=max(0, min(top, all_rows - rows)),
+            left=max(0, min(left, all_cols - cols)),
+            height=rows if rows < all_rows else None,
+            width=cols if cols < all_cols else None,
+        )
+
+    def showing(self, index: Shape, shape: Shape) -> View:
+        """The nearest view in which the cell at `index` is seen: the same one where it is, else as large a window around it.
+
+        >>> View.of((100, 200)).window(0, 0, 10, 10, (100, 200)).showing((50, 3), (100, 200))
+        View(rows=0, cols=1, at=(0, 0), top=45, left=0, height=10, width=10)
+        """
+        matrix = dataclasses.replace(self, at=tuple(0 if axis in (self.rows, self.cols) else i for axis, i in enumerate(index)))
+        if matrix.seen(index, shape):
+            return matrix
+        rows, cols = self.size(shape)
+        row, col = matrix.place(index) or (0, 0)
+        top = self.top if self.top <= row < self.top + rows else row - rows // 2
+        left = self.left if self.left <= col < self.left + cols else col - cols // 2
+        return matrix.window(top, left, rows, cols, shape)
+
+    def index(self, row: int, col: int) -> Shape:
+        """The place in the tensor of the cell at `row`, `col` of the matrix.
+
+        >>> View(2, 0, (0, 5, 0)).index(1, 3)
+        (3, 5, 1)
+        """
+        place = list(self.at)
+        place[self.cols] = col
+        if self.rows is not None:
+            place[self.rows] = row
+        return tuple(place)
+
+    def place(self, index: Shape) -> tuple[int, int] | None:
+        """Row and column of the matrix at which the cell at `index` lies; none where it is not in this matrix."""
+        row, col = 0 if self.rows is None else index[self.rows], index[self.cols]
+        return (row, col) if self.index(row, col) == index else None
+
+    def seen(self, index: Shape, shape: Shape) -> tuple[int, int] | None:
+        """The same where it lies in the window, else none."""
+        place = self.place(index)
+        rows, cols = self.size(shape)
+        inside = place and self.top <= place[0] < self.top + rows and self.left <= place[1] < self.left + cols
+        return place if inside else None
+
+    def index_of(self, shape: Shape) -> Window:
+        """The index of the window in a tensor of `shape`: one number or slice for each axis, in the tensor's order.
+
+        >>> View.of((2, 3, 4)).index_of((2, 3, 4))
+        (0, slice(0, 3, None), slice(0, 4, None))
+        """
+        rows, cols = self.size(shape)
+        picked: list[slice | int] = list(self.at)
+        picked[self.cols] = slice(self.left, self.left + cols)
+        if self.rows is not None:
+            picked[self.rows] = slice(self.top, self.top + rows)
+        return tuple(picked)
+
+    def index_text(self, shape: Shape) -> str:
+        """The same as Python writes it, whole axes as a colon.
+
+        >>> View.of((3, 10, 5)).window(0, 0, 4, 5, (3, 10, 5)).index_text((3, 10, 5))
+        '0, 0:4, :'
+        """
+        parts = [
+            str(part) if isinstance(part, int) else ":" if (part.start, part.stop) == (0, length) else f"{part.start}:{part.stop}"
+            for part, length in zip(self.index_of(shape), shape, strict=True)
+        ]
+        return ", ".join(parts)

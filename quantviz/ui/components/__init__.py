@@ -1,0 +1,1 @@
+"""Parts that several pages show: the panels, choices, a cell's derivation, buttons."""

@@ -1,0 +1,56 @@
+"""Controls that offer a choice: the only place that makes select boxes, radios, pills and menus.
+
+The browser knows a choice by its label and sends that label back with whatever is clicked next. A label may have
+changed by then: with the tensor, whose axes have other names, or with the language. So a label that is offered no
+longer is no choice, and the browser is told again what is chosen as soon as the labels change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import streamlit as st
+
+from quantviz.ui.shell import session
+
+T = TypeVar("T")
+
+
+def choose(
+    control: Callable[..., Any],
+    label: str,
+    options: Iterable[T],
+    *,
+    key: str,
+    format_func: Callable[[T], str] = str,
+    on_change: Callable[..., None] | None = None,
+    on_click: Callable[..., None] | None = None,
+    args: tuple[Any, ...] = (),
+    **look: Any,
+) -> Any:
+    """Show a `control` of Streamlit, such as `st.selectbox`, and return what is chosen.
+
+    Options are ids, which never depend on the tensor; `format_func` gives their words. `on_change` or `on_click`, from
+    `session.safely`, is called with `args`, and only for what is offered now.
+    """
+    offered = tuple(options)
+    if on_click is None:  # a menu keeps nothing, and Streamlit forbids to set what it tells
+        if key in st.session_state and not _is_offered(st.session_state[key], offered):
+            del st.session_state[key]
+        session.tell_again(key, tuple(map(format_func, offered)))
+    for event, callback in (("on_change", on_change), ("on_click", on_click)):
+        if callback:
+            look |= {event: _heed, "args": (key, offered, callback, args)}
+    return control(label, offered, key=key, format_func=format_func, **look)
+
+
+def _heed(key: str, offered: tuple[Any, ...], callback: Callable[..., None], args: tuple[Any, ...]) -> None:
+    """Call back, unless what came from the browser is the label of a choice that is no longer offered."""
+    if _is_offered(st.session_state[key], offered):
+        callback(*args)
+
+
+def _is_offered(value: object, offered: tuple[Any, ...]) -> bool:
+    """Whether a control's value, one or several of the options or none, is among them."""
+    return value is None or all(each in offered for each in (value if isinstance(value, list) else [value]))

@@ -1,0 +1,40 @@
+"""Where in the lessons the learner is. The lessons show it; the Lab and the teacher's page turn to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import streamlit as st
+
+#: In the session: the place, what of the address could not be had, and the state that the learner looks at.
+PLACE, PROBLEMS, LOOK = "lesson_place", "lesson_problems", "lesson_look"
+#: Whether a button of ours has chosen the place of this run.
+MOVED = "lesson_moved"
+#: What of the page a person is to go on from, as a CSS selector, and how often there was such a thing before.
+FOCUS = "lesson_focus"
+_LIST_HEADING = ".st-key-lesson_title h1"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in the lessons the learner is."""
+
+    #: None for the list of all lessons.
+    lesson: str | None = None
+    #: Number of the step, from 0.
+    step: int = 0
+
+
+def go(lesson: str | None, step: int = 0) -> None:
+    """Turn to a step, counted from 0, or without a lesson to the list of all."""
+    st.session_state[PLACE] = Place(lesson, step)
+    st.session_state[MOVED] = True
+    st.session_state[PROBLEMS] = ()
+    st.session_state.pop(LOOK, None)
+    go_on_from(f'[data-step="{lesson}/{step}"]' if lesson else _LIST_HEADING)
+
+
+def go_on_from(selector: str) -> None:
+    """Put the keyboard's focus there, once it is on the page."""
+    turn, _ = st.session_state.get(FOCUS, (0, ""))
+    st.session_state[FOCUS] = (turn + 1, selector)

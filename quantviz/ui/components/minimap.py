@@ -1,0 +1,86 @@
+"""The mini-map: the whole matrix in a small picture, with a frame around what the panels show of it.
+
+The panels' bridge moves the frame while a person zooms, and is moved by it; what is to be read for the
+new window it asks for itself (`chart_bridge(on_window=…)`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from quantviz.browser import read_script
+from quantviz.figures.theme import THEMES
+from quantviz.text import text
+from quantviz.ui.shell.words import language, theme
+
+if TYPE_CHECKING:
+    from quantviz.figures.panels_data import Array
+
+#: The picture is at most so many pixels wide and high.
+MOST_WIDTH, MOST_HEIGHT = 120, 90
+#: And at least so many: a matrix of a few rows would be a line.
+_LEAST = 24
+_COMPONENT = "quantviz_minimap"
+
+
+def minimap_size(matrix: tuple[int, int]) -> tuple[int, int]:
+    """(height, width) in pixels of the mini-map of `matrix` (rows, columns): of its shape as far as that can be seen.
+
+    >>> minimap_size((4096, 11008)), minimap_size((11008, 4096)), minimap_size((3, 9000))
+    ((45, 120), (90, 33), (24, 120))
+    """
+    rows, cols = matrix
+    scale = min(MOST_WIDTH / cols, MOST_HEIGHT / rows)
+    return max(round(rows * scale), _LEAST), max(round(cols * scale), _LEAST)
+
+
+def show_minimap(values: Array, *, matrix: tuple[int, int], window: tuple[int, int, int, int], key: str, chart: str = "panels") -> None:
+    """Show where `window` (first row, first column, rows, columns) lies in `matrix` (rows, columns); nothing where it is all of it.
+
+    `values` are x of the whole matrix in about `minimap_size(matrix)` pixels, each the value of largest magnitude;
+    `chart` is the key of the panels' container.
+    """
+    if window == (0, 0, *matrix):
+        return
+    height, width = minimap_size(matrix)
+    words, colours = language(), THEMES[theme()]
+    data = {
+        "chart": chart,
+        "picture": _picture(values, theme()),
+        "width": width,
+        "height": height,
+        "rows": matrix[0],
+        "cols": matrix[1],
+        "window": dict(zip(("top", "left", "rows", "cols"), window, strict=True)),
+        "labels": _labels(words),
+        "colors": {"text": colours.text, "muted": colours.muted, "surface": colours.surface, "line": colours.line, "mark": colours.mark, "font": colours.font},
+    }
+    _component()(key=key, data=data)
+
+
+def _picture(values: Array, theme_name: str) -> str:
+    from quantviz.figures.panels_data import values_range
+    from quantviz.figures.raster import data_uri
+    from quantviz.figures.theme import one_sided
+
+    lo, hi = values_range(values)
+    ramp = THEMES[theme_name].values
+    return data_uri(values, lo, hi, ramp if lo < 0 < hi else one_sided(ramp))
+
+
+@cache
+def _labels(language_name: str) -> dict[str, str]:
+    places = {name: f"{{{name}}}" for name in ("rows", "cols", "all_rows", "all_cols")}
+    return {"where": text("minimap.where", language_name, **places), "map": text("minimap.map", language_name), "whole": text("minimap.whole", language_name)}
+
+
+@cache
+def _component() -> Callable[..., Any]:
+    # Registered once a process: a second registration of the same name is a warning.
+    script = read_script("minimap")
+    component: Callable[..., Any] = st.components.v2.component(_COMPONENT, js=script)
+    return component

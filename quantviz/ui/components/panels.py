@@ -1,0 +1,67 @@
+"""The panels, tied to the page: what the Lab, the lessons and the bug gallery share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from quantviz.ui.components.panels_bridge import Picture, bridge_width, chart_bridge
+from quantviz.ui.shell.classroom import enlarge
+from quantviz.ui.shell.words import language, theme
+
+if TYPE_CHECKING:
+    from quantviz.figures.panels_data import PanelsData
+
+
+def show_panels(
+    data: PanelsData,
+    *,
+    key: str,
+    bridge_area: Any,
+    area: Any,
+    tensor_key: str,
+    selected: tuple[int, int] | None = None,
+    on_cell: Callable[[], None] | None = None,
+    on_window: Callable[[], None] | None = None,
+    first: str | None = None,
+    group: str | None = None,
+    height: float | None = None,
+    titles: Sequence[str] | None = None,
+    alt: str | None = None,
+    modebar: bool = True,
+    picture: Picture | None = None,
+) -> None:
+    """Draw the panels into `area`, a container or a place whose keyed container is called `key`.
+
+    The bridge goes into `bridge_area`, before the panels: on a phone it shows the switch between them,
+    which begins at the panel called `first`, else at the last whose values are told. `on_window` is run when
+    a person zooms in a matrix of which the browser has not every cell; see `chart_bridge`. Charts of one `group`
+    are switched and zoomed together. `height`, `titles` and `alt` are the figure's where it has its own; `picture` is what it is saved as.
+    """
+    from quantviz.figures.panels import PANELS_CONFIG, panels_alt, panels_figure
+
+    bridge, words, colours = f"{key}_bridge", language(), theme()
+    width = bridge_width(bridge)
+    larger = enlarge(width)
+    with bridge_area:
+        chart_bridge(
+            bridge,
+            key,
+            data,
+            selected=selected,
+            width=width,
+            language=words,
+            theme=colours,
+            group=group,
+            on_cell=on_cell,
+            on_window=on_window,
+            enlarge=larger,
+            first=first,
+            picture=picture,
+        )
+    figure = panels_figure(data, language=words, theme=colours, width=width, height=height, titles=titles, tensor_key=tensor_key, enlarge=larger)
+    # A double click shows the whole matrix, which plotly does not know.
+    config = {**PANELS_CONFIG, "doubleClick": False, **({} if modebar else {"displayModeBar": False})}
+    if picture:
+        config["toImageButtonOptions"] = {**config["toImageButtonOptions"], "filename": picture.name}
+    area.plotly_chart(figure, key=f"{key}_chart", theme=None, config=config, alt=alt or panels_alt(data, words))

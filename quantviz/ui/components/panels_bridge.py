@@ -1,0 +1,274 @@
+"""The chart bridge: what the browser knows and Streamlit does not tell.
+
+`st.plotly_chart` says nothing of a click on a heatmap, forgets the zoom with each change of the
+data and never tells the page's width. A small component in the page (`bridge.js`) does these
+things for the chart inside one keyed container:
+
+    width = bridge_width("bridge")
+    chart_bridge("bridge", "panels", data, selected=(0, 2), width=width, on_cell=moved)
+    with st.container(key="panels"):
+        st.plotly_chart(panels_figure(data, width=width, tensor_key="…"), theme=None, config=PANELS_CONFIG)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import streamlit as st
+
+from quantviz.browser import read_script
+from quantviz.figures.arrangement import BREAKPOINTS, PANELS, USUAL_WIDTH
+from quantviz.figures.numbers import WRITING
+from quantviz.figures.theme import THEMES, Theme, rgb, stops
+from quantviz.schemes.formats import FORMATS
+from quantviz.tensors.views import ERROR_VIEWS
+from quantviz.text import text
+
+if TYPE_CHECKING:
+    from quantviz.figures.panels_data import BlockMap, PanelsData, Pixels
+
+#: Colours that a logarithmic scale is told by.
+_SYMLOG_STOPS = 33
+_CELLS = "quantviz_cells"
+_STATE = "quantviz_bridge"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What a saved picture of the panels is called."""
+
+    #: The file's name without its ending.
+    name: str
+    #: Two lines above the panels.
+    title: str
+    subtitle: str
+
+
+def chart_bridge(
+    key: str,
+    chart_key: str,
+    data: PanelsData,
+    *,
+    selected: tuple[int, int] | None = None,
+    width: float = USUAL_WIDTH,
+    language: str = "en",
+    theme: str = "light",
+    group: str | None = None,
+    on_cell: Callable[[], None] | None = None,
+    on_window: Callable[[], None] | None = None,
+    enlarge: float = 1.0,
+    first: str | None = None,
+    picture: Picture | None = None,
+) -> tuple[int, int] | None:
+    """Ties the chart in `st.container(key=chart_key)` to the page; returns the cell clicked in this run.
+
+    Call it before the container: on a phone it shows the switch between the panels in its place.
+    `selected` is marked in all four panels; `width` is what the figure was laid out for; charts of one
+    `group`, the first one's `chart_key`, are zoomed and switched together, by the switch of the first;
+    `first` is the panel that a phone begins with; `on_cell` is run before the page when a cell was clicked, and finds it by `clicked_cell(key)`;
+    `on_window` in the same way when another part of the matrix is looked at, which `zoomed_window(key)` tells and the next
+    figure is to show: without it a zoom stays in the browser. `picture` says what a saved picture is called.
+    """
+    _component(_CELLS)(key=f"{key}_cells", data=pack_cells(data, chart_key, theme))
+    _component(_STATE)(
+        key=key,
+        data={
+            **_state(chart_key, len(data.panels), selected, width, language, theme, enlarge),
+            "group": group or chart_key,
+            "first": first,
+            "windows": on_window is not None,
+            "picture": {"name": picture.name, "title": picture.title, "subtitle": picture.subtitle} if picture else None,
+        },
+        on_cell_change=on_cell or _nothing,
+        on_window_change=on_window or _nothing,
+        on_width_change=_nothing,
+    )
+    return clicked_cell(key)
+
+
+def clicked_cell(key: str) -> tuple[int, int] | None:
+    """Row and column in the matrix of the cell clicked in this run."""
+    cell = _told(key, "cell")
+    return (int(cell["row"]), int(cell["col"])) if isinstance(cell, Mapping) else None
+
+
+def zoomed_window(key: str) -> tuple[int, int, int, int] | None:
+    """The first row and column, and how many rows and columns, of what the browser asks to be shown in this run."""
+    window = _told(key, "window")
+    return (int(window["top"]), int(window["left"]), int(window["rows"]), int(window["cols"])) if isinstance(window, Mapping) else None
+
+
+def bridge_width(key: str) -> float:
+    """The width in pixels that the browser last told, the usual one until then."""
+    width = _told(key, "width")
+    return float(min(max(width, 240), 4000)) if isinstance(width, int | float) else USUAL_WIDTH
+
+
+def pack_cells(data: PanelsData, chart_key: str, theme: str) -> bytes:
+    """The cells' exact values for the hover card: a JSON header and the arrays, each aligned to 8 bytes."""
+    from quantviz.figures.panels_data import ROUNDING
+
+    # What is covered does not leave the server: nobody can look it up in the page.
+    shown = (("x", data.x), ("q", data.panel("q")[0]), ("x_hat", data.x_hat), ("error", data.error))
+    arrays = {name: array for name, array in shown if name in data.open}
+    if data.pixels is None and {"x", "x_hat"} <= arrays.keys():  # their difference is the error: the browser takes it
+        arrays.pop("error", None)
+    if data.cause is not None and not data.covered:
+        arrays["cause"] = data.cause
+    header: dict[str, Any] = {
+        "chart": chart_key,
+        "stamp": data.stamp,
+        "rows": data.shape[0],
+        "cols": data.shape[1],
+        "top": data.top,
+        "left": data.left,
+        "error_view": dataclasses.asdict(ERROR_VIEWS[data.error_view]),
+        "rounding": ROUNDING,
+        "writing": dataclasses.asdict(WRITING),
+        "open": data.open,
+    }
+    if data.pixels is not None:
+        header["how"] = data.pixels.how
+        arrays |= _pixel_arrays(data.pixels)
+    if data.unscaled is not None and data.unscaled is not data.q and "q" in data.open:
+        # In the panel stands what the code means; the card tells its bits too.
+        arrays["code"] = data.q
+        header["code_bits"] = [len(part) for part in FORMATS[data.format_id].split(0)] if data.format_id else []
+    if data.blocks is not None and "error" in data.open and ERROR_VIEWS[data.error_view].over == "step" and "scale" not in data.covered:
+        arrays["step"] = data.blocks.step.astype(np.float32)
+    if data.blocks is not None and "scale" not in data.covered:
+        header["grid"] = data.blocks.grid_shape
+        arrays |= _block_arrays(data.blocks)
+        header["scale_cols"] = int(arrays["scale_of_col"].max()) + 1 if "scale_of_col" in arrays else 0
+    header["scales"] = {name: _color_scale(name, data, THEMES[theme]) for name in data.open}
+    return _packed(header, arrays)
+
+
+def _pixel_arrays(pixels: Pixels) -> dict[str, np.ndarray[Any, Any]]:
+    """Which cells each pixel stands for, and which of them it shows."""
+    rows, cols = pixels.size()
+    place = np.uint16 if rows * cols <= 1 << 16 else np.uint32
+    found = {"x_at": pixels.x_at, "error_at": pixels.error_at}
+    return {
+        "row_edges": pixels.row_edges.astype(np.int32),
+        "col_edges": pixels.col_edges.astype(np.int32),
+        **{name: at.astype(place) for name, at in found.items() if at is not None},
+    }
+
+
+def _color_scale(name: str, data: PanelsData, theme: Theme) -> dict[str, Any]:
+    """What a value's colour is, so that what is printed on it can be read."""
+    # Imported here: the page paints its frame before torch comes in.
+    from quantviz.figures.panels import panel_ramp
+
+    ramp, middle = panel_ramp(name, data, theme), data.middle(name)
+    lo, hi = data.panel(name)[1]
+    if not data.symlog or name not in ("x", "x_hat"):
+        return {"ramp": ramp, "stops": stops(ramp, middle), "lo": lo, "hi": hi}
+    # The browser draws straight lines between values: enough of them follow the logarithm.
+    places = np.linspace(*data.colours(name)[1], _SYMLOG_STOPS)
+    values = np.sign(places) * np.expm1(np.abs(places)) * data.symlog
+    shades = [f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in rgb(ramp, _SYMLOG_STOPS, middle).tolist()]
+    return {"ramp": shades, "stops": np.clip((values - lo) / (hi - lo), 0, 1).tolist(), "lo": lo, "hi": hi}
+
+
+def _block_arrays(blocks: BlockMap) -> dict[str, np.ndarray[Any, Any]]:
+    """Block and scale by row and by column where that is enough: two short lists instead of a number for each cell."""
+    separated = blocks.separated()
+    if separated is None:
+        return {"block_of_cell": blocks.ids, "scale": blocks.scale.astype(np.float64)}
+    by_row, by_col = separated
+    _, first_rows, of_row = np.unique(by_row, return_index=True, return_inverse=True)
+    _, first_cols, of_col = np.unique(by_col, return_index=True, return_inverse=True)
+    return {
+        "block_of_row": by_row,
+        "block_of_col": by_col,
+        "scale_of_row": of_row.astype(np.int32),
+        "scale_of_col": of_col.astype(np.int32),
+        "scale": blocks.scale[np.ix_(first_rows, first_cols)].astype(np.float64),
+    }
+
+
+def _packed(header: dict[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) -> bytes:
+    places: dict[str, tuple[str, int, int]] = {}
+    plain = {name: np.ascontiguousarray(array, dtype=_plain_dtype(array)) for name, array in arrays.items()}
+    header["arrays"] = places
+    # The offsets stand in the header and its length moves them, so room is left for the longest.
+    room = _aligned(len(json.dumps(header)) + 48 * len(plain) + 4)
+    offset = room
+    for name, array in plain.items():
+        places[name] = (f"{array.dtype.kind}{array.dtype.itemsize}", offset, array.size)
+        offset = _aligned(offset + array.nbytes)
+    head = json.dumps(header).encode("ascii")
+    parts = [struct.pack("<I", len(head)), head, bytes(room - 4 - len(head))]
+    for array in plain.values():
+        parts += [array.tobytes(), bytes(_aligned(array.nbytes) - array.nbytes)]
+    return b"".join(parts)
+
+
+def _plain_dtype(array: np.ndarray[Any, Any]) -> np.dtype[Any]:
+    """Little-endian, and never 8-byte integers, which JavaScript reads as another type."""
+    dtype = np.dtype(np.int32) if array.dtype.kind in "iu" and array.dtype.itemsize == 8 else array.dtype
+    return dtype.newbyteorder("<")
+
+
+def _aligned(count: int) -> int:
+    return -(-count // 8) * 8
+
+
+def _state(chart_key: str, panels: int, selected: tuple[int, int] | None, width: float, language: str, theme: str, enlarge: float) -> dict[str, Any]:
+    colors = THEMES[theme]
+    return {
+        "chart": chart_key,
+        "selected": list(selected) if selected is not None else None,
+        "width": width,
+        "breakpoints": {name: least * enlarge for name, least in BREAKPOINTS[panels].items()},
+        "labels": _labels(language),
+        "colors": {
+            "text": colors.text,
+            "surface": colors.surface,
+            "line": colors.line,
+            "mark": colors.mark,
+            "halo": colors.mark_halo,
+            "font": colors.font,
+        },
+    }
+
+
+@cache
+def _labels(language: str) -> dict[str, Any]:
+    from quantviz.quantization.explanation import CAUSES
+
+    plain = ("row", "col", "code", "block", "whole_tensor", "scale", "cause", "switch")
+    return {
+        **{name: text(f"panels.{name}", language) for name in plain},
+        **{name: text(f"panels.field.{name}", language) for name in PANELS},
+        "tabs": {name: text(f"panels.tab.{name}", language) for name in PANELS},
+        "causes": [text(f"causes.{name}", language) for name in CAUSES],
+        # The browser fills in the places.
+        "pixel": {name: text(f"panels.card.{name}", language, rows="{rows}", cols="{cols}") for name in ("largest", "largest_error", "mean", "rms")},
+    }
+
+
+@cache
+def _component(name: str) -> Callable[..., Any]:
+    # Registered once a process: a second registration of the same name is a warning.
+    script = read_script("panels_bridge")
+    component: Callable[..., Any] = st.components.v2.component(name, js=script)
+    return component
+
+
+def _told(key: str, name: str) -> Any:
+    state = st.session_state.get(key)
+    return state.get(name) if isinstance(state, Mapping) else getattr(state, name, None)
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,121 @@
+"""Schemes, conventions and their fields in words, in the session's language."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from quantviz.schemes.calibration import Calibration
+from quantviz.schemes.conventions import CONVENTIONS, Convention
+from quantviz.schemes.formats import FORMATS
+from quantviz.schemes.granularity import Flat, Granularity, PerChannel
+from quantviz.schemes.scheme import Scheme
+from quantviz.sources import Source
+from quantviz.text import catalogue
+from quantviz.ui.shell.words import language, number, say, say_axis
+
+
+def scheme_words(scheme: Scheme, source: Source) -> str:
+    """A scheme in one line for people, as it is on the tensor of `source`."""
+    names = (part_words(scheme, field, source) for field in ("format", "mode", "granularity", "calibration"))
+    return " · ".join([*names, *_otherwise(scheme.arithmetic)])
+
+
+def part_words(scheme: Scheme, field: str, source: Source) -> str:
+    """One field of a scheme for people, as it is on the tensor of `source`.
+
+    >>> from quantviz.sources import Normal
+    >>> part_words(Scheme("int4", granularity=PerChannel(-1)), "granularity", Normal())
+    'one scale for each column'
+    """
+    if field == "format":
+        return format_name(scheme.format)
+    if field == "mode":
+        return say(f"modes.{scheme.mode}.name")
+    if field == "granularity":
+        return granularity_words(scheme.granularity, source)
+    return calibration_words(scheme.calibration) if field == "calibration" else convention_words(scheme.arithmetic)
+
+
+def format_name(format_id: str) -> str:
+    """A number format's name."""
+    return say(f"formats.{format_id}.name")
+
+
+def granularity_words(granularity: Granularity, source: Source) -> str:
+    """Which elements of the tensor of `source` share one scale."""
+    fields = {f.name: getattr(granularity, f.name) for f in dataclasses.fields(granularity)}  # type: ignore[arg-type]
+    key = granularity.id
+    if isinstance(granularity, PerChannel):
+        fields["each"] = say_axis(source, granularity.axis, "each")
+    elif isinstance(granularity, Flat) and granularity.strided:
+        key = f"{key}_strided"
+    return say(f"scheme_line.{key}", **fields)
+
+
+def calibration_words(calibration: Calibration) -> str:
+    """A calibration in one line.
+
+    The line names the numbers that were set.
+    """
+    return say(f"calibrations.{calibration.id}.line", **{f.name: f"{getattr(calibration, f.name):g}" for f in dataclasses.fields(calibration)})  # type: ignore[arg-type]
+
+
+def convention_name(convention: Convention) -> str:
+    """Whose arithmetic it is."""
+    return say(f"conventions.{convention.id}.name")
+
+
+def convention_words(convention: Convention) -> str:
+    """Whose arithmetic, and what was changed in it."""
+    changed = [say("arithmetic.changed", name=field_name(name), value=value_words(name, now)) for name, (_, now) in changes(convention).items()]
+    name = convention_name(convention)
+    return say("arithmetic.variant", name=name, changes=", ".join(changed)) if changed else name
+
+
+def changes(convention: Convention) -> dict[str, tuple[object, object]]:
+    """The fields in which a convention is not its engine's own."""
+    return CONVENTIONS[convention.id].differences(convention)
+
+
+def _otherwise(convention: Convention) -> Iterator[str]:
+    """What a convention does otherwise than the notebooks."""
+    if convention.id != (usual := next(iter(CONVENTIONS.values()))).id:
+        yield convention_words(convention)
+        return
+    own = usual.differences(convention)
+    # Two of its variants have a sentence of their own.
+    for name, differs, key in (("zero_in_range", True, "scheme_line.zero_in_range"), ("zero_point_clamp", False, "scheme_line.zero_point_free")):
+        if name in own and own[name][1] is differs:
+            del own[name]
+            yield say(key)
+    yield from (say("arithmetic.changed", name=field_name(name), value=value_words(name, now)) for name, (_, now) in own.items())
+
+
+def field_name(field: str) -> str:
+    """A convention's field, one of `conventions.FIELDS`.
+
+    >>> field_name("scale.format_floor")
+    'Floor in that format'
+    """
+    return say(f"convention_fields.{field.replace('.', '_')}.name")
+
+
+def field_help(field: str) -> str:
+    """What a convention's field says."""
+    return say(f"convention_fields.{field.replace('.', '_')}.help")
+
+
+def value_words(field: str, value: object) -> str:
+    """The value of a convention's field.
+
+    >>> value_words("ties", "even"), value_words("zero_in_range", True), value_words("scale.format", "float16"), value_words("scale.floor", 1e-9)
+    ('half to even', 'yes', 'FP16', '1e−9')
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return number(value)
+    word = str(value).lower() if value is None or isinstance(value, bool) else str(value)
+    for key in (f"convention_fields.{field.replace('.', '_')}.values.{word}", f"convention_values.{word}"):
+        if key in catalogue(language()):
+            return say(key)
+    return format_name(word) if word in FORMATS else word

@@ -1,0 +1,1 @@
+"""The Lab page and its sidebar."""

@@ -1,0 +1,172 @@
+"""The sidebar's second part: a recipe, whose arithmetic, and its rules."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from quantviz.errors import QuantVizError
+from quantviz.lab.state import LabState
+from quantviz.schemes.conventions import CHOICES, CONVENTIONS, FIELDS
+from quantviz.schemes.recipes import RECIPE_GROUPS, RECIPES, current_recipe
+from quantviz.ui.components.choice import choose
+from quantviz.ui.components.classroom_signs import show_lock
+from quantviz.ui.components.scheme_words import changes, convention_name, field_help, field_name, value_words
+from quantviz.ui.shell import session
+from quantviz.ui.shell.classroom import locked
+from quantviz.ui.shell.words import plain, say, say_error, say_recipe
+
+#: What stands for a scheme that is no recipe.
+_OWN = "own"
+_RECIPE, _CONVENTION, _RULES = "recipe", "convention", "rules"
+#: The rules that are changed most, first.
+_FIRST = ("ties", "seed", "overflow", "scale.rule", "scale.format", "zero_in_range", "zero_domain", "narrow_range")
+
+
+def show_arithmetic(state: LabState) -> None:
+    """The recipe that the scheme is, whose arithmetic, and its rules."""
+    st.markdown(f"## 2 · {say('recipe.label')}", help=say("recipe.help"))
+    _recipe(state)
+    _convention(state)
+    _rules(state)
+    show_lock("scheme")
+
+
+# ---- recipe -------------------------------------------------------------------------------------
+
+
+def group_of(recipe_id: str) -> str:
+    """The name of the group that a recipe belongs to."""
+    return next(say(f"recipes.groups.{group}") for group, recipes in RECIPE_GROUPS.items() if recipe_id in recipes)
+
+
+def _recipe(state: LabState) -> None:
+    now = current_recipe(state.scheme, state.source.shape) or _OWN
+    asked = st.session_state.get(_RECIPE, now)
+    choose(
+        st.selectbox,
+        say("recipe.label"),
+        (*((_OWN,) if now == _OWN or asked == _OWN else ()), *RECIPES),
+        key=session.show(_RECIPE, now),
+        on_change=session.safely(_set_recipe),
+        format_func=lambda name: say("recipe.own") if name == _OWN else say_recipe(name, state.source),
+        disabled=locked("scheme"),
+        label_visibility="collapsed",
+    )
+    _refused(_RECIPE, "recipe.does_not_fit", lambda name: say_recipe(name, state.source))
+
+
+def _set_recipe() -> None:
+    name = st.session_state[_RECIPE]
+    if name == _OWN:
+        return
+    with session.complaining(_RECIPE):
+        session.adapt_scheme(RECIPES[name], "format", "mode", "granularity", "calibration", "convention")
+
+
+# ---- whose arithmetic ---------------------------------------------------------------------------
+
+
+def _convention(state: LabState) -> None:
+    convention = state.scheme.arithmetic
+    choose(
+        st.selectbox,
+        say("arithmetic.label"),
+        tuple(CONVENTIONS),
+        key=session.show(_CONVENTION, convention.id),
+        on_change=session.safely(_set_convention),
+        format_func=lambda name: convention_name(CONVENTIONS[name]),
+        help=f"{say('arithmetic.help')}\n\n**{plain(convention_name(convention))}**: {plain(say(f'conventions.{convention.id}.help'))}",
+        disabled=locked("scheme"),
+    )
+    _refused(_CONVENTION, "arithmetic.does_not_fit", lambda name: convention_name(CONVENTIONS[name]))
+    if convention.offer.limited:
+        st.caption(say("arithmetic.limited"))
+
+
+def _set_convention() -> None:
+    now = session.state()
+    with session.complaining(_CONVENTION):
+        session.adapt_scheme(now.scheme.adapted(st.session_state[_CONVENTION], now.source.shape), "convention")
+
+
+def _refused(control: str, key: str, name_of: object) -> None:
+    """Why what was chosen cannot be, beside its control, which still shows it."""
+    error: QuantVizError | None = session.complaints().get(control)
+    if error:
+        assert callable(name_of)
+        st.error(say(key, name=plain(name_of(st.session_state[control])), reason=say_error(error)))
+
+
+# ---- its rules ----------------------------------------------------------------------------------
+
+
+def _rules(state: LabState) -> None:
+    convention = state.scheme.arithmetic
+    changed = changes(convention)
+    label = say("arithmetic.rules_changed", count=len(changed)) if changed else say("arithmetic.rules")
+    rules = st.popover(label, key=_RULES, help=say("arithmetic.rules_help"), width="stretch", on_change="rerun")
+    with rules:
+        st.button(
+            say("arithmetic.as_engine"),
+            key="rules_as_engine",
+            on_click=session.safely(_set_rules),
+            args=(convention.id,),
+            disabled=not changed or locked("scheme"),
+        )
+        if not rules.open:
+            return
+        with st.container(key="rules_fields"):
+            for name in (*_FIRST, *(name for name in FIELDS if name not in _FIRST)):
+                _rule(state, name, name in changed)
+
+
+def _rule(state: LabState, name: str, changed: bool) -> None:
+    key, value = _key(name), state.scheme.arithmetic.get(name)
+    label = f"**{plain(field_name(name))}**" if changed else plain(field_name(name))
+    with st.container(key=f"{key}_field", gap=None):
+        if name in CHOICES:
+            # A choice of None would show as nothing chosen.
+            by_name = {str(choice): choice for choice in CHOICES[name]}
+            choose(
+                st.selectbox,
+                label,
+                tuple(by_name),
+                key=session.show(key, str(value)),
+                on_change=session.safely(_set_rule),
+                args=(name,),
+                format_func=lambda choice: value_words(name, by_name[choice]),
+                help=field_help(name),
+                disabled=locked("scheme"),
+            )
+        else:
+            whole = isinstance(value, int)
+            st.number_input(
+                label,
+                0 if whole else 0.0,
+                key=session.show(key, value),
+                step=1 if whole else None,
+                format="%d" if whole else "%.6g",
+                on_change=session.safely(_set_rule),
+                args=(name,),
+                help=field_help(name),
+                disabled=locked("scheme"),
+            )
+        error = session.complaints().get(key)
+        if error:
+            st.error(say_error(error))
+
+
+def _key(name: str) -> str:
+    return f"rule_{name.replace('.', '_')}"
+
+
+def _set_rule(name: str) -> None:
+    given = st.session_state[_key(name)]
+    value = next((choice for choice in CHOICES[name] if str(choice) == given), given) if name in CHOICES else given
+    with session.complaining(_key(name)):
+        session.put_scheme(convention=session.state().scheme.arithmetic.replace(**{name: value}))
+
+
+def _set_rules(convention_id: str) -> None:
+    with session.complaining(_RULES):
+        session.put_scheme(convention=convention_id)

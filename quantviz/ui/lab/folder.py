@@ -1,0 +1,148 @@
+"""The server's folder: choose a file and one of its tensors, read where they lie. The choice of a tensor is the same for uploads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from quantviz.errors import QuantVizError
+from quantviz.lab.state import LabState
+from quantviz.sources import LocalTensor
+from quantviz.sources.local import Listing, data_folder, list_files, short
+from quantviz.sources.matrix import as_opened
+from quantviz.text import visible
+from quantviz.ui.components.choice import choose
+from quantviz.ui.lab.nonfinite import show_choice, take
+from quantviz.ui.lab.tensor import catalog_of
+from quantviz.ui.shell import session
+from quantviz.ui.shell.classroom import locked
+from quantviz.ui.shell.words import plain, say, say_error, shape_text
+
+if TYPE_CHECKING:
+    from quantviz.sources.files import Catalog, TensorInfo
+
+#: Names that a list offers at once; of more it offers those that fit what was typed.
+MOST_OFFERED = 200
+#: Names of files that cannot be read which are said.
+_MOST_NAMED = 5
+#: Seconds for which what lies in the folder is taken to be still the same.
+_LISTING_SECONDS = 5
+
+
+def show_folder(state: LabState) -> None:
+    """Choose a file of the folder and one of its tensors."""
+    of = state.source.original
+    source = of if isinstance(of, LocalTensor) else None
+    if source:
+        session.show("folder_file", source.file, "folder")
+        session.show("folder_tensor", source.name, "folder")
+    try:
+        _choose_file(_listing(str(data_folder())))
+        file = st.session_state.get("folder_file")
+        if file:
+            catalog = catalog_of(file)
+            choose_tensor("folder_tensor", catalog.names, lambda name: tensor_label(name or file, catalog, name), _load)
+    except QuantVizError as error:
+        # What a callback complained about is said below.
+        if "folder" not in session.complaints():
+            st.error(say_error(error))
+    complaint = session.complaints().get("folder")
+    if complaint:
+        st.error(say_error(complaint))
+        show_choice("folder")
+
+
+def choose_tensor(key: str, names: Sequence[str], label: Callable[[str], str], change: Callable[[], None]) -> None:
+    """A list of tensors in the widget `key`. Of many it offers a part, beside a box for what the name must contain."""
+    offered, wanted = names, ""
+    if len(names) > MOST_OFFERED:
+        wanted = st.text_input(say("upload.filter"), key=f"{key}_filter", placeholder=say("upload.filter_example"), disabled=locked("tensor"))
+        words = wanted.lower().split()
+        offered = [name for name in names if all(word in name.lower() for word in words)] if words else names
+        st.caption(say("upload.offered", shown=min(len(offered), MOST_OFFERED), fitting=len(offered), count=len(names)))
+    # The chosen one stays in the list whatever is typed, or the widget would choose another.
+    now: str | None = st.session_state.get(key)
+    some = list(offered[:MOST_OFFERED])
+    if now is not None and now in names and now not in some:
+        some.insert(0, now)
+    choose(st.selectbox, say("upload.tensor"), some, key=key, on_change=session.safely(change), format_func=label, disabled=locked("tensor"))
+
+
+def tensor_label(shown: str, catalog: Catalog, name: str) -> str:
+    """A tensor's name with what its header says; the name alone where that cannot be read."""
+    try:
+        return label_of(shown, catalog.info(name))
+    except QuantVizError:
+        return visible(shown)
+
+
+def label_of(shown: str, info: TensorInfo) -> str:
+    """A tensor's name, shape and dtype."""
+    return f"{visible(shown)}  [{shape_text(info.shape)}]  {visible(info.dtype)}"
+
+
+def first_readable(catalog: Catalog) -> str:
+    """The first tensor that can be read, of those that a list offers at first; else the first of all."""
+    some = catalog.names[:MOST_OFFERED]
+    return next((name for name in some if _is_readable(catalog, name)), some[0])
+
+
+def _is_readable(catalog: Catalog, name: str) -> bool:
+    try:
+        return catalog.info(name).problem is None
+    except QuantVizError:  # its shard is not there
+        return False
+
+
+def _choose_file(listing: Listing) -> None:
+    now = st.session_state.get("folder_file")
+    files = listing.files if now is None or now in listing.files else (now, *listing.files)
+    if listing.skipped:
+        some = ", ".join(visible(short(file)) for file in listing.skipped[:_MOST_NAMED])
+        st.caption(say("folder.skipped", count=len(listing.skipped), some=plain(some)))
+    if not files:
+        st.caption(say("folder.none"))
+        return
+    choose(
+        st.selectbox,
+        say("folder.file"),
+        files,
+        index=None,
+        key="folder_file",
+        placeholder=say("folder.choose"),
+        on_change=session.safely(_open_file),
+        format_func=visible,
+        help=say("folder.help"),
+        disabled=locked("tensor"),
+    )
+    if listing.cut_short:
+        st.caption(say("folder.cut_short", count=len(listing.files)))
+
+
+def _open_file() -> None:
+    file = st.session_state["folder_file"]
+    st.session_state["folder_tensor_filter"] = ""
+    if file is not None:
+        with session.complaining("folder"):
+            st.session_state["folder_tensor"] = first_readable(catalog_of(file))
+            _take(file)
+
+
+def _load() -> None:
+    file = st.session_state["folder_file"]
+    if file is not None:
+        with session.complaining("folder"):
+            _take(file)
+
+
+def _take(file: str) -> None:
+    """Look at the chosen tensor; where it cannot be, the tensor that was open stays open."""
+    name = st.session_state["folder_tensor"]
+    take(session.state().with_source(as_opened(LocalTensor.of(file, name, catalog_of(file)))))
+
+
+@st.cache_data(ttl=_LISTING_SECONDS, show_spinner=False)
+def _listing(folder: str) -> Listing:
+    return list_files()

@@ -1,0 +1,89 @@
+"""NaN and Inf in the tensor: what was found, and the choice of what is done with them.
+
+A tensor that the scheme refuses is not lost: it waits beside the message until one of the other choices is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from quantviz.lab.state import LabState
+from quantviz.schemes.scheme import NONFINITE
+from quantviz.sources import Source
+from quantviz.ui.components.choice import choose
+from quantviz.ui.components.classroom_signs import show_lock
+from quantviz.ui.lab.tensor import facts_of
+from quantviz.ui.shell import session
+from quantviz.ui.shell.classroom import locked
+from quantviz.ui.shell.words import say
+
+if TYPE_CHECKING:
+    from quantviz.tensors.conversion import NonFinite
+
+
+def found_in(source: Source) -> NonFinite | None:
+    """What of the tensor is NaN or Inf; none where nothing is."""
+    # Where the source knows that there are none, the page paints its frame before torch comes in.
+    return None if source.finite else facts_of(source).found
+
+
+def take(new: LabState) -> None:
+    """Take a state with another tensor; where its scheme refuses NaN and Inf in it, it waits, and the `QuantVizError` says how many and where."""
+    found = found_in(new.source)
+    if found and new.scheme.nonfinite == "refuse":
+        session.wait(new)
+        raise found.refusal()
+    session.put(new)
+
+
+def show_choice(place: str) -> None:
+    """What can be done with the NaN and Inf of the tensor that waits, beside the message that it was refused."""
+    if session.waiting() is not None:
+        _radio(f"nonfinite_{place}", "refuse", _choose, f"nonfinite_{place}")
+        show_lock("range")
+
+
+def _choose(key: str) -> None:
+    waiting = session.waiting()
+    if waiting is not None:
+        session.put(waiting.replace(scheme=waiting.scheme.replace(nonfinite=st.session_state[key])))
+
+
+def heeded(state: LabState) -> bool:
+    """Whether there is a choice to be shown: there are NaN or Inf, or it was made."""
+    return state.scheme.nonfinite != "refuse" or found_in(state.source) is not None
+
+
+def show_nonfinite(state: LabState) -> None:
+    """The choice among the controls of the range."""
+    if heeded(state):
+        found = found_in(state.source)
+        if found:
+            st.caption(say("nonfinite.found", count=found.count, nan=found.nan, inf=found.inf, minus_inf=found.minus_inf, index=found.first))
+        _radio("nonfinite", state.scheme.nonfinite, _set, "nonfinite", "range")
+
+
+def _set(key: str) -> None:
+    choice = st.session_state[key]
+    with session.complaining("range"):
+        found = found_in(session.state().source)
+        if found and choice == "refuse":
+            raise found.refusal()
+        session.put_scheme(nonfinite=choice)
+
+
+def _radio(key: str, value: str, change: Callable[[str], None], argument: str, field: str = "") -> None:
+    choose(
+        st.radio,
+        say("nonfinite.question"),
+        NONFINITE,
+        key=session.show(key, value, field),
+        on_change=session.safely(change),
+        args=(argument,),
+        format_func=lambda name: say(f"nonfinite.{name}.name"),
+        captions=[say(f"nonfinite.{name}.help") for name in NONFINITE],
+        disabled=locked("range"),
+    )

@@ -1,0 +1,391 @@
+"""The strip above the picture: the scheme, in three decisions.
+
+Callbacks turn what a widget shows into another scheme; `session.complaining` keeps what cannot be. What
+the convention's engine does not offer is left out or grey.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import streamlit as st
+
+from quantviz.lab.state import LabState
+from quantviz.schemes.conventions import Offer
+from quantviz.schemes.formats import FORMATS, NumberFormat
+from quantviz.schemes.granularity import Flat, Granularity, PerBlock, PerChannel, PerGroup, PerTensor, Shape, counted, divisors
+from quantviz.schemes.scheme import MODES, Scheme
+from quantviz.ui.components.choice import choose
+from quantviz.ui.components.classroom_signs import show_lock
+from quantviz.ui.components.scheme_words import convention_name, format_name, part_words
+from quantviz.ui.shell import session
+from quantviz.ui.shell.classroom import locked
+from quantviz.ui.shell.words import language, plain, say, say_axis, say_error, shape_text
+
+#: Integers are chosen by sign and bits, other formats by name.
+_INTEGERS: Mapping[str, bool] = MappingProxyType({"integer_signed": True, "integer_unsigned": False})
+#: Sizes that are offered at most beyond the divisors.
+_LARGEST_SIZE = 4096
+
+
+def show_strip(state: LabState) -> None:
+    """Number format, mode, and one scale for what."""
+    with st.container(key="strip", horizontal=True, vertical_alignment="bottom", gap="small"):
+        _number_format(state)
+        _mode(state)
+        _granularity(state)
+    _reasons(state)
+
+
+# ---- number format ------------------------------------------------------------------------------
+
+
+def _offered_formats(offer: Offer) -> tuple[NumberFormat, ...]:
+    return tuple(fmt for fmt in FORMATS.values() if not offer.formats or fmt.id in offer.formats)
+
+
+def _choice_of(fmt: NumberFormat) -> str:
+    """The entry of the first control that stands for a format."""
+    return next((name for name, signed in _INTEGERS.items() if fmt.family == "integer" and fmt.signed == signed), fmt.id)
+
+
+def _number_format(state: LabState) -> None:
+    fmt, offered = state.scheme.number_format, _offered_formats(state.scheme.arithmetic.offer)
+    names = dict.fromkeys(sorted(map(_choice_of, offered), key=lambda name: name not in _INTEGERS))
+    choose(
+        st.selectbox,
+        say("strip.format"),
+        tuple(names),
+        key=session.show("format", _choice_of(fmt)),
+        on_change=session.safely(_set_format),
+        format_func=lambda name: say(f"strip.{name}") if name in _INTEGERS else format_name(name),
+        help=_format_help(fmt),
+        disabled=locked("scheme"),
+        width=132,
+    )
+    if fmt.family == "integer":
+        choose(
+            st.segmented_control,
+            say("strip.bits"),
+            [each.bits for each in offered if _choice_of(each) == _choice_of(fmt)],
+            key=session.show("bits", fmt.bits),
+            required=True,
+            on_change=session.safely(_set_bits),
+            help=say("strip.bits_help"),
+            format_func=str,
+            disabled=locked("scheme"),
+        )
+
+
+def _format_help(fmt: NumberFormat) -> str:
+    """What the format is, and where all its values are."""
+    about = say("strip.format_line", name=plain(format_name(fmt.id)), help=plain(say(f"formats.{fmt.id}.help")))
+    return f"{say('strip.format_help')}\n\n{about}\n\n[{say('strip.format_page')}](/formats?a={fmt.id}&lang={language()})"
+
+
+def _set_format() -> None:
+    scheme, name = session.state().scheme, st.session_state["format"]
+    of_name = [fmt for fmt in _offered_formats(scheme.arithmetic.offer) if _choice_of(fmt) == name]
+    with session.complaining("format"):
+        session.adapt_scheme(scheme.with_format(min(of_name, key=scheme.number_format.distance).id), "format")
+
+
+def _set_bits() -> None:
+    scheme, bits = session.state().scheme, st.session_state["bits"]
+    if bits is None:  # the control was replaced while it loaded
+        return
+    fmt = next(fmt for fmt in FORMATS.values() if _choice_of(fmt) == _choice_of(scheme.number_format) and fmt.bits == bits)
+    with session.complaining("bits"):
+        session.adapt_scheme(scheme.with_format(fmt.id), "format")
+
+
+# ---- mode ---------------------------------------------------------------------------------------
+
+
+def possible_modes(scheme: Scheme) -> tuple[str, ...]:
+    """The modes that its format can have and its convention offers."""
+    offered = scheme.arithmetic.offer.modes or MODES
+    return tuple(mode for mode in MODES if mode in offered and (mode == "symmetric" or scheme.number_format.kind == "integer"))
+
+
+def _mode(state: LabState) -> None:
+    modes = possible_modes(state.scheme)
+    choose(
+        st.segmented_control,
+        say("strip.mode"),
+        modes,
+        key=session.show("mode", state.scheme.mode),
+        required=True,
+        on_change=session.safely(_set_mode),
+        format_func=lambda name: say(f"modes.{name}.name"),
+        help=say("strip.mode_help") if len(modes) > 1 else f"{say('strip.mode_help')}\n\n{_why_one_mode(state.scheme)}",
+        disabled=locked("scheme"),
+    )
+
+
+def _why_one_mode(scheme: Scheme) -> str:
+    if scheme.number_format.kind != "integer":
+        return plain(say("strip.integers_only", name=format_name(scheme.format)))
+    return plain(say("strip.not_offered_here", name=convention_name(scheme.arithmetic)))
+
+
+def _set_mode() -> None:
+    scheme, mode = session.state().scheme, st.session_state["mode"]
+    if mode is None:  # the control was replaced while it loaded
+        return
+    with session.complaining("mode"):
+        session.adapt_scheme(scheme.with_mode(mode), "mode")
+
+
+# ---- one scale for … ----------------------------------------------------------------------------
+
+
+#: Cells that a block has along an axis when its button is pressed, where they divide it: of a tensor whose cells are looked at one by one,
+#: and of a layer, as GPTQ's and AWQ's groups, DeepSeek-V3's blocks and QLoRA's runs are.
+_USUAL: Mapping[str, tuple[int, int]] = MappingProxyType({PerGroup.id: (32, 128), PerBlock.id: (4, 128), Flat.id: (32, 64)})
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """How a granularity is chosen."""
+
+    #: Its buttons' names, and what each starts with.
+    buttons: Callable[[LabState], Mapping[str, Granularity]]
+    #: The controls of its sizes.
+    sizes: Callable[[LabState], None] | None = None
+
+
+def _channels(state: LabState) -> Mapping[str, Granularity]:
+    axes = len(state.source.shape)
+    if axes <= 2:  # a tensor of one axis has no rows: there the button is grey
+        return {"row": PerChannel(-2), "column": PerChannel(-1)} if axes == 1 else {"row": PerChannel(0), "column": PerChannel(1)}
+    return {f"axis{axis}": PerChannel(axis) for axis in range(axes)}
+
+
+def _groups(state: LabState) -> Mapping[str, Granularity]:
+    axis = len(state.source.shape) - 1
+    return {"group": PerGroup(_usual(state, PerGroup.id, _group_sizes(state, axis), state.source.shape[axis]))}
+
+
+def _blocks(state: LabState) -> Mapping[str, Granularity]:
+    rows, cols = _sides(state.source.shape)
+    return {"block": PerBlock(*(_usual(state, PerBlock.id, divisors(side), side) for side in (rows, cols)))}
+
+
+def _flats(state: LabState) -> Mapping[str, Granularity]:
+    count = math.prod(state.source.shape)
+    return {"flat": Flat(_usual(state, Flat.id, _flat_sizes(state, strided=False), count))}
+
+
+def _sides(shape: Shape) -> Shape:
+    return (shape[-2] if len(shape) > 1 else 1), shape[-1]
+
+
+def choices(state: LabState) -> dict[str, Granularity]:
+    """What one scale can be for, by the name of the button, in the order of the buttons."""
+    return {name: granularity for kind in _KINDS.values() for name, granularity in kind.buttons(state).items()}
+
+
+def chosen(state: LabState) -> str | None:
+    """The button that stands for the scheme's granularity."""
+    now, shape = state.scheme.granularity, state.source.shape
+    alike = {name: each for name, each in _KINDS[now.id].buttons(state).items() if not any(each.shape_problems(shape, "pad"))}
+    return next((name for name, each in alike.items() if each.block_shape(shape) == now.block_shape(shape)), next(iter(alike), None))
+
+
+def _granularity(state: LabState) -> None:
+    now, shape, convention = chosen(state), state.source.shape, state.scheme.arithmetic
+    with st.container(key="granularity", gap=None, width="content"):
+        st.markdown(say("strip.granularity"), help=say("strip.granularity_help"))
+        with st.container(key="granularity_buttons", horizontal=True, gap=None, width="content", wrap=True):
+            for name, granularity in choices(state).items():
+                reason = None
+                if not convention.offer.has_granularity(granularity, state.scheme.format):
+                    reason = plain(say("strip.not_offered_here", name=convention_name(convention)))
+                elif problem := next(iter(granularity.shape_problems(shape, convention.tail)), None):
+                    reason = say("strip.one_axis") if len(shape) == 1 else say_error(problem)
+                st.button(
+                    _button(state, name, granularity),
+                    key=f"per_{name}",
+                    type="primary" if name == now else "secondary",
+                    disabled=(reason is not None and name != now) or locked("scheme"),
+                    help=reason or _help(state, name, granularity),
+                    on_click=session.safely(_set_granularity),
+                    args=(granularity,),
+                )
+    sizes = _KINDS[state.scheme.granularity.id].sizes
+    if sizes:
+        sizes(state)
+
+
+def _button(state: LabState, name: str, granularity: Granularity) -> str:
+    """A button's label."""
+    return plain(say_axis(state.source, granularity.axis, "button")) if isinstance(granularity, PerChannel) else say(f"strip.per_{name}")
+
+
+def _help(state: LabState, name: str, granularity: Granularity) -> str:
+    if isinstance(granularity, PerChannel):
+        each = say_axis(state.source, granularity.axis, "each")
+        return f"{plain(say('strip.per_axis_help', each=each))} `axis={granularity.axis}`"
+    axis = getattr(granularity, "axis", None)
+    return plain(say(f"strip.per_{name}_help")) + (f" `axis={axis}`" if axis is not None else "")
+
+
+def _set_granularity(granularity: Granularity) -> None:
+    if granularity.id == session.state().scheme.granularity.id and _KINDS[granularity.id].sizes:
+        return
+    with session.complaining("strip"):
+        session.put_scheme(granularity=granularity)
+
+
+# ---- the sizes of blocks ------------------------------------------------------------------------
+
+
+def _size_control(label: str, sizes: Iterable[int], key: str, now: int) -> None:
+    choose(
+        st.selectbox,
+        label,
+        sorted({*sizes, now}),
+        key=session.show(key, now),
+        on_change=session.safely(_set_size),
+        args=(key,),
+        disabled=locked("scheme"),
+        width=76,
+    )
+
+
+def _set_size(key: str) -> None:
+    """Change one field of the granularity. The others are the state's, not those of controls that may still show another tensor's."""
+    kind, _, field = key.partition("_")
+    now = session.state()
+    granularity = now.scheme.granularity
+    if granularity.id == _SIZED[kind].id:
+        chosen = st.session_state[key]
+        value = counted(chosen, len(now.source.shape)) if field == "axis" else chosen
+        wanted = dataclasses.replace(granularity, **{field: value})  # type: ignore[type-var]
+        with session.complaining("strip"):
+            session.put_scheme(granularity=_fitted(now, wanted))
+
+
+def _fitted(state: LabState, wanted: Granularity) -> Granularity:
+    """The nearest that is offered."""
+    if isinstance(wanted, PerGroup):
+        return state.scheme.arithmetic.granularity_like(wanted, state.source.shape, state.scheme.format)
+    if isinstance(wanted, Flat):
+        sizes = _flat_sizes(state, strided=wanted.strided)
+        return Flat(min(sizes, key=lambda size: abs(size - wanted.size), default=wanted.size), wanted.strided)
+    return wanted
+
+
+def _sizes(state: LabState, length: int, *, divide: bool) -> list[int]:
+    """The sizes of blocks along a `length` that are offered and fit."""
+    convention = state.scheme.arithmetic
+    whole = divide or convention.tail not in ("short", "pad")
+    beyond = () if whole else (2**i for i in range(1, _LARGEST_SIZE.bit_length()))
+    offered = convention.offer.sizes_of(state.scheme.format) or {*(divisors(length)[1:] or [1]), *beyond}
+    return sorted(size for size in offered if not whole or length % size == 0)
+
+
+def _group_sizes(state: LabState, axis: int) -> list[int]:
+    return _sizes(state, state.source.shape[axis], divide=False)
+
+
+def _flat_sizes(state: LabState, *, strided: bool) -> list[int]:
+    return _sizes(state, math.prod(state.source.shape), divide=strided)
+
+
+def _group_size(state: LabState) -> None:
+    granularity, shape = state.scheme.granularity, state.source.shape
+    assert isinstance(granularity, PerGroup)
+    axis = granularity.axis % len(shape)
+    _size_control(say("strip.size"), _group_sizes(state, axis), "group_size", granularity.size)
+    if len(shape) > 1:
+        choose(
+            st.selectbox,
+            say("strip.along"),
+            range(len(shape)),
+            key=session.show("group_axis", axis),
+            on_change=session.safely(_set_size),
+            args=("group_axis",),
+            format_func=lambda i: say_axis(state.source, i, "along"),
+            disabled=locked("scheme"),
+            width=100,
+        )
+
+
+def _block_size(state: LabState) -> None:
+    granularity = state.scheme.granularity
+    assert isinstance(granularity, PerBlock)
+    rows, cols = _sides(state.source.shape)
+    _size_control(say("strip.block_rows"), divisors(rows), "block_rows", granularity.rows)
+    _size_control(say("strip.block_cols"), divisors(cols), "block_cols", granularity.cols)
+
+
+def _flat_size(state: LabState) -> None:
+    granularity = state.scheme.granularity
+    assert isinstance(granularity, Flat)
+    sizes = _flat_sizes(state, strided=granularity.strided)
+    _size_control(say("strip.flat_size"), sizes, "flat_size", granularity.size)
+    convention = state.scheme.arithmetic
+    # Engines that pack runs of fixed sizes, or end in a short one, take neighbours.
+    if (convention.offer.sizes or convention.tail != "refuse") and not granularity.strided:
+        return
+    choose(
+        st.selectbox,
+        say("strip.taken"),
+        (False, True),
+        key=session.show("flat_strided", granularity.strided),
+        on_change=session.safely(_set_size),
+        args=("flat_strided",),
+        format_func=lambda strided: say("strip.strided" if strided else "strip.neighbours"),
+        help=say("strip.taken_help"),
+        disabled=locked("scheme"),
+        width=100,
+    )
+
+
+def _usual(state: LabState, kind: str, sizes: list[int], length: int) -> int:
+    """The size for a new choice: at most the usual one, and smaller than the whole axis where it can be; the usual one where there is none."""
+    size = _USUAL[kind][state.large]
+    fitting = [n for n in sizes if n <= size] or sizes[:1]
+    smaller = [n for n in fitting if 1 < n < length]
+    return (smaller or fitting or [size])[-1]
+
+
+#: The granularity whose field a control of sizes sets, by what the control's key begins with.
+_SIZED: Mapping[str, type[Granularity]] = MappingProxyType({"group": PerGroup, "block": PerBlock, "flat": Flat})
+#: How each granularity is chosen, by its id, in the order of the buttons.
+_KINDS: Mapping[str, _Kind] = MappingProxyType(
+    {
+        PerTensor.id: _Kind(lambda state: {"tensor": PerTensor()}),
+        PerChannel.id: _Kind(_channels),
+        PerGroup.id: _Kind(_groups, _group_size),
+        PerBlock.id: _Kind(_blocks, _block_size),
+        Flat.id: _Kind(_flats, _flat_size),
+    }
+)
+
+
+# ---- reasons ------------------------------------------------------------------------------------
+
+
+def _reasons(state: LabState) -> None:
+    """Why buttons are grey, in one line; what a choice brought with it, and what could not be set."""
+    show_lock("scheme")
+    if len(state.source.shape) == 1:
+        st.caption(say("strip.one_axis"))
+    change = session.adapted()
+    if change and change.others:
+        before, after = (", ".join(part_words(scheme, name, state.source) for name in change.others) for scheme in (change.before, change.after))
+        if change.asked:
+            said = say("strip.adapted", name=part_words(change.after, change.asked[0], state.source), before=before, after=after)
+        else:
+            said = say("strip.stands_in", shape=shape_text(state.source.shape), before=before, after=after)
+        st.caption(plain(said))
+    for control in ("format", "bits", "mode", "strip"):
+        if control in session.complaints():
+            st.error(say_error(session.complaints()[control]))

@@ -1,0 +1,381 @@
+"""The sidebar: the tensor, its slice, whose arithmetic, the range, the language."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import streamlit as st
+
+from quantviz.errors import QuantVizError
+from quantviz.figures.arrangement import MOST_CELLS
+from quantviz.lab.scenarios import SCENARIOS, scenario_of
+from quantviz.lab.state import LabState, opening
+from quantviz.schemes.calibration import CALIBRATIONS, FLOAT32_EXACT_INTEGER, starting
+from quantviz.sources import SOURCES, AsMatrix, Builtin, Source
+from quantviz.sources.builtin import BUILTINS
+from quantviz.sources.local import folder_offered
+from quantviz.tensors.views import View
+from quantviz.ui.components.choice import choose
+from quantviz.ui.components.classroom_signs import show_lock
+from quantviz.ui.components.language_switch import show_language
+from quantviz.ui.components.scheme_words import calibration_words
+from quantviz.ui.lab.engine_controls import show_arithmetic
+from quantviz.ui.lab.folder import show_folder
+from quantviz.ui.lab.nonfinite import heeded, show_nonfinite
+from quantviz.ui.lab.typed_input import show_typed, start_typing
+from quantviz.ui.lab.uploads import show_file, show_image
+from quantviz.ui.shell import session
+from quantviz.ui.shell.classroom import locked, visible
+from quantviz.ui.shell.words import language, plain, say, say_axis, say_error, shape_text
+
+#: Characters of a name that are shown.
+_LONGEST_NAME = 80
+_RANDOM = tuple(name for name, source in SOURCES.items() if source.kind == "random")
+_COURSE = tuple(name for name in BUILTINS if name.startswith("course_"))
+
+
+def show_sidebar(state: LabState) -> None:
+    """Tensor, slice, arithmetic, range and language."""
+    with st.sidebar:
+        if visible("tensor"):
+            st.markdown(f"## 1 · {say('sidebar.tensor')}")
+            _tensor(state)
+            show_lock("tensor")
+            _slice(state)
+        if visible("scheme"):
+            show_arithmetic(state)
+        if visible("range"):
+            _range(state)
+        show_language()
+
+
+# ---- tensor -------------------------------------------------------------------------------------
+
+
+def _tensor(state: LabState) -> None:
+    kind = st.session_state.get(session.KIND_CHOSEN) or ("scenario" if scenario_of(state.source) else state.source.kind)
+    choose(
+        st.selectbox,
+        say("sidebar.source"),
+        tuple(each for each in KINDS if each != "folder" or folder_offered()),
+        key=session.show("kind", kind),
+        on_change=session.safely(_set_kind),
+        format_func=lambda name: say(f"sidebar.kinds.{name}"),
+        disabled=locked("tensor"),
+        label_visibility="collapsed",
+    )
+    KINDS[kind](state)
+    # As HTML: a file's name is a stranger's text, and Markdown would make links of what looks like one.
+    name = html.escape(state.source.title(language())[:_LONGEST_NAME])
+    stored_as = state.source.stored_as
+    decoded = f" · {html.escape(stored_as)} → float32" if stored_as else ""
+    st.html(f'<p class="qv-name"><b>{_shape(state)}</b> · <bdi>{name}</bdi>{decoded}</p>')
+
+
+def _shape(state: LabState) -> str:
+    """The tensor's shape, and what it is seen as."""
+    source = state.source
+    own = shape_text(source.original.shape)
+    return own if source.original is source else f"{own} → {shape_text(source.shape)}"
+
+
+def _set_kind() -> None:
+    """Another kind shows its own controls; those that have a usual tensor load it at once."""
+    kind = st.session_state["kind"]
+    st.session_state[session.KIND_CHOSEN] = kind if kind in ("image", "file", "folder") else None
+    if kind == "scenario":
+        session.put(opening())
+    elif kind == "course":
+        session.put_source(Builtin("course_randn_3x3"))
+    elif kind == "random":
+        session.put_source(SOURCES[_RANDOM[0]]())
+    elif kind == "typed":
+        start_typing()
+
+
+def _scenario(state: LabState) -> None:
+    choose(
+        st.selectbox,
+        say("sidebar.scenario"),
+        tuple(SCENARIOS),
+        key=session.show("scenario", scenario_of(state.source)),
+        on_change=session.safely(lambda: session.put(opening(st.session_state["scenario"]))),
+        format_func=lambda name: say(f"scenarios.{name}.name"),
+        disabled=locked("tensor"),
+        label_visibility="collapsed",
+    )
+
+
+def _course(state: LabState) -> None:
+    choose(
+        st.selectbox,
+        say("sidebar.course"),
+        _COURSE,
+        key=session.show("course", state.source.name if isinstance(state.source, Builtin) else _COURSE[0]),
+        on_change=session.safely(lambda: session.put(state.with_source(Builtin(st.session_state["course"])))),
+        format_func=lambda name: say(f"sources.builtin.{name}.name"),
+        disabled=locked("tensor"),
+        label_visibility="collapsed",
+    )
+
+
+def _random(state: LabState) -> None:
+    source = state.source
+    choose(
+        st.selectbox,
+        say("sidebar.distribution"),
+        _RANDOM,
+        key=session.show("distribution", source.id if source.id in _RANDOM else _RANDOM[0]),
+        on_change=session.safely(_set_distribution),
+        format_func=lambda name: say(f"sources.{name}.name"),
+        disabled=locked("tensor"),
+        label_visibility="collapsed",
+    )
+    fields = sorted(dataclasses.fields(source), key=lambda field: field.name != "seed")  # type: ignore[arg-type]
+    for start in range(0, len(fields), 2):
+        for column, field in zip(st.columns(2, gap="small", wrap=False), fields[start : start + 2], strict=False):
+            with column:
+                _random_field(source, field)
+    _complaint("random")
+
+
+def _random_field(source: Any, field: dataclasses.Field[Any]) -> None:
+    whole = "int" in str(field.type)
+    limits = source.limits[field.name]
+    kind: Callable[[float], float] = int if whole else float
+    value = getattr(source, field.name)
+    st.number_input(
+        say(f"source_fields.{field.name}"),
+        kind(limits.lowest),
+        kind(limits.highest),
+        key=session.show(f"random_{field.name}", value if value is None else kind(value), "random"),
+        value=None if value is None else "min",
+        step=1 if whole else None,
+        format=None if whole else "%g",
+        on_change=session.safely(_set_random),
+        disabled=locked("tensor"),
+    )
+
+
+def _set_distribution() -> None:
+    now = session.state().source
+    wanted = SOURCES[st.session_state["distribution"]]
+    fields = {field.name for field in dataclasses.fields(wanted)}
+    kept = {name: getattr(now, name) for name in ("rows", "cols", "seed") if hasattr(now, name) and name in fields}
+    session.put(session.state().with_source(wanted(**kept)))
+
+
+def _set_random() -> None:
+    now = session.state().source
+    values = {f.name: st.session_state[f"random_{f.name}"] for f in dataclasses.fields(now) if f"random_{f.name}" in st.session_state}  # type: ignore[arg-type]
+    with session.complaining("random"):
+        new: Source = dataclasses.replace(now, **values)  # type: ignore[type-var]
+        for problem in new.problems():
+            raise problem
+        session.put(session.state().with_source(new))
+
+
+#: The controls for each kind of source, in the order they are offered. A source says which kind it is of.
+KINDS: Mapping[str, Callable[[LabState], None]] = MappingProxyType(
+    {
+        "scenario": _scenario,
+        "course": _course,
+        "random": _random,
+        "typed": show_typed,
+        "image": show_image,
+        "file": show_file,
+        "folder": show_folder,
+    }
+)
+
+
+# ---- slice --------------------------------------------------------------------------------------
+
+
+def _slice(state: LabState) -> None:
+    shape, view = state.source.shape, state.view
+    if len(state.source.original.shape) > 2:
+        choose(
+            st.segmented_control,
+            say("sidebar.seen_as"),
+            ("matrix", "axes"),
+            key=session.show("seen_as", "axes" if state.source.original is state.source else "matrix"),
+            required=True,
+            on_change=session.safely(_set_seen_as),
+            format_func=lambda name: say(f"sidebar.seen_as_{name}"),
+            help=say("sidebar.seen_as_help"),
+            disabled=locked("tensor"),
+        )
+    if len(shape) > 2:
+        left, right = st.columns(2, gap="small", wrap=False)
+        axes = tuple(range(len(shape)))
+        choose(
+            left.selectbox,
+            say("sidebar.rows"),
+            axes,
+            key=session.show("view_rows", view.rows),
+            format_func=lambda axis: say_axis(state.source, axis),
+            on_change=session.safely(_set_axes),
+            args=("rows",),
+        )
+        choose(
+            right.selectbox,
+            say("sidebar.cols"),
+            axes,
+            key=session.show("view_cols", view.cols),
+            format_func=lambda axis: say_axis(state.source, axis),
+            on_change=session.safely(_set_axes),
+            args=("cols",),
+        )
+        for axis in axes:
+            if axis not in (view.rows, view.cols):
+                st.number_input(
+                    say_axis(state.source, axis),
+                    0,
+                    shape[axis] - 1,
+                    key=session.show(f"view_at_{axis}", view.at[axis]),
+                    on_change=session.safely(_set_at),
+                    args=(axis,),
+                )
+    _window(state)
+
+
+def _window(state: LabState) -> None:
+    """The window of a large matrix, for who does not drag."""
+    view, shape = state.view, state.source.shape
+    matrix, size = view.matrix(shape), view.size(shape)
+    if max(matrix) <= MOST_CELLS and size == matrix:
+        return
+    # A form: all four are taken together, when they are all as they should be.
+    with st.expander(say("sidebar.window", rows=size[0], cols=size[1]), key="window_expander"), st.form("window_form", border=False):
+        for first, count, now, seen, all_of_it in (("top", "height", view.top, size[0], matrix[0]), ("left", "width", view.left, size[1], matrix[1])):
+            if all_of_it > 1:
+                one, other = st.columns(2, gap="small", wrap=False)
+                one.number_input(say(f"sidebar.{first}"), 0, all_of_it - 1, key=session.show(f"view_{first}", now))
+                other.number_input(say(f"sidebar.{count}"), 1, all_of_it, key=session.show(f"view_{count}", seen))
+        st.form_submit_button(say("sidebar.show_window"), key="show_window", on_click=session.safely(_set_window), width="stretch")
+
+
+def _set_seen_as() -> None:
+    """The same tensor, and the same cell of it, in its own axes or as a matrix."""
+    now = session.state()
+    own = now.source.original
+    new = AsMatrix(own) if st.session_state["seen_as"] == "matrix" else own
+    if new == now.source:
+        return
+    cell = new.cell_of(now.source.place_of(now.cell))
+    seen = now.with_source(new)
+    session.put(seen.replace(cell=cell, view=seen.view.showing(cell, new.shape), held=now.held))
+
+
+def _set_axes(changed: str) -> None:
+    view = session.state().view
+    wanted = st.session_state[f"view_{changed}"]
+    rows, cols = (wanted, view.cols) if changed == "rows" else (view.rows, wanted)
+    if rows == cols:  # the other one takes the place that was left
+        rows, cols = view.cols, view.rows
+    _look(dataclasses.replace(view, rows=rows, cols=cols, top=0, left=0, height=None, width=None))
+
+
+def _set_at(axis: int) -> None:
+    view = session.state().view
+    at = tuple(st.session_state[f"view_at_{axis}"] if i == axis else n for i, n in enumerate(view.at))
+    _look(dataclasses.replace(view, at=at))
+
+
+def _set_window() -> None:
+    now = session.state()
+    shape = now.source.shape
+    rows, cols = now.view.size(shape)
+    asked = {"top": now.view.top, "left": now.view.left, "height": rows, "width": cols}
+    top, left, height, width = (int(st.session_state.get(f"view_{name}", value)) for name, value in asked.items())
+    session.look(now.view.window(top, left, height, width, shape))
+
+
+def _look(view: View) -> None:
+    """Look at another matrix of the tensor; the selected cell goes along into it."""
+    now = session.state()
+    if not view.fits(now.source.shape):  # it was asked for before the tensor changed
+        return
+    row, col = now.view.place(now.cell) or (0, 0)
+    rows, cols = view.matrix(now.source.shape)
+    session.look(view, view.index(min(row, rows - 1), min(col, cols - 1)))
+
+
+# ---- range --------------------------------------------------------------------------------------
+
+
+def _range(state: LabState) -> None:
+    calibration = state.scheme.calibration
+    chosen = plain(calibration_words(calibration))
+    if heeded(state):
+        chosen = say("nonfinite.beside", range=chosen, choice=say(f"nonfinite.{state.scheme.nonfinite}.name"))
+    with st.expander(f"3 · {say('app.labelled', name=say('sidebar.range'), value=f'**{chosen}**')}", key="range_expander"):
+        choose(
+            st.radio,
+            say("sidebar.range"),
+            tuple(CALIBRATIONS),
+            key=session.show("calibration", calibration.id),
+            on_change=session.safely(_set_calibration),
+            format_func=lambda name: say(f"calibrations.{name}.name"),
+            captions=[say(f"calibrations.{name}.help") for name in CALIBRATIONS],
+            disabled=locked("range"),
+            label_visibility="collapsed",
+        )
+        show_lock("range")
+        for field in dataclasses.fields(calibration):  # type: ignore[arg-type]
+            _range_field(state, field)
+        show_nonfinite(state)
+        _complaint("range")
+
+
+def _range_field(state: LabState, field: dataclasses.Field[Any]) -> None:
+    calibration, zero_point = state.scheme.calibration, field.name == "zero_point"
+    value, label = getattr(calibration, field.name), say(f"calibrations.{calibration.id}.fields.{field.name}")
+    key = f"range_{field.name}"
+    if isinstance(value, bool):
+        st.checkbox(label, key=session.show(key, value, "range"), on_change=session.safely(_set_range), disabled=locked("range"))
+        return
+    # A zero point is a code or a value, as the convention has it.
+    whole = state.scheme.arithmetic.zero_domain == "code_int" if zero_point else field.type in ("int", int)
+    fixed = zero_point and state.scheme.mode == "symmetric"
+    st.number_input(
+        label,
+        # Whole limits make the number whole; what else is asked of it, the scheme says.
+        -FLOAT32_EXACT_INTEGER if whole else None,
+        FLOAT32_EXACT_INTEGER if whole else None,
+        key=session.show(key, int(value) if whole else float(value), "range"),
+        step=1 if whole else None,
+        format="%d" if whole else "%.6g",
+        on_change=session.safely(_set_range),
+        disabled=fixed or locked("range"),
+        help=say("calibrations.given.fields.zero_point_symmetric") if fixed else None,
+    )
+
+
+def _set_calibration() -> None:
+    """Another calibration starts from what is at hand: the tensor's ends, or the selected cell's scale and zero point."""
+    known = {"lo": -1.0, "hi": 1.0, "scale": 1.0, "zero_point": 0, **st.session_state.get("lab_facts", {})}
+    # Engines with signed scales have them from the values; by hand it is the size of a step.
+    known["scale"] = abs(known["scale"]) or 1.0
+    if session.state().scheme.mode == "symmetric":
+        known["zero_point"] = 0
+    with session.complaining("range"):
+        session.put_scheme(calibration=starting(CALIBRATIONS[st.session_state["calibration"]], known))
+
+
+def _set_range() -> None:
+    calibration = session.state().scheme.calibration
+    with session.complaining("range"):
+        values = {f.name: st.session_state[f"range_{f.name}"] for f in dataclasses.fields(calibration)}  # type: ignore[arg-type]
+        session.put_scheme(calibration=type(calibration)(**values))
+
+
+def _complaint(field: str) -> None:
+    error: QuantVizError | None = session.complaints().get(field)
+    if error:
+        st.error(say_error(error))

@@ -1,0 +1,145 @@
+"""The tensor of the session, and what is worth keeping between runs.
+
+Nothing here is keyed on a tensor. What has a text form (built-in, random, from the server's folder) is the same for
+all who name it: it is shared by all sessions and never changed. What a person typed or uploaded stays in the session.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar, cast
+
+import streamlit as st
+
+from quantviz.errors import Note
+from quantviz.lab.state import LabState
+from quantviz.schemes.scheme import Scheme
+from quantviz.sources import Source
+from quantviz.sources.base import AtHand
+from quantviz.sources.local import local_version, open_local
+from quantviz.tensors.views import MOST_WHOLE
+from quantviz.ui.shell import session
+from quantviz.ui.shell.shared_cache import Shared, held_bytes, shared_fact, shared_tensor
+
+if TYPE_CHECKING:
+    import torch
+
+    from quantviz.analysis.study import Study
+    from quantviz.sources.files import Catalog
+    from quantviz.streaming.measuring import Facts
+    from quantviz.tensors.lazy import Stored
+
+T = TypeVar("T")
+
+#: Bytes of what was found out about a session's own tensors that are kept at most.
+_SESSION_BYTES = 32 * 2**20
+#: Bytes of a session's uploads that undo may ask for again; the open one and the one before it are kept whatever their size.
+_UPLOAD_BYTES = 64 * 2**20
+
+
+# ---- tensors ------------------------------------------------------------------------------------
+
+
+class _Session(AtHand):
+    """What this session has open: files of the server's folder, and what was uploaded."""
+
+    def catalog(self, file: str) -> Catalog:
+        return catalog_of(file)
+
+    def uploaded(self, source: Source) -> Stored:
+        return _uploads()[source]
+
+
+def keep_upload(upload: Source, tensor: Stored, open_now: Source) -> None:
+    """Keep an uploaded tensor in this session, beside the one that is open and, as far as there is room, those that undo will ask for."""
+    kept = _uploads()
+    kept.pop(upload, None)  # the newest stands last
+    kept[upload] = tensor
+    room = _UPLOAD_BYTES - sum(held_bytes(each) for each in kept.values())
+    gone = set()
+    for old in [each for each in kept if each not in (upload, open_now)]:
+        if room < 0:
+            room += held_bytes(kept.pop(old))
+            gone.add(old)
+    session.forget(gone)
+
+
+def stored_of(source: Source) -> Stored:
+    """The tensor of a source, not to be changed."""
+    own = source.original
+    # A view of a shared tensor needs no place of its own among those that are kept.
+    tensor = shared_tensor(own.key, lambda: own.open(_Session())) if own.shared else own.open(_Session())
+    return source.seen(tensor)
+
+
+def catalog_of(file: str) -> Catalog:
+    """The tensors of a file in the server's folder, open once for all sessions."""
+    # Another version of the file is another file; and not every file's name is text that Streamlit can make a key of.
+    return _catalog(f"{file!a} {local_version(file)}", file)
+
+
+@st.cache_resource(max_entries=8, show_spinner=False)
+def _catalog(key: str, _file: str) -> Catalog:
+    return open_local(_file)
+
+
+def tensor_of(source: Source) -> torch.Tensor:
+    """All of it, float32: for tensors that are known to be small."""
+    x = stored_of(source)
+    return x.read((slice(None),) * len(x.shape))
+
+
+def notes_of(source: Source) -> tuple[Note, ...]:
+    """What was changed when the tensor was read from its file."""
+    return stored_of(source.original).notes
+
+
+def _uploads() -> dict[Source, Stored]:
+    return cast("dict[Source, Stored]", st.session_state.setdefault("lab_uploads", {}))
+
+
+# ---- what was found out about them ---------------------------------------------------------------
+
+
+def kept(source: Source, what: str, make: Callable[[], T], *, aside: bool = False) -> T:
+    """What was found out about a tensor: `what` names it with all that it depends on. Never to be changed.
+
+    `aside`: others' runs go on while it is made, as they do where the tensor is large. Of a shared
+    tensor it is shared; of one's own it stays in the session, for as long as it was asked for lately.
+    """
+    key, aside = f"{source.key} {what}", aside or math.prod(source.shape) > MOST_WHOLE
+    if source.shared:
+        return shared_fact(key, make, aside=aside)
+    own = cast(Shared, st.session_state.setdefault("lab_found", Shared(_SESSION_BYTES)))
+    return own.get(key, make, aside=aside)
+
+
+def facts_of(source: Source) -> Facts:
+    """What there is to know of a tensor before any scheme."""
+    from quantviz.streaming import measuring
+
+    return kept(source, "facts", lambda: measuring.facts(stored_of(source)))
+
+
+def study_of(state: LabState, scheme: Scheme | None = None) -> Study:
+    """The state's tensor under its scheme, or under another; `QuantVizError` where it cannot be quantized so."""
+    from quantviz.analysis.study import Study
+
+    source, wanted = state.source, scheme or state.scheme
+
+    def keep(what: str, make: Callable[[], T]) -> T:
+        return kept(source, what, make)
+
+    return kept(source, f"study {wanted}", lambda: Study.of(stored_of(source), wanted, facts=facts_of(source), keep=keep))
+
+
+# ---- what normal values would get -----------------------------------------------------------------
+
+
+@st.cache_data(max_entries=512, show_spinner=False)
+def gaussian_db(form: str, shape: tuple[int, ...]) -> float:
+    """What normal tensors of `shape` get under the scheme with that text form, in dB: kept, for it takes a while."""
+    from quantviz.evaluation.gaussian import gaussian_sqnr_db
+
+    return gaussian_sqnr_db(Scheme.parse(form), shape)

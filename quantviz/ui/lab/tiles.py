@@ -1,0 +1,183 @@
+"""The five tiles: what the scheme cost, each with its meaning on hover."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import streamlit as st
+
+from quantviz.export.files import scope_of
+from quantviz.lab.state import LabState
+from quantviz.schemes.scheme import Scheme
+from quantviz.ui.lab.tensor import gaussian_db, study_of
+from quantviz.ui.shell.classroom import visible
+from quantviz.ui.shell.words import count_text, number, plain, say, say_axis, share
+
+if TYPE_CHECKING:
+    from quantviz.analysis.study import Study
+    from quantviz.streaming.measuring import Measured
+
+#: The layer size that "bits per weight" is also told for.
+_USUAL_LAYER = (4096, 4096)
+
+
+@dataclass(frozen=True)
+class Tile:
+    """What one tile says."""
+
+    key: str
+    value: str
+    #: The smaller line under the value.
+    line: str
+    #: Numbers for the hover text.
+    facts: dict[str, str]
+    #: The number itself, to compare with the baseline's.
+    raw: float
+
+
+def measured(study: Study, state: LabState) -> Measured:
+    """What the tiles count, measured."""
+    return study.measured if scope_of(state) == "tensor" else study.measured_part(state.view.index_of(study.shape))
+
+
+def tiles(study: Study, state: LabState) -> tuple[Tile, ...]:
+    """The five tiles of a study."""
+    from quantviz.evaluation.metric_formulas import bits_per_element
+
+    own = measured(study, state)
+    m, count = own.metrics, own.counted
+    cells = math.prod(study.shape if scope_of(state) == "tensor" else state.view.size(study.shape))
+    mse, zeroed, clipped, bits = m["mse"], m["zeroed_share"], m["clipped_share"], bits_per_element(study.scheme, study.shape)
+    nonzero = round(m["nonzero_share"] * count) if count else 0
+    # Pure rounding is 0.289 steps where all steps are alike.
+    integers = study.scheme.number_format.kind == "integer"
+    line = say("tiles.mse.line", steps=number(m["rmse_steps"], 3)) if integers else say("tiles.mse.line_uneven", rmse=number(m["rmse"], 3))
+    line = say("tiles.left_out", line=line, count=cells - count) if cells > count else line
+    in_steps = say("tiles.mse.in_steps", rounding=number(m["unclipped_rmse_steps"], 3)) if integers else say("tiles.mse.uneven")
+    return (
+        Tile("mse", number(mse), line, {"steps": in_steps, "rmse": number(m["rmse"])}, mse),
+        _sqnr(own, state),
+        Tile("zeroed", share(zeroed), say("tiles.zeroed.line", count=count_text(round(zeroed * nonzero)), all=count_text(nonzero)), {}, zeroed),
+        Tile(
+            "clipped",
+            share(clipped),
+            say("tiles.clipped.line", share=share(m["clipping_mse"] / mse if mse else 0.0)),
+            {"count": str(round(clipped * count) if count else 0)},
+            clipped,
+        ),
+        Tile("bits", f"{bits:.4g}", say("tiles.bits.line", bits=_usual_bits(state.scheme, bits)), _storage(study), bits),
+    )
+
+
+def _sqnr(own: Measured, state: LabState) -> Tile:
+    """SQNR, with the median of the axis in view that fares worse, and what a Gaussian would get."""
+    from quantviz.evaluation.metric_formulas import sqnr_db_of_lines
+
+    whole, view, found = own.metrics["sqnr_db"], state.view, dict[int, float]()
+    if view.rows is not None:
+        # A slice keeps the tensor's order of axes, whichever of them is seen as rows.
+        row_axis, col_axis = (view.rows, view.cols) if scope_of(state) == "tensor" else (int(view.rows > view.cols), int(view.cols > view.rows))
+        for axis, place in ((view.rows, row_axis), (view.cols, col_axis)):
+            each = sqnr_db_of_lines(own.axes[place])
+            each = each[~each.isnan()]
+            if len(each):
+                found[axis] = float(np.median(each.numpy()))
+    worst = min(found, key=lambda axis: found[axis], default=None)
+    line = "" if worst is None else say("tiles.sqnr.line", one=say_axis(state.source, worst, "one"), median=number(found[worst], 3))
+    return Tile("sqnr", f"{number(whole, 3)} dB", line, {"gaussian": _gaussian_words(state, whole)}, whole)
+
+
+def _gaussian_words(state: LabState, sqnr_db: float) -> str:
+    """What normally distributed values would get, where that can be said."""
+    gaussian = gaussian_db(str(state.scheme), state.source.shape)
+    if not math.isfinite(gaussian) or math.isinf(sqnr_db):
+        return ""
+    lost = gaussian - sqnr_db
+    return say("tiles.sqnr.more" if lost > 0 else "tiles.sqnr.less", gaussian=number(gaussian, 2), lost=number(abs(lost), 2))
+
+
+def _usual_bits(scheme: Scheme, bits: float) -> str:
+    """Bits on the usual layer. Groups that do not divide it cost there what they cost here."""
+    from quantviz.evaluation.metric_formulas import bits_per_element
+
+    return f"{bits if scheme.problems(_USUAL_LAYER) else bits_per_element(scheme, _USUAL_LAYER):.4g}"
+
+
+def _storage(study: Study) -> dict[str, str]:
+    from quantviz.evaluation.metric_formulas import stored_bits
+
+    stored = stored_bits(study.scheme)
+    codes, cells = study.layout.padded_size, math.prod(study.shape)
+    parts = [say("tiles.bits.scale", bits=stored.scale)]
+    parts += [say("tiles.bits.zero", bits=stored.zero_point)] if stored.zero_point else []
+    return {
+        "code": f"{stored.code:g}",
+        "blocks": str(study.layout.block_count),
+        "block": say("tiles.bits.and").join(parts),
+        "tensor": say("tiles.bits.tensor", bits=stored.tensor) if stored.tensor else "",
+        "padding": say("tiles.bits.padding", codes=f"{codes:,}", cells=f"{cells:,}") if stored.whole and codes > cells else "",
+    }
+
+
+def show_tiles(found: tuple[Tile, ...], state: LabState) -> None:
+    """The state's tiles, against the baseline's where there is one."""
+    shown = [tile for tile in found if visible(f"tiles.{tile.key}")]
+    before: dict[str, Tile] = {}
+    if state.baseline and not state.baseline.problems(state.source.shape):
+        # One that refuses NaN and Inf could not be held against a scheme that does not.
+        choice = state.baseline.nonfinite if state.baseline.nonfinite != "refuse" else state.scheme.nonfinite
+        baseline = state.baseline.replace(nonfinite=choice)
+        before = {tile.key: tile for tile in tiles(study_of(state, baseline), state.replace(scheme=baseline))}
+    for tile in shown:
+        show_tile(tile, before.get(tile.key), _counted(tile, state))
+    # A phone shows two tiles and this switch; elsewhere the style hides it.
+    if len(shown) > 2:
+        st.toggle(say("tiles.more"), key="more_tiles_shown")
+
+
+def _counted(tile: Tile, state: LabState) -> str:
+    """The tile's name, with what it counts where a slice is in view. Storage is always the whole tensor's."""
+    name = say(f"tiles.{tile.key}.name")
+    return f"{name} · {say(f'tiles.scope_{scope_of(state)}')}" if state.sliced and tile.key != "bits" else name
+
+
+def cover_tile(key: str) -> None:
+    """The tile's place, while its value is not to be told."""
+    st.metric(say(f"tiles.{key}.name"), "?")
+
+
+def show_tile(tile: Tile, before: Tile | None = None, label: str = "", *, line: bool = True) -> None:
+    """One tile, against the baseline's where there is one."""
+    facts = {name: plain(value) for name, value in tile.facts.items()}
+    delta = before and _delta(tile, before)
+    st.metric(
+        label or say(f"tiles.{tile.key}.name"),
+        tile.value,
+        delta=delta or (tile.line if line else None) or None,
+        delta_color=_colour(tile, before) if before and delta else "off",
+        delta_arrow="off",
+        delta_description=tile.line if delta else None,
+        help=say(f"tiles.{tile.key}.help", **facts),
+    )
+
+
+def _delta(tile: Tile, before: Tile) -> str:
+    """The change against the baseline: a factor for the error, a difference for the rest."""
+    if tile.raw == before.raw:
+        return say("tiles.same")
+    if tile.key == "mse":
+        return say("tiles.times", factor=number(tile.raw / before.raw, 3) if before.raw else "∞")
+    change = tile.raw - before.raw
+    unit = {"sqnr": " dB", "zeroed": " pp", "clipped": " pp", "bits": " bit"}[tile.key]
+    return number(100 * change if unit == " pp" else change, 3, signed=True) + unit
+
+
+def _colour(tile: Tile, before: Tile) -> Literal["off", "green", "red"]:
+    """Green where the change is for the better."""
+    if tile.raw == before.raw:
+        return "off"
+    better = tile.raw > before.raw if tile.key == "sqnr" else tile.raw < before.raw
+    return "green" if better else "red"

@@ -1,0 +1,114 @@
+"""Pictures and files: read once, kept in this session only."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from quantviz.lab.state import LabState
+from quantviz.sources.image import CHANNELS
+from quantviz.sources.matrix import as_opened
+from quantviz.sources.upload import Upload, UploadedFile
+from quantviz.text import visible
+from quantviz.ui.components.choice import choose
+from quantviz.ui.lab.folder import choose_tensor, first_readable, label_of
+from quantviz.ui.lab.nonfinite import show_choice, take
+from quantviz.ui.lab.tensor import keep_upload
+from quantviz.ui.shell import session
+from quantviz.ui.shell.words import say, say_error
+
+if TYPE_CHECKING:
+    from quantviz.tensors.lazy import Stored
+
+
+def show_image(state: LabState) -> None:
+    """Upload a picture and choose its channel."""
+    st.file_uploader(say("upload.image"), type=["png", "jpg", "jpeg"], key="image_file", on_change=session.safely(_read_image), help=say("upload.private"))
+    channel = st.session_state.get("image_channel", next(iter(CHANNELS)))
+    choose(
+        st.selectbox,
+        say("upload.channel"),
+        tuple(CHANNELS),
+        key=session.show("image_channel", channel),
+        on_change=session.safely(_read_image),
+        format_func=lambda name: say(f"upload.channels.{name}"),
+    )
+    _complaint("image")
+
+
+def _read_image() -> None:
+    uploaded = st.session_state.get("image_file")
+    if uploaded is None:
+        return
+    from quantviz.sources.image import read_image
+    from quantviz.tensors.lazy import InMemory
+
+    data, channel = uploaded.getvalue(), st.session_state.get("image_channel", "grey")
+    with session.complaining("image"):
+        place = UploadedFile(uploaded.name, channel=channel)
+        _take(data, place, f"{uploaded.name} · {say(f'upload.channels.{channel}')}", InMemory(*read_image(data, channel, filename=uploaded.name)))
+
+
+def show_file(state: LabState) -> None:
+    """Upload a file and choose one of its tensors."""
+    st.file_uploader(say("upload.file"), key="tensor_file", on_change=session.safely(_open_file), help=say("upload.private"))
+    listed: dict[str, str] = st.session_state.get("file_tensors", {}) if st.session_state.get("tensor_file") is not None else {}
+    if listed:
+        choose_tensor("file_tensor", tuple(listed), listed.__getitem__, _load_tensor)
+    _complaint("file")
+    with st.expander(say("upload.too_large"), expanded="file" in session.complaints()):
+        from quantviz.sources.files import cut_out_snippet, reader_of
+
+        uploaded = st.session_state.get("tensor_file")
+        # A file that is no tensor file has been refused above: nothing can be cut out of it.
+        known = uploaded is not None and reader_of(uploaded.name)
+        named = (uploaded.name, st.session_state.get("file_tensor") or "layer.weight") if uploaded and known else ("model.safetensors", "layer.weight")
+        st.code(cut_out_snippet(*named), language="python")
+
+
+def _open_file() -> None:
+    uploaded = st.session_state.get("tensor_file")
+    st.session_state["file_tensors"] = {}
+    if uploaded is None:
+        return
+    from quantviz.sources.files import open_tensors
+
+    with session.complaining("file"):
+        with open_tensors(uploaded.getvalue(), uploaded.name) as catalog:
+            st.session_state["file_tensors"] = {name: label_of(name or uploaded.name, catalog.info(name)) for name in catalog.names}
+            st.session_state["file_tensor"] = first = first_readable(catalog)
+        st.session_state["file_tensor_filter"] = ""
+        _load(uploaded, first)
+
+
+def _load_tensor() -> None:
+    uploaded = st.session_state.get("tensor_file")
+    if uploaded is not None:
+        with session.complaining("file"):
+            _load(uploaded, st.session_state["file_tensor"])
+
+
+def _load(uploaded: Any, name: str) -> None:
+    from quantviz.sources.files import open_tensors
+
+    data = uploaded.getvalue()
+    with open_tensors(data, uploaded.name) as catalog:
+        info, tensor = catalog.info(name), catalog.stored(name)
+    place = UploadedFile(uploaded.name, name, source_type=info.source_type)
+    _take(data, place, f"{uploaded.name} · {name}" if name else uploaded.name, tensor)
+
+
+def _take(data: bytes, place: UploadedFile, name: str, tensor: Stored) -> None:
+    """Look at a tensor; where it cannot be quantized, the tensor that was open stays open, and one with NaN or Inf waits for a choice."""
+    upload = Upload(hashlib.sha256(data).hexdigest()[:16], visible(name), tensor.shape, place)
+    keep_upload(upload, tensor, session.state().source.original)
+    take(session.state().with_source(upload if place.channel else as_opened(upload)))
+
+
+def _complaint(field: str) -> None:
+    error = session.complaints().get(field)
+    if error:
+        st.error(say_error(error))
+        show_choice(field)

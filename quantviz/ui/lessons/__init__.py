@@ -1,0 +1,1 @@
+"""The lessons page, its questions and a learner's progress."""

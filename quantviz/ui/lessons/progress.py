@@ -1,0 +1,222 @@
+"""A learner's progress: kept in the session and in the learner's browser, and taken along as a file, as text or as a card.
+
+A session ends when its page is reloaded. `keep_in_browser` mounts a component that hands the next session what
+the browser has kept (`progress.js`), and `take_from_browser` takes it; nothing of it is kept on the server.
+"""
+
+from __future__ import annotations
+
+import html
+import secrets
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, cast
+
+import streamlit as st
+
+from quantviz.browser import read_script
+from quantviz.errors import QuantVizError
+from quantviz.teaching.lessons import lessons
+from quantviz.teaching.lessons.model import Lesson
+from quantviz.teaching.lessons.progress import LONGEST, VERSION, Answer, Tally, Verdicts, as_json, as_text, asked, judged, merged, reached, read_json, told
+from quantviz.ui.components.clipboard import copy_button
+from quantviz.ui.shell import session
+from quantviz.ui.shell.classroom import classroom
+from quantviz.ui.shell.words import language, say, say_error
+
+_ANSWERS, _VERDICTS = "lesson_answers", "lesson_verdicts"
+#: The popover and its uploader, and what came of the last file.
+_POPOVER, _FILE, _LOADED = "progress", "progress_load", "progress_loaded"
+_COMPONENT = "quantviz_progress"
+#: Where the browser keeps the answers. Another form of them gets another number, and leaves these alone.
+_KEY = f"quantviz.teaching.lessons.v{VERSION}"
+#: What tells this session from the next, how often it has read what the browser keeps, whether the browser
+#: refuses to keep anything, and whether the learner has just cleared it.
+_SESSION, _READ, _REFUSED, _CLEARED = "progress_session", "progress_read", "progress_refused", "progress_cleared"
+#: What is wrong with what it has kept.
+_UNREADABLE = "progress_unreadable"
+
+
+def answers() -> list[Answer]:
+    """All answers of the session, in the order they were given."""
+    return cast("list[Answer]", st.session_state.setdefault(_ANSWERS, []))
+
+
+def keep_answer(answer: Answer) -> None:
+    """Remember an answer. One that was given cannot be given again."""
+    _take([answer])
+
+
+def _take(others: list[Answer]) -> None:
+    st.session_state[_ANSWERS] = merged(answers(), others)
+    st.session_state[_CLEARED] = False
+
+
+def _known() -> dict[str, Lesson]:
+    """The lessons without words of theirs: which questions there are is the same in every language."""
+    return {name: lesson for name, lesson in lessons().items() if isinstance(lesson, Lesson)}
+
+
+# ---- in the browser -----------------------------------------------------------------------------
+
+
+def keep_in_browser() -> None:
+    """Have the browser keep the answers.
+
+    Call it last: it shows the step as soon as the browser has told what it kept, and by then the step must
+    be drawn with those answers. Mounted first, it showed the open question for one frame.
+    """
+    _component()(
+        key=_COMPONENT,
+        data={
+            "key": _KEY,
+            "session": st.session_state.setdefault(_SESSION, secrets.token_hex(8)),
+            "read": st.session_state.setdefault(_READ, 0),
+            "text": as_json(answers()).decode() if answers() else None,
+            "cleared": st.session_state.setdefault(_CLEARED, False),
+            "refused": refused(),
+        },
+        on_stored_change=_nothing,
+        on_refused_change=_nothing,
+    )
+
+
+@cache
+def _component() -> Callable[..., Any]:
+    # Registered once a process: a second registration of the same name is a warning.
+    script = read_script("progress")
+    component: Callable[..., Any] = st.components.v2.component(_COMPONENT, js=script)
+    return component
+
+
+def take_from_browser() -> None:
+    """Take the answers that the browser has kept. Call it before anything that shows answers.
+
+    Not in a callback: Streamlit drops the rest of one that another message from the browser overtakes.
+    """
+    stored = _told("stored")
+    if not isinstance(stored, Mapping) or stored["count"] == st.session_state.get(_READ):
+        return
+    try:
+        _take(read_json(stored["text"].encode("utf-8", "replace"), _known())[0])
+        st.session_state[_UNREADABLE] = None
+    except QuantVizError as problem:
+        st.session_state[_UNREADABLE] = problem
+    st.session_state[_READ] = stored["count"]
+
+
+def _told(name: str) -> Any:
+    state = st.session_state.get(_COMPONENT)
+    return state.get(name) if isinstance(state, Mapping) else getattr(state, name, None)
+
+
+def _nothing() -> None:
+    pass
+
+
+def refused() -> bool:
+    """Whether this browser keeps nothing."""
+    st.session_state[_REFUSED] = st.session_state.get(_REFUSED, False) or bool(_told("refused"))
+    return cast(bool, st.session_state[_REFUSED])
+
+
+def unreadable() -> QuantVizError | None:
+    """What is wrong with what the browser has kept."""
+    return cast("QuantVizError | None", st.session_state.get(_UNREADABLE))
+
+
+def kept_words() -> str:
+    """Where the answers are kept, in a sentence."""
+    return say("lessons.progress.refused" if refused() else "lessons.progress.kept")
+
+
+# ---- on the page --------------------------------------------------------------------------------
+
+
+def show_progress(found: Mapping[str, Lesson]) -> None:
+    """How far the learner is, and the ways to take it along. `found` are the lessons in the session's language."""
+    # Whether the answers are right may have to be worked out: only for who looks.
+    popover = st.popover(say("lessons.progress.button", count=len(answers())), key=_POPOVER, width="stretch", on_change="rerun")
+    if refused():
+        st.caption(kept_words())
+    # Outside: what the button says has another number now, and with other words it is another one, which is closed.
+    _show_loaded()
+    if not popover.open:
+        return
+    with popover, st.container(key="progress_body"):
+        if answers():
+            _show_answers(found)
+        st.file_uploader(say("lessons.progress.load"), type=["json"], max_upload_size=1, key=_FILE, on_change=session.safely(_load))
+        st.caption(kept_words())
+
+
+def _show_answers(found: Mapping[str, Lesson]) -> None:
+    verdicts = _verdicts()
+    st.html(_card(found, verdicts))
+    with st.container(horizontal=True, gap="small"):
+        st.download_button(
+            say("lessons.progress.download"), as_json(answers(), verdicts), "quantviz_lessons.json", "application/json", key="progress_file", on_click="ignore"
+        )
+        copy_button("copy_progress", say("lessons.progress.copy"), say("lab.copied"), text=as_text(answers(), found, verdicts, language()))
+        st.button(say("lessons.progress.clear"), key="progress_clear", on_click=session.safely(_clear), help=say("lessons.progress.clear_help"))
+
+
+def _verdicts() -> Verdicts | None:
+    """Whether the answers that may be told of are right; none where a teacher withholds that."""
+    how, known = classroom().answers, _known()
+    if how == "withheld":
+        return None
+    telling = answers() if how == "shown" else told(answers(), known)
+    found = judged(telling, known, st.session_state.get(_VERDICTS, {}))
+    st.session_state[_VERDICTS] = found
+    return found
+
+
+def _load() -> None:
+    """Take the answers in a file."""
+    uploaded = st.session_state.get(_FILE)
+    if uploaded is None:
+        st.session_state[_LOADED] = None
+        return
+    try:
+        if uploaded.size > LONGEST:
+            raise QuantVizError("lessons.progress_too_large", got=uploaded.size, longest=LONGEST)
+        read, left_out = read_json(uploaded.getvalue(), _known())
+        _take(read)
+        st.session_state[_LOADED] = (len(read), left_out)
+    except QuantVizError as problem:
+        st.session_state[_LOADED] = problem
+
+
+def _show_loaded() -> None:
+    loaded = st.session_state.get(_LOADED)
+    if isinstance(loaded, QuantVizError):
+        st.error(say_error(loaded))
+    elif loaded:
+        count, left_out = loaded
+        more = [say("lessons.progress.left_out", count=left_out)] if left_out else []
+        st.success(" ".join([say("lessons.progress.loaded", count=count), *more]))
+
+
+def _clear() -> None:
+    """Forget all answers, in the browser too: another learner may sit there next."""
+    for name in [_ANSWERS, _VERDICTS, _LOADED, *(key for key in st.session_state if str(key).startswith(("answer_", "lesson_attempts")))]:
+        st.session_state.pop(name, None)
+    st.session_state[_CLEARED] = True
+
+
+def _card(found: Mapping[str, Lesson], verdicts: Verdicts | None) -> str:
+    rows = []
+    for name, lesson in found.items():
+        done = reached(answers(), name)
+        if done:
+            right = "" if verdicts is None else f"<td>{Tally.of(verdicts, name).right} ✓</td>"
+            rows.append(f"<tr><td>{html.escape(lesson.title)}</td><td>{done} / {asked(lesson)}</td>{right}</tr>")
+    table = f'<div class="qv-steps"><table>{"".join(rows)}</table></div>'
+    if verdicts is None:
+        return f'<div class="qv-card-progress"><b>{html.escape(say("lessons.progress.noted", count=len(answers())))}</b>{table}</div>'
+    tally = Tally.of(verdicts)
+    sure = html.escape(say("lessons.progress.sure", right=tally.sure_right, wrong=tally.sure_wrong))
+    guessed = html.escape(say("lessons.progress.guessed", right=tally.guessed_right, wrong=tally.guessed_wrong))
+    total = html.escape(say("lessons.progress.total", right=tally.right, count=tally.count))
+    return f'<div class="qv-card-progress"><b>{total}</b>{table}<p>{sure}<br>{guessed}</p></div>'

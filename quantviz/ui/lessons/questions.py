@@ -1,0 +1,169 @@
+"""A question's controls, by its kind, and how its answer is told. A kind's control is added here."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import streamlit as st
+
+from quantviz.errors import QuantVizError
+from quantviz.lab.typed_numbers import LONGEST, read_number
+from quantviz.teaching.lessons.formulas import HERE, Scenes
+from quantviz.teaching.lessons.model import DIRECTIONS, Cell, Choice, Direction, Number, Order, Question
+from quantviz.ui.components.choice import choose
+from quantviz.ui.shell import session
+from quantviz.ui.shell.words import number, plain, say
+
+
+def ask(question: Question, scenes: Scenes, key: str) -> None:
+    """The control in which the answer to a question is given; its value is kept under `key`."""
+    _ASK[question.kind](question, scenes, key)
+
+
+def given(question: Question, key: str) -> Any:
+    """The answer in the control called `key`, none where there is none yet; `QuantVizError` for what cannot be read."""
+    value = st.session_state.get(key)
+    if isinstance(question, Number):
+        return read_number(value, question.unit) if value and value.strip() else None
+    if isinstance(question, Cell):
+        places = [st.session_state.get(f"{key}_{axis}") for axis in ("row", "col")]
+        return None if None in places else tuple(places)
+    if isinstance(question, Order):
+        return tuple(value) if value and len(value) == len(question.items) else None
+    return value
+
+
+def told(question: Question, answer: Any, scenes: Scenes) -> str:
+    """An answer in words, as Markdown; of a cell question the truth may be several cells."""
+    return _TELL[question.kind](question, answer, scenes)
+
+
+def truth_told(question: Question, scenes: Scenes) -> str:
+    """The true answer in words."""
+    if isinstance(question, Direction):
+        numbers = {name: number(formula.value(scenes)) for name, formula in (("before", question.before), ("after", question.after))}
+        return say(f"lessons.truth_{question.truth(scenes)}", **numbers)
+    if isinstance(question, Cell):
+        return say("lessons.or").join(told(question, place, scenes) for place in sorted(question.truth(scenes)))
+    if isinstance(question, Order):
+        values = [question.items[i].value.value(scenes) for i in question.truth(scenes)]
+        names = [question.items[i].text.say(scenes) for i in question.truth(scenes)]
+        return " < ".join(f"{name} ({number(value)})" for name, value in zip(names, values, strict=True))
+    return told(question, question.truth(scenes), scenes)
+
+
+# ---- controls -----------------------------------------------------------------------------------
+
+
+def _ask_direction(question: Question, scenes: Scenes, key: str) -> None:
+    names = {name: say(f"lessons.directions.{name}") for name in DIRECTIONS}
+    choose(st.segmented_control, say("lessons.your_answer"), DIRECTIONS, key=key, format_func=names.__getitem__, label_visibility="collapsed")
+
+
+def _ask_number(question: Question, scenes: Scenes, key: str) -> None:
+    assert isinstance(question, Number)
+    label = say("lessons.your_number_in", unit=question.unit) if question.unit else say("lessons.your_number")
+    st.text_input(label, key=key, max_chars=LONGEST, placeholder=say("lessons.number_example"))
+
+
+def _ask_cell(question: Question, scenes: Scenes, key: str) -> None:
+    rows, cols = scenes[HERE].state.source.shape
+    st.caption(say("lessons.click_a_cell"))
+    with st.container(key="cell_answer", horizontal=True, gap="small", wrap=False):
+        st.number_input(say("cell.row"), 0, rows - 1, value=None, key=f"{key}_row")
+        st.number_input(say("cell.column"), 0, cols - 1, value=None, key=f"{key}_col")
+
+
+def _ask_choice(question: Question, scenes: Scenes, key: str) -> None:
+    assert isinstance(question, Choice)
+    texts = [option.text.say(scenes) for option in question.options]
+    choose(st.radio, say("lessons.your_answer"), range(len(texts)), key=key, index=None, format_func=texts.__getitem__, label_visibility="collapsed")
+
+
+def _ask_order(question: Question, scenes: Scenes, key: str) -> None:
+    assert isinstance(question, Order)
+    texts = [item.text.say(scenes) for item in question.items]
+    choose(st.multiselect, say("lessons.your_order"), range(len(texts)), key=key, format_func=texts.__getitem__, placeholder=say("lessons.order_smallest"))
+
+
+_ASK: Mapping[str, Callable[[Question, Scenes, str], None]] = MappingProxyType(
+    {"direction": _ask_direction, "number": _ask_number, "cell": _ask_cell, "choice": _ask_choice, "order": _ask_order}
+)
+
+
+# ---- answers in words ---------------------------------------------------------------------------
+
+
+def _tell_number(question: Question, answer: float, scenes: Scenes) -> str:
+    assert isinstance(question, Number)
+    return f"{number(answer, 5)} {plain(question.unit)}".strip()
+
+
+def _tell_choice(question: Question, answer: int, scenes: Scenes) -> str:
+    assert isinstance(question, Choice)
+    return question.options[answer].text.say(scenes)
+
+
+def _tell_order(question: Question, answer: tuple[int, ...], scenes: Scenes) -> str:
+    assert isinstance(question, Order)
+    return " < ".join(question.items[i].text.say(scenes) for i in answer)
+
+
+_TELL: Mapping[str, Callable[[Question, Any, Scenes], str]] = MappingProxyType(
+    {
+        "direction": lambda question, answer, scenes: say(f"lessons.directions.{answer}"),
+        "number": _tell_number,
+        "cell": lambda question, answer, scenes: say("lessons.cell", row=answer[0], col=answer[1]),
+        "choice": _tell_choice,
+        "order": _tell_order,
+    }
+)
+
+
+# ---- show of hands ------------------------------------------------------------------------------
+
+
+def show_hands(question: Question, scenes: Scenes, key: str, revealed: bool) -> None:
+    """Boxes in which a teacher counts hands, and the counts as bars, the right answer marked once it is told."""
+    names = _hands(question, scenes, revealed)
+    with st.container(key=f"{key}_hands", gap="small"):
+        if not names:
+            st.caption(say("lessons.hands_later"))
+            return
+        counts = []
+        for i, (name, right) in enumerate(names):
+            label, box = st.columns([3, 1], gap="small", vertical_alignment="center")
+            with box:
+                count = st.number_input(name, 0, 999, key=f"{key}_hands_{i}", label_visibility="collapsed")
+            counts.append((label, name, right, int(count)))
+        total = sum(count for _, _, _, count in counts)
+        for label, name, right, count in counts:
+            label.html(_bar(name, right, count, total))
+
+
+def _hands(question: Question, scenes: Scenes, revealed: bool) -> list[tuple[str, bool]]:
+    """What hands can be raised for, and whether it is the right answer as far as that is told."""
+    if isinstance(question, Direction):
+        return [(say(f"lessons.directions.{name}"), revealed and name == question.truth(scenes)) for name in DIRECTIONS]
+    if isinstance(question, Choice):
+        return [(option.text.say(scenes), revealed and i == question.truth(scenes)) for i, option in enumerate(question.options)]
+    return [(say("lessons.hands_right"), True), (say("lessons.hands_wrong"), False)] if revealed else []
+
+
+def _bar(name: str, right: bool, count: int, total: int) -> str:
+    width = 100 * count / total if total else 0
+    mark = " ✓" if right else ""
+    text = f"{html.escape(name)}{mark}"
+    return f'<div class="qv-hands{" qv-right" if right else ""}"><span style="width: {width:.1f}%"></span><b>{text}</b></div>'
+
+
+def complaint(key: str) -> None:
+    """Why the answer in the control called `key` could not be taken."""
+    problem: QuantVizError | None = session.complaints().get(key)
+    if problem:
+        from quantviz.ui.shell.words import say_error
+
+        st.error(say_error(problem))

@@ -1,0 +1,42 @@
+"""The page for an address that leads to none: it says so in the reader's language, and leads home.
+
+Streamlit's own message for this is English, lies over another page and changes the address. It is not shown for a
+page that `st.navigation` knows, so the wrong address is made known as a page of this session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from urllib.parse import unquote, urlsplit
+
+import streamlit as st
+
+from quantviz.ui.components.language_switch import show_language
+from quantviz.ui.shell.streamlit_private import StreamlitPage
+from quantviz.ui.shell.tab import name_tab
+from quantviz.ui.shell.words import plain, say
+
+_ASKED = "page_asked"
+_LONGEST = 60
+
+
+def missing_pages(known: Iterable[StreamlitPage], home: StreamlitPage) -> list[StreamlitPage]:
+    """Return the page for the address this session began at, where it is none of `known`; else nothing.
+
+    Behind a proxy, what looks like a page's name can be the folder of the app: Streamlit then never asks for it.
+    """
+    path = unquote(urlsplit(st.context.url or "").path).rstrip("/ ")
+    asked = st.session_state.setdefault(_ASKED, path.rpartition("/")[2].strip())
+    if not asked or asked in {page.url_path for page in known}:
+        return []
+    return [st.Page(lambda: _show_missing(asked, home), title=say("missing.title"), url_path=asked, visibility="hidden")]
+
+
+def _show_missing(asked: str, home: StreamlitPage) -> None:
+    name_tab(say("missing.title"))
+    with st.sidebar:
+        show_language()
+    st.markdown(f"### {say('missing.title')}")
+    st.markdown(say("missing.none", asked=plain(f"/{asked[:_LONGEST]}")))
+    if st.button(say("missing.home"), key="missing_home", type="primary"):
+        st.switch_page(home)

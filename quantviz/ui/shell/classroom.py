@@ -1,0 +1,83 @@
+"""The classroom of the session: what the teacher's link asked for, kept over page switches."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import cast
+
+import streamlit as st
+
+from quantviz.errors import QuantVizError
+from quantviz.figures.arrangement import BREAKPOINTS
+from quantviz.lab.classroom import Classroom
+
+#: The link's parameter.
+PARAMETER = "k"
+_ROOM, _PROBLEM = "classroom", "classroom_problem"
+#: The classroom while a run goes on, which has a thread of its own: each part of the page asks for it.
+_HERE: ContextVar[Classroom | None] = ContextVar("here", default=None)
+#: How much larger figures are on a projector, at least.
+_PROJECTED = 1.45
+#: Figures as wide as the page are laid out for so many pixels and then enlarged: four panels just fit side by side.
+_PROJECTED_WIDTH = BREAKPOINTS[4]["row"] + 2
+#: What a projector has no room for: the sidebar's groups, small buttons, and what lies below the fold.
+_NOT_PROJECTED = frozenset({"tensor", "range", "recipes", "actions", "below"})
+
+
+def begin() -> None:
+    """At the start of a run: its classroom is looked for once."""
+    _HERE.set(None)
+
+
+def classroom() -> Classroom:
+    """The session's classroom: what its first address asked for."""
+    here = _HERE.get()
+    if here is not None:
+        return here
+    known = st.session_state.get(_ROOM)
+    if known is None:
+        try:
+            known = Classroom.parse(st.query_params.get(PARAMETER, ""))
+        except QuantVizError as problem:
+            known, st.session_state[_PROBLEM] = Classroom(), problem
+        st.session_state[_ROOM] = known
+    _HERE.set(cast(Classroom, known))
+    return cast(Classroom, known)
+
+
+def enter(room: Classroom) -> None:
+    """Take another classroom."""
+    st.session_state[_ROOM] = room
+    _HERE.set(room)
+    st.session_state.pop(_PROBLEM, None)
+
+
+def visible(part: str) -> bool:
+    """Whether a part of `classroom.HIDEABLE` is to be seen. What is not is not sent to the browser either."""
+    room = classroom()
+    return part not in room.hidden and not (room.projector and part in _NOT_PROJECTED)
+
+
+def locked(group: str) -> bool:
+    """Whether a group of `classroom.LOCKABLE` stays as it is."""
+    return group in classroom().locked
+
+
+def problem() -> QuantVizError | None:
+    """What of the address' classroom could not be had."""
+    classroom()  # it is read from the address the first time that anybody asks
+    return cast("QuantVizError | None", st.session_state.get(_PROBLEM))
+
+
+def parameters() -> dict[str, str]:
+    """The classroom as it stands in a page's address."""
+    form = str(classroom())
+    return {PARAMETER: form} if form else {}
+
+
+def enlarge(width: float = 0) -> float:
+    """How many times larger than usual a figure of so many pixels' width is drawn.
+
+    A projector's picture is as large on the wall whatever its pixels: the wider, the larger the text.
+    """
+    return max(_PROJECTED, width / _PROJECTED_WIDTH) if classroom().projector else 1.0

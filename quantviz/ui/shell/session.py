@@ -1,0 +1,432 @@
+"""The Lab's state in the session: one value, changed in callbacks, written to the address at the end of a run.
+
+Widgets show the state and change it in their callbacks; nothing is kept in a widget alone. So a
+link, a language switch, undo and reset are the same thing: another state.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import logging
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import streamlit as st
+
+from quantviz.compiled.background import at_once
+from quantviz.errors import QuantVizError
+from quantviz.lab.scenarios import SCENARIOS, scenario_of
+from quantviz.lab.state import LabState, opening, read_link, write_link
+from quantviz.schemes.granularity import Shape
+from quantviz.schemes.scheme import Scheme
+from quantviz.sources import Source
+from quantviz.tensors.views import View
+from quantviz.ui.shell import classroom, streamlit_private
+from quantviz.ui.shell.words import language
+
+_STATE, _STEPS, _DONE, _NAMED, _COMPLAINTS = "lab_state", "lab_steps", "lab_steps_done", "lab_named", "lab_complaints"
+_ADAPTED, _WAITING = "lab_adapted", "lab_waiting"
+_OPENED, _GOOD, _SHOWN_IN, _LINK = "lab_opened", "lab_good", "lab_shown_in", "lab_link"
+#: The widgets that the last run that came to its end has shown, by key with the labels of their choices, and those of this run.
+_SHOWN, _SHOWING = "widgets_shown", "widgets_showing"
+#: The page on the screen, and whether it is another one than before.
+_PAGE, _ARRIVED = "page_shown", "page_arrived"
+#: Where the state was opened from, if not in the Lab itself.
+_ORIGIN = "lab_origin"
+#: The scenario that this session has seen the state of, as long as its tensor is on the screen.
+_SCENARIO = "lab_scenario"
+#: The kind of source whose controls are shown although no tensor came from it yet.
+KIND_CHOSEN = "kind_chosen"
+#: Steps that undo reaches back.
+MOST_STEPS = 50
+
+
+#: What is said where NaN and Inf cannot be quantized as the scheme wants them to be.
+_NONFINITE = ("input_nonfinite", "input_beyond_float32", "input_nothing_finite")
+#: What a scheme is chosen by.
+_SCHEME = ("format", "mode", "granularity", "calibration", "convention")
+
+
+@dataclass(frozen=True)
+class Step:
+    """A change of the state that can be undone."""
+
+    before: LabState
+    after: LabState
+
+    def turned(self, now: LabState, *, back: bool) -> LabState:
+        """The state on the one side of this step, reached from `now` on the other: where a person looks stays, unless the step moved it."""
+        wanted = self.before if back else self.after
+        moved = (self.before.source, self.before.view, self.before.cell) != (self.after.source, self.after.view, self.after.cell)
+        return wanted if moved or now.source != wanted.source else wanted.replace(view=now.view, cell=now.cell)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The step of a lesson that a state of the Lab was opened from."""
+
+    lesson: str
+    #: Number of the step, from 0.
+    step: int
+    opened: LabState
+
+
+@dataclass(frozen=True)
+class Adapted:
+    """A change to the scheme that brought others with it."""
+
+    before: Scheme
+    after: Scheme
+    #: The fields that were asked for; none where another tensor is the reason.
+    asked: tuple[str, ...]
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The fields that changed although nobody asked for it."""
+        return tuple(name for name in _SCHEME if name not in self.asked and getattr(self.before, name) != getattr(self.after, name))
+
+
+def state() -> LabState:
+    """The session's state: at first what the address asks for."""
+    if _STATE not in st.session_state:
+        found, problems = read_link(dict(st.query_params))
+        st.session_state[_STATE] = st.session_state[_OPENED] = found
+        st.session_state[_NAMED] = problems
+    return cast(LabState, st.session_state[_STATE])
+
+
+def change(**changes: Any) -> None:
+    """Replace parts of the state: a step that can be undone."""
+    put(state().replace(**changes))
+
+
+def put(new: LabState) -> None:
+    """Take another state, as far as the teacher has not locked it: a step that can be undone."""
+    now, new = state(), _as_locked(new)
+    if new != now:
+        if _undone(st.session_state.get(_ORIGIN)):
+            st.session_state[_ORIGIN] = None
+        steps = (*_steps()[: _done()], Step(now, new))[-MOST_STEPS:]
+        st.session_state[_STEPS], st.session_state[_DONE] = steps, len(steps)
+    _take(new)
+
+
+def _take(new: LabState) -> None:
+    """Make `new` the state; what was said about the one before is no longer said."""
+    if new.source != state().source:
+        st.session_state[KIND_CHOSEN] = None
+    st.session_state[_STATE] = new
+    st.session_state[_NAMED] = ()
+    st.session_state[_ADAPTED] = st.session_state[_WAITING] = None
+    st.session_state[_COMPLAINTS] = {}
+
+
+def put_from_lesson(new: LabState, lesson: str, step: int) -> None:
+    """Take the state of a lesson's step, counted from 0, and remember the way back to it."""
+    if _GOOD in st.session_state:
+        put(new)
+    else:
+        # Nobody has seen the Lab yet: this is where it begins, and there is nothing to go back to.
+        _take(_as_locked(new))
+    st.session_state[_ORIGIN] = Origin(lesson, step, state())
+    st.session_state[_SCENARIO] = None
+
+
+def origin() -> Origin | None:
+    """The step that the state was opened from, as long as its tensor is the one on the screen and its opening is not undone."""
+    found = cast("Origin | None", st.session_state.get(_ORIGIN))
+    return found if found and found.opened.source == state().source and not _undone(found) else None
+
+
+def way_back() -> Origin | None:
+    """The step to go back to: where the state came from, or the one of which an undo has just turned away."""
+    found = cast("Origin | None", st.session_state.get(_ORIGIN))
+    return found if _undone(found) else origin()
+
+
+def _undone(found: Origin | None) -> bool:
+    """Whether it was undone that the state was opened from a lesson; redo does it again."""
+    return found is not None and any(step.after == found.opened for step in _steps()[_done() :])
+
+
+def scenario() -> str | None:
+    """The scenario that the state began with: this session has seen it, and its tensor is still the one on the screen."""
+    now = state()
+    name = scenario_of(now.source)
+    if name is not None and (now.scheme, now.baseline) == (SCENARIOS[name].scheme, SCENARIOS[name].baseline):
+        st.session_state[_SCENARIO] = name
+    elif st.session_state.get(_SCENARIO) != name:
+        st.session_state[_SCENARIO] = None
+    return cast("str | None", st.session_state.get(_SCENARIO))
+
+
+def _as_locked(new: LabState) -> LabState:
+    """`new`, but for what is locked: whichever control asks for it, this holds."""
+    now = state()
+    if classroom.locked("tensor") and new.source != now.source:
+        return now  # the rest of it belongs to another tensor
+    chosen, wanted = now.chosen or now.scheme, new.chosen or new.scheme
+    kept: dict[str, Any] = {}
+    if classroom.locked("scheme"):
+        kept |= {name: getattr(chosen, name) for name in ("format", "mode", "granularity", "convention")}
+    if classroom.locked("range"):
+        kept |= {name: getattr(chosen, name) for name in ("calibration", "nonfinite")}
+    if not kept:
+        return new
+    try:
+        scheme = wanted.replace(**kept)
+    except QuantVizError:
+        if new.source == now.source:
+            raise
+        scheme = chosen  # another tensor's own range need not go with a locked mode
+    return new.with_scheme(scheme)
+
+
+def look(view: View, cell: Shape | None = None) -> None:
+    """Look at another part of the tensor, and select a cell of it. Not a step to undo: looking around must not cost the scheme before."""
+    now = state()
+    st.session_state[_STATE] = now.replace(view=view, cell=now.cell if cell is None else cell)
+
+
+def put_source(source: Source) -> None:
+    """Take another tensor; a scenario's tensor brings its whole state."""
+    st.session_state[_ORIGIN] = None
+    name = scenario_of(source)
+    if source != state().source:
+        put(opening(name) if name else state().with_source(source))
+    else:
+        put(state())
+
+
+def put_scheme(**changes: Any) -> None:
+    """Change parts of the scheme, as far as it fits the tensor; `QuantVizError` where it cannot be."""
+    now = state()
+    scheme = _as_locked(now.replace(scheme=now.scheme.replace(**changes))).scheme
+    for problem in scheme.problems(now.source.shape):
+        raise problem
+    change(scheme=scheme)
+
+
+def adapt_scheme(wanted: Scheme, *asked: str) -> None:
+    """Take a scheme of which only the fields `asked` were asked for, and remember what else it changed; `QuantVizError` where it cannot be."""
+    before = state().scheme
+    put_scheme(**{name: getattr(wanted, name) for name in _SCHEME})
+    st.session_state[_ADAPTED] = Adapted(before, state().scheme, asked)
+
+
+def adapted() -> Adapted | None:
+    """What the last change to the scheme brought with it; where the chosen scheme does not fit the tensor, what stands in for it."""
+    now = state()
+    return cast("Adapted | None", st.session_state.get(_ADAPTED)) or (Adapted(now.chosen, now.scheme, ()) if now.chosen else None)
+
+
+def remember_held(value: float) -> None:
+    """Keep the end of the error's colours until the tensor changes. Not a step to undo."""
+    st.session_state[_STATE] = state().replace(held=value)
+
+
+def accept() -> None:
+    """The state could be computed: it is what a refused one falls back to."""
+    st.session_state[_GOOD] = state()
+
+
+def refuse(error: QuantVizError) -> None:
+    """The state cannot be computed: go back to the one before, and say why; where NaN or Inf are the reason, it waits for another choice."""
+    wait(state() if error.key in _NONFINITE else None)
+    if can_undo() and _steps()[_done() - 1].after == state():
+        st.session_state[_STEPS], st.session_state[_DONE] = _steps()[: _done() - 1], _done() - 1
+    st.session_state[_STATE] = st.session_state.get(_GOOD) or opening()
+    st.session_state[_NAMED] = (error,)
+
+
+def wait(new: LabState | None) -> None:
+    """Keep a state whose tensor has NaN or Inf that its scheme refuses, until something is chosen or another state taken."""
+    st.session_state[_WAITING] = new
+
+
+def waiting() -> LabState | None:
+    """The state that waits for a choice of what is done with NaN and Inf."""
+    return cast("LabState | None", st.session_state.get(_WAITING))
+
+
+def _steps() -> tuple[Step, ...]:
+    """The steps that can be undone or done again, the oldest first."""
+    return cast("tuple[Step, ...]", st.session_state.get(_STEPS, ()))
+
+
+def _done() -> int:
+    """How many of them are not undone."""
+    return cast(int, st.session_state.get(_DONE, 0))
+
+
+def undo() -> None:
+    """Back to the state before the last step that is not undone."""
+    if can_undo():
+        step = _steps()[_done() - 1]
+        st.session_state[_DONE] = _done() - 1
+        _take(_as_locked(step.turned(state(), back=True)))
+
+
+def redo() -> None:
+    """Do the step again that was undone last."""
+    if can_redo():
+        step = _steps()[_done()]
+        st.session_state[_DONE] = _done() + 1
+        _take(_as_locked(step.turned(state(), back=False)))
+
+
+def can_undo() -> bool:
+    """Whether there is a step to undo."""
+    return _done() > 0
+
+
+def can_redo() -> bool:
+    """Whether there is a step that was undone."""
+    return _done() < len(_steps())
+
+
+def forget(gone: Collection[Source]) -> None:
+    """Undo and redo reach no further than to the tensors `gone`, which are no longer there."""
+
+    def there(step: Step) -> bool:
+        return step.before.source not in gone and step.after.source not in gone
+
+    past = tuple(itertools.takewhile(there, reversed(_steps()[: _done()])))[::-1]
+    st.session_state[_STEPS], st.session_state[_DONE] = (*past, *itertools.takewhile(there, _steps()[_done() :])), len(past)
+
+
+def reset() -> None:
+    """The state this tensor's scenario opens with, else the first scenario's; where a teacher has locked something, what the link opened."""
+    st.session_state[_ORIGIN] = None
+    if classroom.classroom().locked:
+        put(st.session_state[_OPENED])
+        return
+    name = scenario_of(state().source)
+    put(opening(name) if name else opening())
+
+
+def baseline(scheme: Scheme | None) -> None:
+    """Remember a scheme to compare with, or none."""
+    change(baseline=scheme)
+
+
+@contextlib.contextmanager
+def complaining(field: str) -> Iterator[None]:
+    """Keep a `QuantVizError` for showing beside the controls of `field`, and the state as it was."""
+    wait(None)
+    try:
+        yield
+    except QuantVizError as error:
+        st.session_state[_COMPLAINTS] = {field: error}
+
+
+def forgive() -> None:
+    """What was complained about is mended."""
+    st.session_state[_COMPLAINTS] = {}
+
+
+def safely(callback: Callable[..., None]) -> Callable[..., None]:
+    """`callback` for a widget: what fails in it, for whatever reason, is told as a sentence and leaves the state as it was.
+
+    Streamlit runs callbacks before the page, where the page's error boundary does not reach.
+    """
+
+    @functools.wraps(callback)
+    def guarded(*args: Any) -> None:
+        try:
+            with streamlit_private.uninterrupted(), at_once():
+                callback(*args)
+        except QuantVizError as error:
+            st.session_state[_NAMED] = (error,)
+        except Exception:
+            logging.getLogger("quantviz").exception("a callback failed")
+            st.session_state[_NAMED] = (QuantVizError("callback_failed"),)
+
+    return guarded
+
+
+def complaints() -> Mapping[str, QuantVizError]:
+    """What was wrong with the last input, by control."""
+    return cast(Mapping[str, QuantVizError], st.session_state.get(_COMPLAINTS, {}))
+
+
+def named() -> tuple[QuantVizError, ...]:
+    """What the link asked for and could not have."""
+    return cast(tuple[QuantVizError, ...], st.session_state.get(_NAMED, ()))
+
+
+def show(key: str, value: object, field: str = "", *, folded: bool = False) -> str:
+    """Let the widget `key` show `value`, unless what was typed into its `field` is being complained about.
+
+    `folded` widgets stand in a popover: the browser makes them when that is opened, and must be told their value by the run before.
+    """
+    # A widget must be told its value again in another language, and where the browser may not have seen it, because the
+    # run that showed it was broken off.
+    again = folded or st.session_state.get(_SHOWN_IN) != language() or key not in st.session_state.get(_SHOWN, ())
+    _showing().setdefault(key, ())
+    if (field or key) not in complaints() and (again or key not in st.session_state or st.session_state[key] != value):
+        st.session_state[key] = value
+    return key
+
+
+def tell_again(key: str, labels: tuple[str, ...]) -> None:
+    """Tell the browser again what is chosen in the widget `key`, where its choices are not labelled as it saw them last: it holds a label."""
+    if key in st.session_state and st.session_state.get(_SHOWN, {}).get(key) != labels:
+        st.session_state[key] = st.session_state[key]
+    _showing()[key] = labels
+
+
+def _showing() -> dict[str, tuple[str, ...]]:
+    return cast("dict[str, tuple[str, ...]]", st.session_state.setdefault(_SHOWING, {}))
+
+
+def arrive(page: str) -> None:
+    """Note which page this run shows."""
+    st.session_state[_ARRIVED] = st.session_state.get(_PAGE) != page
+    st.session_state[_PAGE] = page
+    st.session_state[_SHOWING] = {}
+
+
+def leave() -> None:
+    """Note that this run came to its end."""
+    st.session_state[_SHOWN] = dict(_showing())
+
+
+def write_address() -> QuantVizError | None:
+    """Write the state to the address bar, and say what of it a link cannot carry."""
+    st.session_state[_SHOWN_IN] = language()
+    put_address({**write_link(state(), language()), **classroom.parameters()})
+    return state().source.link_problem()
+
+
+def put_address(wanted: dict[str, str]) -> None:
+    """Write a page's parameters to the address bar."""
+    asked = st.query_params.to_dict()
+    # Streamlit drops them when the page is switched. Where it is the browser's button for going back that emptied
+    # them, writing them again would keep the person on this page for ever.
+    went_back = not asked and not st.session_state.get(_ARRIVED, True) and st.session_state.get(_LINK) == wanted
+    if asked != wanted and not went_back:
+        st.query_params.from_dict(wanted)
+    st.session_state[_LINK] = wanted
+
+
+def navigated() -> bool:
+    """Whether the browser shows another address of this page than we last wrote: by its buttons for back and forward."""
+    asked = st.query_params.to_dict()
+    return bool(asked) and not st.session_state.get(_ARRIVED, True) and asked != st.session_state.get(_LINK)
+
+
+def clicked_line(key: str) -> int | None:
+    """The line of a table, with `key`, whose cell was clicked; none after a click on a heading, which sorts.
+
+    The cell is let go of: another click on it is one more.
+    """
+    cells = st.session_state[key]["selection"]["cells"]
+    if not cells:
+        return None
+    st.session_state[key] = {"selection": {"rows": [], "columns": [], "cells": []}}
+    line: int = cells[0][0]
+    return line

@@ -1,0 +1,187 @@
+"""What all sessions share: tensors of the same source, and what was found out about them; each held once, within a bound.
+
+A class opens one tensor and tries the same schemes on it. The first who asks has the work done, those
+who ask meanwhile wait for it, the others find it done. Nothing of an upload comes in here: it belongs to
+one session.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import threading
+import time
+import weakref
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import streamlit as st
+
+from quantviz.errors import QuantVizError
+from quantviz.ui.shell.startup import turns
+
+if TYPE_CHECKING:
+    from quantviz.tensors.lazy import Stored
+
+T = TypeVar("T")
+
+#: Environment variables with the bytes that tensors, and what was found out about them, may take while nobody looks at them.
+TENSOR_BYTES, FACT_BYTES = "QUANTVIZ_SHARED_BYTES", "QUANTVIZ_SHARED_FACTS_BYTES"
+_DEFAULTS: Mapping[str, int] = {TENSOR_BYTES: 2 * 2**30, FACT_BYTES: 512 * 2**20}
+#: What is counted for a value beyond its numbers: keys, objects.
+_OBJECT = 1024
+_NOTHING = object()
+
+
+@dataclass(eq=False)
+class _Kept:
+    value: Any
+    bytes: int
+    #: How long it took to make.
+    seconds: float
+    #: The one of least worth goes first.
+    worth: float
+
+
+class Shared:
+    """Values by key, of at most `most_bytes` together. Safe for many threads.
+
+    First goes what took the least time to make for its bytes and was not asked for lately (GreedyDual-Size: Cao and Irani, "Cost-aware WWW
+    proxy caching algorithms", 1997). What went is still found as long as anyone holds it, so that nothing is in memory twice.
+
+    >>> kept = Shared(10_000)
+    >>> kept.get("a", lambda: "made"), kept.get("a", lambda: "made again")
+    ('made', 'made')
+    """
+
+    def __init__(self, most_bytes: int, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.most_bytes, self._clock = most_bytes, clock
+        self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
+        #: The worth of what went last: what is asked for now is worth so much more, which is how the others age.
+        self._floor = 0.0
+        self._alive: weakref.WeakValueDictionary[Hashable, Any] = weakref.WeakValueDictionary()
+        self._lock = threading.Lock()
+        #: One lock for each key that is being made, and how many wait for it.
+        self._making: dict[Hashable, threading.Lock] = {}
+        self._waiting: Counter[Hashable] = Counter()
+
+    @property
+    def held(self) -> int:
+        """Bytes that are kept although perhaps nobody looks."""
+        with self._lock:
+            return sum(kept.bytes for kept in self._kept.values())
+
+    def get(self, key: Hashable, make: Callable[[], T], *, aside: bool = False) -> T:
+        """The value under `key`, never to be changed; made by the first who asks. Where making it fails, the next one tries.
+
+        `aside`: while it is made another run has the turn; worth it where that takes long, or happens outside of Python.
+        """
+        found = self._find(key)
+        if found is not _NOTHING:
+            return cast(T, found)
+        with turns().leave() if aside else nullcontext(), self._one_maker(key):
+            found = self._find(key)
+            if found is not _NOTHING:
+                return cast(T, found)
+            start = self._clock()
+            value = make()
+            with self._lock:
+                self._keep(key, value, self._clock() - start)
+            return value
+
+    def _find(self, key: Hashable) -> Any:
+        with self._lock:
+            kept = self._kept.get(key)
+            if kept:
+                self._kept.move_to_end(key)
+                kept.worth = self._floor + kept.seconds / kept.bytes
+                return kept.value
+            value = self._alive.get(key, _NOTHING)
+            if value is not _NOTHING:
+                # Whoever holds it keeps it in memory anyway.
+                self._keep(key, value, 0.0)
+            return value
+
+    def _keep(self, key: Hashable, value: Any, seconds: float) -> None:
+        size = held_bytes(value)
+        if type(value).__weakrefoffset__:
+            self._alive[key] = value
+        if size > self.most_bytes:
+            # It would drive out all others and then go itself.
+            return
+        self._kept[key] = _Kept(value, size, seconds, self._floor + seconds / size)
+        room = self.most_bytes - sum(kept.bytes for kept in self._kept.values())
+        while room < 0:
+            least = min(self._kept, key=lambda each: self._kept[each].worth)
+            self._floor = self._kept[least].worth
+            room += self._kept.pop(least).bytes
+
+    @contextmanager
+    def _one_maker(self, key: Hashable) -> Iterator[None]:
+        """Others with the same key wait; with another key they do not."""
+        with self._lock:
+            making = self._making.setdefault(key, threading.Lock())
+            self._waiting[key] += 1
+        try:
+            if not making.acquire(blocking=False):
+                with turns().leave():
+                    making.acquire()
+            try:
+                yield
+            finally:
+                making.release()
+        finally:
+            with self._lock:
+                self._waiting[key] -= 1
+                if not self._waiting[key]:
+                    del self._waiting[key], self._making[key]
+
+
+def held_bytes(value: Any) -> int:
+    """About how many bytes of memory `value` takes: its numbers, and a little for each object.
+
+    A tensor that lies in a file counts as if it were read: what is looked at of it, the system keeps in memory too.
+
+    >>> import numpy as np
+    >>> held_bytes({"a": np.zeros(1000)}) - held_bytes({"a": np.zeros(0)})
+    8000
+    """
+    nbytes = getattr(value, "nbytes", None)  # arrays, tensors, and what says it itself
+    if isinstance(nbytes, int):
+        return _OBJECT + nbytes
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return _OBJECT + sum(held_bytes(getattr(value, field.name)) for field in dataclasses.fields(value))
+    if isinstance(value, Mapping):
+        return _OBJECT + sum(map(held_bytes, value.values()))
+    if isinstance(value, list | tuple):
+        return _OBJECT + sum(map(held_bytes, value))
+    if isinstance(value, str | bytes):
+        return _OBJECT + len(value)
+    count = getattr(value, "count", None)  # Stored
+    return _OBJECT + (4 * count if isinstance(count, int) else 0)
+
+
+def shared_tensor(form: str, make: Callable[[], Stored]) -> Stored:
+    """The tensor that the text `form` names, read-only, one for all sessions; `make` opens it."""
+    return _cache(TENSOR_BYTES).get(form, make, aside=True)
+
+
+def shared_fact(key: Hashable, make: Callable[[], T], *, aside: bool = False) -> T:
+    """What was found out about a shared tensor, read-only: `key` names the tensor and all that the value depends on."""
+    return _cache(FACT_BYTES).get(key, make, aside=aside)
+
+
+@st.cache_resource(show_spinner=False)
+def _cache(setting: str) -> Shared:
+    return Shared(_bytes(setting))
+
+
+def _bytes(setting: str) -> int:
+    written = os.environ.get(setting, str(_DEFAULTS[setting]))
+    if not re.fullmatch(r"[1-9]\d{0,17}", written, re.ASCII):
+        raise QuantVizError("limit_setting", variable=setting, got=written)
+    return int(written)

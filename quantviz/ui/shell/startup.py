@@ -1,0 +1,183 @@
+"""Once a process: import what is heavy after the first paint, leave it out of each garbage collection, and let runs take turns."""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+import gc
+import itertools
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import streamlit as st
+from streamlit import runtime
+
+from quantviz.ui.shell import streamlit_private
+
+#: Seconds the browser gets to fetch and paint the frame before the imports begin.
+_HEAD_START = 0.25
+#: Seconds after which the importing thread lets others run, in place of Python's 0.005.
+_SHORT_TURN = 0.0002
+#: Runs that work at once. Python lets one thread compute at a time; the second works while the first waits.
+_AT_ONCE = 1
+#: Seconds in which no turn has begun or ended after which the next run goes ahead all the same: one may hang.
+_PATIENCE = 3.0
+#: Seconds between two looks for sessions that have ended, at most.
+_BETWEEN_LOOKS = 30.0
+
+
+class Turns:
+    """Lets a few threads work at once, in the order in which they came.
+
+    Forty runs at once would each get a fortieth of the processor, and the first answer come with the last.
+    """
+
+    def __init__(self, at_once: int = _AT_ONCE, patience: float = _PATIENCE) -> None:
+        self._at_once, self._patience = at_once, patience
+        self._working = 0
+        self._waiting: list[tuple[int, threading.Event]] = []
+        self._arrivals = itertools.count()
+        #: When a turn last began or ended. Who waits long only because many wait goes on waiting: all at once they would hinder each other.
+        self._moved = time.monotonic()
+        self._lock = threading.Lock()
+        self._own = threading.local()
+
+    @contextlib.contextmanager
+    def take(self) -> Iterator[None]:
+        """Wait for a turn, and have it meanwhile."""
+        self._own.arrival = next(self._arrivals)
+        self._begin()
+        try:
+            yield
+        finally:
+            self._end()
+
+    @contextlib.contextmanager
+    def leave(self) -> Iterator[None]:
+        """Let another have the turn meanwhile, where this thread has one: for waiting, and for work outside Python.
+
+        Who comes back is before all who came later.
+        """
+        if not getattr(self._own, "has", False):
+            yield
+            return
+        self._end()
+        try:
+            yield
+        finally:
+            self._begin()
+
+    def _begin(self) -> None:
+        mine = threading.Event()
+        with self._lock:
+            bisect.insort(self._waiting, (self._own.arrival, mine), key=lambda waiting: waiting[0])
+            self._call()
+        while not mine.wait(self._patience):
+            with self._lock:
+                if time.monotonic() - self._moved >= self._patience and self._waiting:
+                    self._call_next()
+        self._own.has = True
+
+    def _end(self) -> None:
+        self._own.has = False
+        with self._lock:
+            self._working -= 1
+            self._moved = time.monotonic()
+            self._call()
+
+    def _call(self) -> None:
+        """Call as many as may work."""
+        while self._waiting and self._working < self._at_once:
+            self._call_next()
+
+    def _call_next(self) -> None:
+        self._working += 1
+        self._moved = time.monotonic()
+        self._waiting.pop(0)[1].set()
+
+
+@st.cache_resource(show_spinner=False)
+def turns() -> Turns:
+    """The turns of this process's runs."""
+    return Turns()
+
+
+@st.cache_resource(show_spinner=False)
+def forget_ended_sessions() -> bool:
+    """Let go of sessions that nobody has come back to within `server.disconnectedSessionTTL`, and of what was uploaded in them.
+
+    Streamlit does so when the next session is left, which after the last one may be never.
+    """
+    if streamlit_private.has_sessions():
+        threading.Thread(target=_forget_now_and_then, name="quantviz-forget", daemon=True).start()
+    return True
+
+
+def _forget_now_and_then() -> None:
+    pause = min(_BETWEEN_LOOKS, max(1.0, float(st.get_option("server.disconnectedSessionTTL"))))
+    before: set[str] = set()
+    while True:
+        time.sleep(pause)
+        if not runtime.exists():
+            return
+        now = streamlit_private.expire_sessions()
+        if before - now:
+            # A session and its parts hold each other, and those of the first sessions were frozen with all the rest.
+            gc.unfreeze()
+            gc.collect()
+            gc.freeze()
+        before = now
+
+
+def warm_up() -> None:
+    """Have everything imported: the first who asks imports it, and frames are painted meanwhile."""
+    imported = _imported()
+    if not imported.is_set():
+        with turns().leave():
+            _import_all()
+        imported.set()
+
+
+@st.cache_resource(show_spinner=False)
+def _imported() -> threading.Event:
+    return threading.Event()
+
+
+@st.cache_resource(show_spinner=False)
+def _import_all() -> bool:
+    """Import torch, plotly, pandas and what draws, then freeze them; later calls return at once.
+
+    Walking torch's objects with each collection of garbage would take longer than a run.
+    """
+    with _others_first():
+        # Streamlit imports it when a page first needs it; plotly, in another session's thread, would meet it half imported.
+        import pandas  # noqa: F401
+        import torch
+
+        import quantviz.analysis.engine_comparison
+        import quantviz.analysis.study  # noqa: F401
+
+        # Each thread that runs a session would have helpers of its own, which wake and wait for each other: large tensors have threads of ours.
+        torch.set_num_threads(1)
+        # Without a look for garbage first, which takes a tenth of the imports: they leave next to none.
+        gc.freeze()
+    return True
+
+
+@contextlib.contextmanager
+def _others_first() -> Iterator[None]:
+    """Hold up nobody: this process also serves the scripts with which the browser paints the frame. No garbage is looked for meanwhile."""
+    if "torch" in sys.modules:
+        yield
+        return
+    time.sleep(_HEAD_START)
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(_SHORT_TURN)
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        sys.setswitchinterval(usual)

@@ -1,0 +1,34 @@
+"""What a page tells the browser about itself: the tab's title, and the language that screen readers speak."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import streamlit as st
+
+from quantviz.text import visible
+from quantviz.ui.shell.words import language, say
+
+#: What `<html lang>` is called in each language: "zh" alone leaves open which characters.
+_HTML_LANG: Mapping[str, str] = MappingProxyType({"zh": "zh-CN"})
+_TITLE = "tab_title"
+#: Streamlit's page says "en" whatever it shows; the script runs anew where its text is another.
+_SPEAK = """<script>document.documentElement.lang = "{lang}";</script>"""
+
+
+def begin() -> None:
+    """Set up the page, on each run: icon, layout and language, and until `name_tab` the title that the last run gave."""
+    title = st.session_state.get(_TITLE, say("app.title"))
+    st.set_page_config(page_title=title, page_icon="🧮", layout="wide", initial_sidebar_state=250)
+    with st.container(key="speak"):
+        st.html(_SPEAK.format(lang=_HTML_LANG.get(language(), language())), unsafe_allow_javascript=True)
+
+
+def name_tab(page: str, *shown: str) -> None:
+    """Title the tab by what is shown on the page, the page's name and the app's: they tell tabs and bookmarks apart."""
+    # A file may be called by what is no text, of which the browser can be told nothing.
+    title = visible(" · ".join((*filter(None, shown), page, say("app.title"))))
+    if st.session_state.get(_TITLE) != title:
+        st.session_state[_TITLE] = title
+        st.set_page_config(page_title=title)

@@ -1,0 +1,151 @@
+"""Words and numbers as a person reads them, in the language of the session."""
+
+from __future__ import annotations
+
+import math
+import re
+from contextvars import ContextVar
+from types import MappingProxyType
+
+import streamlit as st
+
+from quantviz.errors import Note, QuantVizError
+from quantviz.figures.numbers import number as number
+from quantviz.schemes.recipes import recipe_name
+from quantviz.sources import Source
+from quantviz.text import DEFAULT_LANGUAGE, catalogue, languages, text
+from quantviz.ui.shell.classroom import classroom
+
+#: The session's language, one of `languages()`.
+_LANGUAGE = "language"
+#: The same while a run goes on, which has a thread of its own.
+_SPOKEN: ContextVar[str | None] = ContextVar("spoken", default=None)
+#: What Streamlit makes into links, icons and arrows after Markdown's own escapes; a word joiner keeps it text.
+_ACTIVE = re.compile(r":(?=//|\w)|www(?=\.)|@|&(?=#?\w+;)|-(?=[->])|<(?=-)")
+#: Marks that turn the direction of the text around them.
+_DIRECTIONS = re.compile("[\u202a-\u202e\u2066-\u2069\u200e\u200f]")
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|$~:^=])")
+
+
+def begin() -> None:
+    """At the start of a run: its language is looked for once. It is asked for with each sentence, and each look takes its time."""
+    _SPOKEN.set(None)
+    _SPOKEN.set(language())
+
+
+def language() -> str:
+    """The session's language: chosen, else the link's, else the browser's, else English."""
+    spoken = _SPOKEN.get()
+    if spoken is not None:
+        return spoken
+    known = st.session_state.get(_LANGUAGE)
+    if known is None:
+        asked = st.query_params.get("lang") or (st.context.locale or DEFAULT_LANGUAGE).partition("-")[0]
+        known = st.session_state[_LANGUAGE] = asked if asked in languages() else DEFAULT_LANGUAGE
+    return str(known)
+
+
+def set_language(name: str | None) -> None:
+    """Switch the session's language; a switch that tells none, as one does whose page was replaced while it loaded, changes nothing."""
+    if name in languages():
+        st.session_state[_LANGUAGE] = name
+        _SPOKEN.set(None)
+
+
+def theme() -> str:
+    """What figures are painted for, one of `figures.theme.THEMES`."""
+    brightness = "dark" if st.context.theme.type == "dark" else "light"
+    return f"{brightness}_projected" if classroom().projector else brightness
+
+
+def say(key: str, /, **params: object) -> str:
+    """The sentence `key` in the session's language."""
+    return text(key, language(), **params)
+
+
+def say_axis(source: Source, axis: int, form: str = "name") -> str:
+    """An axis of a source's tensor in the session's language; `form` is one of those of `Axes.words`."""
+    return source.axes.words(axis, form, language())
+
+
+def say_recipe(recipe_id: str, source: Source) -> str:
+    """A recipe's name, as it is on a source's tensor."""
+    return recipe_name(recipe_id, language(), source.axes)
+
+
+def say_error(error: QuantVizError) -> str:
+    """An error as Markdown that shows a user's own text as plain text."""
+    return plain(_worded(error).message(language()))
+
+
+#: Which names in an error's parameters are ids, and where their words are.
+_IDS = MappingProxyType({"convention": "conventions", "format": "formats", "mode": "modes", "granularity": "granularities"})
+
+
+def _worded(error: QuantVizError) -> QuantVizError:
+    """The error with names for people in the place of ids, which a page does not show."""
+    params = dict(error.params)
+    # An id says itself what it is of, or `what` says it of `got` and `offered`.
+    kinds = {**{name: name for name in _IDS}, **dict.fromkeys(("got", "offered"), params.get("what"))}
+    for name, value in params.items():
+        kind = kinds.get(name)
+        if isinstance(value, QuantVizError):
+            params[name] = _worded(value)
+        elif kind == "size" and name == "got":
+            params[name] = say("granularities.size", size=value)
+        elif kind in _IDS and isinstance(value, str):
+            params[name] = say("cell.then_comma").join(_name_of(_IDS[str(kind)], each) for each in value.split(", "))
+    return QuantVizError(error.key, **params)
+
+
+def _name_of(registry: str, identifier: str) -> str:
+    """The name under an id in the catalogue; the id itself where it is a stranger's."""
+    key = f"{registry}.{identifier}.name"
+    return say(key) if key in catalogue(language()) else identifier
+
+
+def say_note(note: Note) -> str:
+    """A note as Markdown."""
+    return plain(note.message(language()))
+
+
+def plain(words: object) -> str:
+    """`words` escaped for Streamlit's Markdown.
+
+    >>> plain("a*b")
+    'a\\\\*b'
+    """
+    quiet = _ACTIVE.sub("\\g<0>\u2060", _DIRECTIONS.sub("", str(words)))
+    return _MARKDOWN.sub(r"\\\1", quiet)
+
+
+def share(value: float) -> str:
+    """A share as a percentage: 0 % and 100 % only where it is exactly that.
+
+    >>> share(0.8281), share(0.0), share(0.99999), share(0.00001), share(math.nan)
+    ('82.8 %', '0 %', '> 99.9 %', '< 0.1 %', '–')
+    """
+    if math.isnan(value):
+        return "–"
+    percent = 100 * value
+    if 0 < percent < 0.1:
+        return "< 0.1 %"
+    if 99.9 < percent < 100:
+        return "> 99.9 %"
+    return f"{percent:.3g} %"
+
+
+def shape_text(shape: tuple[int, ...]) -> str:
+    """A shape as it is spoken.
+
+    >>> shape_text((4, 6))
+    '4 × 6'
+    """
+    return " × ".join(map(str, shape))
+
+
+def count_text(count: int) -> str:
+    """How many, as short as there is room for: beyond a million three digits, in Chinese in ten thousands."""
+    if count < 1_000_000:
+        return f"{count:,}"
+    return f"{count / 1e4:,.4g} 万" if language() == "zh" and count < 10**8 else f"{count / 1e6:,.4g} M"

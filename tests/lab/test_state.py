@@ -1,0 +1,223 @@
+"""The Lab's link: it reopens exactly the state, carries ids only, and names what it cannot have."""
+
+import re
+from urllib.parse import urlencode
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import quantviz as qv
+from quantviz.lab.scenarios import SCENARIOS
+from quantviz.lab.state import COMPARED, LONGEST, LabState, opening, read_link, write_link
+from quantviz.sources import Builtin, Normal, OneOutlier, Upload
+from quantviz.sources.typed import Typed
+from quantviz.tensors.views import ERROR_RANGES, ERROR_VIEWS, POOLS, SCOPES, VALUE_SCALES, View
+from tests.helpers.schemes import SCHEMES
+
+FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
+SHAPES = st.lists(st.integers(1, 5), min_size=1, max_size=4).map(tuple)
+
+
+@st.composite
+def typed_tensors(draw):
+    shape = draw(SHAPES)
+    count = 1
+    for length in shape:
+        count *= length
+    return Typed(tuple(draw(st.lists(FLOATS, min_size=count, max_size=count))), shape) if count <= 256 else Typed((0.0,), (1,))
+
+
+SOURCES = st.one_of(
+    st.sampled_from([scenario.source for scenario in SCENARIOS.values()]),
+    st.builds(Normal, st.integers(1, 64), st.integers(1, 64), st.integers(0, 2**32 - 1)),
+    st.just(OneOutlier(rows=8, cols=8, row=1)),
+    st.just(Builtin("course_vector")),
+    typed_tensors(),
+)
+
+
+@st.composite
+def states(draw):
+    source = draw(SOURCES)
+    shape = source.shape
+    view = View.of(shape)
+    if len(shape) > 2:
+        rows, cols = draw(st.permutations(range(len(shape))))[:2]
+        view = View(rows, cols, tuple(draw(st.integers(0, n - 1)) for n in shape))
+    corner, lengths = draw(st.tuples(*(st.integers(-3, 40),) * 2)), draw(st.tuples(*(st.integers(1, 40),) * 2))
+    view = view.window(*corner, *lengths, shape)
+    return LabState(
+        source=source,
+        scheme=draw(SCHEMES).fitted(shape),
+        view=view,
+        cell=tuple(draw(st.integers(0, n - 1)) for n in shape),
+        baseline=draw(st.none() | SCHEMES.map(lambda scheme: scheme.fitted(shape))),
+        error_view=draw(st.sampled_from(tuple(ERROR_VIEWS))),
+        error_range=draw(st.sampled_from(ERROR_RANGES)),
+        held=draw(st.none() | st.floats(1e-30, 1e30)),
+        scope=draw(st.sampled_from(SCOPES)),
+        compared=draw(st.none() | st.sampled_from(COMPARED)),
+        pool=draw(st.sampled_from(POOLS)),
+        value_scale=draw(st.sampled_from(VALUE_SCALES)),
+    )
+
+
+@settings(deadline=None, max_examples=50)
+@given(states())
+def test_a_link_reopens_exactly_this_state(state):
+    params = write_link(state, "zh")
+    assert read_link(params) == (state, ())
+    assert all(re.fullmatch(r"[A-Za-z0-9._(),=+-]+", value) for value in params.values())
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_scenario_travels_in_under_300_characters(name):
+    state = opening(name)
+    held = state.replace(held=0.0123)
+    assert len("https://quantviz.example.org/lab?" + urlencode(write_link(held, "en"))) < 300
+    assert read_link(write_link(held)) == (held, ())
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_every_scenario_opens(name):
+    state = opening(name)
+    assert state.scheme.problems(state.source.shape) == ()
+    assert state.view.seen(state.cell, state.source.shape) is not None
+    assert not state.baseline or not state.baseline.problems(state.source.shape)
+    assert qv.explain(qv.quantize(state.source.tensor(), state.scheme), state.cell).steps
+
+
+@settings(deadline=None)
+@given(st.dictionaries(st.sampled_from(["v", "t", "s", "c", "b", "a", "e", "r", "h", "o", "lang", "x"]), st.text(max_size=80)))
+def test_anything_in_the_address_opens_something(params):
+    state, problems = read_link(params)
+    assert state.scheme.problems(state.source.shape) == ()
+    assert all(problem.message(language) for problem in problems for language in ("en", "zh"))
+
+
+@pytest.mark.parametrize(
+    ("params", "inner"),
+    [
+        ({"s": "int9,symmetric,per_tensor,min_max,course"}, "unknown_format"),
+        ({"s": "int4,symmetric,per_group(size=5),min_max,course"}, "group_does_not_divide"),
+        ({"t": "nothing"}, "source.unknown"),
+        ({"t": "normal(rows=100000)"}, "source.limits"),
+        ({"t": "upload"}, "link.upload"),
+        ({"c": "99.99"}, "index_out_of_range"),
+        ({"c": "1"}, "index_out_of_range"),
+        ({"c": "-1.2"}, "link.place"),
+        ({"a": "0.0_0.0_0.0"}, "link.view"),
+        ({"e": "loud"}, "link.choice"),
+        ({"h": "-1.0"}, "text_form_bad_value"),
+    ],
+)
+def test_what_cannot_be_had_is_named_and_the_rest_is_kept(params, inner):
+    state, problems = read_link({"lang": "zh", "r": "fit", **params})
+    assert [problem.key for problem in problems] == ["link.part"]
+    assert problems[0].params["reason"].key == inner
+    assert state.error_range == "fit"
+    assert state.source == opening().source
+
+
+def test_a_link_of_another_version_says_so():
+    assert [problem.key for problem in read_link({"v": "9"})[1]] == ["link.version"]
+
+
+def test_a_link_longer_than_any_of_ours_is_not_read():
+    assert [problem.key for problem in read_link({"t": "typed." + "A" * LONGEST})[1]] == ["link.too_long"]
+
+
+def test_a_typed_16_by_16_travels_bit_for_bit():
+    import torch
+
+    x = torch.randn(16, 16, generator=torch.Generator().manual_seed(0))
+    state = opening().with_source(Typed.of(x.tolist()))
+    params = write_link(state)
+    assert len(urlencode(params)) < 2000
+    assert torch.equal(read_link(params)[0].source.tensor(), x)
+
+
+def test_an_upload_cannot_travel_and_it_is_said():
+    state = opening().with_source(Upload("0" * 16, "weight", (4, 4)))
+    assert state.source.link_problem().key == "link.upload"
+    reopened, problems = read_link(write_link(state))
+    assert reopened.scheme == state.scheme
+    assert [problem.key for problem in problems] == ["link.part"]
+
+
+def test_another_tensor_keeps_the_scheme_as_far_as_it_fits():
+    state = opening().replace(scheme=qv.Scheme("int4", granularity=qv.PerGroup(8)), held=1.0, baseline=qv.Scheme(granularity=qv.PerGroup(8)))
+    other = state.with_source(Normal(rows=6, cols=12))
+    assert other.scheme.granularity == qv.PerGroup(6)
+    assert (other.held, other.baseline, other.cell) == (None, None, (0, 0))
+
+
+@pytest.mark.parametrize(
+    ("shape", "view"),
+    [((4, 6), View.of((4, 6))), ((5,), View.of((5,))), ((2, 3, 4), View(2, 0, (0, 1, 0))), ((700, 600), View(0, 1, (0, 0), 256, 100, 30, 40))],
+)
+def test_views_find_their_cells(shape, view):
+    assert view.fits(shape)
+    rows, cols = view.size(shape)
+    for row, col in ((0, 0), (rows - 1, cols - 1), (rows // 2, cols // 3)):
+        place = view.top + row, view.left + col
+        assert view.seen(view.index(*place), shape) == place
+
+
+def test_a_window_moves_to_a_cell():
+    view = View.of((700, 600)).window(100, 100, 50, 60, (700, 600))
+    assert view.showing((120, 130), (700, 600)) == view
+    moved = view.showing((699, 0), (700, 600))
+    assert (moved.top, moved.left, moved.height, moved.width) == (650, 0, 50, 60)
+    assert moved.seen((699, 0), (700, 600)) == (699, 0)
+    other = View(2, 0, (0, 1, 0)).showing((0, 0, 3), (2, 3, 4))
+    assert other.at == (0, 0, 0)
+    assert other.seen((0, 0, 3), (2, 3, 4)) == (3, 0)
+
+
+def test_links_of_before_keep_their_window():
+    state, problems = read_link({"v": "1", "t": "normal(rows=700,cols=600,seed=1)", "a": "0.1_0.0_256.100"})
+    assert not problems
+    assert state.view.size((700, 600)) == (444, 500)
+    assert state.sliced
+    whole, _ = read_link({"v": "1", "t": "normal(rows=700,cols=600,seed=1)"})
+    assert whole.view.size((700, 600)) == (700, 600)
+    assert not whole.sliced
+
+
+def test_a_scheme_that_stands_in_gives_way_to_the_chosen_one():
+    q4_0 = qv.Scheme.parse("int4,symmetric,per_group(size=32),min_max,gguf_signed")
+    large = opening().with_source(Normal(8, 64)).replace(scheme=q4_0)
+    small = large.with_source(Normal(4, 6))
+    assert small.scheme != q4_0
+    assert small.chosen == q4_0
+    # Another small tensor is fitted by what was chosen, not by what stood in for it.
+    assert small.with_source(Normal(4, 48)).with_source(Normal(4, 6)).scheme == small.scheme
+    assert small.with_source(Normal(8, 64)).scheme == q4_0
+    # What is done with NaN is chosen for any; other blocks are another choice.
+    assert small.replace(scheme=small.scheme.replace(nonfinite="clip")).with_source(Normal(8, 64)).scheme == q4_0.replace(nonfinite="clip")
+    other = small.replace(scheme=qv.Scheme("int4"))
+    assert other.with_source(Normal(8, 64)).scheme == qv.Scheme("int4")
+
+
+@pytest.mark.parametrize("shape", [(), (0, 4), (4, 0), (1, 1, 1, 1, 1)])
+@pytest.mark.parametrize("granularity", ["per_tensor", "per_channel(axis=1)", "per_group(size=4)", "per_block(rows=2,cols=2)", "flat(size=4)"])
+def test_fitting_a_scheme_never_fails(granularity, shape):
+    scheme = qv.Scheme.parse(f"int4,symmetric,{granularity},min_max,course")
+    assert scheme.fitted(shape) == scheme
+
+
+def test_groups_of_the_last_axis_stay_there():
+    scheme = qv.Scheme("int4").adapted("gguf_signed", (4, 64))
+    assert scheme.granularity.axis == -1
+    assert scheme.fitted((4, 3, 32)) == scheme
+
+
+def test_a_link_whose_tensor_cannot_be_had_keeps_its_scheme():
+    form = "int4,symmetric,per_group(size=128),min_max,course"
+    state, problems = read_link({"v": "1", "t": "builtin(name=gone)", "s": form})
+    assert len(problems) == 1
+    assert str(state.chosen) == form
+    assert not state.scheme.problems(state.source.shape)
+    assert str(state.with_source(Normal(4, 128)).scheme) == form

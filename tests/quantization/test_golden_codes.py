@@ -1,0 +1,30 @@
+"""What is kept under a number of the arithmetic stays right: codes change only where the number does."""
+
+import json
+
+import pytest
+
+import quantviz as qv
+from quantviz.quantization.quantizer import ARITHMETIC
+from tests.helpers import golden_codes
+
+
+@pytest.fixture(scope="module")
+def record():
+    return json.loads(golden_codes.RECORD.read_text(encoding="utf-8"))
+
+
+def test_codes_change_only_with_the_number_of_the_arithmetic(record):
+    now = golden_codes.digests()
+    assert qv.ARITHMETIC == ARITHMETIC == record["arithmetic"], "run python -m tests.helpers.golden_codes"
+    assert now.keys() == record["digests"].keys(), "schemes were added or removed: run python -m tests.helpers.golden_codes"
+    changed = [form for form, digest in now.items() if record["digests"][form] != digest]
+    assert not changed, f"raise quantviz.quantization.quantizer.ARITHMETIC and run python -m tests.helpers.golden_codes: {changed[:5]} give other codes"
+
+
+def test_a_changed_code_is_noticed(record, monkeypatch):
+    form = "int4,symmetric,per_tensor,min_max,course"
+    x = golden_codes.golden_tensor()
+    assert golden_codes.digest(qv.Scheme.parse(form), x) == record["digests"][form]
+    x[5, 7] = 40.0
+    assert golden_codes.digest(qv.Scheme.parse(form), x) != record["digests"][form]

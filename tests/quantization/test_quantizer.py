@@ -1,0 +1,413 @@
+"""quantize: input, shapes, granularities, validity, and that registries keep the contracts."""
+
+import itertools
+import math
+
+import pytest
+import torch
+
+import quantviz as qv
+from quantviz.quantization import quantizer
+from quantviz.quantization.grids import GRIDS
+from quantviz.schemes.formats import NumberFormat
+from quantviz.tensors import blocks
+from tests.helpers.offered import one_of, problems
+
+COURSE = qv.CONVENTIONS["course"]
+
+
+def normal(*shape, seed=0):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def refusal(x, scheme=None, **kwargs):
+    with pytest.raises(qv.QuantVizError) as caught:
+        qv.quantize(x, scheme or qv.Scheme(), **kwargs)
+    return caught.value
+
+
+# ---- input --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("x", "key"),
+    [
+        (torch.tensor([1j]), "input_dtype"),
+        (torch.tensor([True]), "input_dtype"),
+        (torch.empty(0), "input_empty"),
+        (torch.empty(2, 0), "input_empty"),
+        (torch.tensor(1.0), "input_dims"),
+        (3.0, "input_dims"),
+        (torch.zeros(1, 1, 1, 1, 1), "input_dims"),
+        ([[1.0], [2.0, 3.0]], "input_not_tensor"),
+        ("1, 2", "input_not_tensor"),
+        (torch.tensor([[0.0, 1.0], [0.0, 1.0]]).to_sparse(), "input_not_dense"),
+        (torch.tensor([1e300], dtype=torch.float64), "input_beyond_float32"),
+        ([-3e38, 3e38], "range_beyond_float32"),
+    ],
+)
+def test_bad_input_is_refused_by_name(x, key):
+    error = refusal(x)
+    assert error.key == key
+    assert str(error)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_nonfinite_input_says_how_many_and_where(bad):
+    x = normal(3, 4)
+    x[1, 2] = x[2, 3] = bad
+    error = refusal(x)
+    assert (error.key, error.params["index"], error.params["count"]) == ("input_nonfinite", (1, 2), 2)
+    assert "NaN or Inf (2)" in str(error)
+    assert "(1, 2)" in str(error)
+
+
+@pytest.mark.parametrize("mode", qv.MODES)
+def test_a_range_beyond_float32_is_refused(mode):
+    assert refusal([-3e38, 3e38], qv.Scheme("int8", mode)).key == "range_beyond_float32"
+    assert refusal([1.0, 2.0], qv.Scheme("int8", mode, calibration=qv.ManualRange(-3e38, 3e38))).key == "range_beyond_float32"
+    assert torch.isfinite(qv.quantize([1e38, -1e38], qv.Scheme("int8", mode)).x_hat).all()
+
+
+def test_a_value_that_leaves_float32_is_refused_unless_strict():
+    scheme = qv.Scheme("int8", calibration=qv.Given(2.2e38))
+    assert refusal([3.4e38], scheme).key == "value_beyond_float32"
+    assert math.isinf(qv.quantize([3.4e38], scheme, strict=True).x_hat.item())
+
+
+@pytest.mark.parametrize(
+    ("x", "changed"),
+    [
+        (torch.tensor([1, 2, 2**24 + 1]), 1),
+        (torch.tensor([1, 2, 3], dtype=torch.uint8), 0),
+        (torch.tensor([0.1, 0.5, 0.2], dtype=torch.float64), 2),
+        (torch.tensor([2**63 - 1, 1]), 1),
+    ],
+)
+def test_integers_and_float64_are_converted_with_a_count(x, changed):
+    r = qv.quantize(x, qv.Scheme())
+    assert r.x.dtype == torch.float32
+    assert [note.params["changed"] for note in r.notes if note.key == "stored_as_float32"] == [changed]
+    assert str(changed) in str(r.notes[0])
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float8_e4m3fn])
+def test_narrow_floats_are_converted_exactly(dtype):
+    x = normal(4, 4).to(dtype)
+    r = qv.quantize(x, qv.Scheme())
+    assert torch.equal(r.x, x.float())
+    assert r.notes == ()
+
+
+def test_gradients_and_strides_are_accepted_and_the_input_is_left_alone():
+    x = normal(6, 4).requires_grad_()
+    kept = x.detach().clone()
+    r = qv.quantize(x.T, qv.Scheme(granularity=qv.PerChannel(0)))
+    assert not r.x.requires_grad
+    assert torch.equal(r.x_hat, qv.quantize(kept.T.contiguous(), qv.Scheme(granularity=qv.PerChannel(0))).x_hat)
+    assert torch.equal(x.detach(), kept)
+
+
+# ---- granularities ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("granularity", "shape", "grid"),
+    [
+        (qv.PerTensor(), (4, 6), (1, 1)),
+        (qv.PerChannel(0), (5,), (5,)),
+        (qv.PerChannel(-1), (2, 3, 4), (1, 1, 4)),
+        (qv.PerGroup(3, axis=1), (6, 6), (6, 2)),
+        (qv.PerGroup(2, axis=0), (4, 3), (2, 3)),
+        (qv.PerBlock(2, 3), (4, 6), (2, 2)),
+        (qv.PerBlock(2, 2), (3, 2, 4, 4), (3, 2, 2, 2)),
+    ],
+)
+def test_grid_shapes(granularity, shape, grid):
+    r = qv.quantize(normal(*shape), qv.Scheme("int4", granularity=granularity))
+    assert tuple(r.qparams.scale.shape) == tuple(r.qparams.zero_point.shape) == grid == r.layout.grid_shape
+
+
+def test_a_group_that_does_not_divide_names_the_sizes_that_do():
+    error = refusal(normal(4, 12), qv.Scheme(granularity=qv.PerGroup(5)))
+    assert error.key == "group_does_not_divide"
+    assert "1, 2, 3, 4, 6, 12" in str(error)
+
+
+GRANULARITIES = [qv.PerTensor(), qv.PerChannel(0), qv.PerChannel(-1), qv.PerGroup(2), qv.PerGroup(3, axis=0), qv.PerBlock(3, 2), qv.PerBlock(1, 4)]
+
+
+@pytest.mark.parametrize("granularity", GRANULARITIES, ids=str)
+@pytest.mark.parametrize("mode", qv.MODES)
+def test_each_block_is_quantized_as_if_it_were_alone(granularity, mode):
+    """The law of granularity: a block's codes do not depend on other blocks."""
+    x = normal(3, 6, 4)
+    r = qv.quantize(x, qv.Scheme("int5", mode, granularity))
+    ids = blocks.block_ids(r.layout, r.shape)
+    alone = r.scheme.replace(granularity=qv.PerTensor(), convention=COURSE.replace(scale_dtype="float32"))
+    for block in range(r.layout.block_count):
+        assert torch.equal(qv.quantize(x[ids == block], alone).q, r.q[ids == block])
+
+
+# ---- the notebooks' arithmetic ------------------------------------------------------------------
+
+
+def test_halves_go_to_the_even_code():
+    r = qv.quantize([0.5, 1.5, 2.5, -0.5, -1.5], qv.Scheme("int4", calibration=qv.Given(1.0)))
+    assert r.q.tolist() == [0, 2, 2, 0, -2]
+
+
+def test_the_zero_point_is_clamped_into_the_codes():
+    x = torch.empty(64, 64).uniform_(10, 20, generator=torch.Generator().manual_seed(0))
+    r = qv.quantize(x, qv.Scheme("int8", "asymmetric"))
+    assert r.qparams.zero_point.item() == -128
+    assert qv.metrics(r)["levels_used"] == 1
+    assert qv.metrics(r)["mse"] > 30
+    forced = qv.quantize(x, qv.Scheme("int8", "asymmetric", convention=COURSE.replace(zero_in_range=True)))
+    assert qv.metrics(forced)["sqnr_db"] == pytest.approx(56.4, abs=0.2)
+    free = qv.quantize(x, qv.Scheme("int8", "asymmetric", convention=COURSE.replace(zero_point_clamp=False)))
+    assert free.qparams.zero_point.item() < -350
+    assert qv.metrics(free)["mse"] == pytest.approx(1.2e-4, rel=0.1)
+
+
+def test_the_clamp_uses_the_whole_code_range():
+    r = qv.quantize([-10.0, 1.0], qv.Scheme("int4", calibration=qv.Given(1.0)))
+    assert r.q.tolist() == [-8, 1]
+    narrow = qv.quantize([-10.0, 1.0], qv.Scheme("int4", calibration=qv.Given(1.0), convention=COURSE.replace(narrow_range=True)))
+    assert narrow.q.tolist() == [-7, 1]
+
+
+def test_clipped_means_that_saturation_changed_the_code():
+    r = qv.quantize([[191.6, -13.5, 728.6], [92.14, 295.5, -184], [0, 684.6, 245.5]], qv.Scheme("int8", "asymmetric", calibration=qv.Given(3.5, -70)))
+    assert r.clipped.nonzero().tolist() == [[0, 2]]
+    m = qv.metrics(r)
+    assert m["clipping_mse"] / m["mse"] == pytest.approx(0.994, abs=5e-4)
+    assert m["rounding_mse"] + m["clipping_mse"] == m["mse"]
+
+
+def test_symmetric_unsigned_clips_negatives_and_says_so():
+    r = qv.quantize([-1.0, 0.25, 1.0], qv.Scheme("uint8"))
+    assert r.q.tolist() == [0, 64, 255]
+    assert [note.key for note in r.notes] == ["negatives_clip"]
+
+
+@pytest.mark.parametrize("mode", qv.MODES)
+def test_percentiles_are_interpolated_linearly(mode):
+    x = torch.cat([torch.linspace(-5, 0, 11), torch.linspace(0, 10, 90)])
+    r = qv.quantize(x, qv.Scheme("int8", mode, calibration=qv.Percentile(99)))
+    lo, hi = (torch.quantile(x.double(), p).item() for p in (0.01, 0.99))
+    if mode == "asymmetric":
+        assert (r.range.lo.item(), r.range.hi.item()) == pytest.approx((lo, hi), abs=1e-9)
+    else:
+        top = torch.quantile(x.abs().double(), 0.99).item()
+        assert (r.range.lo.item(), r.range.hi.item()) == pytest.approx((-top, top), abs=1e-9)
+
+
+# ---- given parameters ---------------------------------------------------------------------------
+
+
+def test_parameters_given_per_block_are_used_and_carry_no_text_form():
+    x = normal(2, 4)
+    r = qv.quantize(x, qv.Scheme("int8", "asymmetric", qv.PerChannel(0)), qparams=qv.QParams([[0.5], [0.25]], torch.tensor([1, -3])))
+    assert r.qparams.scale.tolist() == [[0.5], [0.25]]
+    assert torch.equal(r.q, torch.clamp(torch.round(x / torch.tensor([[0.5], [0.25]]) + torch.tensor([[1], [-3]])), -128, 127).to(torch.int8))
+    assert isinstance(r.scheme.calibration, qv.External)
+    with pytest.raises(qv.QuantVizError, match="no text form"):
+        str(r.scheme)
+
+
+@pytest.mark.parametrize(
+    ("qparams", "key"),
+    [
+        (qv.QParams([1.0, 2.0, 3.0]), "qparams_count"),
+        (qv.QParams(0.0), "scale_not_positive"),
+        (qv.QParams(-1.0), "scale_not_positive"),
+        (qv.QParams(math.nan), "scale_not_positive"),
+        (qv.QParams(1e-60), "scale_not_positive"),
+        (qv.QParams(1.0, 0.5), "zero_point_not_integer"),
+        (qv.QParams("x"), "qparams_not_numbers"),
+    ],
+)
+def test_bad_parameters_are_refused(qparams, key):
+    assert refusal(normal(2, 4), qv.Scheme("int8", "asymmetric", qv.PerChannel(0)), qparams=qparams).key == key
+
+
+def test_dequantize_undoes_the_codes():
+    r = qv.quantize(normal(4, 8), qv.Scheme("uint4", "asymmetric", qv.PerGroup(4)))
+    assert torch.equal(qv.dequantize(r.q, r.scheme, r.qparams), r.x_hat)
+    assert torch.equal(qv.choose_qparams(r.x, r.scheme).scale, r.qparams.scale)
+
+
+# ---- the walk over the registries ---------------------------------------------------------------
+
+INPUTS = {
+    "normal": normal(6, 4),
+    "heavy": normal(6, 4) ** 7,
+    "zeros": torch.zeros(6, 4),
+    "constant": torch.full((6, 4), -7.25),
+    "one_zero_row": torch.cat([torch.zeros(1, 4), normal(5, 4)]),
+    "subnormal": normal(6, 4) * 1e-42,
+    "huge": normal(6, 4).clamp(-1, 1) * 1e38,
+    "positive": normal(6, 4).abs() + 100,
+    "ties": torch.arange(24.0).reshape(6, 4) / 2,
+    "one": torch.tensor([[3.0]]),
+}
+
+
+RANGES = (qv.MinMax(), qv.Percentile(99.0), qv.ManualRange(-1.0, 2.0), qv.Given(0.1))
+
+
+@pytest.mark.parametrize("format_id", qv.FORMATS)
+@pytest.mark.parametrize("mode", qv.MODES)
+def test_nothing_finite_gives_nan_or_an_exception(format_id, mode):
+    """The arithmetic of the notebooks: every format, mode and input, each granularity with a calibration in turn."""
+    kind = qv.FORMATS[format_id].kind
+    done = 0
+    for (i, (name, x)), (j, granularity) in itertools.product(enumerate(INPUTS.items()), enumerate(GRANULARITIES)):
+        calibration = RANGES[(i + j) % len(RANGES)]
+        refused = problems(format_id, mode, granularity, calibration, "course")
+        if refused:
+            assert (refused[0].key, mode, kind == "integer") in {
+                ("asymmetric_needs_integers", "asymmetric", False),
+                ("symmetric_needs_positive_code", "symmetric", True),
+            }
+            assert kind != "integer" or format_id == "int1"
+            continue
+        scheme = qv.Scheme(format_id, mode, granularity, calibration)
+        if scheme.problems(tuple(x.shape)):
+            assert x.numel() == 1  # only the one cell has axes too short
+            continue
+        r = qv.quantize(x, scheme)
+        done += 1
+        where = f"{name} {scheme}"
+        assert torch.isfinite(r.x_hat).all(), where
+        assert torch.isfinite(r.qparams.scale).all(), where
+        assert (r.qparams.scale.float() > 0).all(), where
+        assert r.q.min() >= (scheme.code_min if kind == "integer" else 0), where
+        assert r.q.max() <= (scheme.code_max if kind == "integer" else scheme.number_format.code_max), where
+        assert torch.equal(r.error, r.x_hat - r.x), where
+    assert (done > 50) == (not problems(format_id, mode, qv.PerTensor(), qv.MinMax(), "course"))
+
+
+@pytest.mark.parametrize("format_id", qv.FORMATS)
+def test_code_dtypes(format_id):
+    """int8 for signed integers up to 8 bits, int16; bit codes and unsigned integers uint8, or int32 for 16 bits."""
+    fmt = qv.FORMATS[format_id]
+    narrow = "int8" if fmt.kind == "integer" and fmt.signed else "uint8"
+    expected = narrow if fmt.bits <= 8 else {"int16": "int16"}.get(format_id, "int32")
+    assert fmt.code_dtype == expected
+    assert fmt.kind in GRIDS
+    assert fmt.levels == fmt.code_max - fmt.code_min + 1
+    scheme = qv.Scheme(format_id, "asymmetric" if format_id == "int1" else "symmetric")
+    assert qv.quantize(normal(2, 2), scheme).q.dtype == getattr(torch, expected)
+
+
+def test_a_codebook_fits_without_touching_the_arithmetic(monkeypatch):
+    """What a new codebook needs: one format entry."""
+    fmt = NumberFormat("book", "codebook", 3, True, "uint8", 0, 4, codebook=(-1.0, -0.25, 0.0, 0.4, 1.0))
+    monkeypatch.setattr("quantviz.schemes.formats.FORMATS", {**qv.FORMATS, "book": fmt})
+    monkeypatch.setattr("quantviz.schemes.scheme.FORMATS", {**qv.FORMATS, "book": fmt})
+    r = qv.quantize([-0.9, 0.1, 0.3, 7.0], qv.Scheme("book", calibration=qv.Given(1.0)))
+    assert r.q.tolist() == [0, 2, 3, 4]
+    assert r.x_hat.tolist() == pytest.approx([-1.0, 0.0, 0.4, 1.0])
+    assert r.clipped.tolist() == [False, False, False, True]
+
+
+def test_a_new_kind_of_format_is_one_grid(monkeypatch):
+    """Whole powers of two, by their exponent: nothing but a grid and a format is added."""
+
+    class Powers:
+        def coordinate(self, y, fmt):
+            return torch.log2(y)
+
+        def value(self, coordinate, y, fmt):
+            return torch.exp2(coordinate)
+
+        def encode(self, value, fmt):
+            return torch.log2(value).to(torch.uint8)
+
+        def decode(self, code, fmt):
+            return torch.exp2(code.to(torch.float32))
+
+        def gap(self, y, fmt):
+            return torch.exp2(torch.floor(torch.log2(y)))
+
+    fmt = NumberFormat("powers", "power", 2, False, "uint8", 0, 3, codebook=(1.0, 2.0, 4.0, 8.0))
+    for module in ("formats", "scheme"):
+        monkeypatch.setattr(f"quantviz.schemes.{module}.FORMATS", {**qv.FORMATS, "powers": fmt})
+    monkeypatch.setattr("quantviz.quantization.grids.GRIDS", {**GRIDS, "power": Powers()})
+    monkeypatch.setattr("quantviz.quantization.quantizer.GRIDS", {**GRIDS, "power": Powers()})
+    r = qv.quantize([1.0, 3.1, 6.0, 99.0], qv.Scheme("powers", calibration=qv.Given(1.0)))
+    assert r.q.tolist() == [0, 2, 3, 3]
+    assert r.x_hat.tolist() == [1.0, 4.0, 8.0, 8.0]
+    assert r.step_of_cells().tolist() == [1.0, 2.0, 4.0, 8.0]
+
+
+# ---- scales and zero points that are no plain numbers -------------------------------------------
+
+
+def test_dequantize_undoes_the_codes_of_every_convention():
+    for convention in qv.CONVENTIONS.values():
+        scheme = one_of(convention)
+        r = qv.quantize(normal(4, 256), scheme)
+        assert torch.equal(qv.dequantize(r.q, scheme, r.qparams), r.x_hat), scheme
+
+
+# ---- found by looking ---------------------------------------------------------------------------
+
+
+def test_numpys_numbers_and_whole_floats_have_a_text_form():
+    import numpy as np
+
+    for calibration in (qv.ManualRange(np.float64(-1.5), np.float64(2)), qv.Given(np.float64(3.5), -70.0), qv.Percentile(np.float64(99))):
+        scheme = qv.Scheme("int8", "asymmetric", calibration=calibration)
+        assert qv.Scheme.parse(str(scheme)) == scheme
+    with pytest.raises(qv.QuantVizError):
+        qv.Scheme(calibration=qv.ManualRange(0, 10**400))
+
+
+def test_an_error_that_leaves_float32_is_refused():
+    assert refusal([3.4e38, 1.0], qv.Scheme("int8", "asymmetric", calibration=qv.Given(1e36, 300))).key == "value_beyond_float32"
+
+
+def test_numpys_indices_find_their_cell():
+    import numpy as np
+
+    assert qv.explain(qv.quantize(normal(4, 4), qv.Scheme()), np.unravel_index(5, (4, 4))).index == (1, 1)
+
+
+def test_a_part_keeps_every_cells_scale():
+    r = qv.quantize(normal(4, 6), qv.Scheme("int4", "asymmetric", qv.PerGroup(3)))
+    own = quantizer.part(r, (slice(1, 3), slice(2, 6)))
+    assert torch.equal(own.x_hat, r.x_hat[1:3, 2:6])
+    assert torch.equal(own.step_of_cells(), r.scale_of_cells()[1:3, 2:6])
+
+
+@pytest.mark.parametrize("name", sorted(qv.RECIPES))
+def test_parameters_of_another_run_are_used_as_they_are(name):
+    scheme, x = qv.RECIPES[name], torch.randn(2, 256, generator=torch.Generator().manual_seed(3))
+    found = qv.quantize(x, scheme)
+    again = qv.quantize(x, scheme, qparams=qv.choose_qparams(x, scheme))
+    assert torch.equal(again.q, found.q)
+    assert torch.equal(again.x_hat, found.x_hat)
+    # They do not change with the tensor: not even what a second level would be made of.
+    other = qv.quantize(3 * x, scheme, qparams=found.qparams)
+    assert torch.equal(other.qparams.scale, found.qparams.scale)
+    if found.qparams.global_scale is not None:
+        assert torch.equal(other.qparams.global_scale, found.qparams.global_scale)
+
+
+def test_a_fixed_point_scale_by_hand_is_that_of_the_code():
+    scheme = qv.RECIPES["mxint8"]
+    r = qv.quantize([[0.5] * 32], scheme.replace(calibration=qv.Given(2.0**-5)))
+    assert (r.qparams.scale.item(), r.q[0, 0].item(), r.x_hat[0, 0].item()) == (2.0**-5, 16, 0.5)
+
+
+@pytest.mark.parametrize("domain", ["value", "value_middle", "code_float"])
+def test_a_symmetric_zero_point_is_a_code_wherever_the_asymmetric_one_lives(domain):
+    x = [[-1.0, -0.3, 0.2, 0.9]]
+    plain = qv.quantize(x, qv.Scheme("uint4", convention="torchao"))
+    changed = qv.quantize(x, qv.Scheme("uint4", convention=qv.CONVENTIONS["torchao"].replace(zero_domain=domain)))
+    assert changed.qparams.zero_domain == "code_int"
+    assert changed.q.tolist() == plain.q.tolist()
+    assert changed.x_hat.tolist() == plain.x_hat.tolist()

@@ -1,0 +1,141 @@
+"""The lessons there are: sound in both languages, the same in both, and their code prints what they show."""
+
+import contextlib
+import io
+import re
+
+import pytest
+
+import quantviz as qv
+from quantviz.teaching.lessons import lessons
+from quantviz.teaching.lessons.check import problems_of
+from quantviz.teaching.lessons.code import step_code
+from quantviz.teaching.lessons.formulas import HERE, Words
+from quantviz.teaching.lessons.model import QUESTIONS, Choice, Lesson, Number, Order
+from quantviz.text import languages
+
+IDS = list(lessons())
+STEPS = [(name, i) for name, lesson in lessons().items() if isinstance(lesson, Lesson) for i in range(len(lesson.steps))]
+
+
+def test_there_are_ten_lessons_in_their_order():
+    assert IDS == [
+        "range_to_grid", "symmetric", "asymmetric", "zero_point_out_of_range", "rounding_against_clipping",
+        "per_channel", "per_group", "w8a32", "bits_and_sqnr", "outliers",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("language", languages())
+@pytest.mark.parametrize("name", IDS)
+def test_a_lesson_is_sound(name, language):
+    lesson = lessons(language)[name]
+    assert isinstance(lesson, Lesson), str(lesson)
+    assert [str(problem) for problem in problems_of(lesson, name)] == []
+
+
+def skeleton(value):
+    """A lesson without its words: what has to be the same in each language."""
+    if isinstance(value, Words):
+        return sorted(match[1] for match in re.finditer(r"\{([^{}]*)\}", value.text))
+    if hasattr(value, "__dataclass_fields__"):
+        names = [name for name in value.__dataclass_fields__ if name not in ("title", "summary", "line", "words", "rule", "why", "ask", "says", "text", "unit")]
+        fields = [skeleton(getattr(value, name)) for name in names]
+        return [type(value).__name__, *([value.text] if type(value).__name__ == "Formula" else []), *fields]
+    if isinstance(value, tuple | list):
+        return [skeleton(each) for each in value]
+    if hasattr(value, "items"):
+        return {key: skeleton(each) for key, each in value.items()}
+    return str(value) if not isinstance(value, frozenset) else sorted(value)
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_a_lesson_is_the_same_in_each_language(name):
+    first, *others = (lessons(language)[name] for language in languages())
+    for other in others:
+        assert len(first.steps) == len(other.steps)
+        for one, two in zip(first.steps, other.steps, strict=True):
+            assert [q.kind for q in one.questions] == [q.kind for q in two.questions], one.title
+            assert (one.state, one.again, one.show, dict(one.states)) == (two.state, two.again, two.show, dict(two.states)), one.title
+            tables = [[([state for _, state in s.table.rows], [f.text for _, f in s.table.columns]) if s.table else None] for s in (one, two)]
+            assert tables[0] == tables[1]
+            for a, b in zip(one.questions, two.questions, strict=True):
+                assert skeleton(a) == skeleton(b), (one.title, a.ask.text)
+
+
+@pytest.mark.parametrize("language", languages())
+def test_titles_and_words_are_of_their_language(language):
+    for lesson in lessons(language).values():
+        for step in lesson.steps:
+            chinese = any("\u4e00" <= character <= "\u9fff" for character in step.words.text)
+            assert chinese == (language == "zh"), step.title
+
+
+def test_each_kind_of_question_is_asked():
+    asked = {question.kind for name, i in STEPS for question in lessons()[name].steps[i].questions}
+    assert asked == set(QUESTIONS)
+
+
+@pytest.mark.parametrize(("name", "i"), STEPS)
+def test_the_code_of_a_step_prints_its_numbers(name, i):
+    step = lessons()[name].steps[i]
+    scenes = step.scenes()
+    told = printed(step_code(step, scenes, scenes[HERE].state))
+    numbers = qv.metrics(scenes[HERE].result)
+    # The tiles' numbers, the cell's steps, the table, and what is asked.
+    assert f"MSE {numbers['mse']:.4g}\n" in told
+    assert all(f"# {step.output:.8g}\n" in told for step in scenes[HERE].why.steps)
+    if step.table:
+        for _, state in step.table.rows:
+            for heading, formula in step.table.columns:
+                assert f"  {heading} {formula.value({**scenes, HERE: scenes[state]})}\n" in told
+    for question in step.questions:
+        if isinstance(question, Number):
+            assert f"{question.answer.text} {question.answer.value(scenes)}\n" in told
+
+
+def printed(code):
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(code, "snippet", "exec"), {})
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(("name", "i"), STEPS)
+def test_wrong_answers_can_be_told_from_right_ones(name, i):
+    step = lessons()[name].steps[i]
+    scenes = step.scenes()
+    for question in step.questions:
+        if isinstance(question, Choice):
+            assert question.judge(question.truth(scenes), scenes).right
+            wrong = [k for k in range(len(question.options)) if k != question.truth(scenes)]
+            assert all(question.judge(k, scenes).diagnosis for k in wrong)
+        if isinstance(question, Order):
+            values = [item.value.value(scenes) for item in question.items]
+            assert len(set(values)) > 1, "an order needs different values"
+            assert not question.judge(tuple(reversed(question.truth(scenes))), scenes).right
+
+
+@pytest.mark.parametrize(
+    ("belief", "name"),
+    [
+        ("q is the number", "range_to_grid"),
+        ("int4 uses 16 levels", "symmetric"),
+        ("asymmetric is never worse", "asymmetric"),
+        ("asymmetric is never worse", "zero_point_out_of_range"),
+        ("the largest error is always s/2", "asymmetric"),
+        ("a higher SQNR means every value improved", "rounding_against_clipping"),
+        ("clipping is always bad", "rounding_against_clipping"),
+        ("clipping is always good", "rounding_against_clipping"),
+        ("RMSE under 0.289 steps is good", "rounding_against_clipping"),
+        ("MSE compares across tensors", "rounding_against_clipping"),
+        ("per channel always helps", "per_channel"),
+        ("4-bit means 4 bits", "per_group"),
+        ("int8 weights mean integer arithmetic", "w8a32"),
+        ("a lower weight error means a better model", "w8a32"),
+        ("one more bit is worth 6.02 dB, always", "bits_and_sqnr"),
+    ],
+)
+def test_what_people_believe_is_said_and_put_to_a_question(belief, name):
+    (step,) = (step for step in lessons()[name].steps if belief in step.words.text)
+    assert step.questions
+    assert step.rule

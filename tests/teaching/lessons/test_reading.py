@@ -1,0 +1,224 @@
+"""A lesson with a mistake gives the file, the line and the rule, and the others still work."""
+
+import pytest
+
+import quantviz as qv
+from quantviz.teaching.lessons import load
+from quantviz.teaching.lessons.__main__ import main
+from quantviz.teaching.lessons.check import problems_of
+from quantviz.teaching.lessons.model import Cell, Choice, Direction, Number, Order
+from quantviz.teaching.lessons.reading import read_lesson
+
+GOOD = """# A title
+
+What it is about.
+
+## One step
+
+The scale is {scale|3}.
+
+```lab
+link = "t=builtin(name=course_3x3)&s=int8,asymmetric,per_tensor,min_max,course&c=0.2"
+show = ["x", "q", "tiles"]
+again = "t=uniform(rows=3,cols=3,lo=-200.0,hi=700.0)"
+[states]
+row = "s=int8,symmetric,per_channel(axis=0),min_max,course"
+column = "s=int8,symmetric,per_channel(axis=1),min_max,course"
+```
+
+```table
+rows = [["each row", "row"], ["each column", "column"]]
+columns = [["MSE", "mse"], ["against here", "mse / here.mse"]]
+```
+
+```question
+kind = "direction"
+ask = "Does the error fall from rows to columns?"
+hidden = ["q", "tiles", "table"]
+before = "row.mse"
+after = "column.mse"
+[[mistakes]]
+given = "rises"
+says = "Columns hold {column.mse|3}."
+```
+
+```question
+kind = "number"
+ask = "How large is the MSE with one scale a column?"
+hidden = ["tiles"]
+answer = "column.mse"
+within = "5 %"
+unit = "squared"
+why = "It is {column.mse}."
+[[mistakes]]
+value = "row.mse"
+says = "{row.mse|3} is what one scale per *row* gives."
+[[mistakes]]
+value = "2 * column.mse"
+says = "That is twice as much."
+```
+
+```question
+kind = "cell"
+ask = "Which cell errs most?"
+hidden = []
+answer = "largest abs_error"
+[[mistakes]]
+cells = "largest abs_x"
+says = "That is the largest value."
+```
+
+```question
+kind = "choice"
+ask = "Which is smaller?"
+hidden = []
+[[options]]
+text = "rows"
+when = "row.mse < column.mse"
+says = "No."
+[[options]]
+text = "columns"
+when = "row.mse > column.mse"
+says = "No."
+```
+
+```question
+kind = "order"
+ask = "Order them."
+hidden = []
+[[items]]
+text = "here"
+value = "mse"
+[[items]]
+text = "rows"
+value = "row.mse"
+[[items]]
+text = "columns"
+value = "column.mse"
+[[mistakes]]
+values = ["bits", "scales", "row.scales"]
+says = "Not by cost."
+```
+
+> What remains.
+"""
+
+
+def replaced(*pairs):
+    text = GOOD
+    for old, new in pairs:
+        assert old in text
+        text = text.replace(old, new, 1)
+    return text
+
+
+def wrong(text, language="en"):
+    with pytest.raises(qv.QuantVizError) as caught:
+        read_lesson(text, "en/99_test.md")
+    assert caught.value.key == "lessons.at"
+    return caught.value
+
+
+def test_a_good_lesson():
+    lesson = read_lesson(GOOD, "en/99_test.md")
+    (step,) = lesson.steps
+    assert [type(question) for question in step.questions] == [Direction, Number, Cell, Choice, Order]
+    assert step.hidden == {"q", "tiles.mse", "tiles.sqnr", "tiles.zeroed", "tiles.clipped", "tiles.bits", "table"}
+    assert list(problems_of(lesson, "en/99_test.md")) == []
+    scenes = step.scenes()
+    assert step.words.say(scenes) == "The scale is 3.58."
+    direction, number, cell, choice, order = step.questions
+    assert direction.truth(scenes) == "falls"
+    assert direction.judge("rises", scenes).diagnosis == "Columns hold 1.08."
+    assert round(number.truth(scenes), 5) == 1.07815
+    assert number.judge(1.08, scenes).right
+    assert number.judge(1.81, scenes).diagnosis == "1.81 is what one scale per *row* gives."
+    assert number.judge(1.04, scenes).right
+    assert number.judge(40.0, scenes) == type(number.judge(1.0, scenes))(False, None)
+    assert cell.judge((0, 2), scenes).diagnosis == "That is the largest value." or (0, 2) in cell.truth(scenes)
+    assert choice.truth(scenes) == 1
+    assert choice.judge(0, scenes).diagnosis == "No."
+    assert order.truth(scenes) == (2, 0, 1)
+    assert order.judge((2, 0, 1), scenes).right
+    assert not order.judge((0, 1, 2), scenes).right
+
+
+def test_once_more_is_on_other_numbers_for_all_states():
+    step = read_lesson(GOOD, "en/99_test.md").steps[0]
+    first, second, third = (step.scenes(attempt) for attempt in range(3))
+    assert first["row"].state.source == first["here"].state.source
+    assert second["row"].state.source == second["here"].state.source
+    assert len({str(scenes["here"].state.source) for scenes in (first, second, third)}) == 3
+    assert second["row"].state.scheme == first["row"].state.scheme
+
+
+LINES = {content: number for number, content in enumerate(GOOD.splitlines(), 1)}
+
+
+@pytest.mark.parametrize(
+    ("pairs", "line", "rule"),
+    [
+        ([("# A title", "A title")], 1, "begins with its title"),
+        ([("What it is about.\n", "\n")], 1, "what the lesson is about"),
+        ([("{scale|3}", "{skale|3}")], 7, "Unknown name"),
+        ([("{scale|3}", "{1/}")], 7, "cannot be read"),
+        ([("```lab", "```lob")], 9, "Unknown block"),
+        ([("name=course_3x3", "name=course_9x9")], 10, "course_9x9"),
+        ([("int8,asymmetric", "int9,asymmetric")], 10, "int9"),
+        ([('show = ["x", "q", "tiles"]', 'show = ["x", "qq"]')], 11, "Unknown part"),
+        ([('show = ["x", "q", "tiles"]', "show = x")], 11, "not TOML"),
+        ([('show = ["x", "q", "tiles"]', 'show = "x"')], 11, "a list in brackets"),
+        ([('show = ["x", "q", "tiles"]\n', "")], 10, "show is missing"),
+        ([("again = \"t=uniform(rows=3,cols=3,lo=-200.0,hi=700.0)\"\n", "")], 10, "once more"),
+        ([("again = \"t=uniform(rows=3,cols=3,lo=-200.0,hi=700.0)\"", 'again = "t=builtin(name=course_3x3)"')], 12, "no seed"),
+        ([("row = \"s=int8,symmetric", "row = \"s=int8,sideways")], 14, "sideways"),
+        ([('rows = [["each row", "row"]', 'rows = [["each row", "rows"]')], 19, "Unknown state"),
+        ([('["MSE", "mse"]', '["MSE"]')], 20, "pair"),
+        ([('kind = "direction"', 'kind = "riddle"')], 24, "Unknown kind"),
+        ([('before = "row.mse"', 'before = "rows.mse"')], 27, "Unknown state"),
+        ([('before = "row.mse"\n', "")], 24, "before is missing"),
+        ([('given = "rises"', 'given = "up"')], 30, "Unknown direction"),
+        ([('within = "5 %"', 'within = "about"')], 39, "`within`"),
+        ([('unit = "squared"', 'units = "squared"')], 40, "Unknown field"),
+        ([('value = "row.mse"\nsays = "{row', 'value = "row.mse +"\nsays = "{row')], 43, "cannot be read"),
+        ([('value = "2 * column.mse"', 'val = "2 * column.mse"')], 46, "Unknown field"),
+        ([('answer = "largest abs_error"', 'answer = "biggest error"')], 54, "largest or smallest"),
+        ([('show = ["x", "q", "tiles"]', 'show = ["q", "tiles"]')], 51, "must see x"),
+        ([('when = "row.mse > column.mse"', 'when = "row.mse > colum.mse"')], 70, "Unknown state"),
+        ([('values = ["bits", "scales", "row.scales"]', 'values = ["bits"]')], 88, "one formula for each item"),
+        ([("> What remains.\n", "")], 5, "rule"),
+        ([("says = \"Not by cost.\"\n```", "says = \"Not by cost.\"\n")], 74, "never closed"),
+    ],
+)  # fmt: skip
+def test_a_mistake_names_its_line_and_the_rule(pairs, line, rule):
+    error = wrong(replaced(*pairs))
+    assert error.params["file"] == "en/99_test.md"
+    assert (error.params["line"], rule in str(error)) == (line, True), str(error)
+    assert error.message("zh").startswith(f"en/99_test.md 第 {line} 行")
+
+
+def test_a_cell_is_asked_for_only_on_a_small_tensor():
+    error = wrong(replaced(("t=builtin(name=course_3x3)", "t=normal(rows=7,cols=7)"), ("&c=0.2", "&c=0.0")))
+    assert "6 × 6" in str(error)
+
+
+def test_what_only_shows_when_worked_out_is_found_too():
+    twice = read_lesson(replaced(('when = "row.mse < column.mse"', 'when = "1 < 2"')), "x")
+    assert any(problem.params["problem"].key == "lessons.not_one_option" for problem in problems_of(twice, "x"))
+    same = read_lesson(replaced(('value = "row.mse"\nsays = "{row', 'value = "column.mse * 1.01"\nsays = "{row')), "x")
+    assert any(problem.params["problem"].key == "lessons.mistake_is_right" for problem in problems_of(same, "x"))
+
+
+def test_the_other_lessons_still_work(tmp_path, capsys):
+    (tmp_path / "01_good.md").write_text(GOOD, encoding="utf-8")
+    (tmp_path / "02_bad.md").write_text(replaced(("{scale|3}", "{skale}")), encoding="utf-8")
+    (tmp_path / "03_bytes.md").write_bytes(b"# \xff")
+    found = load(tmp_path)
+    assert list(found) == ["good", "bad", "bytes"]
+    assert found["good"].title == "A title"
+    assert "02_bad.md, line 7" in str(found["bad"])
+    assert "UTF-8" in str(found["bytes"])
+    assert main([str(tmp_path)]) == 1
+    told = capsys.readouterr().out
+    assert "good: ok" in told
+    assert "line 7" in told
