@@ -83,7 +83,7 @@ def test_every_choice_is_offered_by_one_function():
     """What guards against labels of another tensor is in `choose`: no module goes past it."""
     controls = {"selectbox", "radio", "segmented_control", "pills", "multiselect", "menu_button", "select_slider", "feedback"}
     found = 0
-    for path in [APP, *sorted((APP.parent / "pages").rglob("*.py")), *sorted((APP.parent / "quantviz" / "ui").glob("*.py"))]:
+    for path in [APP, *sorted((APP.parent / "pages").rglob("*.py")), *sorted((APP.parent / "quantviz" / "ui").rglob("*.py"))]:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):

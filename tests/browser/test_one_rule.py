@@ -13,7 +13,7 @@ from quantviz.figures.numbers import WRITING, short_number
 from quantviz.figures.panels_data import result_panels
 from quantviz.tensors.views import ERROR_VIEWS
 
-BRIDGE = Path(__file__).parents[2] / "quantviz" / "ui" / "bridge.js"
+BRIDGE = Path(__file__).parents[2] / "quantviz" / "browser" / "panels_bridge.js"
 
 
 @pytest.fixture(scope="module")

@@ -109,7 +109,7 @@ def test_a_class_scans_the_code_and_opens_what_was_chosen(new_page, tmp_path, sh
         app = f"http://{host}:{urlsplit(local).port}"
         page = opened(new_page(), f"{app}/teacher?lang=zh")
         page.locator(".st-key-teacher_hidden_panels button", has_text="误差").click()
-        page.locator(".st-key-teacher_locked button", has_text="方案").click()
+        page.locator(".st-key-teacher_locked").get_by_role("button", name="方案", exact=True).click()
         page.locator(".st-key-teacher_opens button").nth(1).click()
         link = f"{app}/lab?k=no-error.lock-scheme"
         page.wait_for_function("(link) => document.querySelector('.st-key-teacher_link code')?.innerText.trim() === link", arg=link)

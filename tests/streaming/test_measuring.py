@@ -399,13 +399,13 @@ for granularity in (qv.PerTensor(), qv.PerGroup(50)):
     assert done.returncode == 0, done.stderr
 
 
-_ONE = "import torch, quantviz as qv; from quantviz import kernels; qv.measure(torch.ones(2048, 1024), qv.Scheme('int8')).path == 'fused' or 1 / 0\n"
+_ONE = "import torch, quantviz as qv; from quantviz.streaming import measuring; qv.measure(torch.ones(2048, 1024), qv.Scheme('int8')).path == 'fused' or 1 / 0\n"
 
 
 def run_as(code, *, user=None, measures=True, **environment):
     env = {"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(ROOT), **environment}
     return subprocess.run(
-        [sys.executable, "-c", (_ONE if measures else "from quantviz import kernels\n") + code],
+        [sys.executable, "-c", (_ONE if measures else "from quantviz.streaming import measuring\n") + code],
         capture_output=True,
         text=True,
         timeout=300,
@@ -444,9 +444,9 @@ def test_a_change_to_any_module_that_reaches_a_kernel_has_a_cache_folder_of_its_
     """A kernel holds the constants it names: with the histogram's bins changed, a warm cache once gave totals of -1.5e18."""
     reaching = set()
     for path in (ROOT / "quantviz").rglob("*.py"):
-        if re.search(r"^(@jit|@intrinsic|@_inline)", path.read_text(encoding="utf-8"), re.MULTILINE):
+        if re.search(r"^(@jit|@kernel_part|@intrinsic|@_inline)", path.read_text(encoding="utf-8"), re.MULTILINE):
             imported_by(".".join(path.relative_to(ROOT).with_suffix("").parts), reaching)
-    assert ROOT / "quantviz" / "binning.py" in reaching
+    assert ROOT / "quantviz" / "evaluation" / "histogram_bins.py" in reaching
     copy = tmp_path / "quantviz"
     shutil.copytree(ROOT / "quantviz", copy, ignore=shutil.ignore_patterns("__pycache__"))
     before = kernel_cache.digest_of_code(copy)

@@ -129,11 +129,11 @@ def test_no_chinese_is_slanted():
     slanted = r"(?<!\*)\*(?![*\s])[^*\n]*[\u4e00-\u9fff][^*\n]*(?<!\s)\*(?!\*)|(?<!\w)_[^_\n]*[\u4e00-\u9fff][^_\n]*_(?!\w)|<(em|i)\b"
     plain = ((place, re.sub(r"\{[^}]*\}|`[^`]*`", "", words)) for place, words in read_words("zh"))
     assert [(place, match[0]) for place, words in plain if (match := re.search(slanted, words))] == []
-    for path in (ROOT / "quantviz" / "ui").glob("*.py"):
+    for path in (ROOT / "quantviz" / "ui").rglob("*.py"):
         assert not re.search(r"(?<!\*)\*\{(plain|say)\(", path.read_text(encoding="utf-8")), f"{path.name}: a text from the catalogue in italics"
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "quantviz" / "ui").glob("*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted((ROOT / "quantviz" / "ui").rglob("*.py")), ids=lambda path: path.name)
 def test_punctuation_between_words_comes_from_the_catalogue(path):
     """Chinese has full-width marks: a text of the catalogue is not followed by a mark from the code."""
     assert re.findall(r"\{say\([^{}]*\)\}[:,;] ", path.read_text(encoding="utf-8")) == []
