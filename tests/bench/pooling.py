@@ -12,6 +12,7 @@ import argparse
 import os
 import statistics
 import time
+from functools import partial
 
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
