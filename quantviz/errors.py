@@ -43,9 +43,11 @@ class QuantVizError(ValueError):
         return self.message()
 
     def message(self, language: str = DEFAULT_LANGUAGE) -> str:
-        """The sentence in `language`."""
+        """Return the sentence in `language`."""
         said = {
-            name: value.message(language) if isinstance(value, QuantVizError) else _Shown(value, _MOST_LISTED if name in _LISTS else MOST_SHOWN)
+            name: value.message(language)
+            if isinstance(value, QuantVizError)
+            else _Shown(value, _MOST_LISTED if name in _LISTS else MOST_SHOWN)
             for name, value in self.params.items()
         }
         sentence = text(f"errors.{self.key}", language, **said)
@@ -53,15 +55,19 @@ class QuantVizError(ValueError):
         return f"{sentence} {text('errors.nearest', language, nearest=nearest)}" if nearest else sentence
 
     def _nearest(self) -> str | None:
-        """The known name most like the one that is not; none where none is."""
+        """Return the known name most like the one that is not; none where none is."""
         got, known = self.params.get("field", self.params.get("got")), self.params.get("known")
         if not isinstance(got, str) or not isinstance(known, str) or len(got) > MOST_SHOWN:
             return None
         names = known[:_MOST_LISTED].split(", ")
-        return next((name for name in difflib.get_close_matches(got.casefold(), names, 1) if name != got), None)
+        return next(
+            (name for name in difflib.get_close_matches(got.casefold(), names, 1) if name != got), None
+        )
 
     def again(self) -> QuantVizError:
-        """The same error without the traceback of its last time: one that is kept is raised as another each time."""
+        """Return the same error without the traceback of its last time: one that is kept is raised as another
+        each time.
+        """
         return QuantVizError(self.key, **self.params)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -75,7 +81,10 @@ class _Shown:
         self._value, self._most = value, most
 
     def __repr__(self) -> str:
-        return _cut(_short.repr(_cut(self._value, self._most) if isinstance(self._value, str) else self._value), self._most + 2)
+        return _cut(
+            _short.repr(_cut(self._value, self._most) if isinstance(self._value, str) else self._value),
+            self._most + 2,
+        )
 
     def __format__(self, spec: str) -> str:
         value = self._value
@@ -99,7 +108,9 @@ class _ShortRepr(reprlib.Repr):
         self.maxother = self.maxstring = _MOST_LISTED
 
     def repr_int(self, x: int, level: int) -> str:
-        """A whole number, or its power of ten: Python refuses to write one of more than 4,300 digits."""
+        """Return a whole number, or its power of ten: Python refuses to write one of more than 4,300
+        digits.
+        """
         return repr(x) if abs(x) < 10**MOST_SHOWN else f"{'-' if x < 0 else ''}10^{math.log10(abs(x)):.0f}"
 
 
@@ -127,11 +138,11 @@ class Note(Picklable):
 
     @classmethod
     def of(cls, key: str, /, **params: object) -> Note:
-        """A note with its parameters."""
+        """Return a note with its parameters."""
         return cls(key, MappingProxyType(params))
 
     def message(self, language: str = DEFAULT_LANGUAGE) -> str:
-        """The sentence in `language`."""
+        """Return the sentence in `language`."""
         return text(f"notes.{self.key}", language, **self.params)
 
     def __str__(self) -> str:

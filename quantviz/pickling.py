@@ -8,7 +8,8 @@ from typing import Any
 
 
 class Picklable:
-    """Lets a frozen dataclass be pickled with its read-only mappings, and its tensors without what they are views of.
+    """Lets a frozen dataclass be pickled with its read-only mappings, and its tensors without what they are
+    views of.
 
     Python does not pickle a `MappingProxyType`, and torch pickles a view with all of the memory behind it.
     """

@@ -1,10 +1,11 @@
 """For all tests.
 
-Hypothesis tries the same examples in every run, so that a change passes or fails by what it changes. To look for more:
-`--hypothesis-profile random`, as often as one likes.
+Hypothesis tries the same examples in every run, so that a change passes or fails by what it changes. To look
+for more: `--hypothesis-profile random`, as often as one likes.
 
-Walks draw a sample of the day (`tests/helpers/offered.py`), which is told at the top of a run and where something failed.
-Compiled kernels are kept for a run alone, in one folder for all its processes; where `QUANTVIZ_CACHE_DIR` is set, from run to run.
+Walks draw a sample of the day (`tests/helpers/offered.py`), which is told at the top of a run and where
+something failed. Compiled kernels are kept for a run alone, in one folder for all its processes; where
+`QUANTVIZ_CACHE_DIR` is set, from run to run.
 """
 
 import datetime
@@ -19,7 +20,8 @@ from hypothesis import settings
 
 pytest.register_assert_rewrite("tests.helpers")
 
-#: Before tests are collected, and inherited by all processes of a run: they draw the same sample, and share what is compiled.
+#: Before tests are collected, and inherited by all processes of a run: they draw the same sample, and share
+#: what is compiled.
 DAY, KERNELS = "QUANTVIZ_TEST_DAY", "QUANTVIZ_CACHE_DIR"
 os.environ.setdefault(DAY, datetime.datetime.now(datetime.UTC).date().isoformat())
 
@@ -27,11 +29,12 @@ settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("random", derandomize=False, deadline=None)
 settings.load_profile("same")
 
-#: What has no tests in it: pytest would import all of it, the engines among it, to look for examples in docstrings.
+#: What has no tests in it: pytest would import all of it, the engines among it, to look for examples in
+#: docstrings.
 collect_ignore_glob = ["bench/*", "engines/*", "fuzz/*", "helpers/*", "browser/*_demo.py"]
 
-#: Left out by `-m quick`: folders and modules that need a browser, an engine, the whole app, kernels compiled anew, or a long walk.
-#: Of the others it leaves out what is marked `slow`.
+#: Left out by `-m quick`: folders and modules that need a browser, an engine, the whole app, kernels compiled
+#: anew, or a long walk. Of the others it leaves out what is marked `slow`.
 NOT_QUICK = (
     "app",
     "browser",
@@ -55,7 +58,9 @@ def pytest_xdist_auto_num_workers():
 
 
 def pytest_configure(config):
-    """One thread a process: small tensors are no faster on more, and tests that run side by side do not wait for each other."""
+    """One thread a process: small tensors are no faster on more, and tests that run side by side do not wait
+    for each other.
+    """
     torch.set_num_threads(1)
     if KERNELS not in os.environ:
         os.environ[KERNELS] = made = tempfile.mkdtemp(prefix="quantviz_kernels_")

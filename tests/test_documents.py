@@ -1,4 +1,6 @@
-"""The documents: each path, link, command, setting and limit that they name is there, and their code can be read."""
+"""The documents: each path, link, command, setting and limit that they name is there, and their code can be
+read.
+"""
 
 import ast
 import dataclasses
@@ -24,7 +26,9 @@ FOLDERS = (".github", "quantviz", "pages", "tests")
 #: All but the lessons, which have tests of their own.
 DOCUMENTS = {
     str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
-    for path in sorted([*ROOT.glob("*.md"), *(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.md"))])
+    for path in sorted(
+        [*ROOT.glob("*.md"), *(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.md"))]
+    )
     if path.parent.name not in languages()
 }
 EVERY = pytest.mark.parametrize("name", DOCUMENTS)
@@ -41,7 +45,11 @@ def without_code(text):
 
 def code(text, language):
     """The blocks of code of a language, but for those inside another block."""
-    return [body for _, found, body in re.findall(r"^(`{3,})(\w*)\n(.*?)^\1$", text, re.M | re.S) if found == language]
+    return [
+        body
+        for _, found, body in re.findall(r"^(`{3,})(\w*)\n(.*?)^\1$", text, re.M | re.S)
+        if found == language
+    ]
 
 
 def named(text):
@@ -68,7 +76,9 @@ def test_every_path_is_there(name):
     for path, test in named(DOCUMENTS[name]):
         if path not in GENERIC.get(name, ()):
             assert (ROOT / path).exists(), path
-            assert not test or re.search(rf"def {test}\b", (ROOT / path).read_text(encoding="utf-8")), f"{path}::{test}"
+            assert not test or re.search(rf"def {test}\b", (ROOT / path).read_text(encoding="utf-8")), (
+                f"{path}::{test}"
+            )
 
 
 @EVERY
@@ -98,8 +108,15 @@ def test_code_can_be_read(name):
 
 @EVERY
 def test_every_setting_is_one(name):
-    sources = [path for folder in ("quantviz", "tests") for path in (ROOT / folder).rglob("*.py") if path != Path(__file__)]
-    known = set(re.findall(r'"(QUANTVIZ_\w+)"', "\n".join(path.read_text(encoding="utf-8") for path in sources)))
+    sources = [
+        path
+        for folder in ("quantviz", "tests")
+        for path in (ROOT / folder).rglob("*.py")
+        if path != Path(__file__)
+    ]
+    known = set(
+        re.findall(r'"(QUANTVIZ_\w+)"', "\n".join(path.read_text(encoding="utf-8") for path in sources))
+    )
     known |= set(LIMITS)
     assert set(re.findall(r"QUANTVIZ_\w+", DOCUMENTS[name])) <= known
 
@@ -108,7 +125,12 @@ def test_paths_are_found_and_missed():
     """The search sees what it is for: files, folders, tests; and neither suffixes, other names nor code."""
     text = "`quantviz/no.py` `tests/no/` `pages/a.py::test_b` `no.py` `.npy` `a/b` `x.safetensors` `python -m a.py`\n"
     text += "```sh\n`no.md`\n```\n"
-    assert list(named(text)) == [("quantviz/no.py", ""), ("tests/no/", ""), ("pages/a.py", "test_b"), ("no.py", "")]
+    assert list(named(text)) == [
+        ("quantviz/no.py", ""),
+        ("tests/no/", ""),
+        ("pages/a.py", "test_b"),
+        ("no.py", ""),
+    ]
 
 
 # ---- the page of files and settings ---------------------------------------------------------------
@@ -117,7 +139,11 @@ def test_paths_are_found_and_missed():
 def rows(heading):
     """The rows of the first table below a heading, cells without backticks."""
     lines = DOCUMENTS[FILES].partition(f"\n## {heading}\n")[2].partition("\n## ")[0].splitlines()
-    return [[cell.strip().replace("`", "") for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")][2:]
+    return [
+        [cell.strip().replace("`", "") for cell in line.strip("|").split("|")]
+        for line in lines
+        if line.startswith("|")
+    ][2:]
 
 
 def test_the_table_of_limits_is_what_the_code_has():
@@ -136,7 +162,9 @@ def test_the_defaults_of_what_is_shared_are_those_of_the_code():
     from quantviz.ui.shell.shared_cache import _DEFAULTS
 
     told = {row[0]: row[1] for row in rows("Settings")}
-    assert {name: told[name] for name in _DEFAULTS} == {name: f"{value:,}" for name, value in _DEFAULTS.items()}
+    assert {name: told[name] for name in _DEFAULTS} == {
+        name: f"{value:,}" for name, value in _DEFAULTS.items()
+    }
 
 
 def test_every_suffix_that_is_read_is_told():

@@ -1,6 +1,8 @@
-"""Where an engine is not what it looks like: the smallest tensor that shows it, and that our convention does the same.
+"""Where an engine is not what it looks like: the smallest tensor that shows it, and that our convention does
+the same.
 
-Each of these is in the engine itself, of the version in tests/requirements.txt. A release that mends one fails here.
+Each of these is in the engine itself, of the version in tests/requirements.txt. A release that mends one
+fails here.
 """
 
 import pytest
@@ -15,7 +17,9 @@ def ours(x, form):
 
 
 def test_torchao_gives_half_of_the_smallest_mx_blocks():
-    """Codes are made with 2^-126 at least, since its reciprocal would overflow, but the block's byte says 2^-127."""
+    """Codes are made with 2^-126 at least, since its reciprocal would overflow, but the block's byte says
+    2^-127.
+    """
     form = "float4_e2m1fn,symmetric,per_group(size=32),min_max,torchao_mx"
     x = torch.zeros(32)
     x[0] = 3 * 2.0**-126
@@ -26,7 +30,9 @@ def test_torchao_gives_half_of_the_smallest_mx_blocks():
 
 
 def test_bitsandbytes_has_no_code_for_zero():
-    """x / absmax is first rounded to one of 65,536 points from -1 to 1, an even number: 0 is none of them, and the point above it decodes to 2.1e-5."""
+    """x / absmax is first rounded to one of 65,536 points from -1 to 1, an even number: 0 is none of them,
+    and the point above it decodes to 2.1e-5.
+    """
     form = "bnb_dynamic8,symmetric,flat(size=64),min_max,bitsandbytes_dynamic8"
     x = torch.tensor([0.0, 1.0, -1.0, 1e-5])
     answer, result = bitsandbytes.CASES[form](x), ours(x, form)
@@ -37,7 +43,9 @@ def test_bitsandbytes_has_no_code_for_zero():
 
 
 def test_bitsandbytes_takes_the_wrong_scale_where_a_row_ends_within_a_block():
-    """Its AVX-512 kernel counts the whole blocks of a row. Left out of the comparison: the same state as one long row is right on every machine."""
+    """Its AVX-512 kernel counts the whole blocks of a row. Left out of the comparison: the same state as one
+    long row is right on every machine.
+    """
     x = torch.tensor([1.0, 2.0, 4.0, 8.0]).repeat_interleave(16).reshape(4, 16)
     packed, state = bitsandbytes.functional.quantize_4bit(x, blocksize=32, quant_type="nf4")
     assert state.absmax.tolist() == [2.0, 8.0]
@@ -46,13 +54,16 @@ def test_bitsandbytes_takes_the_wrong_scale_where_a_row_ends_within_a_block():
     assert torch.equal(right, ours(x, "nf4,symmetric,flat(size=32),min_max,bitsandbytes").x_hat[:, 0])
     if torch.equal(shown, right):
         pytest.skip("this machine's kernel takes the right scales")
-    # No whole block fits into a row of 16, so it counts none before any row: each gets the first block's scale, 2.
+    # No whole block fits into a row of 16, so it counts none before any row: each gets the first block's
+    # scale, 2.
     assert shown.tolist() == pytest.approx([0.8814, 2.0, 0.8814, 2.0], abs=1e-3)
 
 
 @pytest.mark.parametrize("convention", ["gguf_mx", "microxcaling"])
 def test_a_float32_logarithm_reaches_the_next_power_of_two_too_early(convention):
-    """log2 of the float32 number below 8 is 3 when rounded to float32: the block gets the scale of 8, and loses one step."""
+    """log2 of the float32 number below 8 is 3 when rounded to float32: the block gets the scale of 8, and
+    loses one step.
+    """
     form = f"float4_e2m1fn,symmetric,per_group(size=32),min_max,{convention}"
     x = torch.full((1, 32), 7.9999995)
     assert x[0, 0] < 8
@@ -62,7 +73,9 @@ def test_a_float32_logarithm_reaches_the_next_power_of_two_too_early(convention)
     if convention == "gguf_mx":
         assert gguf.CASES[form](x).scale.item() == 2.0
     else:
-        label, recorded = next((label, x) for label, x in microxcaling.tensors() if label.startswith("below_powers"))
+        label, recorded = next(
+            (label, x) for label, x in microxcaling.tensors() if label.startswith("below_powers")
+        )
         top = recorded[0].abs().max()
         assert 7.999999 < top < 8, label
         assert microxcaling.CASES[form](recorded).scale[0].item() == 2.0

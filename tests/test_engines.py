@@ -1,4 +1,5 @@
-"""Every convention gives what its engine gives, bit for bit: here on a sample, with `python -m tests.engines` on everything.
+"""Every convention gives what its engine gives, bit for bit: here on a sample, with `python -m tests.engines`
+on everything.
 
 A missing engine is an error when this file is collected, never a skip.
 """
@@ -23,7 +24,8 @@ from tests.engines.data import tensors
 ROOT = Path(__file__).parent.parent
 MODULES = {name: importlib.import_module(f"tests.engines.{name}") for name in ENGINES}
 DATA = list(tensors())
-#: One tensor in so many is tried with a case, other ones with the next case. It shares no divisor with the number of distributions.
+#: One tensor in so many is tried with a case, other ones with the next case. It shares no divisor with the
+#: number of distributions.
 STEP = 23
 #: By module and convention: the cases.
 VARIANTS = defaultdict(dict)
@@ -67,28 +69,59 @@ def unpacked(shape, scheme):
     size = getattr(scheme.granularity, "size", None)
     rows = shape[0] if size is None else size if scheme.granularity.strided else math.prod(shape) // size
     bits = scheme.number_format.bits
-    return scheme.arithmetic.value_dtype != "float32" and (len(shape) != 2 or (bits in (1, 2, 4) and rows * bits % 8 != 0))
+    return scheme.arithmetic.value_dtype != "float32" and (
+        len(shape) != 2 or (bits in (1, 2, 4) and rows * bits % 8 != 0)
+    )
 
 
-#: Shapes that an engine refuses and the scheme allows, by convention and granularity. None is a matter of arithmetic: our answer there is what
-#: the same rules give.
+#: Shapes that an engine refuses and the scheme allows, by convention and granularity. None is a matter of
+#: arithmetic: our answer there is what the same rules give.
 NARROWER = {
     # Other axes are reduced; where there are none, they fail or reduce the only one.
-    **{(convention, PerChannel): one_axis for convention in ("torch", "torch_fake_quantize", "microxcaling", "modelopt", "modelopt_float8", "modelopt_packed")},
-    **{(convention, PerChannel): single_elements for convention in ("torchao", "torchao_tinygemm", "torchao_float8")},
+    **{
+        (convention, PerChannel): one_axis
+        for convention in (
+            "torch",
+            "torch_fake_quantize",
+            "microxcaling",
+            "modelopt",
+            "modelopt_float8",
+            "modelopt_packed",
+        )
+    },
+    **{
+        (convention, PerChannel): single_elements
+        for convention in ("torchao", "torchao_tinygemm", "torchao_float8")
+    },
     ("quanto", PerChannel): one_axis,
-    ("quanto_qbits", PerChannel): lambda shape, scheme: one_axis(shape, scheme) or scheme.layout(shape).grid_shape == (1,) * len(shape),
+    ("quanto_qbits", PerChannel): lambda shape, scheme: (
+        one_axis(shape, scheme) or scheme.layout(shape).grid_shape == (1,) * len(shape)
+    ),
     # Made for weights.
-    **{(convention, PerGroup): not_a_matrix for convention in ("onnxruntime_blocked", "onnxruntime_nbits", "litert_blockwise")},
+    **{
+        (convention, PerGroup): not_a_matrix
+        for convention in ("onnxruntime_blocked", "onnxruntime_nbits", "litert_blockwise")
+    },
     **{(convention, PerChannel): not_a_matrix for convention in ("bitsandbytes_int8", "compressed_tensors")},
-    **{(convention, PerGroup): one_axis for convention in ("compressed_tensors", "compressed_tensors_mx", "compressed_tensors_nvfp4", "quanto_qbits")},
+    **{
+        (convention, PerGroup): one_axis
+        for convention in (
+            "compressed_tensors",
+            "compressed_tensors_mx",
+            "compressed_tensors_nvfp4",
+            "quanto_qbits",
+        )
+    },
     ("compressed_tensors", PerBlock): not_a_matrix,
     ("torchao_nvfp4", PerGroup): lambda shape, scheme: len(shape) not in (2, 3),
     ("quanto_qbits", Flat): across_rows,
     ("hqq", PerChannel): lambda shape, scheme: not_a_matrix(shape, scheme) or unpacked(shape, scheme),
     ("hqq", Flat): unpacked,
     # Two codes share a byte along the last axis.
-    **{(convention, Flat): lambda shape, scheme: shape[-1] % 2 == 1 for convention in ("modelopt_int4", "modelopt_mxfp4")},
+    **{
+        (convention, Flat): lambda shape, scheme: shape[-1] % 2 == 1
+        for convention in ("modelopt_int4", "modelopt_mxfp4")
+    },
 }
 
 
@@ -105,8 +138,14 @@ def test_it_is_the_engine(name, convention):
         tally.add(form, case, recorded() if recorded else sample(DATA, number))
     assert not tally.examples, tally.examples
     schemes = [qv.Scheme.parse(form) for form in VARIANTS[name, convention]]
-    assert {(scheme.format, scheme.granularity.id) for scheme in schemes} == tally.reached, "something was compared of every format and granularity"
-    allowed = {(str(scheme), shape) for scheme, shape in tally.refused if not scheme.problems(shape) and not narrower(shape, scheme)}
+    assert {(scheme.format, scheme.granularity.id) for scheme in schemes} == tally.reached, (
+        "something was compared of every format and granularity"
+    )
+    allowed = {
+        (str(scheme), shape)
+        for scheme, shape in tally.refused
+        if not scheme.problems(shape) and not narrower(shape, scheme)
+    }
     assert not allowed, "the engine refuses what the scheme allows: these belong in NARROWER"
 
 
@@ -131,13 +170,19 @@ def test_what_is_said_to_be_refused_is(convention, granularity):
 
 
 def test_every_convention_is_asked_of_its_engine_with_all_that_it_offers():
-    asked = {(scheme.arithmetic.id, scheme.format, scheme.granularity.id) for cases in VARIANTS.values() for scheme in map(qv.Scheme.parse, cases)}
+    asked = {
+        (scheme.arithmetic.id, scheme.format, scheme.granularity.id)
+        for cases in VARIANTS.values()
+        for scheme in map(qv.Scheme.parse, cases)
+    }
     for convention in qv.CONVENTIONS.values():
         if convention.id != "course":
             offer = convention.offer
             wanted = f"{convention.id} wants a case in tests/engines for each of what it offers"
             assert {fmt for owner, fmt, _ in asked if owner == convention.id} == set(offer.formats), wanted
-            assert {kind for owner, _, kind in asked if owner == convention.id} == set(offer.granularities), wanted
+            assert {kind for owner, _, kind in asked if owner == convention.id} == set(offer.granularities), (
+                wanted
+            )
 
 
 def test_no_scheme_is_asked_twice_of_a_module():
@@ -147,7 +192,9 @@ def test_no_scheme_is_asked_twice_of_a_module():
 
 
 def test_every_tensor_is_in_some_sample():
-    assert {label for number in range(STEP) for label, _ in sample(DATA, number)} == {label for label, _ in DATA}
+    assert {label for number in range(STEP) for label, _ in sample(DATA, number)} == {
+        label for label, _ in DATA
+    }
 
 
 def test_each_engine_is_installed_as_pinned():
@@ -165,21 +212,45 @@ def test_each_engine_is_installed_as_pinned():
 
 
 #: Tensors whose arithmetic has no infinities, so that what differs is the arithmetic.
-VARIED = [x for label, x in DATA if label.split()[0] in ("normal", "two_decimals", "ties", "positive") and x.numel() > 1]
+VARIED = [
+    x
+    for label, x in DATA
+    if label.split()[0] in ("normal", "two_decimals", "ties", "positive") and x.numel() > 1
+]
 
 
 @pytest.mark.parametrize(
     ("form", "other", "parts"),
     [
-        # Another engine's scale, another order of the same steps, other ties, the notebooks' arithmetic: each is told apart.
-        ("int4,symmetric,per_tensor,min_max,torchao", "int4,symmetric,per_tensor,min_max,torchao(scale.rule=without_clipping)", {"codes", "scales", "values"}),
-        ("int8,asymmetric,per_tensor,min_max,torchao", "int8,asymmetric,per_tensor,min_max,torchao(order=multiply_add_round)", {"codes", "values"}),
-        ("int8,symmetric,per_tensor,min_max,torchao", "int8,symmetric,per_tensor,min_max,torchao(ties=away)", {"codes", "values"}),
-        ("int8,asymmetric,per_tensor,min_max,torchao", "int8,asymmetric,per_tensor,min_max,course", {"codes", "scales", "values"}),
+        # Another engine's scale, another order of the same steps, other ties, the notebooks' arithmetic: each
+        # is told apart.
+        (
+            "int4,symmetric,per_tensor,min_max,torchao",
+            "int4,symmetric,per_tensor,min_max,torchao(scale.rule=without_clipping)",
+            {"codes", "scales", "values"},
+        ),
+        (
+            "int8,asymmetric,per_tensor,min_max,torchao",
+            "int8,asymmetric,per_tensor,min_max,torchao(order=multiply_add_round)",
+            {"codes", "values"},
+        ),
+        (
+            "int8,symmetric,per_tensor,min_max,torchao",
+            "int8,symmetric,per_tensor,min_max,torchao(ties=away)",
+            {"codes", "values"},
+        ),
+        (
+            "int8,asymmetric,per_tensor,min_max,torchao",
+            "int8,asymmetric,per_tensor,min_max,course",
+            {"codes", "scales", "values"},
+        ),
     ],
 )
 def test_other_arithmetic_is_told_apart(form, other, parts):
-    found = [mismatches(MODULES["torchao"].CASES[form](x), qv.quantize(x, qv.Scheme.parse(other), strict=True)) for x in VARIED]
+    found = [
+        mismatches(MODULES["torchao"].CASES[form](x), qv.quantize(x, qv.Scheme.parse(other), strict=True))
+        for x in VARIED
+    ]
     assert {part for differs in found for part, where in differs.items() if bool(where.any())} == parts
 
 
@@ -190,13 +261,18 @@ def test_one_wrong_number_is_a_mismatch():
     beside = torch.nextafter(result.x_hat, torch.tensor(torch.inf))
     for part, wrong in (
         ("codes", Answer(result.x_hat, result.q + torch.tensor([[0, 0], [0, 1]]), right.scale)),
-        ("scales", Answer(result.x_hat, result.q, torch.nextafter(right.scale.float(), torch.tensor(torch.inf)))),
+        (
+            "scales",
+            Answer(result.x_hat, result.q, torch.nextafter(right.scale.float(), torch.tensor(torch.inf))),
+        ),
         ("zero points", Answer(result.x_hat, result.q, right.scale, torch.tensor([1]))),
         ("values", Answer(torch.nextafter(beside, torch.tensor(torch.inf)), result.q, right.scale)),
         ("values", Answer(torch.full_like(result.x_hat, torch.inf), result.q, right.scale)),
     ):
         assert {name for name, differs in mismatches(wrong, result).items() if bool(differs.any())} == {part}
-    assert not bool(mismatches(Answer(beside, result.q, right.scale), result)["values"].any()), "one unit in the last place is allowed"
+    assert not bool(mismatches(Answer(beside, result.q, right.scale), result)["values"].any()), (
+        "one unit in the last place is allowed"
+    )
 
 
 def test_distances_are_counted_in_float32_numbers():

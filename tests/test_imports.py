@@ -21,7 +21,13 @@ sys.meta_path.insert(0, Blocked())
 
 
 def run(code, blocked=()):
-    return subprocess.run([sys.executable, "-W", "error", "-c", BLOCK.format(names=set(blocked)) + code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", BLOCK.format(names=set(blocked)) + code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
 
 
 def test_the_core_needs_only_torch():
@@ -38,7 +44,18 @@ assert len(qv.metrics(r)) == len(qv.METRICS) and qv.explain(r, (0, 1)).steps and
     "module",
     [
         "errors",
-        *(f"schemes.{name}" for name in ("scheme", "formats", "granularity", "conventions", "calibration", "text_form", "recipes")),
+        *(
+            f"schemes.{name}"
+            for name in (
+                "scheme",
+                "formats",
+                "granularity",
+                "conventions",
+                "calibration",
+                "text_form",
+                "recipes",
+            )
+        ),
         "sources",
         "lab.state",
         "lab.scenarios",
@@ -53,7 +70,9 @@ def test_choosing_does_not_import_torch(module):
 
 
 def test_the_core_needs_no_link_and_no_source():
-    """Each begins with nothing of the package imported; torch, numpy and plotly stay, which take most of the time."""
+    """Each begins with nothing of the package imported; torch, numpy and plotly stay, which take most of the
+    time.
+    """
     modules = (
         "analysis.study",
         "streaming.overview",
@@ -83,13 +102,21 @@ def test_plotly_is_imported_only_by_the_figure():
 
 
 def test_the_course_draws_only_when_asked():
-    done = run("import torch\nfrom quantviz.teaching.course import *\nassert linear_quantization(torch.tensor([1.0, 2.0]))", ("streamlit", "plotly", "pandas"))
+    done = run(
+        "import torch\nfrom quantviz.teaching.course import *\nassert linear_quantization(torch.tensor([1.0, 2.0]))",
+        ("streamlit", "plotly", "pandas"),
+    )
     assert done.returncode == 0, done.stderr
 
 
 def test_the_public_surface_is_what_the_package_names():
     tree = ast.parse((ROOT / "quantviz" / "__init__.py").read_text(encoding="utf-8"))
-    typed = {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("quantviz.") for alias in node.names}
+    typed = {
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("quantviz.")
+        for alias in node.names
+    }
     assert set(qv.__all__) == typed
     assert all(getattr(qv, name) is not None for name in qv.__all__)
     with pytest.raises(AttributeError, match="no_such_name"):
@@ -101,20 +128,27 @@ HOMES = {"plotly": ("quantviz/figures/",), "streamlit": ("quantviz/ui/", "pages/
 
 @pytest.mark.parametrize("package", HOMES)
 def test_each_package_is_imported_only_in_its_layer(package):
-    files = [path for folder in ("quantviz", "pages") for path in (ROOT / folder).rglob("*.py")] + [ROOT / "app.py"]
+    files = [path for folder in ("quantviz", "pages") for path in (ROOT / folder).rglob("*.py")] + [
+        ROOT / "app.py"
+    ]
     for path in files:
         where = path.relative_to(ROOT).as_posix()
         imported = {
             name.split(".")[0]
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
             for name in (
-                [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+                [alias.name for alias in node.names]
+                if isinstance(node, ast.Import)
+                else [node.module or ""]
+                if isinstance(node, ast.ImportFrom)
+                else []
             )
         }
         assert package not in imported or where.startswith(HOMES[package]), where
 
 
-#: What each folder imports of the others, from the bottom up. An arrow that is not here is drawn nowhere, and one that is here is drawn.
+#: What each folder imports of the others, from the bottom up. An arrow that is not here is drawn nowhere, and
+#: one that is here is drawn.
 ALLOWED = {
     "text": "",
     "pickling": "",
@@ -162,10 +196,17 @@ def _imported_rooms():
         if name in ("quantviz", "quantviz.ui"):
             continue
         only_types = {
-            inner for node in ast.walk(tree) if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING" for inner in ast.walk(node)
+            inner
+            for node in ast.walk(tree)
+            if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
+            for inner in ast.walk(node)
         }
         for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom) and node not in only_types and (node.module or "").startswith("quantviz"):
+            if (
+                isinstance(node, ast.ImportFrom)
+                and node not in only_types
+                and (node.module or "").startswith("quantviz")
+            ):
                 for alias in node.names:
                     whole = f"{node.module}.{alias.name}"
                     target = whole if whole in modules else node.module
@@ -193,13 +234,21 @@ def test_every_folder_says_what_it_is_for():
 
 def _reads_bits(call: ast.Call) -> bool:
     """Whether it is `values.view(torch.int32)`, or numpy's: the same shape, read as another dtype."""
-    return len(call.args) == 1 and isinstance(call.args[0], ast.Attribute) and getattr(call.args[0].value, "id", "") in ("torch", "np")
+    return (
+        len(call.args) == 1
+        and isinstance(call.args[0], ast.Attribute)
+        and getattr(call.args[0].value, "id", "") in ("torch", "np")
+    )
 
 
 def test_reshaping_is_done_only_in_blocks():
     verbs = {"reshape", "view", "permute", "transpose", "unflatten", "movedim", "swapaxes"}
     above = ("figures", "ui", "sources", "teaching")
-    core = [path for path in (ROOT / "quantviz").rglob("*.py") if path.name != "blocks.py" and path.relative_to(ROOT).parts[1] not in above]
+    core = [
+        path
+        for path in (ROOT / "quantviz").rglob("*.py")
+        if path.name != "blocks.py" and path.relative_to(ROOT).parts[1] not in above
+    ]
     for path in core:
         called = {
             node.func.attr
@@ -218,7 +267,10 @@ def test_decibels_are_made_in_one_place():
         if isinstance(node, ast.BinOp)
         and isinstance(node.op, ast.Mult)
         and any(isinstance(side, ast.Constant) and side.value in (10, 20) for side in (node.left, node.right))
-        and any(isinstance(side, ast.Call) and getattr(side.func, "attr", "") == "log10" for side in (node.left, node.right))
+        and any(
+            isinstance(side, ast.Call) and getattr(side.func, "attr", "") == "log10"
+            for side in (node.left, node.right)
+        )
     }
     assert makers == {"quantviz/evaluation/metric_formulas.py"}
 
@@ -233,5 +285,10 @@ def test_no_test_module_imports_another():
                 names = [node.module or "", *(f"{node.module or ''}.{alias.name}" for alias in node.names)]
             else:
                 names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            parts = [part for name in names if name.startswith("tests.") or getattr(node, "level", 0) for part in name.split(".")]
+            parts = [
+                part
+                for name in names
+                if name.startswith("tests.") or getattr(node, "level", 0)
+                for part in name.split(".")
+            ]
             assert not [part for part in parts if part == "conftest" or part.startswith("test_")], where

@@ -28,23 +28,36 @@ CELLS = (
 
 @pytest.fixture(scope="module")
 def outputs(tmp_path_factory):
-    """What each cell gave, run in a kernel of this very interpreter that knows no settings of this machine's user."""
+    """What each cell gave, run in a kernel of this very interpreter that knows no settings of this machine's
+    user.
+    """
     home = tmp_path_factory.mktemp("jupyter")
     spec = home / "kernels" / "this"
     spec.mkdir(parents=True)
     argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-    (spec / "kernel.json").write_text(json.dumps({"argv": argv, "display_name": "this", "language": "python"}), encoding="utf-8")
+    (spec / "kernel.json").write_text(
+        json.dumps({"argv": argv, "display_name": "this", "language": "python"}), encoding="utf-8"
+    )
     (home / "helper.py").write_text("from quantviz.teaching.course import *\n", encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JUPYTER_PATH", str(home))
         patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(home)]))
         # plotly chooses how to show a figure by what it finds here.
-        for name in ("PLOTLY_RENDERER", "VSCODE_PID", "COLAB_NOTEBOOK_ID", "NTERACT_EXE", "DATABRICKS_RUNTIME_VERSION", "JUPYTER_PREFER_ENV_PATH"):
+        for name in (
+            "PLOTLY_RENDERER",
+            "VSCODE_PID",
+            "COLAB_NOTEBOOK_ID",
+            "NTERACT_EXE",
+            "DATABRICKS_RUNTIME_VERSION",
+            "JUPYTER_PREFER_ENV_PATH",
+        ):
             patch.delenv(name, raising=False)
         for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
             patch.setenv(name, str(home / name.lower()))
         notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])
-        nbclient.NotebookClient(notebook, kernel_name="this", timeout=120, resources={"metadata": {"path": str(home)}}).execute()
+        nbclient.NotebookClient(
+            notebook, kernel_name="this", timeout=120, resources={"metadata": {"path": str(home)}}
+        ).execute()
     nbformat.validate(notebook)
     return [cell.outputs for cell in notebook.cells]
 
@@ -60,7 +73,11 @@ def decoded(field):
 
 
 def plain(cell):
-    return "".join(output.get("text") or output["data"]["text/plain"] for output in cell if PLOTLY not in output.get("data", {}))
+    return "".join(
+        output.get("text") or output["data"]["text/plain"]
+        for output in cell
+        if PLOTLY not in output.get("data", {})
+    )
 
 
 def test_it_prints_what_the_readme_says_and_the_notebooks_numbers(outputs):
@@ -71,7 +88,9 @@ def test_it_prints_what_the_readme_says_and_the_notebooks_numbers(outputs):
 @pytest.mark.parametrize("cell", [0, 4])
 def test_the_figure_is_four_heatmaps(outputs, cell):
     figure = figure_of(outputs[cell])
-    assert [(trace["type"], trace["name"]) for trace in figure["data"]] == [("heatmap", name) for name in PANELS]
+    assert [(trace["type"], trace["name"]) for trace in figure["data"]] == [
+        ("heatmap", name) for name in PANELS
+    ]
     titles = [annotation["text"] for annotation in figure["layout"]["annotations"][:4]]
     assert titles == [text(f"panels.notebook.{name}", n_bits=8) for name in PANELS]
 
@@ -89,4 +108,6 @@ def test_a_cell_tells_its_values_and_with_a_result_its_block_and_cause(outputs, 
         assert index == "(%{y:d}, %{x:d})"
         assert [line.split()[0] for line in lines] == fields
         np.testing.assert_allclose(decoded(trace["customdata"])[0, 2], numbers, atol=0.001)
-        assert trace.get("hovertext", [[None] * 3])[0] == (["exact", "rounded", "rounded"] if "cause" in fields else [None] * 3)
+        assert trace.get("hovertext", [[None] * 3])[0] == (
+            ["exact", "rounded", "rounded"] if "cause" in fields else [None] * 3
+        )

@@ -1,4 +1,6 @@
-"""What a person gets for a mistake in Python or in a text form: a sentence of bounded length, soon; and what is none must simply work."""
+"""What a person gets for a mistake in Python or in a text form: a sentence of bounded length, soon; and what
+is none must simply work.
+"""
 
 import random
 import string
@@ -72,7 +74,25 @@ def test_what_is_no_tensor_is_refused_by_every_verb(name):
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 @pytest.mark.parametrize(
     "params",
-    [None, 3.0, "a", *(qv.QParams(scale) for scale in (HUGE, -HUGE, "a", 1j, None, [], [1.0, 2.0, 3.0], torch.tensor(1j), torch.ones(1, device="meta")))],
+    [
+        None,
+        3.0,
+        "a",
+        *(
+            qv.QParams(scale)
+            for scale in (
+                HUGE,
+                -HUGE,
+                "a",
+                1j,
+                None,
+                [],
+                [1.0, 2.0, 3.0],
+                torch.tensor(1j),
+                torch.ones(1, device="meta"),
+            )
+        ),
+    ],
     ids=lambda params: type(params).__name__,
 )
 def test_what_is_no_scale_is_refused(params):
@@ -89,9 +109,15 @@ def test_what_is_no_scale_is_refused(params):
 @pytest.mark.parametrize("format_id", qv.FORMATS)
 def test_only_codes_that_a_format_has_stand_for_values(format_id):
     fmt = qv.FORMATS[format_id]
-    scheme = qv.Scheme("int8", "asymmetric").with_format(format_id) if format_id != "int1" else qv.Scheme("int1", "asymmetric")
+    scheme = (
+        qv.Scheme("int8", "asymmetric").with_format(format_id)
+        if format_id != "int1"
+        else qv.Scheme("int1", "asymmetric")
+    )
     ends = [fmt.code_min, fmt.code_max]
-    assert qv.dequantize(ends, scheme, qv.QParams(1.0)).tolist() == pytest.approx([fmt.value(code) for code in ends], nan_ok=True)
+    assert qv.dequantize(ends, scheme, qv.QParams(1.0)).tolist() == pytest.approx(
+        [fmt.value(code) for code in ends], nan_ok=True
+    )
     for code in (fmt.code_min - 1, fmt.code_max + 1, 0.5):
         with pytest.raises(qv.QuantVizError, match="has no code"):
             qv.dequantize(torch.tensor([code]), scheme, qv.QParams(1.0))
@@ -109,18 +135,33 @@ def test_arrays_in_any_order_are_their_values(dtype, order):
         (array.T, values.T),
         (array[0, ::-1], values[0, ::-1]),
     ):
-        for use in (lambda x: qv.quantize(x, "int8_per_tensor").x, lambda x: torch.from_numpy(panels_data(x, x, x).x)):
-            assert torch.equal(use(seen).reshape(wanted.shape), torch.tensor(wanted.copy(), dtype=torch.float32))
+        for use in (
+            lambda x: qv.quantize(x, "int8_per_tensor").x,
+            lambda x: torch.from_numpy(panels_data(x, x, x).x),
+        ):
+            assert torch.equal(
+                use(seen).reshape(wanted.shape), torch.tensor(wanted.copy(), dtype=torch.float32)
+            )
         assert qv.measure(seen, SCHEME).metrics == qv.measure(torch.tensor(wanted.copy()), SCHEME).metrics
-    assert torch.equal(qv.dequantize(array[::-1], SCHEME, qv.QParams(1.0)), torch.tensor(values[::-1].copy(), dtype=torch.float32))
+    assert torch.equal(
+        qv.dequantize(array[::-1], SCHEME, qv.QParams(1.0)),
+        torch.tensor(values[::-1].copy(), dtype=torch.float32),
+    )
     scales = np.array([1.0, 2.0, 3.0])
     rows = qv.Scheme(granularity=qv.PerChannel(0))
-    assert qv.quantize(array, rows, qparams=qv.QParams(scales[::-1])).qparams.scale.flatten().tolist() == [3.0, 2.0, 1.0]
+    assert qv.quantize(array, rows, qparams=qv.QParams(scales[::-1])).qparams.scale.flatten().tolist() == [
+        3.0,
+        2.0,
+        1.0,
+    ]
 
 
 def test_tables_and_other_floats_are_their_values():
     pandas, ml_dtypes = pytest.importorskip("pandas"), pytest.importorskip("ml_dtypes")
-    assert qv.quantize(pandas.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]}), SCHEME).x.tolist() == [[1.0, 3.0], [2.0, 4.0]]
+    assert qv.quantize(pandas.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]}), SCHEME).x.tolist() == [
+        [1.0, 3.0],
+        [2.0, 4.0],
+    ]
     assert qv.quantize(pandas.Series([1, 2]), SCHEME).x.tolist() == [1.0, 2.0]
     assert qv.quantize(np.array([1.5, 2.0], dtype=ml_dtypes.bfloat16), SCHEME).x.tolist() == [1.5, 2.0]
     with pytest.raises(qv.QuantVizError, match="object"):
@@ -132,11 +173,16 @@ def test_a_mask_is_never_forgotten():
     with pytest.raises(qv.QuantVizError, match=r"masked values [(]1[)]"):
         qv.quantize(masked, SCHEME)
     assert qv.quantize(np.ma.array([1.0, 2.0]), SCHEME).x.tolist() == [1.0, 2.0]
-    left_out = qv.quantize(masked.astype(float).filled(np.nan), SCHEME.replace(nonfinite="ignore"))  # what the sentence says
+    left_out = qv.quantize(
+        masked.astype(float).filled(np.nan), SCHEME.replace(nonfinite="ignore")
+    )  # what the sentence says
     assert left_out.counted.tolist() == [True, False, True]
 
 
-@pytest.mark.parametrize(("dtype", "n_bits"), [("int8", 8), (None, 8), (torch.int8, 0), (torch.int8, 10**100), (torch.int8, "8"), (torch.int8, 2.5)])
+@pytest.mark.parametrize(
+    ("dtype", "n_bits"),
+    [("int8", 8), (None, 8), (torch.int8, 0), (torch.int8, 10**100), (torch.int8, "8"), (torch.int8, 2.5)],
+)
 def test_a_picture_of_no_codes_is_refused(dtype, n_bits):
     with pytest.raises(qv.QuantVizError, match="dtype for the codes"):
         qv.plot_quantization_errors(X, RESULT.q, RESULT.x_hat, dtype, n_bits)
@@ -186,13 +232,18 @@ def test_an_error_repeats_no_more_than_a_line(name, use):
     with pytest.raises(qv.QuantVizError) as refused:
         USES[use](VALUES[name])
     for language in languages():
-        known = sum(len(str(value)) for name, value in refused.value.params.items() if name in ("known", "allowed"))
+        known = sum(
+            len(str(value)) for name, value in refused.value.params.items() if name in ("known", "allowed")
+        )
         assert len(refused.value.message(language)) < 300 + 2 * MOST_SHOWN + known
 
 
 @pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
 def test_whatever_an_error_is_given_its_sentence_is_short(value):
-    for key, params in (("unknown_mode", {"got": value, "known": "a"}), ("range_beyond_float32", {"width": value, "largest": value})):
+    for key, params in (
+        ("unknown_mode", {"got": value, "known": "a"}),
+        ("range_beyond_float32", {"width": value, "largest": value}),
+    ):
         for language in languages():
             assert len(qv.QuantVizError(key, **params).message(language)) < 500
 
@@ -218,7 +269,9 @@ def test_an_unknown_name_brings_the_nearest(use, nearest):
         use()
     for language in languages():
         assert refused.value.message(language).endswith(("？", "?"))
-        assert repr(nearest) in refused.value.message(language).rpartition("。" if language == "zh" else ". ")[2]
+        assert (
+            repr(nearest) in refused.value.message(language).rpartition("。" if language == "zh" else ". ")[2]
+        )
 
 
 def test_nothing_is_suggested_for_what_is_like_nothing():
@@ -258,7 +311,26 @@ def test_a_long_text_form_is_refused_soon(form):
     assert (state, len(problems)) == (opening(), 1)
 
 
-NO_NUMBERS = ("nan", "inf", "-inf", "Infinity", "1_000", "٣", "３", "²", "0x10", "1e999", "", " 1", "1 ", "1\n", "--1", "1.", "none", "true")
+NO_NUMBERS = (
+    "nan",
+    "inf",
+    "-inf",
+    "Infinity",
+    "1_000",
+    "٣",
+    "３",
+    "²",
+    "0x10",
+    "1e999",
+    "",
+    " 1",
+    "1 ",
+    "1\n",
+    "--1",
+    "1.",
+    "none",
+    "true",
+)
 
 
 @pytest.mark.parametrize("number", NO_NUMBERS, ids=repr)
@@ -295,7 +367,11 @@ def damaged(form, chance):
     ]
     for _ in range(chance.choice((1, 1, 2, 3, 8))):
         at = chance.randrange(len(form) + 1)
-        form = form[:at] + chance.choice(("", chance.choice(pieces), form[: chance.randrange(40)])) + form[at + chance.choice((0, 0, 1, 5)) :]
+        form = (
+            form[:at]
+            + chance.choice(("", chance.choice(pieces), form[: chance.randrange(40)]))
+            + form[at + chance.choice((0, 0, 1, 5)) :]
+        )
     return form
 
 
@@ -317,7 +393,12 @@ def test_damaged_text_forms_and_links_are_refused_or_round_trip():
             read += 1
             assert qv.Scheme.parse(str(scheme)) == scheme
     assert read > 20
-    whole = write_link(opening().replace(baseline=qv.RECIPES["int4_g32"]), "en") | {"a": "0.1_0.0_0.0.4.4", "h": "1.5", "e": "steps", "m": "all"}
+    whole = write_link(opening().replace(baseline=qv.RECIPES["int4_g32"]), "en") | {
+        "a": "0.1_0.0_0.0.4.4",
+        "h": "1.5",
+        "e": "steps",
+        "m": "all",
+    }
     for _ in range(2000):
         name = chance.choice(tuple(whole))
         state, problems = read_link(whole | {name: damaged(whole[name], chance)})
@@ -336,7 +417,10 @@ def test_scales_by_hand_are_above_zero_in_both_directions(scale):
             call()
         assert caught.value.key == "scale_not_positive"
     # An engine's own can be anything.
-    x, gguf = torch.linspace(-1, 2, 32), qv.Scheme.parse("int4,symmetric,per_group(size=32),min_max,gguf_signed")
+    x, gguf = (
+        torch.linspace(-1, 2, 32),
+        qv.Scheme.parse("int4,symmetric,per_group(size=32),min_max,gguf_signed"),
+    )
     r = qv.quantize(x, gguf)
     assert r.qparams.scale.item() < 0
     assert torch.equal(qv.dequantize(r.q, gguf, r.qparams), r.x_hat)
@@ -350,7 +434,11 @@ def test_views_that_torch_resolves_late_are_read():
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: torch.ones(1).expand(200_000, 200_000), lambda: np.lib.stride_tricks.as_strided(np.ones(1, np.float32), (200_000, 200_000), (0, 0))]
+    "make",
+    [
+        lambda: torch.ones(1).expand(200_000, 200_000),
+        lambda: np.lib.stride_tricks.as_strided(np.ones(1, np.float32), (200_000, 200_000), (0, 0)),
+    ],
 )
 @pytest.mark.parametrize("call", [qv.quantize, qv.measure])
 def test_one_value_repeated_beyond_all_memory_is_refused(make, call):
@@ -365,7 +453,11 @@ def test_arrays_and_lists_of_them_are_read_however_they_lie():
     table["x"] = [1, 2, 3]
     assert qv.quantize(table["x"], "int8_per_tensor").x.tolist() == [1, 2, 3]
     rows = [[1.0, 2.0], [3.0, 4.0]]
-    for listed in ([torch.tensor(row) for row in rows], [np.array(row) for row in rows], [np.array(row, dtype=">f4")[::-1][::-1] for row in rows]):
+    for listed in (
+        [torch.tensor(row) for row in rows],
+        [np.array(row) for row in rows],
+        [np.array(row, dtype=">f4")[::-1][::-1] for row in rows],
+    ):
         assert qv.quantize(listed, "int8_per_tensor").x.tolist() == rows
     for wrong in ([torch.zeros(2), torch.zeros(3)], [np.zeros(2), np.zeros(3)]):
         with pytest.raises(QuantVizError) as caught:

@@ -22,11 +22,16 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 
 def requirements(listing):
     lines = (ROOT / listing).read_text(encoding="utf-8").splitlines()
-    return {each.name: each for each in (Requirement(line) for line in lines if line and not line.startswith("#"))}
+    return {
+        each.name: each for each in (Requirement(line) for line in lines if line and not line.startswith("#"))
+    }
 
 
 def test_the_pins_are_within_the_ranges():
-    declared = [*PROJECT["dependencies"], *(each for extra in PROJECT["optional-dependencies"].values() for each in extra)]
+    declared = [
+        *PROJECT["dependencies"],
+        *(each for extra in PROJECT["optional-dependencies"].values() for each in extra),
+    ]
     ranges = {each.name: each for each in map(Requirement, declared) if each.name != PROJECT["name"]}
     pins = requirements("requirements.txt")
     assert ranges.keys() == pins.keys()
@@ -39,7 +44,18 @@ def test_the_pins_are_within_the_ranges():
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(folder), str(ROOT)]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "-q",
+        "--no-deps",
+        "--no-build-isolation",
+        "-w",
+        str(folder),
+        str(ROOT),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=folder)
     assert done.returncode == 0, done.stderr
     (found,) = folder.glob("quantviz-*.whl")
@@ -50,7 +66,18 @@ def wheel(tmp_path_factory):
 def installed(wheel, tmp_path_factory):
     """A folder with nothing in it but the installed wheel."""
     folder = tmp_path_factory.mktemp("installed")
-    command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", str(folder), str(wheel)]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "--no-deps",
+        "--no-index",
+        "--target",
+        str(folder),
+        str(wheel),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return folder
@@ -58,22 +85,36 @@ def installed(wheel, tmp_path_factory):
 
 def run(installed, *command, cwd, **more):
     env = {**os.environ, "PYTHONPATH": str(installed), "PYTHONDONTWRITEBYTECODE": "1"}
-    return subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=120, cwd=cwd, env=env, **more)
+    return subprocess.run(
+        [sys.executable, *command], capture_output=True, text=True, timeout=120, cwd=cwd, env=env, **more
+    )
 
 
 def test_the_wheel_has_every_file_of_the_package_and_the_app(wheel):
     files = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard", "quantviz", "pages", "app.py"], cwd=ROOT, capture_output=True, text=True, check=True
+        ["git", "ls-files", "-co", "--exclude-standard", "quantviz", "pages", "app.py"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     names = set(zipfile.ZipFile(wheel).namelist())
-    wanted = {name if name.startswith("quantviz/") else f"quantviz/_app/{name}" for name in files.stdout.split() if (ROOT / name).exists()}
+    wanted = {
+        name if name.startswith("quantviz/") else f"quantviz/_app/{name}"
+        for name in files.stdout.split()
+        if (ROOT / name).exists()
+    }
     assert wanted | {"quantviz/_app/.streamlit/config.toml", "quantviz/py.typed"} <= names
     assert not [name for name in names if name.startswith("tests")]
 
 
 def test_the_wheel_brings_its_licence(wheel):
     with zipfile.ZipFile(wheel) as files:
-        (folder,) = {name.partition("/")[0] for name in files.namelist() if name.partition("/")[0].endswith(".dist-info")}
+        (folder,) = {
+            name.partition("/")[0]
+            for name in files.namelist()
+            if name.partition("/")[0].endswith(".dist-info")
+        }
         assert files.read(f"{folder}/licenses/LICENSE") == (ROOT / "LICENSE").read_bytes()
         told = files.read(f"{folder}/METADATA").decode().splitlines()
     assert {"License-Expression: MIT", "License-File: LICENSE"} <= set(told)
@@ -81,8 +122,15 @@ def test_the_wheel_brings_its_licence(wheel):
 
 def test_the_readmes_python_runs_from_the_wheel_alone(installed, tmp_path):
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    (code,), (printed,) = (re.findall(rf"```{language}\n(.*?)```", text, re.S) for language in ("python", "text"))
-    done = run(installed, "-c", f"{code}\nassert qv.__file__.startswith({str(installed)!r}), qv.__file__", cwd=tmp_path)
+    (code,), (printed,) = (
+        re.findall(rf"```{language}\n(.*?)```", text, re.S) for language in ("python", "text")
+    )
+    done = run(
+        installed,
+        "-c",
+        f"{code}\nassert qv.__file__.startswith({str(installed)!r}), qv.__file__",
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout == printed
 
@@ -110,12 +158,19 @@ def test_the_command_serves_from_the_wheel_as_from_a_clone(installed, tmp_path):
         options = ["--server.port", str(port), "--server.address", "127.0.0.1", "--server.headless", "true"]
         env = {**os.environ, "PYTHONPATH": str(path)}
         server = subprocess.Popen(
-            [sys.executable, "-m", "quantviz.cli", "serve", *options], cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [sys.executable, "-m", "quantviz.cli", "serve", *options],
+            cwd=tmp_path,
+            env=env,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         try:
             health = ""
             for _ in range(200):
-                with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=2) as answer:
+                with (
+                    contextlib.suppress(OSError),
+                    urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=2) as answer,
+                ):
                     health = answer.read().decode()
                     break
                 time.sleep(0.1)
@@ -128,7 +183,12 @@ def test_the_command_serves_from_the_wheel_as_from_a_clone(installed, tmp_path):
 
 def test_help_is_there_at_once_and_the_core_is_enough_for_it(installed, tmp_path):
     code = "import sys; from quantviz.cli import main; sys.argv = ['quantviz', '--help']\ntry: main()\nexcept SystemExit: pass\n"
-    done = run(installed, "-c", f"{code}assert not {{'torch', 'numpy', 'streamlit', 'pandas'}} & set(sys.modules)", cwd=tmp_path)
+    done = run(
+        installed,
+        "-c",
+        f"{code}assert not {{'torch', 'numpy', 'streamlit', 'pandas'}} & set(sys.modules)",
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, done.stderr
     assert "serve" in done.stdout
 
@@ -139,4 +199,7 @@ def test_without_streamlit_the_command_says_what_to_install(installed, tmp_path)
     code += "from quantviz.cli import main; sys.argv = ['quantviz', 'serve']; main()"
     done = run(installed, "-c", code, cwd=tmp_path)
     assert done.returncode == 2
-    assert done.stderr.strip() == 'The app needs more than the core package: streamlit cannot be imported. Run pip install "quantviz[app]".'
+    assert (
+        done.stderr.strip()
+        == 'The app needs more than the core package: streamlit cannot be imported. Run pip install "quantviz[app]".'
+    )

@@ -20,9 +20,15 @@ SCHEMES = [
 def same(a, b):
     """Whether two values are equal, tensors by their bits."""
     if isinstance(a, torch.Tensor):
-        return isinstance(b, torch.Tensor) and a.dtype == b.dtype and torch.equal(torch.nan_to_num(a), torch.nan_to_num(b))
+        return (
+            isinstance(b, torch.Tensor)
+            and a.dtype == b.dtype
+            and torch.equal(torch.nan_to_num(a), torch.nan_to_num(b))
+        )
     if hasattr(a, "__dataclass_fields__"):
-        return type(a) is type(b) and all(same(getattr(a, name), getattr(b, name)) for name in a.__dataclass_fields__)
+        return type(a) is type(b) and all(
+            same(getattr(a, name), getattr(b, name)) for name in a.__dataclass_fields__
+        )
     if hasattr(a, "items"):
         return type(a) is type(b) and a.keys() == b.keys() and all(same(a[name], b[name]) for name in a)
     if isinstance(a, tuple):
@@ -36,7 +42,15 @@ def test_everything_that_is_given_back_pickles(scheme):
     if scheme.nonfinite == "ignore":
         x[2, 3] = torch.nan
     r = qv.quantize(x, scheme)
-    for value in (r, r.qparams, r.range, qv.explain(r, (1, 2)), measuring.measured(r, by_axis=True), measuring.facts(InMemory(x)), part(r, (0, slice(2, 4)))):
+    for value in (
+        r,
+        r.qparams,
+        r.range,
+        qv.explain(r, (1, 2)),
+        measuring.measured(r, by_axis=True),
+        measuring.facts(InMemory(x)),
+        part(r, (0, slice(2, 4))),
+    ):
         again = pickle.loads(pickle.dumps(value))
         assert same(value, again)
     assert qv.metrics(pickle.loads(pickle.dumps(r))) == pytest.approx(qv.metrics(r), nan_ok=True)

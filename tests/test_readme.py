@@ -1,4 +1,6 @@
-"""The README is short, its Python prints what it says, its commands are the two it promises, and its headline is the table's."""
+"""The README is short, its Python prints what it says, its commands are the two it promises, and its headline
+is the table's.
+"""
 
 import contextlib
 import io
@@ -48,7 +50,9 @@ def test_its_headline_is_what_the_engines_table_says():
     rows = [dict(zip(COLUMNS, line.strip("| ").split(" | "), strict=True)) for line in lines[2:]]
     values = sum(int(row["values"].replace(",", "")) for row in rows)
     differences = sum(int(row[f"≠ {part}"]) for row in rows for part in PARTS if row[f"≠ {part}"] != "–")
-    headline = f"{len(rows)} engine configurations, {values / 1e6:.0f} million values, {differences} differences"
+    headline = (
+        f"{len(rows)} engine configurations, {values / 1e6:.0f} million values, {differences} differences"
+    )
     first = "\n".join(README.splitlines()[:FIRST_LINES])
     assert f"[{headline}](tests/engines/README.md)" in first
     assert headline in page
@@ -56,5 +60,9 @@ def test_its_headline_is_what_the_engines_table_says():
 
 def test_everything_installed_is_pinned():
     for listing in ("requirements.txt", "tests/requirements.txt"):
-        lines = [line for line in (ROOT / listing).read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
+        lines = [
+            line
+            for line in (ROOT / listing).read_text(encoding="utf-8").splitlines()
+            if line and not line.startswith("#")
+        ]
         assert all(re.fullmatch(r"[\w.-]+==[\w.]+", line) for line in lines), listing

@@ -1,4 +1,6 @@
-"""Everything that is offered, walked on small tensors of every kind: no exception, no NaN, and every cell explained bit for bit."""
+"""Everything that is offered, walked on small tensors of every kind: no exception, no NaN, and every cell
+explained bit for bit.
+"""
 
 import itertools
 import math
@@ -13,7 +15,8 @@ from tests.helpers.walked import ORDINARY, TENSORS, thinned
 
 ZERO_BY_ZERO, SCALE_TOO_LARGE = "0 / 0", "the scale is infinite"
 TIMES_BEFORE_OVER = "q * absmax is infinite"
-#: Where an engine itself makes NaN or Inf of finite numbers, and how: there `quantize` refuses unless it is `strict`.
+#: Where an engine itself makes NaN or Inf of finite numbers, and how: there `quantize` refuses unless it is
+#: `strict`.
 NOT_FINITE = {
     # A block of zeros has scale 0, and in a float format 0 / 0 is NaN.
     "torchao_float8": {"zeros": ZERO_BY_ZERO, "zero_blocks": ZERO_BY_ZERO},
@@ -62,13 +65,19 @@ def walk(convention, schemes):
             assert torch.isfinite(values.to(torch.float64)).all(), where
         assert torch.equal(r.error, r.x_hat - r.x), where
         assert tuple(r.qparams.scale.shape) == r.layout.grid_shape, where
-        lowest, highest = (scheme.code_min, scheme.code_max) if scheme.number_format.kind == "integer" else (0, scheme.number_format.code_max)
+        lowest, highest = (
+            (scheme.code_min, scheme.code_max)
+            if scheme.number_format.kind == "integer"
+            else (0, scheme.number_format.code_max)
+        )
         assert lowest <= r.q.min(), where
         assert r.q.max() <= highest, where
         if name in ("normal", "zeros"):
             # Without a signal there is no ratio and no angle.
             m = qv.metrics(r)
-            assert not any(math.isnan(value) for key, value in m.items() if key not in ("sqnr_db", "cosine", "kurtosis")), (where, m)
+            assert not any(
+                math.isnan(value) for key, value in m.items() if key not in ("sqnr_db", "cosine", "kurtosis")
+            ), (where, m)
     assert done
     assert refused == NOT_FINITE.get(convention.id, {})
 

@@ -1,4 +1,5 @@
-"""One tensor under several engines' arithmetic: where codes and values differ, and which rule made the difference.
+"""One tensor under several engines' arithmetic: where codes and values differ, and which rule made the
+difference.
 
 A rule is a field of `Convention`. Which one it was is tried, not guessed: one convention gets the
 other's fields, as few as make its cell the other's.
@@ -19,7 +20,13 @@ import torch
 from quantviz.errors import QuantVizError
 from quantviz.quantization.explanation import Explanation, Step, explain
 from quantviz.quantization.grids import GRIDS
-from quantviz.quantization.operations import Operation, Values, code_operations, run_operations, value_operations
+from quantviz.quantization.operations import (
+    Operation,
+    Values,
+    code_operations,
+    run_operations,
+    value_operations,
+)
 from quantviz.quantization.quantizer import QuantResult, block_values, choose_qparams, quantize
 from quantviz.schemes.calibration import Given
 from quantviz.schemes.conventions import CONVENTIONS, Convention, Offer
@@ -50,7 +57,7 @@ class Comparison:
 
     @property
     def lit(self) -> torch.Tensor:
-        """Where the code or the value of any two differs."""
+        """Return where the code or the value of any two differs."""
         return self.codes_differ | self.values_differ
 
 
@@ -69,7 +76,7 @@ class Difference:
 
     @property
     def either(self) -> torch.Tensor:
-        """Where the code or the value differs."""
+        """Return where the code or the value differs."""
         return self.codes | self.values
 
 
@@ -106,17 +113,20 @@ class Reason:
 
     @property
     def before_rounding(self) -> tuple[float, float]:
-        """The number that each rounds."""
+        """Return the number that each rounds."""
         return self.one.before_rounding, self.other.before_rounding
 
 
-def compare(x: Any, scheme: Scheme | str, conventions: Iterable[str | Convention] = tuple(CONVENTIONS)) -> Comparison:
+def compare(
+    x: Any, scheme: Scheme | str, conventions: Iterable[str | Convention] = tuple(CONVENTIONS)
+) -> Comparison:
     """`x` under `scheme` with each of `conventions`: format, mode, granularity and range stay the same.
 
     `x` is a real tensor or nested list of 1 to 4 axes. A convention that does not offer the scheme, or
     cannot quantize this tensor, is in `refused` with the reason.
 
-    With a scale of 0.02 numbers of two decimals often lie half-way between two codes, and the order of the steps decides:
+    With a scale of 0.02 numbers of two decimals often lie half-way between two codes, and the order of the
+    steps decides:
 
     >>> scheme = Scheme("int8", "asymmetric", calibration=Given(0.02, 3))
     >>> found = compare([[0.37, 0.41, -0.25, 0.5]], scheme, ["course", "torch", "onnxruntime", "gguf"])
@@ -147,15 +157,25 @@ def compare(x: Any, scheme: Scheme | str, conventions: Iterable[str | Convention
             codes |= code
             values |= value
         groups.append([name])
-    return Comparison(MappingProxyType(results), MappingProxyType(refused), codes, values, tuple(map(tuple, groups)))
+    return Comparison(
+        MappingProxyType(results), MappingProxyType(refused), codes, values, tuple(map(tuple, groups))
+    )
 
 
 def _same_meaning(scheme: Scheme, adapted: Scheme) -> None:
-    """A zero point set by hand is a code in one engine and a value in another: the same number says two things."""
+    """A zero point set by hand is a code in one engine and a value in another: the same number says two
+    things.
+    """
     mine, theirs = scheme.arithmetic.zero_domain, adapted.arithmetic.zero_domain
     given = scheme.calibration
-    if isinstance(given, Given) and scheme.mode == "asymmetric" and mine.partition("_")[0] != theirs.partition("_")[0]:
-        raise QuantVizError("comparison.zero_domain", convention=str(adapted.arithmetic), zero_point=given.zero_point)
+    if (
+        isinstance(given, Given)
+        and scheme.mode == "asymmetric"
+        and mine.partition("_")[0] != theirs.partition("_")[0]
+    ):
+        raise QuantVizError(
+            "comparison.zero_domain", convention=str(adapted.arithmetic), zero_point=given.zero_point
+        )
 
 
 def difference(one: QuantResult, other: QuantResult) -> Difference:
@@ -169,7 +189,12 @@ def difference(one: QuantResult, other: QuantResult) -> Difference:
     """
     codes, values = _differing(one, other)
     steps = ((other.x_hat - one.x_hat).abs() / one.step_of_cells()).where(values, 0.0)
-    return Difference(codes, values, float(steps.nan_to_num(0.0, posinf=torch.finfo(torch.float32).max).max()), int(ulps(one.x_hat, other.x_hat).max()))
+    return Difference(
+        codes,
+        values,
+        float(steps.nan_to_num(0.0, posinf=torch.finfo(torch.float32).max).max()),
+        int(ulps(one.x_hat, other.x_hat).max()),
+    )
 
 
 def _differing(one: QuantResult, other: QuantResult) -> tuple[torch.Tensor, torch.Tensor]:
@@ -183,7 +208,8 @@ def _equal(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
 
 def ulps(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """How many float32 numbers it takes from `one` to `other`, int64 of their shape; 0 between 0 and -0.
+    """Return how many float32 numbers it takes from `one` to `other`, int64 of their shape; 0 between 0 and
+    -0.
 
     >>> ulps(torch.tensor([1.0, 0.0, -1e-45]), torch.tensor([1 + 2.0**-22, -0.0, 1e-45])).tolist()
     [2, 0, 2]
@@ -199,7 +225,7 @@ def ulps(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
 
 def why(comparison: Comparison, one: str, other: str, index: Shape) -> Reason:
-    """Which rule made the conventions `one` and `other` differ in the cell at `index`.
+    """Return which rule made the conventions `one` and `other` differ in the cell at `index`.
 
     `QuantVizError` where they do not differ there, or one of them was not compared.
 
@@ -233,7 +259,8 @@ def why(comparison: Comparison, one: str, other: str, index: Shape) -> Reason:
 
 
 def rules(comparison: Comparison, one: str, other: str, most: int | None = None) -> tuple[Rule, ...]:
-    """Which rules make the conventions `one` and `other` differ, each with its cells; together these are all that differ.
+    """Return which rules make the conventions `one` and `other` differ, each with its cells; together these
+    are all that differ.
 
     With `most`, only so many cells are asked about: those whose codes differ come first, each in row-major
     order. The rule of most cells comes first.
@@ -257,15 +284,21 @@ def rules(comparison: Comparison, one: str, other: str, most: int | None = None)
 
 
 def in_effect(scheme: Scheme) -> Scheme:
-    """The same arithmetic, each rule in the field that names it and free of what an engine offers.
+    """Return the same arithmetic, each rule in the field that names it and free of what an engine offers.
 
     >>> from quantviz.schemes.granularity import PerChannel
     >>> in_effect(Scheme(convention="torch")).arithmetic.order, in_effect(Scheme(granularity=PerChannel(0), convention="torch")).arithmetic.order
     ('fused_multiply_add_round', 'multiply_add_round')
     """
     convention = scheme.arithmetic
-    order = convention.order if scheme.granularity.single or convention.block_order == "same" else convention.block_order
-    return scheme.replace(convention=dataclasses.replace(convention, order=order, block_order="same", offer=Offer()))
+    order = (
+        convention.order
+        if scheme.granularity.single or convention.block_order == "same"
+        else convention.block_order
+    )
+    return scheme.replace(
+        convention=dataclasses.replace(convention, order=order, block_order="same", offer=Offer())
+    )
 
 
 def _result(comparison: Comparison, name: str) -> QuantResult:
@@ -275,12 +308,16 @@ def _result(comparison: Comparison, name: str) -> QuantResult:
 
 
 def _valued(fields: Iterable[str], mine: Scheme, theirs: Scheme) -> Fields:
-    return MappingProxyType({name: (mine.arithmetic.get(name), theirs.arithmetic.get(name)) for name in fields})
+    return MappingProxyType(
+        {name: (mine.arithmetic.get(name), theirs.arithmetic.get(name)) for name in fields}
+    )
 
 
 def _with(scheme: Scheme, other: Scheme, fields: Iterable[str]) -> Scheme:
     """`scheme` with those fields of `other`'s convention; `QuantVizError` where that is no arithmetic."""
-    return scheme.replace(convention=scheme.arithmetic.replace(**{name: other.arithmetic.get(name) for name in fields}))
+    return scheme.replace(
+        convention=scheme.arithmetic.replace(**{name: other.arithmetic.get(name) for name in fields})
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,15 +331,23 @@ class _Outcome:
 
     def likeness(self, other: _Outcome) -> torch.Tensor:
         """In how much of it each cell is the other's."""
-        same = [_equal(getattr(self, field.name), getattr(other, field.name)) for field in dataclasses.fields(self)]
+        same = [
+            _equal(getattr(self, field.name), getattr(other, field.name))
+            for field in dataclasses.fields(self)
+        ]
         return torch.stack(same).sum(0)
 
 
 def _outcome(x: torch.Tensor, scheme: Scheme, places: torch.Tensor) -> _Outcome:
-    """The cells at `places` (cells, axes): what `quantize` makes of them, without the rest of the tensor."""
+    """Return the cells at `places` (cells, axes): what `quantize` makes of them, without the rest of the
+    tensor.
+    """
     shape, fmt = tuple(x.shape), scheme.number_format
     layout, at = scheme.layout(shape), tuple(places.unbind(-1))
-    own = {name: blocks.expand(grid, layout, shape).expand(shape)[at] for name, grid in block_values(choose_qparams(x, scheme)).items()}
+    own = {
+        name: blocks.expand(grid, layout, shape).expand(shape)[at]
+        for name, grid in block_values(choose_qparams(x, scheme)).items()
+    }
     index = torch.zeros(len(places), dtype=torch.int64)
     for i, length in zip(at, shape, strict=True):
         index = index * length + i
@@ -318,19 +363,26 @@ def _outcome(x: torch.Tensor, scheme: Scheme, places: torch.Tensor) -> _Outcome:
     return _Outcome(code, value, rounded[-1], own["scale"])
 
 
-def _rules(x: torch.Tensor, mine: Scheme, theirs: Scheme, places: torch.Tensor) -> list[tuple[tuple[str, ...], torch.Tensor]]:
-    """Sets of fields, and the cells (of those at `places`, which all differ) that each turns from mine to theirs."""
+def _rules(
+    x: torch.Tensor, mine: Scheme, theirs: Scheme, places: torch.Tensor
+) -> list[tuple[tuple[str, ...], torch.Tensor]]:
+    """Set of fields, and the cells (of those at `places`, which all differ) that each turns from mine to
+    theirs.
+    """
     names = tuple(mine.arithmetic.differences(theirs.arithmetic))
     start, goal = _outcome(x, mine, places), _outcome(x, theirs, places)
     by_code = start.code != goal.code
 
-    def tried(fields: Iterable[str], here: torch.Tensor, back: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
-        """Whether those fields turn each of the cells, and how much of it is alike then."""
+    def tried(
+        fields: Iterable[str], here: torch.Tensor, back: bool = False
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return whether those fields turn each of the cells, and how much of it is alike then."""
         of, to, end = (theirs, mine, start) if back else (mine, theirs, goal)
         try:
             found = _outcome(x, _with(of, to, fields), places[here])
         except (QuantVizError, KeyError):
-            # Half of one engine and half of another need not be any arithmetic: one may read what the other never makes.
+            # Half of one engine and half of another need not be any arithmetic: one may read what the other
+            # never makes.
             return torch.zeros(len(here), dtype=torch.bool), torch.zeros(len(here), dtype=torch.int64)
         wanted = _Outcome(*(getattr(end, field.name)[here] for field in dataclasses.fields(end)))
         turned = torch.where(by_code[here], found.code == wanted.code, _equal(found.value, wanted.value))
@@ -341,10 +393,13 @@ def _rules(x: torch.Tensor, mine: Scheme, theirs: Scheme, places: torch.Tensor) 
     for number, name in enumerate(names):
         turned, alike = tried((name,), everywhere)
         if bool(turned.any()):
-            # Of several fields that would do, it is the one that can be taken back, and after which most is alike.
+            # Of several fields that would do, it is the one that can be taken back, and after which most is
+            # alike.
             score = torch.where(turned, 1 + alike + 10 * tried((name,), everywhere, back=True)[0], 0)
             chosen, best = torch.where(score > best, number, chosen), torch.maximum(score, best)
-    found: list[tuple[tuple[str, ...], torch.Tensor]] = [((name,), chosen == number) for number, name in enumerate(names) if bool((chosen == number).any())]
+    found: list[tuple[tuple[str, ...], torch.Tensor]] = [
+        ((name,), chosen == number) for number, name in enumerate(names) if bool((chosen == number).any())
+    ]
     left = chosen < 0
     while bool(left.any()):
         first = torch.nonzero(left)[:1, 0]
@@ -357,7 +412,9 @@ def _rules(x: torch.Tensor, mine: Scheme, theirs: Scheme, places: torch.Tensor) 
 
 
 def _fewest(names: tuple[str, ...], turns: Callable[[tuple[str, ...]], bool]) -> tuple[str, ...]:
-    """A set of `names` that turns the cell, none of which can be left out; of two, where two are enough."""
+    """Return a set of `names` that turns the cell, none of which can be left out; of two, where two are
+    enough.
+    """
     found = min((_thinned(order, turns) for order in (names, names[::-1])), key=len)
     if len(found) > 2:
         found = next((pair for pair in itertools.combinations(names, 2) if turns(pair)), found)
@@ -374,7 +431,9 @@ def _thinned(names: tuple[str, ...], turns: Callable[[tuple[str, ...]], bool]) -
 
 
 def _changed_lines(one: Explanation, other: Explanation) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
-    """The lines of two derivations that are not the same in both; of a line that moved, also those that it passed."""
+    """Return the lines of two derivations that are not the same in both; of a line that moved, also those
+    that it passed.
+    """
     mine, theirs = ([(step.code_line, step.dtype) for step in side.steps] for side in (one, other))
     codes = difflib.SequenceMatcher(None, mine, theirs, autojunk=False).get_opcodes()
     changed = [at for at, (kind, *_) in enumerate(codes) if kind != "equal"]
@@ -384,7 +443,9 @@ def _changed_lines(one: Explanation, other: Explanation) -> tuple[tuple[Step, ..
     first = tuple(step for at in changed for step in one.steps[codes[at][1] : codes[at][2]])
     second = tuple(step for at in changed for step in other.steps[codes[at][3] : codes[at][4]])
     # The same line that gives the same number in another dtype has nothing to tell.
-    same = {(step.code_line, step.output) for step in first} & {(step.code_line, step.output) for step in second}
+    same = {(step.code_line, step.output) for step in first} & {
+        (step.code_line, step.output) for step in second
+    }
     return tuple(step for step in first if (step.code_line, step.output) not in same), tuple(
         step for step in second if (step.code_line, step.output) not in same
     )

@@ -54,20 +54,22 @@ class RecipeAnswer:
     reached: bool
     #: The fewest bits that reach it; where none does, the highest SQNR.
     choice: RecipeRow
-    #: The nearest ones in another number format that no other beats, with fewer bits and with more: what to compare the choice with.
+    #: The nearest ones in another number format that no other beats, with fewer bits and with more: what to
+    #: compare the choice with.
     others: tuple[RecipeRow, ...]
 
 
 def recipe_rows(x: Any, *, current: Scheme | str) -> tuple[RecipeRow, ...]:
-    """Every recipe on this very tensor, in the order of `RECIPES`.
+    """Return every recipe on this very tensor, in the order of `RECIPES`.
 
-    `x` is a real tensor or nested list of 1 to 4 axes, or a `Stored`. A recipe that cannot be used on it, because its
-    groups do not divide the last axis for example, has `problem` in place of numbers. What is done with NaN and
-    Inf is `current`'s choice.
+    `x` is a real tensor or nested list of 1 to 4 axes, or a `Stored`. A recipe that cannot be used on it,
+    because its groups do not divide the last axis for example, has `problem` in place of numbers. What is
+    done with NaN and Inf is `current`'s choice.
 
     >>> rows = recipe_rows([[1.0, 2.0, 3.0, 40.0]], current=RECIPES["int4_per_row"])
     >>> [row.id for row in rows if row.fits][:5], [row.id for row in rows if row.is_current]
-    (['int8_per_tensor', 'int8_per_row', 'int8_per_column', 'int4_per_tensor', 'int4_per_row'], ['int4_per_row'])
+    (['int8_per_tensor', 'int8_per_row', 'int8_per_column', 'int4_per_tensor', 'int4_per_row'],
+    ['int4_per_row'])
     >>> rows[3].problem.key
     'group_does_not_divide'
     """
@@ -90,7 +92,7 @@ def recipe_rows(x: Any, *, current: Scheme | str) -> tuple[RecipeRow, ...]:
 
 
 def row_of(own: Measured, name: str = CURRENT, *, is_current: bool = True) -> RecipeRow:
-    """The row of a scheme that was measured already."""
+    """Return the row of a scheme that was measured already."""
     m = own.metrics
     return RecipeRow(
         id=name,
@@ -104,7 +106,8 @@ def row_of(own: Measured, name: str = CURRENT, *, is_current: bool = True) -> Re
 
 
 def pareto_front(rows: Iterable[RecipeRow]) -> tuple[RecipeRow, ...]:
-    """The rows that no other one beats, by bits: fewer bits with no less SQNR, or more SQNR with no more bits.
+    """Return the rows that no other one beats, by bits: fewer bits with no less SQNR, or more SQNR with no
+    more bits.
 
     Of rows with the same bits and SQNR the first is kept.
     """
@@ -116,7 +119,7 @@ def pareto_front(rows: Iterable[RecipeRow]) -> tuple[RecipeRow, ...]:
 
 
 def answer(rows: Iterable[RecipeRow], target_db: float = TARGET_DB) -> RecipeAnswer | None:
-    """The recipe of the fewest bits with an SQNR of at least `target_db`; none where no recipe fits.
+    """Return the recipe of the fewest bits with an SQNR of at least `target_db`; none where no recipe fits.
 
     It is compared with its neighbours, because the target is only a rule of thumb: an SQNR ranks
     recipes for one tensor and does not predict what a model will do.
@@ -131,5 +134,8 @@ def answer(rows: Iterable[RecipeRow], target_db: float = TARGET_DB) -> RecipeAns
     reaching = [row for row in front if row.sqnr_db >= target_db]
     choice = reaching[0] if reaching else front[-1]
     other = [row for row in front if row.scheme.format != choice.scheme.format]
-    fewer, more = [row for row in other if row.bits < choice.bits], [row for row in other if row.bits > choice.bits]
+    fewer, more = (
+        [row for row in other if row.bits < choice.bits],
+        [row for row in other if row.bits > choice.bits],
+    )
     return RecipeAnswer(target_db, bool(reaching), choice, (*fewer[-1:], *more[:1]))

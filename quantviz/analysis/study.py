@@ -1,7 +1,8 @@
 """A tensor of any size under a scheme, asked for what a page shows of it.
 
-Of a small tensor the whole result is made once and everything is read off it. Of a large one nothing is made that is as
-large as the tensor: ranges and metrics come from streaming passes, and only the part that is looked at is quantized.
+Of a small tensor the whole result is made once and everything is read off it. Of a large one nothing is made
+that is as large as the tensor: ranges and metrics come from streaming passes, and only the part that is
+looked at is quantized.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ class Study:
 
     @classmethod
     def of(cls, x: Stored, scheme: Scheme, *, facts: Facts | None = None, keep: Keep | None = None) -> Study:
-        """The study of a tensor whose `facts` may be known already; `keep` keeps what takes a pass over it, by names that tell schemes apart.
+        """Return the study of a tensor whose `facts` may be known already; `keep` keeps what takes a pass
+        over it, by names that tell schemes apart.
 
         Raises `QuantVizError` as `quantize` does.
         """
@@ -85,70 +87,96 @@ class Study:
         if not scheme.shifted and not scheme.number_format.signed and facts.negative:
             notes = (*notes, Note.of("negatives_clip", count=facts.negative))
         qparams = measuring.qparams(x, scheme, found, absmax=absmax)
-        return cls(x, scheme, facts, nonfinite, found if isinstance(found, Range) else None, qparams, None, notes, keep)
+        return cls(
+            x,
+            scheme,
+            facts,
+            nonfinite,
+            found if isinstance(found, Range) else None,
+            qparams,
+            None,
+            notes,
+            keep,
+        )
 
     @classmethod
     def of_result(cls, r: QuantResult) -> Study:
-        """The study of a result that is there already."""
+        """Return the study of a result that is there already."""
         x = InMemory(r.x)
         facts = measuring.facts(x)
         return cls(x, r.scheme, facts, facts.found, r.range, r.qparams, r, r.notes, _Kept())
 
     @property
     def shape(self) -> Shape:
-        """The tensor's shape."""
+        """Return the tensor's shape."""
         return self.x.shape
 
     @property
     def layout(self) -> BlockLayout:
-        """Which elements share a scale."""
+        """Return which elements share a scale."""
         return self.scheme.layout(self.shape)
 
     @property
     def absmax(self) -> float:
-        """The largest finite magnitude of the tensor."""
+        """Return the largest finite magnitude of the tensor."""
         return self.facts.absmax
 
     @property
     def spread(self) -> Spread:
-        """How far the magnitudes of the whole tensor spread."""
+        """Return how far the magnitudes of the whole tensor spread."""
         return cast("Spread", self.keep(f"spread {self.scheme.nonfinite}", lambda: overview.spread(self.x)))
 
     @property
     def measured(self) -> Measured:
-        """The metrics of the whole tensor that one pass gives, and the sums along each axis."""
+        """Return the metrics of the whole tensor that one pass gives, and the sums along each axis."""
         return cast("Measured", self.keep(f"measured {self.scheme}", self._measured))
 
     def _measured(self, metrics: Iterable[str] | None = None) -> Measured:
         if self.result is not None:
             return measuring.measured(self.result, by_axis=True, metrics=metrics)
-        return measuring.measure(self.x, self.scheme, qparams=self.qparams, by_axis=True, metrics=metrics, known=self.facts)
+        return measuring.measure(
+            self.x, self.scheme, qparams=self.qparams, by_axis=True, metrics=metrics, known=self.facts
+        )
 
     @property
     def nbytes(self) -> int:
-        """Bytes that are held besides the tensor."""
+        """Return bytes that are held besides the tensor."""
         r = self.result
         held = [] if r is None else [r.q, r.x_hat, r.error, r.clipped]
         held += [] if self.range is None else [self.range.lo, self.range.hi, self.range.extreme]
-        return sum(tensor.nbytes for tensor in (*held, self.qparams.scale, self.qparams.zero_point, *self.qparams.others.values()))
+        return sum(
+            tensor.nbytes
+            for tensor in (*held, self.qparams.scale, self.qparams.zero_point, *self.qparams.others.values())
+        )
 
     @property
     def metrics(self) -> dict[str, float]:
-        """All metrics of the whole tensor by id; of a large one some take a pass of their own."""
-        return dict(cast("Measured", self.keep(f"measured all {self.scheme}", lambda: self._measured(METRICS))).metrics)
+        """Return all metrics of the whole tensor by id; of a large one some take a pass of their own."""
+        return dict(
+            cast(
+                "Measured", self.keep(f"measured all {self.scheme}", lambda: self._measured(METRICS))
+            ).metrics
+        )
 
     def measured_part(self, index: Window) -> Measured:
-        """The same of the part at `index`; it is made as a whole, so it should not be larger than `MOST_PART`."""
+        """Return the same of the part at `index`; it is made as a whole, so it should not be larger than
+        `MOST_PART`.
+        """
         return measuring.measured(self.part(index), by_axis=True)
 
     @property
     def survey(self) -> Survey:
-        """Histograms and the worst cells, from one more pass."""
-        found = self.keep(f"survey {self.scheme}", lambda: overview.survey(self.x, self.scheme, self.qparams, known=self.facts))
+        """Return histograms and the worst cells, from one more pass."""
+        found = self.keep(
+            f"survey {self.scheme}",
+            lambda: overview.survey(self.x, self.scheme, self.qparams, known=self.facts),
+        )
         return cast("Survey", found)
 
     def part(self, index: Window) -> QuantResult:
-        """The part at `index`, one number or slice for each axis, every cell with the scale it has in the whole tensor."""
+        """Return the part at `index`, one number or slice for each axis, every cell with the scale it has in
+        the whole tensor.
+        """
         if self.result is not None:
             return part(self.result, index)
         return quantize_part(self.x.read(index), self.scheme, self.qparams, self.shape, index)
@@ -157,12 +185,17 @@ class Study:
         """What a picture of some pixels shows of a patch; see `overview.overview`."""
         seen = f"{patch} {pixels} {how} {dataclasses.replace(view, top=0, left=0, height=None, width=None)}"
         x, scheme, qparams = self.x, self.scheme, self.qparams
-        known = self.keep(f"pooled {scheme.nonfinite} {seen}", lambda: overview.pooled(x, patch, pixels, how, view))
-        made = self.keep(f"overview {scheme} {seen}", lambda: overview.overview(x, scheme, qparams, patch, pixels, how, view, known=known))
+        known = self.keep(
+            f"pooled {scheme.nonfinite} {seen}", lambda: overview.pooled(x, patch, pixels, how, view)
+        )
+        made = self.keep(
+            f"overview {scheme} {seen}",
+            lambda: overview.overview(x, scheme, qparams, patch, pixels, how, view, known=known),
+        )
         return cast("Overview", made)
 
     def explain(self, index: Shape) -> Explanation:
-        """The derivation of the cell at `index`."""
+        """Return the derivation of the cell at `index`."""
         if self.result is not None:
             return explain(self.result, index)
         layout = self.layout
@@ -180,21 +213,32 @@ class Study:
                 x=self.x.read(index),
                 ranged={
                     **{name: grid[block] for name, grid in ranged.items()},
-                    **({"tensor_absmax": torch.tensor(self.absmax), "short": torch.tensor(float(size < layout.block_size))} if ranged else {}),
+                    **(
+                        {
+                            "tensor_absmax": torch.tensor(self.absmax),
+                            "short": torch.tensor(float(size < layout.block_size)),
+                        }
+                        if ranged
+                        else {}
+                    ),
                 },
                 extreme=found.extreme[block],
                 tensor_absmax=torch.tensor(self.absmax),
                 block_size=size,
-                left_out=self._left_out(block) if self.scheme.nonfinite == "ignore" and self.facts.nonfinite else 0,
+                left_out=self._left_out(block)
+                if self.scheme.nonfinite == "ignore" and self.facts.nonfinite
+                else 0,
             ),
         )
 
     def worst_of_line(self, axis: int, i: int) -> Shape:
-        """Where the largest error is among the cells at `i` of an axis."""
-        return self._worst(tuple(slice(i, i + 1) if each == axis else slice(0, n) for each, n in enumerate(self.shape)))
+        """Return where the largest error is among the cells at `i` of an axis."""
+        return self._worst(
+            tuple(slice(i, i + 1) if each == axis else slice(0, n) for each, n in enumerate(self.shape))
+        )
 
     def worst_of_block(self, block: Shape) -> Shape:
-        """Where the largest error is among the cells of a block."""
+        """Return where the largest error is among the cells of a block."""
         layout = self.layout
         if layout.block_count == 1:
             return self.measured.largest_error
@@ -211,24 +255,30 @@ class Study:
         return tuple(part.start + i for part, i in zip(window, inside, strict=True))
 
     def scales(self, most: int) -> dict[str, list[Any]]:
-        """Scale and zero point of the first `most` blocks, as columns; see `export.scales_table`, whose last two only a small tensor has."""
-        return block_columns(self.qparams, self.layout, self.range, most) if self.result is None else scales_table(self.result)
+        """Scale and zero point of the first `most` blocks, as columns; see `export.scales_table`, whose last
+        two only a small tensor has.
+        """
+        return (
+            block_columns(self.qparams, self.layout, self.range, most)
+            if self.result is None
+            else scales_table(self.result)
+        )
 
     @property
     def _min_max(self) -> Range:
-        """The blocks' own ends, where scale and zero point were given."""
+        """Return the blocks' own ends, where scale and zero point were given."""
         scheme = self.scheme.replace(calibration=MinMax())
         return cast("Range", self.keep(_range_key(scheme), lambda: measuring.ranges(self.x, scheme)))
 
     def _left_out(self, block: Shape) -> int:
-        """How many cells of a block are NaN or Inf."""
+        """Return how many cells of a block are NaN or Inf."""
         layout = self.layout
         if layout.block_count == 1:
             return self.facts.nonfinite
         return int((~torch.isfinite(self._block(block))).sum())
 
     def _block(self, block: Shape) -> torch.Tensor:
-        """The values of a block."""
+        """Return the values of a block."""
         layout = self.layout
         window = layout.window(block)
         if layout.view_shape == self.shape:
@@ -238,7 +288,7 @@ class Study:
 
     @property
     def largest_step(self) -> float | None:
-        """The largest step of any cell; none where no block has one, as with scales of 0."""
+        """Return the largest step of any cell; none where no block has one, as with scales of 0."""
         if self.result is not None:
             steps = self.result.step_of_cells()
         else:
@@ -262,9 +312,16 @@ class _Kept:
 
 
 def _range_key(scheme: Scheme) -> str:
-    """All that the blocks' ranges depend on besides the tensor."""
+    """Return all that the blocks' ranges depend on besides the tensor."""
     if not scheme.calibration.of_values:
         return f"range {scheme}"
     arithmetic = scheme.arithmetic
-    parts = (scheme.mode, scheme.granularity, arithmetic.tail, scheme.calibration, arithmetic.scale_math, scheme.nonfinite)
+    parts = (
+        scheme.mode,
+        scheme.granularity,
+        arithmetic.tail,
+        scheme.calibration,
+        arithmetic.scale_math,
+        scheme.nonfinite,
+    )
     return f"range {' '.join(map(str, parts))}"

@@ -18,7 +18,8 @@ _NEEDED = ("pandas", "PIL", "plotly", "safetensors", "segno", "streamlit")
 
 
 def app_file() -> Path:
-    """Return the app's file: inside an installed package, else at the top of the clone that the package lies in.
+    """Return the app's file: inside an installed package, else at the top of the clone that the package lies
+    in.
 
     Raises:
         QuantVizError: If neither is there.

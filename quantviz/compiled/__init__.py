@@ -1,1 +1,3 @@
-"""The operations written as code: the trace, its vector form, the fixed kernels, the cache of compiled code."""
+"""The operations written as code: the trace, its vector form, the fixed kernels, the cache of compiled
+code.
+"""

@@ -1,7 +1,8 @@
-"""Answers before kernels are compiled: who does not wait for that, and the one process that compiles for all meanwhile.
+"""Answers before kernels are compiled: who does not wait for that, and the one process that compiles for all
+meanwhile.
 
-Compiling holds Python's lock, so a process of its own does it and puts what it made into the folder of compiled code, where this
-one finds it. Where there is no such folder, a thread of this process compiles.
+Compiling holds Python's lock, so a process of its own does it and puts what it made into the folder of
+compiled code, where this one finds it. Where there is no such folder, a thread of this process compiles.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from quantviz.schemes.granularity import Shape
     from quantviz.schemes.scheme import Scheme
 
-#: Whether what runs here waits for kernels to be compiled. Who asks in a script wants the same path each time.
+#: Whether what runs here waits for kernels to be compiled. Who asks in a script wants the same path each
+#: time.
 _WAITS: ContextVar[bool] = ContextVar("waits", default=True)
 #: What every scheme needs, by the name it is asked for; a file of this name says that it is kept.
 FIXED = "fixed"
@@ -44,7 +46,7 @@ def at_once() -> Iterator[None]:
 
 
 def waits() -> bool:
-    """Whether kernels are waited for here."""
+    """Return whether kernels are waited for here."""
     return _WAITS.get()
 
 
@@ -58,11 +60,16 @@ class Warmer:
 
     def __init__(self) -> None:
         self._asked: dict[str, threading.Event] = {}
-        self._lock, self._thread = threading.Lock(), threading.Thread(target=self._run, name="quantviz-compile", daemon=True)
+        self._lock, self._thread = (
+            threading.Lock(),
+            threading.Thread(target=self._run, name="quantviz-compile", daemon=True),
+        )
         self._queue: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def ready(self, what: str) -> bool:
-        """Whether it is compiled; if not, it will be. Also true of what cannot be: who then calls it is told why."""
+        """Return whether it is compiled; if not, it will be. Also true of what cannot be: who then calls it
+        is told why.
+        """
         return self._done(what).is_set()
 
     def wait(self, what: str) -> None:
@@ -98,7 +105,7 @@ class Warmer:
 
 @cache
 def warmer() -> Warmer:
-    """The process's one."""
+    """Return the process's one."""
     return Warmer()
 
 
@@ -108,7 +115,9 @@ def _compiling() -> Any:
 
 
 def _ask(child: subprocess.Popen[str], what: str) -> None:
-    """Has it compiled there. Where that process ends instead, it is compiled here, and fails here if it must."""
+    """Have it compiled there. Where that process ends instead, it is compiled here, and fails here if it
+    must.
+    """
     assert child.stdin
     assert child.stdout
     with contextlib.suppress(BrokenPipeError):

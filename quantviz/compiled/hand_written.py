@@ -1,4 +1,6 @@
-"""Which pieces of LLVM are written by hand, and the one switch that has plain numba in place of them: see KERNELS.md."""
+"""Which pieces of LLVM are written by hand, and the one switch that has plain numba in place of them: see
+KERNELS.md.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,8 @@ from quantviz.errors import QuantVizError
 
 #: The setting that turns pieces off: their names with commas between them, or 1 for all.
 PLAIN_VARIABLE = "QUANTVIZ_PLAIN_NUMBA"
-#: What is written by hand because plain numba takes more than 1.3 times as long; `tests/bench/llvm.py` prints by how much.
+#: What is written by hand because plain numba takes more than 1.3 times as long; `tests/bench/llvm.py` prints
+#: by how much.
 PIECES = ("sums", "prefetch", "addresses", "half", "stretches")
 
 

@@ -1,4 +1,6 @@
-"""The folder in which compiled kernels are kept from one process to the next. Asked for before numba is imported."""
+"""The folder in which compiled kernels are kept from one process to the next. Asked for before numba is
+imported.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from quantviz.compiled.hand_written import plain_pieces
 
 @cache
 def has_numba() -> bool:
-    """Whether kernels can be compiled here. Importing numba would take half a second."""
+    """Return whether kernels can be compiled here. Importing numba would take half a second."""
     return find_spec("numba") is not None and find_spec("llvmlite") is not None
 
 
@@ -27,13 +29,19 @@ _ABOVE = ("browser", "cli", "export", "figures", "lab", "teaching", "ui")
 
 @cache
 def cache_folder() -> Path | None:
-    """Where compiled code is kept from one process to the next; none where no folder can be written that is this user's alone.
+    """Return where compiled code is kept from one process to the next; none where no folder can be written
+    that is this user's alone.
 
-    `QUANTVIZ_CACHE_DIR`, else `XDG_CACHE_HOME/quantviz`, else `~/.cache/quantviz`, and in it one folder for each version.
+    `QUANTVIZ_CACHE_DIR`, else `XDG_CACHE_HOME/quantviz`, else `~/.cache/quantviz`, and in it one folder for
+    each version.
     """
     named = os.environ.get("QUANTVIZ_CACHE_DIR")
     try:
-        base = Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "quantviz"
+        base = (
+            Path(named)
+            if named
+            else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "quantviz"
+        )
     except RuntimeError:  # there is no home
         return None
     plain = ("plain", *sorted(plain_pieces())) if plain_pieces() else ()
@@ -50,8 +58,9 @@ def cache_folder() -> Path | None:
 def digest_of_code(package: Path) -> str:
     """Return a digest of every module whose code or constants can reach a kernel.
 
-    A compiled kernel holds the functions it calls and the constants it names, from whichever module they come. Numba looks
-    only at the kernel's own file, so a change of any other would leave old machine code in use.
+    A compiled kernel holds the functions it calls and the constants it names, from whichever module they
+    come. Numba looks only at the kernel's own file, so a change of any other would leave old machine code in
+    use.
 
     Args:
         package: The folder of the package's source. All of it counts but `_ABOVE`.
@@ -65,7 +74,7 @@ def digest_of_code(package: Path) -> str:
 
 
 def _own(folder: Path) -> bool:
-    """Whether no other user can put files here: what lies here is run."""
+    """Return whether no other user can put files here: what lies here is run."""
     if sys.platform == "win32":
         return True
     found = folder.lstat()

@@ -1,7 +1,9 @@
-"""What is compiled: kernels over runs of a tensor, the fixed ones and those made of a cell's traced arithmetic.
+"""What is compiled: kernels over runs of a tensor, the fixed ones and those made of a cell's traced
+arithmetic.
 
-Imported only where numba is there. Kernels hold no lock of Python's, so that threads run side by side. Compiled code is kept
-in a folder of the user's own; where there is none that can be trusted, it is compiled in memory, once a process.
+Imported only where numba is there. Kernels hold no lock of Python's, so that threads run side by side.
+Compiled code is kept in a folder of the user's own; where there is none that can be trusted, it is compiled
+in memory, once a process.
 """
 
 from __future__ import annotations
@@ -63,7 +65,8 @@ _njit: Any = numba.njit
 ir: Any = _ir
 #: Elements that are worked on at a time: what is made of them stays in a core's first cache.
 CHUNK = 2048
-#: Lines that are gone through side by side where blocks have one element of each: as many as sums may begin with.
+#: Lines that are gone through side by side where blocks have one element of each: as many as sums may begin
+#: with.
 ROWS = TERMS
 
 
@@ -76,8 +79,12 @@ def jit(function: Callable[..., Any]) -> Any:
 
 
 def kernel_part(function: Callable[..., Any]) -> Any:
-    """Compile a part of kernels: Python does not call it, and what would unpack its arguments need not be compiled."""
-    return _in_folder(_njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, no_cpython_wrapper=True)(function))
+    """Compile a part of kernels: Python does not call it, and what would unpack its arguments need not be
+    compiled.
+    """
+    return _in_folder(
+        _njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, no_cpython_wrapper=True)(function)
+    )
 
 
 def _in_folder(compiled: Any) -> Any:
@@ -101,7 +108,8 @@ def _caching_in(folder: Path | None) -> Iterator[None]:
 
 # ---- what is written by hand, and its plain forms ------------------------------------------------
 
-#: What compiled arithmetic is given as an address, and of what kind the numbers are that lie there; all else are whole numbers.
+#: What compiled arithmetic is given as an address, and of what kind the numbers are that lie there; all else
+#: are whole numbers.
 _POINTERS: dict[str, Any] = {
     "x": types.float32, "bases": types.int64, "params": types.float64, "floats": types.float64, "integers": types.int64, "tables": types.float64,
     "q": types.int32, "x_hat": types.float32, "error": types.float32, "clipped": types.uint8, "steps": types.float64,
@@ -114,12 +122,14 @@ _pointer: Any = types.CPointer
 
 
 @intrinsic
-def call_cells(typing, address, *given):  # type: ignore[no-untyped-def]
-    """Calls the compiled arithmetic at an address, for which plain numba has no form."""
+def call_cells(typing, address, *given):
+    """Call the compiled arithmetic at an address, for which plain numba has no form."""
 
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, args):
         whole, values = ir.IntType(64), builder.extract_value
-        callee = builder.inttoptr(args[0], ir.FunctionType(ir.VoidType(), [whole] * len(signature.args[1:][0])).as_pointer())
+        callee = builder.inttoptr(
+            args[0], ir.FunctionType(ir.VoidType(), [whole] * len(signature.args[1:][0])).as_pointer()
+        )
         builder.call(callee, [values(args[1], i) for i in range(len(signature.args[1]))])
         return context.get_dummy_value()
 
@@ -137,10 +147,10 @@ def _scopes(module: Any, names: tuple[str, ...]) -> Any:
 
 
 @intrinsic
-def _load_apart(typing, address, index):  # type: ignore[no-untyped-def]
-    """Reads a number from an array that nothing is written to meanwhile."""
+def _load_apart(typing, address, index):
+    """Read a number from an array that nothing is written to meanwhile."""
 
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, args):
         value = builder.load(builder.gep(args[0], [args[1]]))
         value.set_metadata("noalias", _scopes(builder.module, _WRITTEN))
         return value
@@ -149,14 +159,18 @@ def _load_apart(typing, address, index):  # type: ignore[no-untyped-def]
 
 
 def _store_apart(of: types.Type, name: str) -> Any:
-    """Writes a number of a kind into an array that nothing else is written to or read from."""
+    """Write a number of a kind into an array that nothing else is written to or read from."""
 
     @intrinsic
-    def one(typing, address, index, value):  # type: ignore[no-untyped-def]
-        def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
-            made = builder.store(context.data_model_manager[of].as_data(builder, args[2]), builder.gep(args[0], [args[1]]))
+    def one(typing, address, index, value):
+        def generate(context, builder, signature, args):
+            made = builder.store(
+                context.data_model_manager[of].as_data(builder, args[2]), builder.gep(args[0], [args[1]])
+            )
             made.set_metadata("alias.scope", _scopes(builder.module, (name,)))
-            made.set_metadata("noalias", _scopes(builder.module, tuple(each for each in _WRITTEN if each != name)))
+            made.set_metadata(
+                "noalias", _scopes(builder.module, tuple(each for each in _WRITTEN if each != name))
+            )
             return context.get_dummy_value()
 
         return types.void(address, types.int64, of), generate
@@ -165,10 +179,10 @@ def _store_apart(of: types.Type, name: str) -> Any:
 
 
 @intrinsic
-def _half_by_hand(typing, x):  # type: ignore[no-untyped-def]
+def _half_by_hand(typing, x):
     """Rounded to float16, half to even."""
 
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, args):
         return builder.fpext(builder.fptrunc(args[0], ir.HalfType()), ir.FloatType())
 
     return types.float32(x), generate
@@ -176,7 +190,8 @@ def _half_by_hand(typing, x):  # type: ignore[no-untyped-def]
 
 # ---- small functions of the traced lines --------------------------------------------------------
 
-# In kernels a number that is written out is of one of these: numba compiles a function once more for each number that it is given as it stands.
+# In kernels a number that is written out is of one of these: numba compiles a function once more for each
+# number that it is given as it stands.
 f4: Any = types.float32
 f8: Any = types.float64
 i4: Any = types.int32
@@ -194,27 +209,27 @@ rint, floor, ceil, trunc, fabs, copysign = np.rint, np.floor, np.ceil, np.trunc,
 
 
 @_inline
-def select(condition, a, b):  # type: ignore[no-untyped-def]
+def select(condition, a, b):
     return a if condition else b
 
 
 def bits(x: Any) -> Any:
-    """The bits of a float as a whole number."""
+    """Return the bits of a float as a whole number."""
     raise NotImplementedError
 
 
 def of_bits(x: Any) -> Any:
-    """The float of some bits."""
+    """Return the float of some bits."""
     raise NotImplementedError
 
 
 @overload(bits)
-def _bits(x):  # type: ignore[no-untyped-def]
+def _bits(x):
     return (lambda x: np.float32(x).view(np.int32)) if x == f4 else (lambda x: np.float64(x).view(np.int64))
 
 
 @overload(of_bits)
-def _of_bits(x):  # type: ignore[no-untyped-def]
+def _of_bits(x):
     return (lambda x: np.int32(x).view(np.float32)) if x == i4 else (lambda x: np.int64(x).view(np.float64))
 
 
@@ -224,18 +239,20 @@ def _in_any_order(function: Callable[..., Any]) -> Any:
 
 
 @_in_any_order
-def plus(total, value):  # type: ignore[no-untyped-def]
+def plus(total, value):
     return total + value
 
 
 @_in_any_order
-def plus_product(total, a, b):  # type: ignore[no-untyped-def]
+def plus_product(total, a, b):
     return total + a * b
 
 
 @_inline
-def fma(x, y, z):  # type: ignore[no-untyped-def]
-    """x · y + z of float32, rounded once: the float64 sum, rounded to odd, can be rounded as if it had been exact. See `arithmetic.fma`."""
+def fma(x, y, z):
+    """x · y + z of float32, rounded once: the float64 sum, rounded to odd, can be rounded as if it had been
+    exact. See `arithmetic.fma`.
+    """
     product, addend = f8(x) * f8(y), f8(z)
     total = product + addend
     back = total - product
@@ -247,7 +264,7 @@ def fma(x, y, z):  # type: ignore[no-untyped-def]
 
 
 @_inline
-def _half_plain(x):  # type: ignore[no-untyped-def]
+def _half_plain(x):
     """Rounded to float16, half to even."""
     raw = i8(bits(fabs(x)))
     usual = of_bits(i4((raw + 0xFFF + ((raw >> 13) & 1)) & -8192))
@@ -261,30 +278,34 @@ half = _half_by_hand if by_hand("half") else _half_plain
 
 
 @_inline
-def _load_plain(address, index):  # type: ignore[no-untyped-def]
+def _load_plain(address, index):
     return address[index]
 
 
 @_inline
-def _store_plain(address, index, value):  # type: ignore[no-untyped-def]
+def _store_plain(address, index, value):
     address[index] = value
 
 
 @_inline
-def _store_truth(address, index, value):  # type: ignore[no-untyped-def]
+def _store_truth(address, index, value):
     address[index] = np.uint8(value)
 
 
-_load, _storer = (_load_apart, _store_apart) if by_hand("addresses") else (_load_plain, lambda of, name: _store_truth if of == b1 else _store_plain)
+_load, _storer = (
+    (_load_apart, _store_apart)
+    if by_hand("addresses")
+    else (_load_plain, lambda of, name: _store_truth if of == b1 else _store_plain)
+)
 
 
 @_inline
-def least(a, b):  # type: ignore[no-untyped-def]
+def least(a, b):
     return select(a < b, i8(a), i8(b))
 
 
 @_inline
-def two_to(n):  # type: ignore[no-untyped-def]
+def two_to(n):
     """2^n of a whole number, in two factors, so that what is subnormal comes out."""
     low = select(n < -1022.0, f8(-1022.0), select(n > 1023.0, f8(1023.0), n))
     rest = n - low
@@ -293,7 +314,7 @@ def two_to(n):  # type: ignore[no-untyped-def]
 
 
 @_inline
-def exponent(x):  # type: ignore[no-untyped-def]
+def exponent(x):
     """frexp's: x is m · 2^e with 0.5 ≤ |m| < 1; 0 of 0, Inf and NaN."""
     small = fabs(x) < 2.2250738585072014e-308
     scaled = select(small, x * 18014398509481984.0, x)
@@ -303,7 +324,7 @@ def exponent(x):  # type: ignore[no-untyped-def]
 
 
 @_inline
-def brain(x):  # type: ignore[no-untyped-def]
+def brain(x):
     """Rounded to bfloat16, half to even."""
     raw = i8(bits(x))
     rounded = (raw + 0x7FFF + ((raw >> 16) & 1)) & -65536
@@ -314,8 +335,10 @@ def brain(x):  # type: ignore[no-untyped-def]
 
 
 @kernel_part
-def add_up(x, at, arrays, n, flat, totals):  # type: ignore[no-untyped-def]
-    """Adds up the first `n` cells of the buffers, whose x begin at `at` and are the tensor's from `flat` on."""
+def add_up(x, at, arrays, n, flat, totals):
+    """Add up the first `n` cells of the buffers, whose x begin at `at` and are the tensor's from `flat`
+    on.
+    """
     q, x_hat, error, clipped, steps = arrays
     code_min, sums, counts, seen = totals
     signal = values = product = bias = noise = in_steps = f8(0.0)
@@ -374,8 +397,10 @@ def add_up(x, at, arrays, n, flat, totals):  # type: ignore[no-untyped-def]
 
 
 @kernel_part
-def mark_seen(q, n, code_min, counts, seen):  # type: ignore[no-untyped-def]
-    """Notes which codes occur. A chunk within the codes from FIRST_SEEN to LAST_SEEN, which all did, can be left out."""
+def mark_seen(q, n, code_min, counts, seen):
+    """Note which codes occur. A chunk within the codes from FIRST_SEEN to LAST_SEEN, which all did, can be
+    left out.
+    """
     for j in range(n):
         seen[_place(i8(q[j]) - code_min)] = True
     middle = i8(q[n // 2]) - code_min
@@ -384,8 +409,10 @@ def mark_seen(q, n, code_min, counts, seen):  # type: ignore[no-untyped-def]
 
 
 @kernel_part
-def widen_seen(counts, seen, anew):  # type: ignore[no-untyped-def]
-    """FIRST_SEEN and LAST_SEEN as far apart as all codes between them are known to occur; `anew` for the longest such run."""
+def widen_seen(counts, seen, anew):
+    """FIRST_SEEN and LAST_SEEN as far apart as all codes between them are known to occur; `anew` for the
+    longest such run.
+    """
     if anew:
         begin = 0
         for k in range(seen.size + 1):
@@ -400,7 +427,7 @@ def widen_seen(counts, seen, anew):  # type: ignore[no-untyped-def]
 
 
 @kernel_part
-def add_finite(x, at, arrays, n, flat, totals):  # type: ignore[no-untyped-def]
+def add_finite(x, at, arrays, n, flat, totals):
     """The same, cell by cell, without those whose x is no finite number."""
     q, x_hat, error, clipped, steps = arrays
     for j in range(n):
@@ -412,7 +439,7 @@ def add_finite(x, at, arrays, n, flat, totals):  # type: ignore[no-untyped-def]
 
 
 @kernel_part
-def all_finite(x, at, n):  # type: ignore[no-untyped-def]
+def all_finite(x, at, n):
     """Whether all are finite numbers."""
     largest = i4(0)
     values = x[at : at + n]
@@ -423,8 +450,8 @@ def all_finite(x, at, n):  # type: ignore[no-untyped-def]
 
 
 @kernel_part
-def add_by_axis(x, at, error, n, flat, shape, signal, noise):  # type: ignore[no-untyped-def]
-    """Adds x² and error² to the sums of each index of each axis, which lie one axis after the other."""
+def add_by_axis(x, at, error, n, flat, shape, signal, noise):
+    """Add x² and error² to the sums of each index of each axis, which lie one axis after the other."""
     axes = shape.size
     length = shape[axes - 1]
     columns = signal.size - length
@@ -434,7 +461,10 @@ def add_by_axis(x, at, error, n, flat, shape, signal, noise):  # type: ignore[no
         m = min(n - done, length - column)
         total_signal = total_noise = f8(0.0)
         values, errors = x[at + done : at + done + m], error[done : done + m]
-        of_signals, of_noises = signal[columns + column : columns + column + m], noise[columns + column : columns + column + m]
+        of_signals, of_noises = (
+            signal[columns + column : columns + column + m],
+            noise[columns + column : columns + column + m],
+        )
         for j in range(m):
             v, e = f8(values[j]), f8(errors[j])
             v = select(fabs(v) < np.inf, v, f8(0.0))
@@ -453,15 +483,20 @@ def add_by_axis(x, at, error, n, flat, shape, signal, noise):  # type: ignore[no
 
 
 @jit
-def lower_blocks(values, width, finite_only, lo, hi):  # type: ignore[no-untyped-def]
-    """Lowers `lo` and raises `hi` of blocks next to each other, `width` values of each, to the values' keys."""
+def lower_blocks(values, width, finite_only, lo, hi):
+    """Lower `lo` and raises `hi` of blocks next to each other, `width` values of each, to the values'
+    keys.
+    """
     for b in range(lo.size):
         here, low, high = values[b * width : (b + 1) * width], lo[b], hi[b]
         if finite_only:
             for j in range(width):
                 raw = bits(here[j])
                 key, counts = i4(raw ^ ((raw >> 31) & 0x7FFFFFFF)), (raw & 0x7FFFFFFF) < INFINITE
-                low, high = min(low, select(counts, key, i4(0x7FFFFFFF))), max(high, select(counts, key, i4(-0x80000000)))
+                low, high = (
+                    min(low, select(counts, key, i4(0x7FFFFFFF))),
+                    max(high, select(counts, key, i4(-0x80000000))),
+                )
         else:
             for j in range(width):
                 raw = bits(here[j])
@@ -471,13 +506,16 @@ def lower_blocks(values, width, finite_only, lo, hi):  # type: ignore[no-untyped
 
 
 @jit
-def lower_columns(values, finite_only, lo, hi):  # type: ignore[no-untyped-def]
+def lower_columns(values, finite_only, lo, hi):
     """The same of blocks of which there is a value each."""
     if finite_only:
         for j in range(values.size):
             raw = bits(values[j])
             key, counts = i4(raw ^ ((raw >> 31) & 0x7FFFFFFF)), (raw & 0x7FFFFFFF) < INFINITE
-            lo[j], hi[j] = select(counts & (key < lo[j]), key, lo[j]), select(counts & (key > hi[j]), key, hi[j])
+            lo[j], hi[j] = (
+                select(counts & (key < lo[j]), key, lo[j]),
+                select(counts & (key > hi[j]), key, hi[j]),
+            )
     else:
         for j in range(values.size):
             raw = bits(values[j])
@@ -486,8 +524,10 @@ def lower_columns(values, finite_only, lo, hi):  # type: ignore[no-untyped-def]
 
 
 @jit
-def find_ends(x, flat, length, width, row, bases, finite_only, lo, hi):  # type: ignore[no-untyped-def]
-    """Lowers `lo` and raises `hi` of each block to the values met, as `keys`, which order as the numbers do; NaN is beyond them."""
+def find_ends(x, flat, length, width, row, bases, finite_only, lo, hi):
+    """Lower `lo` and raises `hi` of each block to the values met, as `keys`, which order as the numbers do;
+    NaN is beyond them.
+    """
     total = x.size
     column = flat % length
     line = flat // length - row
@@ -498,7 +538,12 @@ def find_ends(x, flat, length, width, row, bases, finite_only, lo, hi):  # type:
         if width == 1:
             size = min(total - done, length - column)
             # Lines below each other whose cells are in the same blocks.
-            while size == length and rows < ROWS and done + (rows + 1) * length <= total and bases[line + rows] == bases[line]:
+            while (
+                size == length
+                and rows < ROWS
+                and done + (rows + 1) * length <= total
+                and bases[line + rows] == bases[line]
+            ):
                 rows += 1
             low, high = lo[block : block + size], hi[block : block + size]
             for r in range(rows):
@@ -508,8 +553,18 @@ def find_ends(x, flat, length, width, row, bases, finite_only, lo, hi):  # type:
             room = min(total - done, length - column)
             blocks = room // width if within == 0 else 0
             # A part of a block, or as many whole ones as there are in the line.
-            size, blocks, of_block = (blocks * width, blocks, width) if blocks > 0 else (min(room, width - within), 1, min(room, width - within))
-            lower_blocks(x[done : done + size], of_block, finite_only, lo[block : block + blocks], hi[block : block + blocks])
+            size, blocks, of_block = (
+                (blocks * width, blocks, width)
+                if blocks > 0
+                else (min(room, width - within), 1, min(room, width - within))
+            )
+            lower_blocks(
+                x[done : done + size],
+                of_block,
+                finite_only,
+                lo[block : block + blocks],
+                hi[block : block + blocks],
+            )
         done += rows * size
         column += size
         block += blocks
@@ -522,7 +577,7 @@ def find_ends(x, flat, length, width, row, bases, finite_only, lo, hi):  # type:
 
 
 @jit
-def find_firsts(x, flat, length, width, row, bases, sizes, wanted, extreme):  # type: ignore[no-untyped-def]
+def find_firsts(x, flat, length, width, row, bases, sizes, wanted, extreme):
     """The first value of the size `sizes` of each block that is `wanted`, which then is no more."""
     total = x.size
     column = flat % length
@@ -530,7 +585,11 @@ def find_firsts(x, flat, length, width, row, bases, sizes, wanted, extreme):  # 
     done = 0
     while done < total:
         block = bases[line] + column // width
-        size = min(total - done, length - column) if width == 1 else min(total - done, length - column, width - column % width)
+        size = (
+            min(total - done, length - column)
+            if width == 1
+            else min(total - done, length - column, width - column % width)
+        )
         for j in range(size):
             b = block + j if width == 1 else block
             if not wanted[b]:
@@ -548,18 +607,18 @@ def find_firsts(x, flat, length, width, row, bases, sizes, wanted, extreme):  # 
             line += 1
 
 
-#: Places in the state of `look`, int64: keys of the ends, bits of the largest finite magnitude and where it is, how many are negative,
-#: NaN, Inf and -Inf, and where the first of those is.
+#: Places in the state of `look`, int64: keys of the ends, bits of the largest finite magnitude and where it
+#: is, how many are negative, NaN, Inf and -Inf, and where the first of those is.
 LOW, HIGH, SIZE, SIZE_AT, NEGATIVE, NAN, INF, MINUS_INF, FIRST_BAD = range(9)
 
 
 def new_look() -> Array:
-    """Nothing seen."""
+    """Return nothing seen."""
     return np.array([0x7FFFFFFF, -0x80000000, -1, 0, 0, 0, 0, 0, -1], np.int64)
 
 
 @jit
-def look(x, flat, state):  # type: ignore[no-untyped-def]
+def look(x, flat, state):
     """Ends, places and counts of a run."""
     done = 0
     while done < x.size:
@@ -602,14 +661,14 @@ def look(x, flat, state):  # type: ignore[no-untyped-def]
 
 
 def numbers_of(keys: Array) -> Array:
-    """The float32 that `keys` stand for."""
+    """Return the float32 that `keys` stand for."""
     raw: Array = keys.astype(np.int32)
     return np.where(raw < 0, raw ^ 0x7FFFFFFF, raw).astype(np.int32).view(np.float32)
 
 
 @jit
-def count_tops(x, absolute, finite_only, counts):  # type: ignore[no-untyped-def]
-    """Adds to the count of each value of the upper 16 bits of the keys of a run."""
+def count_tops(x, absolute, finite_only, counts):
+    """Add to the count of each value of the upper 16 bits of the keys of a run."""
     for j in range(x.size):
         v = fabs(x[j]) if absolute else x[j]
         raw = bits(v)
@@ -620,8 +679,8 @@ def count_tops(x, absolute, finite_only, counts):  # type: ignore[no-untyped-def
 
 
 @jit
-def pick_tops(x, absolute, finite_only, wanted, found):  # type: ignore[no-untyped-def]
-    """Copies the values of a run whose upper 16 bits are `wanted` into `found`; how many."""
+def pick_tops(x, absolute, finite_only, wanted, found):
+    """Copy the values of a run whose upper 16 bits are `wanted` into `found`; how many."""
     n = 0
     for j in range(x.size):
         v = fabs(x[j]) if absolute else x[j]
@@ -636,8 +695,10 @@ def pick_tops(x, absolute, finite_only, wanted, found):  # type: ignore[no-untyp
 
 
 @jit
-def add_exactly(x, finite_only, partials):  # type: ignore[no-untyped-def]
-    """Adds |x| to a sum that is kept exactly, as a few float64 that do not overlap (Shewchuk 1997); `partials[0]` counts them."""
+def add_exactly(x, finite_only, partials):
+    """Add |x| to a sum that is kept exactly, as a few float64 that do not overlap (Shewchuk 1997);
+    `partials[0]` counts them.
+    """
     for j in range(x.size):
         v = f8(fabs(x[j]))
         if finite_only and not v < np.inf:
@@ -668,7 +729,8 @@ _STORES = (
     "store_f8(steps, at, select(wide == 0.0, f8(0.0), {in_steps}))",
 )
 _STORES_OF_ERRORS = ("store_error(error, at, {error})",)
-#: What a cell's lines are put into: a chunk of cells, block after block. Arguments are numbers and addresses of arrays.
+#: What a cell's lines are put into: a chunk of cells, block after block. Arguments are numbers and addresses
+#: of arrays.
 _TEMPLATE = """
 def cells(x, n, flat, offset, length, width, row, bases, params, blocks, floats, integers, tables, q, x_hat, error, clipped, steps):
     column = (flat - offset) % length
@@ -699,7 +761,8 @@ def cells(x, n, flat, offset, length, width, row, bases, params, blocks, floats,
 """
 
 #: What a block's lines are put into. It ends with whether a block must be looked at more closely:
-#: one whose range or zero point may be refused, or of which one end is as large as the other, which of them is first in the block.
+#: one whose range or zero point may be refused, or of which one end is as large as the other, which of them
+#: is first in the block.
 _OF_BLOCKS = """
 def cells(low, high, count, absmax, floats, integers, tables, out, found):
     tensor_absmax = f4(load_f8(absmax, 0))
@@ -732,14 +795,34 @@ _NAMES = {
 SUMMED = len(AT)
 #: Cells of which sums are asked for at a time.
 UNIT = 4096
-LEAST_SIGNAL, LEAST_VALUES, LEAST_NOISE, LEAST_STEPS = (LEAST[name] for name in ("signal", "values", "noise", "steps"))
-OF_SIGNAL, OF_VALUES, OF_PRODUCT, OF_BIAS, OF_NOISE, OF_STEPS = AT["signal"], AT["values"], AT["product"], AT["bias"], AT["noise"], AT["steps"]
-OF_CLIPPED_NOISE, OF_CLIPPED_STEPS, OF_CLIPPED, OF_ZEROS = AT["clipped_noise"], AT["clipped_steps"], AT["clipped"], AT["zeros"]
-OF_APART, OF_ZEROED, OF_LARGEST, OF_FIRST, OF_LAST = AT["apart"], AT["zeroed"], AT["largest"], AT["first"], AT["last"]
+LEAST_SIGNAL, LEAST_VALUES, LEAST_NOISE, LEAST_STEPS = (
+    LEAST[name] for name in ("signal", "values", "noise", "steps")
+)
+OF_SIGNAL, OF_VALUES, OF_PRODUCT, OF_BIAS, OF_NOISE, OF_STEPS = (
+    AT["signal"],
+    AT["values"],
+    AT["product"],
+    AT["bias"],
+    AT["noise"],
+    AT["steps"],
+)
+OF_CLIPPED_NOISE, OF_CLIPPED_STEPS, OF_CLIPPED, OF_ZEROS = (
+    AT["clipped_noise"],
+    AT["clipped_steps"],
+    AT["clipped"],
+    AT["zeros"],
+)
+OF_APART, OF_ZEROED, OF_LARGEST, OF_FIRST, OF_LAST = (
+    AT["apart"],
+    AT["zeroed"],
+    AT["largest"],
+    AT["first"],
+    AT["last"],
+)
 
 
 @kernel_part
-def trusted(made, n):  # type: ignore[no-untyped-def]
+def trusted(made, n):
     """Whether float32 held what the sums of `n` cells began with."""
     if made[OF_APART] > 0 or not (made[OF_SIGNAL] < np.inf and made[OF_VALUES] < np.inf):
         return False
@@ -747,11 +830,13 @@ def trusted(made, n):  # type: ignore[no-untyped-def]
         return False
     if made[OF_VALUES] < LEAST_VALUES and made[OF_ZEROS] + made[OF_ZEROED] < n:
         return False
-    return made[OF_LARGEST] == 0 or (made[OF_NOISE] >= LEAST_NOISE and LEAST_STEPS * n <= made[OF_STEPS] < np.inf)
+    return made[OF_LARGEST] == 0 or (
+        made[OF_NOISE] >= LEAST_NOISE and LEAST_STEPS * n <= made[OF_STEPS] < np.inf
+    )
 
 
 @kernel_part
-def place_of_size(error, n, size):  # type: ignore[no-untyped-def]
+def place_of_size(error, n, size):
     """Where the first error of a size, given as bits, is among the first `n`; -1 where none is."""
     for j in range(n):
         if (bits(error[j]) & 0x7FFFFFFF) == size:
@@ -760,8 +845,10 @@ def place_of_size(error, n, size):  # type: ignore[no-untyped-def]
 
 
 @jit
-def put(cells, x, start, n, flat, place, of_blocks, arrays, out):  # type: ignore[no-untyped-def]
-    """Has `cells`, the address of compiled arithmetic, put what it makes of `n` cells from `start` into five arrays, from `out` on."""
+def put(cells, x, start, n, flat, place, of_blocks, arrays, out):
+    """Have `cells`, the address of compiled arithmetic, put what it makes of `n` cells from `start` into five
+    arrays, from `out` on.
+    """
     offset, length, width, row, bases = place
     params, blocks, floats, integers, tables = of_blocks
     q, x_hat, error, clipped, steps = arrays
@@ -773,19 +860,25 @@ def put(cells, x, start, n, flat, place, of_blocks, arrays, out):  # type: ignor
 
 
 #: How the kernels below are given what belongs together:
-#: - `code`: the addresses of the cells' arithmetic; of the same that gives sums alone, or 0; of the same for cells that saturation
-#:   leaves as they are, or 0, with the two codes between which it does; and of what gives errors alone, where sums of lines are asked for.
-#: - `place`: where blocks begin (`offset`), the length of a line and the width of a block, the first line of `bases`, and those.
-#: - `of_blocks`: what is known of each block, how many there are, and the numbers and tables that the code reads.
+#: - `code`: the addresses of the cells' arithmetic; of the same that gives sums alone, or 0; of the same for
+#:   cells that saturation
+#:   leaves as they are, or 0, with the two codes between which it does; and of what gives errors alone, where
+#: sums of lines are asked for.
+#: - `place`: where blocks begin (`offset`), the length of a line and the width of a block, the first line of
+#:   `bases`, and those.
+#: - `of_blocks`: what is known of each block, how many there are, and the numbers and tables that the code
+#:   reads.
 #: - `arrays`: where a chunk of cells goes, see `kernels.Buffers`.
 #: - `totals`: the smallest code, and a tally's sums, counts and codes seen.
-#: - `by_axis`: the tensor's shape, and Σx² and Σe² of each index of each axis; empty where they are not asked for.
+#: - `by_axis`: the tensor's shape, and Σx² and Σe² of each index of each axis; empty where they are not asked
+#:   for.
 
 
 @_inline
-def lines_together(done, total, flat, place):  # type: ignore[no-untyped-def]
-    """How many lines of how many cells come next whose sums are asked for at once: with blocks of one element a line, those below each
-    other whose cells are in the same blocks; else one."""
+def lines_together(done, total, flat, place):
+    """How many lines of how many cells come next whose sums are asked for at once: with blocks of one element
+    a line, those below each other whose cells are in the same blocks; else one.
+    """
     offset, length, width, row, bases = place
     if width != 1:
         return i8(1), min(total - done, UNIT)
@@ -793,14 +886,19 @@ def lines_together(done, total, flat, place):  # type: ignore[no-untyped-def]
     rows, n = i8(1), min(total - done, length - column)
     if n < length:
         n = min(n, UNIT)
-    while n == length and rows < ROWS and done + (rows + 1) * length <= total and bases[line + rows] == bases[line]:
+    while (
+        n == length
+        and rows < ROWS
+        and done + (rows + 1) * length <= total
+        and bases[line + rows] == bases[line]
+    ):
         rows += 1
     return rows, n
 
 
 @_inline
-def ask_sums(address, x, done, rows, n, flat, place, of_blocks, ahead, made):  # type: ignore[no-untyped-def]
-    """Has the compiled sums at an address put those of `rows` lines of `n` cells into `made`."""
+def ask_sums(address, x, done, rows, n, flat, place, of_blocks, ahead, made):
+    """Have the compiled sums at an address put those of `rows` lines of `n` cells into `made`."""
     offset, length, width, row, bases = place
     params, blocks, floats, integers, tables = of_blocks
     call_cells(
@@ -810,8 +908,8 @@ def ask_sums(address, x, done, rows, n, flat, place, of_blocks, ahead, made):  #
 
 
 @_inline
-def add_sums(made, n, totals):  # type: ignore[no-untyped-def]
-    """Adds the sums of `n` cells to a tally. Whether all their codes were known to occur."""
+def add_sums(made, n, totals):
+    """Add the sums of `n` cells to a tally. Whether all their codes were known to occur."""
     code_min, sums, counts, _ = totals
     sums[SIGNAL] += made[OF_SIGNAL]
     sums[VALUES] += made[OF_VALUES]
@@ -829,8 +927,12 @@ def add_sums(made, n, totals):  # type: ignore[no-untyped-def]
 
 
 @kernel_part
-def add_chunks(code, x, begin, end, flat, place, of_blocks, arrays, keep, leaves_out, by_axis, totals, codes_alone):  # type: ignore[no-untyped-def]
-    """Makes the cells from `begin` to before `end` a chunk at a time: kept, added to a tally, or with `codes_alone` only their codes noted."""
+def add_chunks(
+    code, x, begin, end, flat, place, of_blocks, arrays, keep, leaves_out, by_axis, totals, codes_alone
+):
+    """Make the cells from `begin` to before `end` a chunk at a time: kept, added to a tally, or with
+    `codes_alone` only their codes noted.
+    """
     shape, signal, noise = by_axis
     code_min, _, counts, seen = totals
     q, _, error, _, _ = arrays
@@ -849,8 +951,10 @@ def add_chunks(code, x, begin, end, flat, place, of_blocks, arrays, keep, leaves
 
 
 @kernel_part
-def find_largest(code, x, begin, end, flat, place, of_blocks, arrays, size, counts):  # type: ignore[no-untyped-def]
-    """Notes where the first error of a size, given as bits, is among the cells from `begin` to before `end`."""
+def find_largest(code, x, begin, end, flat, place, of_blocks, arrays, size, counts):
+    """Note where the first error of a size, given as bits, is among the cells from `begin` to before
+    `end`.
+    """
     for start in range(begin, end, CHUNK):
         n = min(end - start, CHUNK)
         put(code[0], x, start, n, flat, place, of_blocks, arrays, i8(0))
@@ -861,8 +965,9 @@ def find_largest(code, x, begin, end, flat, place, of_blocks, arrays, size, coun
 
 
 @jit
-def drive(code, ahead, x, flat, place, of_blocks, arrays, keep, leaves_out, by_axis, made, totals):  # type: ignore[no-untyped-def]
-    """Has compiled arithmetic make one chunk of cells after the other, which are kept or added up: by their sums alone where those can be trusted.
+def drive(code, ahead, x, flat, place, of_blocks, arrays, keep, leaves_out, by_axis, made, totals):
+    """Have compiled arithmetic make one chunk of cells after the other, which are kept or added up: by their
+    sums alone where those can be trusted.
 
     What is `ahead` by so many cells is read next; `made` has room for the sums of some cells.
     """
@@ -898,15 +1003,46 @@ def drive(code, ahead, x, flat, place, of_blocks, arrays, keep, leaves_out, by_a
                     continue
                 # Of some codes it is not known yet whether they occur.
                 codes_alone = True
-        add_chunks(code, x, done, done + rest, flat, place, of_blocks, arrays, keep, leaves_out, by_axis, totals, codes_alone)
+        add_chunks(
+            code,
+            x,
+            done,
+            done + rest,
+            flat,
+            place,
+            of_blocks,
+            arrays,
+            keep,
+            leaves_out,
+            by_axis,
+            totals,
+            codes_alone,
+        )
         done += rest
     if sought == counts[LARGEST]:
         find_largest(code, x, sought_in, sought_until, flat, place, of_blocks, arrays, sought, counts)
 
 
 @jit
-def drive_pieces(code, ahead, x, flat, piece, place, of_blocks, arrays, leaves_out, shape, made, code_min, counts, seen, of_pieces):  # type: ignore[no-untyped-def]
-    """Adds up one piece of `piece` cells after the other, each into a row of `of_pieces`: sums, and Σx² and Σe² of each index of each axis.
+def drive_pieces(
+    code,
+    ahead,
+    x,
+    flat,
+    piece,
+    place,
+    of_blocks,
+    arrays,
+    leaves_out,
+    shape,
+    made,
+    code_min,
+    counts,
+    seen,
+    of_pieces,
+):
+    """Add up one piece of `piece` cells after the other, each into a row of `of_pieces`: sums, and Σx² and
+    Σe² of each index of each axis.
 
     The sums of a piece follow from the plan alone, whichever thread comes to it and whatever it did before.
     """
@@ -914,18 +1050,33 @@ def drive_pieces(code, ahead, x, flat, piece, place, of_blocks, arrays, leaves_o
     for k in range(sums.shape[0]):
         run = x[k * piece : min((k + 1) * piece, x.size)]
         totals, by_axis = (code_min, sums[k], counts, seen), (shape, signal[k], noise[k])
-        drive(code, ahead, run, flat + k * piece, place, of_blocks, arrays, b1(False), leaves_out, by_axis, made, totals)
+        drive(
+            code,
+            ahead,
+            run,
+            flat + k * piece,
+            place,
+            of_blocks,
+            arrays,
+            b1(False),
+            leaves_out,
+            by_axis,
+            made,
+            totals,
+        )
 
 
 @jit
-def drive_bands(  # type: ignore[no-untyped-def]
+def drive_bands(
     ranges, band, of_block, finite_only, absmax, low, high,
     code, x, flat, done, piece, place, of_blocks, arrays, leaves_out, shape, made, code_min, counts, seen, of_pieces,
 ):  # fmt: skip
-    """The same for whole bands of `band` cells, of which range, parameters and sums are found one after the other, each while it is at hand.
+    """The same for whole bands of `band` cells, of which range, parameters and sums are found one after the
+    other, each while it is at hand.
 
-    `ranges` is the address of the blocks' arithmetic with its numbers and tables; of the first piece `done` cells are added up already.
-    How many cells of x are done: all, or those before the first band that must be looked at more closely.
+    `ranges` is the address of the blocks' arithmetic with its numbers and tables; of the first piece `done`
+    cells are added up already. How many cells of x are done: all, or those before the first band that must be
+    looked at more closely.
     """
     address, floats, integers, tables = ranges
     _, length, width, _, bases = place
@@ -942,9 +1093,14 @@ def drive_bands(  # type: ignore[no-untyped-def]
         )  # fmt: skip
         if made[0] != 0.0:
             return start
-        here, known = (flat + start, length, width, i8(0), bases), (params, count, cell_floats, cell_integers, cell_tables)
+        here, known = (
+            (flat + start, length, width, i8(0), bases),
+            (params, count, cell_floats, cell_integers, cell_tables),
+        )
         totals, by_axis = (code_min, sums[k], counts, seen), (shape, signal[k], noise[k])
-        drive(code, band, run, flat + start, here, known, arrays, b1(False), leaves_out, by_axis, made, totals)
+        drive(
+            code, band, run, flat + start, here, known, arrays, b1(False), leaves_out, by_axis, made, totals
+        )
     return x.size
 
 
@@ -958,29 +1114,35 @@ class Compiler:
         self.seconds = 0.0
 
     def cells(self, code: CellCode, by_element: bool) -> int:
-        """The address of a cell's arithmetic, for blocks of one element along the last axis or of several."""
+        """Return the address of a cell's arithmetic, for blocks of one element along the last axis or of
+        several.
+        """
         return self._address(_source(code, by_element))
 
     def errors(self, code: CellCode, by_element: bool) -> int:
-        """The address of the same that gives errors alone."""
+        """Return the address of the same that gives errors alone."""
         return self._address(_source(code, by_element, _STORES_OF_ERRORS))
 
     def sums(self, code: CellCode, by_element: bool) -> tuple[int, int]:
-        """The addresses of the same that gives sums alone, and those of cells that saturation leaves as they are; 0 where there is none of them."""
+        """Return the addresses of the same that gives sums alone, and those of cells that saturation leaves
+        as they are; 0 where there is none of them.
+        """
         addresses = [self._address(source) for source in _sources_of_sums(code, by_element)]
         first, second, *_ = *addresses, 0, 0
         return first, second
 
     def blocks(self, code: BlockCode, names: tuple[str, ...]) -> int:
-        """The address of a block's arithmetic."""
+        """Return the address of a block's arithmetic."""
         return self._address(_source_of_blocks(code, names))
 
     def trials(self, code: CellCode) -> int:
-        """The address of a cell's arithmetic that gives Σ error² of the cells of one block for many trials."""
+        """Return the address of a cell's arithmetic that gives Σ error² of the cells of one block for many
+        trials.
+        """
         return self._address(_source_of_trials(code))
 
     def knows(self, sources: Iterable[str]) -> bool:
-        """Whether nothing need be compiled for what `sources_of` gives: it is in memory, or kept."""
+        """Return whether nothing need be compiled for what `sources_of` gives: it is in memory, or kept."""
         return all(source in self._made or _kept(source) for source in sources)
 
     def _address(self, source: str) -> int:
@@ -995,13 +1157,20 @@ class Compiler:
             return int(self._made[source].address)
 
     def _finish(self) -> None:
-        """Compiles what is called with it, for arrays of these types alone."""
+        """Compile what is called with it, for arrays of these types alone."""
         if drive.signatures:
             return
         numbers, wholes, flags, codes = (types.Array(of, 1, "C") for of in (f8, i8, b1, i4))
-        singles, run, table = types.Array(f4, 1, "C"), types.Array(f4, 1, "C", readonly=True), types.Array(f8, 2, "C")
+        singles, run, table = (
+            types.Array(f4, 1, "C"),
+            types.Array(f4, 1, "C", readonly=True),
+            types.Array(f8, 2, "C"),
+        )
         code = _several((i8, i8, _several((i8, f8, f8)), i8))
-        place, of_blocks = _several((i8, i8, i8, i8, wholes)), _several((numbers, i8, numbers, wholes, numbers))
+        place, of_blocks = (
+            _several((i8, i8, i8, i8, wholes)),
+            _several((numbers, i8, numbers, wholes, numbers)),
+        )
         arrays = _several((codes, singles, singles, flags, numbers))
         by_axis, totals = _several((wholes, numbers, numbers)), _several((i8, numbers, wholes, flags))
         cells = place, of_blocks, arrays
@@ -1009,12 +1178,14 @@ class Compiler:
         drive.compile((code, i8, run, i8, *cells, b1, b1, by_axis, numbers, totals))
         drive_pieces.compile((code, i8, run, i8, i8, *cells, *of_pieces))
         ranges = _several((i8, numbers, wholes, numbers))
-        drive_bands.compile((ranges, i8, i8, b1, numbers, codes, codes, code, run, i8, i8, i8, *cells, *of_pieces))
+        drive_bands.compile(
+            (ranges, i8, i8, b1, numbers, codes, codes, code, run, i8, i8, i8, *cells, *of_pieces)
+        )
 
 
 @cache
 def compiler() -> Compiler:
-    """The process's one compiler."""
+    """Return the process's one compiler."""
     return Compiler()
 
 
@@ -1023,23 +1194,35 @@ def params_of(code: CellCode) -> tuple[str, ...]:
     return tuple(sorted({*code.params, "scale"}))
 
 
-def sources_of(code: CellCode, by_element: bool, blocks: BlockCode | None, *, errors: bool) -> tuple[str, ...]:
+def sources_of(
+    code: CellCode, by_element: bool, blocks: BlockCode | None, *, errors: bool
+) -> tuple[str, ...]:
     """What is compiled for the arithmetic of these cells, their errors alone too, and of these blocks."""
     of_blocks = (_source_of_blocks(blocks, params_of(code)),) if blocks else ()
     of_errors = (_source(code, by_element, _STORES_OF_ERRORS),) if errors else ()
     # Of schemes that differ in numbers only it is the same.
-    return tuple(map(sys.intern, (_source(code, by_element), *_sources_of_sums(code, by_element), *of_errors, *of_blocks)))
+    return tuple(
+        map(
+            sys.intern,
+            (_source(code, by_element), *_sources_of_sums(code, by_element), *of_errors, *of_blocks),
+        )
+    )
 
 
 def _source(code: CellCode, by_element: bool, stores: tuple[str, ...] = _STORES) -> str:
     known = params_of(code)
-    loads = [f"{name} = {code.types[name]}(load_f8(params, {i} * blocks + block{' + j' if by_element else ''}))" for i, name in enumerate(known)]
+    loads = [
+        f"{name} = {code.types[name]}(load_f8(params, {i} * blocks + block{' + j' if by_element else ''}))"
+        for i, name in enumerate(known)
+    ]
     index = ["index = flat + at"] if any("index" in words_of(line) for line in code.of_cell) else []
     fixed, of_block = _parted(code)
     of_block = [*loads, *of_block]
     of_cell = [*index, *map(_renamed, code.of_cell)]
     results = {name: _renamed(code.results[name]) for name in ("q", "x_hat", "error", "clipped")}
-    results["in_steps"] = "wide * inverse_step" if code.step_of_block else f"wide / f8({code.results['step']})"
+    results["in_steps"] = (
+        "wide * inverse_step" if code.step_of_block else f"wide / f8({code.results['step']})"
+    )
     return _TEMPLATE.format(
         fixed=_indented(fixed, 1),
         reach="n" if by_element else "width - column % width",
@@ -1051,7 +1234,8 @@ def _source(code: CellCode, by_element: bool, stores: tuple[str, ...] = _STORES)
 
 
 def _sources_of_sums(code: CellCode, by_element: bool) -> list[str]:
-    # Where a cell's exponent is asked for, as float formats do, 16 side by side need more registers than there are: no gain, or a loss.
+    # Where a cell's exponent is asked for, as float formats do, 16 side by side need more registers than
+    # there are: no gain, or a loss.
     if not by_hand("sums") or any("exponent(" in line for line in code.of_cell):
         return []
     code = of_numbers(code)
@@ -1061,12 +1245,17 @@ def _sources_of_sums(code: CellCode, by_element: bool) -> list[str]:
 
 def _source_of_sums(code: CellCode, by_element: bool) -> str:
     """What is compiled follows from the description alone, which is written out in the source."""
-    plain = _described(code, by_element) | {name: _renamed(code.results[name]) for name in ("q", "x_hat", "error", "clipped")}
+    plain = _described(code, by_element) | {
+        name: _renamed(code.results[name]) for name in ("q", "x_hat", "error", "clipped")
+    }
     return _source_of_loops("summing", plain, GIVEN)
 
 
 def _source_of_trials(code: CellCode) -> str:
-    plain = _described(code, by_element=False) | {"error": _renamed(code.results["error"]), "step_of_block": False}
+    plain = _described(code, by_element=False) | {
+        "error": _renamed(code.results["error"]),
+        "step_of_block": False,
+    }
     return _source_of_loops("trying", plain, GIVEN_TO_TRY)
 
 
@@ -1091,19 +1280,24 @@ def _source_of_blocks(code: BlockCode, names: tuple[str, ...]) -> str:
         largest=FLOAT32_EXACT_INTEGER,
         ties=ties,
         zero_point=f"f8({zero_point})",
-        stores=_indented([f"store_f8(out, {i} * count + b, f8({code.results[name]}))" for i, name in enumerate(names)], 2),
+        stores=_indented(
+            [f"store_f8(out, {i} * count + b, f8({code.results[name]}))" for i, name in enumerate(names)], 2
+        ),
     )
 
 
 def _parted(code: CellCode) -> tuple[list[str], list[str]]:
-    """The lines that follow from numbers alone, and those that follow from the block."""
+    """Return the lines that follow from numbers alone, and those that follow from the block."""
     fixed = [line for line in code.of_block if not _reads_block(line, code)]
     of_block = [line for line in code.of_block if _reads_block(line, code)]
-    return fixed, [*of_block, *([f"inverse_step = 1.0 / f8({code.results['step']})"] if code.step_of_block else [])]
+    return fixed, [
+        *of_block,
+        *([f"inverse_step = 1.0 / f8({code.results['step']})"] if code.step_of_block else []),
+    ]
 
 
 def _reads_block(line: str, code: CellCode) -> bool:
-    """Whether a line follows from what is known of the block, and not from numbers alone."""
+    """Return whether a line follows from what is known of the block, and not from numbers alone."""
     known = set(params_of(code))
     for each in code.of_block:
         name, _, expression = each.partition(" = ")
@@ -1122,25 +1316,30 @@ def _indented(lines: Iterable[str], depth: int) -> str:
 
 
 def _path(source: str) -> str:
-    """The file that some source is said to be of. numba keeps compiled code by it."""
+    """Return the file that some source is said to be of. numba keeps compiled code by it."""
     folder, name = cache_folder(), f"cells_{hashlib.sha256(source.encode()).hexdigest()[:16]}.py"
     return f"<{name}>" if folder is None else str(folder / name)
 
 
 def _kept(source: str) -> bool:
-    """Whether it was compiled before and kept."""
+    """Return whether it was compiled before and kept."""
     path = Path(_path(source))
     return cache_folder() is not None and path.exists() and any(path.parent.rglob(f"{path.stem}.*.nbi"))
 
 
 def _made(source: str) -> Any:
-    """The compiled function of some source."""
+    """Return the compiled function of some source."""
     folder, path = cache_folder(), _path(source)
     if folder is not None and not Path(path).exists():
         with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8") as file:
             file.write(source)
         os.replace(file.name, path)
-    names = {**_NAMES, "summing": summing, "trying": trying, "small": [function.py_func for function in (least, two_to, exponent, brain)]}
+    names = {
+        **_NAMES,
+        "summing": summing,
+        "trying": trying,
+        "small": [function.py_func for function in (least, two_to, exponent, brain)],
+    }
     exec(compile(source, path, "exec"), names)
     function: Any = names["cells"]
     function.__module__ = __name__

@@ -19,12 +19,14 @@ from quantviz.tensors.blocks import viewed
 
 Array = npt.NDArray[Any]
 
-#: Places in `sums`, float64: of x², x_hat², x · x_hat, error, and of error² and the same in steps, of cells that were not clipped and of those that were.
+#: Places in `sums`, float64: of x², x_hat², x · x_hat, error, and of error² and the same in steps, of cells
+#: that were not clipped and of those that were.
 SIGNAL, VALUES, PRODUCT, BIAS, NOISE, CLIPPED_NOISE, STEPS, CLIPPED_STEPS = range(8)
 #: How many they are.
 SUMS = 8
-#: Places in `counts`, int64: cells, those clipped, x that are 0, other x of which the value is 0; bits of the largest error and where it is;
-#: the first and last of the codes that are known to have occurred one next to the other; and cells that were left out.
+#: Places in `counts`, int64: cells, those clipped, x that are 0, other x of which the value is 0; bits of the
+#: largest error and where it is; the first and last of the codes that are known to have occurred one next to
+#: the other; and cells that were left out.
 CELLS, CLIPPED, ZEROS, ZEROED, LARGEST, LARGEST_AT, FIRST_SEEN, LAST_SEEN, LEFT_OUT = range(9)
 #: Bits of the smallest float32 that is no finite number.
 INFINITE = 0x7F800000
@@ -49,7 +51,7 @@ class Tally:
         self.signal, self.noise = np.zeros(sum(shape)), np.zeros(sum(shape))
 
     def add(self, r: QuantResult, start: int) -> None:
-        """Adds a run of cells, one axis, that begins at `start`."""
+        """Add a run of cells, one axis, that begins at `start`."""
         errors, counted = r.error.abs(), r.counted
         sizes = (errors if counted is None else errors.masked_fill(~counted, -1.0)).contiguous()
         # As the bits of a number, NaN is larger than all.
@@ -61,20 +63,41 @@ class Tally:
         if counted is not None:
             self.counts[LEFT_OUT] += int((~counted).sum())
         x, x_hat, error, clipped, q, steps = (
-            (part if counted is None else part[counted]).numpy() for part in (r.x, r.x_hat, r.error, r.clipped, r.q, steps_of_error(r))
+            (part if counted is None else part[counted]).numpy()
+            for part in (r.x, r.x_hat, r.error, r.clipped, r.q, steps_of_error(r))
         )
         wide, wide_hat, wide_error = (part.astype(np.float64) for part in (x, x_hat, error))
         lost, lost_steps = wide_error[clipped], steps[clipped]
-        kept, kept_steps = (np.where(clipped, 0.0, part) for part in (wide_error, steps)) if len(lost) else (wide_error, steps)
-        pairs = (wide, wide), (wide_hat, wide_hat), (wide, wide_hat), (np.ones_like(wide), wide_error), (kept, kept), (lost, lost)
+        kept, kept_steps = (
+            (np.where(clipped, 0.0, part) for part in (wide_error, steps))
+            if len(lost)
+            else (wide_error, steps)
+        )
+        pairs = (
+            (wide, wide),
+            (wide_hat, wide_hat),
+            (wide, wide_hat),
+            (np.ones_like(wide), wide_error),
+            (kept, kept),
+            (lost, lost),
+        )
         # einsum is on one thread, so that it adds up in one order.
-        self.sums += [float(np.einsum("i,i", *pair)) for pair in (*pairs, (kept_steps, kept_steps), (lost_steps, lost_steps))]
+        self.sums += [
+            float(np.einsum("i,i", *pair))
+            for pair in (*pairs, (kept_steps, kept_steps), (lost_steps, lost_steps))
+        ]
         zero = x == 0
-        self.counts[:LARGEST] += [x.size, len(lost), *(int(np.count_nonzero(each)) for each in (zero, (x_hat == 0) & ~zero))]
+        self.counts[:LARGEST] += [
+            x.size,
+            len(lost),
+            *(int(np.count_nonzero(each)) for each in (zero, (x_hat == 0) & ~zero)),
+        ]
         self.seen[q.astype(np.int64) - self.code_min] = True
 
     def with_sums(self, sums: Array, signal: Array, noise: Array) -> Tally:
-        """This one with other sums, in whose place they are added up; counts and codes seen are its own."""
+        """Return this one with other sums, in whose place they are added up; counts and codes seen are its
+        own.
+        """
         other = copy(self)
         other.sums, other.signal, other.noise = sums, signal, noise
         return other
@@ -98,17 +121,21 @@ class Tally:
 
     @property
     def largest_at(self) -> int:
-        """Where the first error of largest size is, or the first that is no finite number; 0 where no cell counts."""
+        """Return where the first error of largest size is, or the first that is no finite number; 0 where no
+        cell counts.
+        """
         return max(int(self.counts[LARGEST_AT]), 0)
 
     @property
     def left_out(self) -> int:
-        """How many cells were left out."""
+        """Return how many cells were left out."""
         return int(self.counts[LEFT_OUT])
 
     def moments(self) -> Moments:
         """Return what was added up as moments."""
-        signal, values, product, bias, noise, clipped_noise, steps, clipped_steps = (number_of(total) for total in self.sums.tolist())
+        signal, values, product, bias, noise, clipped_noise, steps, clipped_steps = (
+            number_of(total) for total in self.sums.tolist()
+        )
         cells, clipped, zeros, zeroed, largest = map(int, self.counts[: LARGEST + 1])
         return Moments(
             cells=number_of(cells),
@@ -124,7 +151,9 @@ class Tally:
             clipped_e2=clipped_noise,
             kept_steps2=steps,
             clipped_steps2=clipped_steps,
-            max_error=torch.tensor(largest, dtype=torch.int32).view(torch.float32).to(torch.float64) if cells else number_of(-math.inf),
+            max_error=torch.tensor(largest, dtype=torch.int32).view(torch.float32).to(torch.float64)
+            if cells
+            else number_of(-math.inf),
             codes_seen=torch.from_numpy(self.seen).to(torch.float64),
         )
 
@@ -132,10 +161,13 @@ class Tally:
         """Return Σx² and Σe² of each index of each axis, where they were asked for."""
         ends = np.cumsum((0, *self.shape))
         parts = itertools.pairwise(ends) if len(self.shape) else ()
-        return tuple(Moments(x2=torch.from_numpy(self.signal[low:high]), e2=torch.from_numpy(self.noise[low:high])) for low, high in parts)
+        return tuple(
+            Moments(x2=torch.from_numpy(self.signal[low:high]), e2=torch.from_numpy(self.noise[low:high]))
+            for low, high in parts
+        )
 
     def _larger(self, bits: int, at: int) -> None:
-        """Keeps the largest error, the first of its size; of errors that are no finite numbers the first."""
+        """Keep the largest error, the first of its size; of errors that are no finite numbers the first."""
         own, own_at = int(self.counts[LARGEST]), int(self.counts[LARGEST_AT])
         beyond, own_beyond = bits >= INFINITE, own >= INFINITE
         if (beyond, 0 if beyond else bits, -at) > (own_beyond, 0 if own_beyond else own, -own_at):
@@ -153,7 +185,10 @@ class Tally:
             squares = part.to(torch.float64).square().nan_to_num(0.0, 0.0, 0.0).numpy()
             before, lines, after = np.split(squares, [head, head + middle * length])
             lines = viewed(torch.from_numpy(lines), (middle, length)).numpy()
-            of_columns, of_lines = sums[end - length :], np.concatenate([[before.sum()], lines.sum(1), [after.sum()]])
+            of_columns, of_lines = (
+                sums[end - length :],
+                np.concatenate([[before.sum()], lines.sum(1), [after.sum()]]),
+            )
             column = start % length
             of_columns[column : column + head] += before
             of_columns += lines.sum(0)

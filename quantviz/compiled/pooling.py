@@ -1,7 +1,7 @@
 """Kernels over runs of a tensor: what pixels show of it, sums by blocks, bins, the largest errors.
 
-Imported only where numba is there, by `overview.py` when it is asked. A run is some lines of a matrix, each the same stretch
-of cells (from … to before), one after the other in memory.
+Imported only where numba is there, by `overview.py` when it is asked. A run is some lines of a matrix, each
+the same stretch of cells (from … to before), one after the other in memory.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from quantviz.compiled.kernels import jit, kernel_part, put
 from quantviz.compiled.vector_sums import WIDTH, largest_of_stretches
 from quantviz.evaluation.histogram_bins import ERROR_BINS
 
-#: Of the bits of a float32 those of its magnitude, which as whole numbers are in the same order; beyond Inf lies NaN.
+#: Of the bits of a float32 those of its magnitude, which as whole numbers are in the same order; beyond Inf
+#: lies NaN.
 _MAGNITUDE = np.int32(0x7FFFFFFF)
 _INF = np.int32(0x7F800000)
 #: Lines that are looked at together.
@@ -26,8 +27,10 @@ _place = np.uint64
 
 
 @kernel_part
-def _up_to(edges, place):  # type: ignore[no-untyped-def]
-    """Count the edges up to a place. Compiled in a tenth of the time of np.searchsorted, and asked for once a run."""
+def _up_to(edges, place):
+    """Count the edges up to a place. Compiled in a tenth of the time of np.searchsorted, and asked for once a
+    run.
+    """
     count = 0
     while count < len(edges) and edges[count] <= place:
         count += 1
@@ -35,13 +38,17 @@ def _up_to(edges, place):  # type: ignore[no-untyped-def]
 
 
 @kernel_part
-def _stretches_by_hand(columns, begin, most, near, far):  # type: ignore[no-untyped-def]
-    largest_of_stretches(columns.ctypes.data, begin.ctypes.data, most.size, most.ctypes.data, near.ctypes.data, far.ctypes.data)
+def _stretches_by_hand(columns, begin, most, near, far):
+    largest_of_stretches(
+        columns.ctypes.data, begin.ctypes.data, most.size, most.ctypes.data, near.ctypes.data, far.ctypes.data
+    )
 
 
 @kernel_part
-def _stretches_plain(columns, begin, most, near, far):  # type: ignore[no-untyped-def]
-    """The largest of each stretch of `columns`, from begin[j] to before begin[j + 1], and where its first and its last are."""
+def _stretches_plain(columns, begin, most, near, far):
+    """The largest of each stretch of `columns`, from begin[j] to before begin[j + 1], and where its first and
+    its last are.
+    """
     for j in range(most.size):
         first = last = begin[j]
         largest = columns[_place(first)]
@@ -57,9 +64,11 @@ _stretches = _stretches_by_hand if by_hand("stretches") else _stretches_plain
 
 
 @jit
-def add_largest(bits, lines, cells, line_edges, cell_edges, turned, found, found_at):  # type: ignore[no-untyped-def]
-    """Adds a run, as the bits of its values: `found` are those of the cell of largest magnitude of each pixel, and `found_at` its place in
-    the pixel, row-major (with `turned` lines are columns) and of equal ones the first; -1 where all were NaN so far."""
+def add_largest(bits, lines, cells, line_edges, cell_edges, turned, found, found_at):
+    """Add a run, as the bits of its values: `found` are those of the cell of largest magnitude of each pixel,
+    and `found_at` its place in the pixel, row-major (with `turned` lines are columns) and of equal ones the
+    first; -1 where all were NaN so far.
+    """
     stride = cells[1] - cells[0]
     first = _up_to(cell_edges, cells[0]) - 1
     last = _up_to(cell_edges, cells[1] - 1)
@@ -75,7 +84,11 @@ def add_largest(bits, lines, cells, line_edges, cell_edges, turned, found, found
         tallest = max(tallest, min(line_edges[k + 1], lines[1]) - max(line_edges[k], lines[0]))
         k += 1
     groups = np.empty(-(-tallest // _GROUP) * stride, dtype=np.int32)
-    most, near, far = np.empty(count, dtype=np.int32), np.empty(count, dtype=np.int32), np.empty(count, dtype=np.int32)
+    most, near, far = (
+        np.empty(count, dtype=np.int32),
+        np.empty(count, dtype=np.int32),
+        np.empty(count, dtype=np.int32),
+    )
     rows, values = np.empty(count, dtype=np.int32), np.empty(count, dtype=np.int32)
     top = lines[0]
     while top < lines[1]:
@@ -92,19 +105,29 @@ def add_largest(bits, lines, cells, line_edges, cell_edges, turned, found, found
             for j in range(count):
                 across = near[j] + cells[0] - here[j]
                 new[j] = values[j]
-                new_at[j] = across * whole + down + rows[j] if turned else (down + rows[j]) * (here[j + 1] - here[j]) + across
+                new_at[j] = (
+                    across * whole + down + rows[j]
+                    if turned
+                    else (down + rows[j]) * (here[j + 1] - here[j]) + across
+                )
         else:
             for j in range(count):
                 value, row, cell = values[j], rows[j], near[j]
                 if most[j] > _INF:  # there is a NaN, which hides the others
                     row, cell = _largest_number(bits, start, stride, tall, begin[j], begin[j + 1], turned)
-                elif far[j] != cell and row > 0 and not turned:  # of equal ones in other columns one can stand higher
+                elif (
+                    far[j] != cell and row > 0 and not turned
+                ):  # of equal ones in other columns one can stand higher
                     row, cell = _highest(bits, start, stride, row, columns, cell, far[j], most[j])
                 if row < 0:
                     continue
                 value = bits[start + row * stride + cell]
                 across = cell + cells[0] - cell_edges[first + j]
-                at = across * whole + down + row if turned else (down + row) * (cell_edges[first + j + 1] - cell_edges[first + j]) + across
+                at = (
+                    across * whole + down + row
+                    if turned
+                    else (down + row) * (cell_edges[first + j + 1] - cell_edges[first + j]) + across
+                )
                 magnitude, known = value & _MAGNITUDE, new[j] & _MAGNITUDE
                 if new_at[j] < 0 or magnitude > known or (magnitude == known and at < new_at[j]):
                     new[j] = value
@@ -114,12 +137,29 @@ def add_largest(bits, lines, cells, line_edges, cell_edges, turned, found, found
 
 
 @jit
-def add_largest_errors(  # type: ignore[no-untyped-def]
-    cells, x, flat, apart, place, of_blocks, arrays, bits, most, lines, across, line_edges, cell_edges, turned, found, found_at
+def add_largest_errors(
+    cells,
+    x,
+    flat,
+    apart,
+    place,
+    of_blocks,
+    arrays,
+    bits,
+    most,
+    lines,
+    across,
+    line_edges,
+    cell_edges,
+    turned,
+    found,
+    found_at,
 ):
-    """Adds the errors of a run as `cells`, the address of compiled arithmetic, makes them; `most` of them at a time, `bits` being theirs.
+    """Add the errors of a run as `cells`, the address of compiled arithmetic, makes them; `most` of them at a
+    time, `bits` being theirs.
 
-    The run's first cell is at `flat` in the tensor, and its lines begin `apart` cells from each other there; in `x` they follow each other.
+    The run's first cell is at `flat` in the tensor, and its lines begin `apart` cells from each other there;
+    in `x` they follow each other.
     """
     stride = across[1] - across[0]
     step = max(most // stride, 1)
@@ -133,13 +173,24 @@ def add_largest_errors(  # type: ignore[no-untyped-def]
         for line in range(top, bottom):
             start, there = (line - lines[0]) * stride, flat + (line - lines[0]) * apart
             put(cells, x, start, stride, there - start, place, of_blocks, arrays, (line - top) * stride)
-        add_largest(bits[: (bottom - top) * stride], (top, bottom), across, line_edges, cell_edges, turned, found, found_at)
+        add_largest(
+            bits[: (bottom - top) * stride],
+            (top, bottom),
+            across,
+            line_edges,
+            cell_edges,
+            turned,
+            found,
+            found_at,
+        )
         top = bottom
 
 
 @kernel_part
-def _largest_of_lines(bits, start, stride, tall, groups, out):  # type: ignore[no-untyped-def]
-    """The largest magnitude of each column of a run, and before that of each group of eight lines, the last one again where there are no eight."""
+def _largest_of_lines(bits, start, stride, tall, groups, out):
+    """The largest magnitude of each column of a run, and before that of each group of eight lines, the last
+    one again where there are no eight.
+    """
     n = len(out)
     out[:] = 0
     for group in range(-(-tall // _GROUP)):
@@ -161,8 +212,10 @@ def _largest_of_lines(bits, start, stride, tall, groups, out):  # type: ignore[n
 
 
 @kernel_part
-def _find_lines(bits, start, stride, tall, groups, columns, most, lines, values):  # type: ignore[no-untyped-def]
-    """The first line in which each pixel's column has its largest magnitude, and the value there: first its group of eight lines."""
+def _find_lines(bits, start, stride, tall, groups, columns, most, lines, values):
+    """The first line in which each pixel's column has its largest magnitude, and the value there: first its
+    group of eight lines.
+    """
     count = len(columns)
     lines[:] = 0
     for group in range(-(-tall // _GROUP) - 1, 0, -1):
@@ -186,8 +239,10 @@ def _find_lines(bits, start, stride, tall, groups, columns, most, lines, values)
 
 
 @kernel_part
-def _is_plain(most, near, far, rows, known, turned):  # type: ignore[no-untyped-def]
-    """Whether no pixel has a NaN, equal largest cells of which a later column's can be the first, or a cell that is known already."""
+def _is_plain(most, near, far, rows, known, turned):
+    """Whether no pixel has a NaN, equal largest cells of which a later column's can be the first, or a cell
+    that is known already.
+    """
     others = False
     for j in range(len(most)):
         others |= (most[j] > _INF) | (known[j] >= 0) | ((near[j] != far[j]) & (rows[j] > 0) & (not turned))
@@ -195,8 +250,10 @@ def _is_plain(most, near, far, rows, known, turned):  # type: ignore[no-untyped-
 
 
 @kernel_part
-def _highest(bits, start, stride, row, columns, cell, last, most):  # type: ignore[no-untyped-def]
-    """The first place in row-major order of magnitude `most`, from that at `row` and `cell` on, in the columns to `last`."""
+def _highest(bits, start, stride, row, columns, cell, last, most):
+    """The first place in row-major order of magnitude `most`, from that at `row` and `cell` on, in the
+    columns to `last`.
+    """
     column = cell
     for c in range(cell + 1, last + 1):
         if columns[c] == most:
@@ -208,7 +265,7 @@ def _highest(bits, start, stride, row, columns, cell, last, most):  # type: igno
 
 
 @kernel_part
-def _largest_number(bits, start, stride, tall, left, right, turned):  # type: ignore[no-untyped-def]
+def _largest_number(bits, start, stride, tall, left, right, turned):
     """Line and column of the first cell of largest magnitude that is no NaN; -1 where there is none."""
     most, row, cell = np.int32(-1), -1, -1
     for line in range(tall):
@@ -220,8 +277,10 @@ def _largest_number(bits, start, stride, tall, left, right, turned):  # type: ig
 
 
 @jit
-def add_sums(values, lines, cells, line_edges, cell_edges, squared, sums, counts):  # type: ignore[no-untyped-def]
-    """Adds a run to each pixel's sum of values, or of their squares, and to how many there are; NaN is left out."""
+def add_sums(values, lines, cells, line_edges, cell_edges, squared, sums, counts):
+    """Add a run to each pixel's sum of values, or of their squares, and to how many there are; NaN is left
+    out.
+    """
     stride = cells[1] - cells[0]
     totals, known = np.empty(stride), np.empty(stride)
     first = _up_to(cell_edges, cells[0]) - 1
@@ -254,8 +313,10 @@ def add_sums(values, lines, cells, line_edges, cell_edges, squared, sums, counts
 
 
 @jit
-def add_by_block(x, error, start, view, block, grid, first, signal, noise, largest):  # type: ignore[no-untyped-def]
-    """Adds a run from place `start` of a tensor of shape `view` to its blocks' Σx², Σerror² and largest |error|; four axes, block `first` at 0."""
+def add_by_block(x, error, start, view, block, grid, first, signal, noise, largest):
+    """Add a run from place `start` of a tensor of shape `view` to its blocks' Σx², Σerror² and largest
+    |error|; four axes, block `first` at 0.
+    """
     length = view[3]
     done = 0
     while done < len(x):
@@ -290,8 +351,8 @@ def add_by_block(x, error, start, view, block, grid, first, signal, noise, large
 
 
 @jit
-def add_to_bins(x, x_hat, clipped, steps, edges, cuts, value_counts, error_counts):  # type: ignore[no-untyped-def]
-    """Counts cells by the bins of their value and of their error, each by its part (a row of the counts)."""
+def add_to_bins(x, x_hat, clipped, steps, edges, cuts, value_counts, error_counts):
+    """Count cells by the bins of their value and of their error, each by its part (a row of the counts)."""
     bins, size = len(edges) - 1, 2048
     below, above = np.empty(bins, dtype=np.float32), np.empty(bins, dtype=np.float32)
     below[0], above[bins - 1] = -np.inf, np.inf
@@ -302,7 +363,17 @@ def add_to_bins(x, x_hat, clipped, steps, edges, cuts, value_counts, error_count
     for start in range(0, len(x), size):
         end = min(start + size, len(x))
         n = end - start
-        _place_cells(x[start:end], x_hat[start:end], clipped[start:end], steps[start:end], edges, below, above, of_value[:n], of_error[:n])
+        _place_cells(
+            x[start:end],
+            x_hat[start:end],
+            clipped[start:end],
+            steps[start:end],
+            edges,
+            below,
+            above,
+            of_value[:n],
+            of_error[:n],
+        )
         for k in range(n):
             values[_place(of_value[k])] += 1
             errors[_place(of_error[k])] += 1
@@ -314,8 +385,10 @@ def add_to_bins(x, x_hat, clipped, steps, edges, cuts, value_counts, error_count
 
 
 @kernel_part
-def _place_cells(x, x_hat, clipped, steps, edges, below, above, of_value, of_error):  # type: ignore[no-untyped-def]
-    """The place of each cell among the bins of all parts. The cuts decide: equal steps are only where to look first."""
+def _place_cells(x, x_hat, clipped, steps, edges, below, above, of_value, of_error):
+    """The place of each cell among the bins of all parts. The cuts decide: equal steps are only where to look
+    first.
+    """
     last = np.int32(len(below) - 1)
     low = edges[0]
     per_unit = len(below) / (edges[-1] - edges[0])
@@ -342,8 +415,10 @@ def _place_cells(x, x_hat, clipped, steps, edges, below, above, of_value, of_err
 
 
 @jit
-def keep_largest(error, start, sizes, places, count):  # type: ignore[no-untyped-def]
-    """Adds a run to the cells of largest |error|, largest first, of equal ones the first; how many there are is told and given back."""
+def keep_largest(error, start, sizes, places, count):
+    """Add a run to the cells of largest |error|, largest first, of equal ones the first; how many there are
+    is told and given back.
+    """
     for begin in range(0, len(error), 2048):
         end = min(begin + 2048, len(error))
         most = np.float32(0.0)

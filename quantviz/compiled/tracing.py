@@ -1,7 +1,8 @@
 """The arithmetic of a cell as lines of code: the operations run once on names in place of tensors.
 
-What an operation asks of torch is written down, with torch's rules for dtypes, instead of done. So a compiled cell follows
-from the very operations that the reference runs. What is asked of torch and has no entry here ends in `Untraceable`.
+What an operation asks of torch is written down, with torch's rules for dtypes, instead of done. So a compiled
+cell follows from the very operations that the reference runs. What is asked of torch and has no entry here
+ends in `Untraceable`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,14 @@ from typing import Any
 import torch
 
 from quantviz.quantization.grids import GRIDS, local_step
-from quantviz.quantization.operations import code_operations, error_operations, range_operations, run_operations, store_operations, value_operations
+from quantviz.quantization.operations import (
+    code_operations,
+    error_operations,
+    range_operations,
+    run_operations,
+    store_operations,
+    value_operations,
+)
 from quantviz.quantization.quantizer import calibrated
 from quantviz.schemes.calibration import Range
 from quantviz.schemes.scheme import Scheme
@@ -64,7 +72,7 @@ class Trace:
     _known: dict[str, str] = field(default_factory=dict)
 
     def line(self, expression: str, dtype: torch.dtype, inputs: tuple[Cell, ...]) -> Cell:
-        """A new value; the same expression again is the same value."""
+        """Return a new value; the same expression again is the same value."""
         of_cell = any(each.of_cell for each in inputs)
         name = self._known.get(expression)
         if name is None:
@@ -74,7 +82,7 @@ class Trace:
         return Cell(self, name, dtype, of_cell)
 
     def number(self, value: float, dtype: torch.dtype) -> Cell:
-        """A number of a dtype."""
+        """Return a number of a dtype."""
         if dtype == torch.bool:
             return Cell(self, str(bool(value)), dtype, False)
         if dtype.is_floating_point:
@@ -84,7 +92,7 @@ class Trace:
         return self.line(f"{_TYPES[dtype]}(load_i8(integers, {len(self.integers) - 1}))", dtype, ())
 
     def table(self, values: torch.Tensor) -> int:
-        """Where a list of values begins among those that are looked up."""
+        """Return where a list of values begins among those that are looked up."""
         begin = 0
         for each in self.tables:
             if torch.equal(each, values.to(torch.float64)):
@@ -95,7 +103,7 @@ class Trace:
 
 
 def _promoted(*values: Any) -> torch.dtype:
-    """The dtype that torch computes in: numbers count only where they are of a higher kind."""
+    """Return the dtype that torch computes in: numbers count only where they are of a higher kind."""
     dtypes = [value.dtype for value in values if isinstance(value, Cell)]
     floats = [dtype for dtype in dtypes if dtype.is_floating_point]
     if floats:
@@ -109,7 +117,11 @@ def _promoted(*values: Any) -> torch.dtype:
     whole = max(dtypes, key=_INTEGERS.index) if dtypes else torch.int64
     if {torch.uint8, torch.int8} <= set(dtypes):
         return torch.int16
-    return torch.int64 if whole == torch.bool and any(not isinstance(value, bool) for value in numbers) else whole
+    return (
+        torch.int64
+        if whole == torch.bool and any(not isinstance(value, bool) for value in numbers)
+        else whole
+    )
 
 
 def _as(trace: Trace, value: Any, dtype: torch.dtype) -> Cell:
@@ -123,7 +135,12 @@ def _as(trace: Trace, value: Any, dtype: torch.dtype) -> Cell:
 
 def _joined(*values: Any) -> tuple[Trace, torch.dtype, list[Cell]]:
     trace = next(value.trace for value in values if isinstance(value, Cell))
-    dtype = _promoted(*(value.item() if isinstance(value, torch.Tensor) and value.numel() == 1 else value for value in values))
+    dtype = _promoted(
+        *(
+            value.item() if isinstance(value, torch.Tensor) and value.numel() == 1 else value
+            for value in values
+        )
+    )
     return trace, dtype, [_as(trace, value, dtype) for value in values]
 
 
@@ -157,9 +174,17 @@ def _logic(sign: str) -> Callable[[Any, Any], Cell]:
             for one, other in ((left, right), (right, left)):
                 if one.name in ("True", "False"):
                     absorbing = "False" if sign == "&" else "True"
-                    return one if one.name == absorbing and sign != "^" else other if sign != "^" else _binary_logic(sign, left, right)
+                    return (
+                        one
+                        if one.name == absorbing and sign != "^"
+                        else other
+                        if sign != "^"
+                        else _binary_logic(sign, left, right)
+                    )
         return (
-            _binary_logic(sign, left, right) if dtype == torch.bool else trace.line(f"{_TYPES[dtype]}({left.name} {sign} {right.name})", dtype, (left, right))
+            _binary_logic(sign, left, right)
+            if dtype == torch.bool
+            else trace.line(f"{_TYPES[dtype]}({left.name} {sign} {right.name})", dtype, (left, right))
         )
 
     return run
@@ -176,19 +201,23 @@ class Cell:
         self.trace, self.name, self.dtype, self.of_cell = trace, name, dtype, of_cell
 
     @classmethod
-    def __torch_function__(cls, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_function__(
+        cls, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         name = getattr(function, "__name__", "")
         if name not in _FUNCTIONS:
             raise Untraceable(name)
         return _FUNCTIONS[name](*args, **(kwargs or {}))
 
     def to(self, dtype: torch.dtype) -> Cell:
-        """The value in another dtype."""
+        """Return the value in another dtype."""
         if dtype == self.dtype:
             return self
         if dtype in _HALVES:
             single = self.to(torch.float32)
-            return self.trace.line(f"{'half' if dtype == torch.float16 else 'brain'}({single.name})", dtype, (single,))
+            return self.trace.line(
+                f"{'half' if dtype == torch.float16 else 'brain'}({single.name})", dtype, (single,)
+            )
         if {self.dtype, dtype} <= {torch.float32, *_HALVES}:
             return Cell(self.trace, self.name, dtype, self.of_cell)
         if dtype == torch.bool:
@@ -197,7 +226,7 @@ class Cell:
         return self.trace.line(f"{_TYPES[dtype]}({inner})", dtype, (self,))
 
     def view(self, dtype: torch.dtype) -> Cell:
-        """The bits read as int64."""
+        """Return the bits read as int64."""
         if (self.dtype, dtype) != (torch.float64, torch.int64):
             raise Untraceable("view")
         return self.trace.line(f"bits({self.name})", dtype, (self,))
@@ -259,7 +288,9 @@ class Cell:
     def _unknown(self, *_: Any) -> Any:
         raise Untraceable("what Python computes by itself")
 
-    __bool__ = __float__ = __int__ = __index__ = __len__ = __pow__ = __rpow__ = __mod__ = __rmod__ = __floordiv__ = __rfloordiv__ = _unknown
+    __bool__ = __float__ = __int__ = __index__ = __len__ = __pow__ = __rpow__ = __mod__ = __rmod__ = (
+        __floordiv__
+    ) = __rfloordiv__ = _unknown
 
 
 @dataclass(frozen=True)
@@ -278,7 +309,9 @@ def _unary(name: str) -> Callable[[Any], Cell]:
 
 def _where(condition: Cell, a: Any, b: Any) -> Cell:
     trace = condition.trace
-    values = [value.item() if isinstance(value, torch.Tensor) and value.numel() == 1 else value for value in (a, b)]
+    values = [
+        value.item() if isinstance(value, torch.Tensor) and value.numel() == 1 else value for value in (a, b)
+    ]
     dtype = _promoted(*values)
     left, right = (_as(trace, value, dtype) for value in values)
     if condition.name in ("True", "False"):
@@ -305,15 +338,22 @@ def _copysign(a: Cell, b: Cell) -> Cell:
 
 def _searchsorted(values: torch.Tensor, x: Cell, right: bool = False) -> Cell:
     wide = x.to(torch.float64)
-    # A search in steps of halved size without branches, so that it can be vectorised. NaN is beyond all, as it is for torch.
+    # A search in steps of halved size without branches, so that it can be vectorised. NaN is beyond all, as
+    # it is for torch.
     trace, count = x.trace, len(values)
     table, beyond = trace.table(values), ">" if right else ">="
     place = trace.line("0", torch.int64, ())
     for step in (1 << k for k in reversed(range(count.bit_length()))):
         at = f"{place.name} + {step - 1}"
-        known = trace.line(f"load_f8(tables, {table} + least({at}, {count - 1}))", torch.float64, (place, wide))
-        there = trace.line(f"({at} < {count}) & (({known.name} {beyond} {wide.name}) ^ True)", torch.bool, (known, wide))
-        place = trace.line(f"select({there.name}, {place.name} + {step}, {place.name})", torch.int64, (there,))
+        known = trace.line(
+            f"load_f8(tables, {table} + least({at}, {count - 1}))", torch.float64, (place, wide)
+        )
+        there = trace.line(
+            f"({at} < {count}) & (({known.name} {beyond} {wide.name}) ^ True)", torch.bool, (known, wide)
+        )
+        place = trace.line(
+            f"select({there.name}, {place.name} + {step}, {place.name})", torch.int64, (there,)
+        )
     return place
 
 
@@ -352,13 +392,18 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "full_like": _like,
         "ones_like": lambda x, dtype=None: _like(x, 1.0, dtype),
         "zeros_like": lambda x, dtype=None: _like(x, 0.0, dtype),
-        "exp2": lambda x: x.trace.line(f"two_to({x.to(torch.float64).name})", torch.float64, (x.to(torch.float64),)),
+        "exp2": lambda x: x.trace.line(
+            f"two_to({x.to(torch.float64).name})", torch.float64, (x.to(torch.float64),)
+        ),
         "frexp": _frexp,
         "searchsorted": _searchsorted,
         "__getitem__": _take,
         "fma": _fma,
         # What is asked of a tensor, with a name on its right.
-        **{name: _binary(sign) for name, sign in (("add", "+"), ("sub", "-"), ("mul", "*"), ("true_divide", "/"))},
+        **{
+            name: _binary(sign)
+            for name, sign in (("add", "+"), ("sub", "-"), ("mul", "*"), ("true_divide", "/"))
+        },
     }
 )
 
@@ -370,7 +415,8 @@ class BlockCode:
     #: Lines that depend on numbers alone, and those that depend on the block.
     fixed: tuple[str, ...]
     lines: tuple[str, ...]
-    #: The names of the values asked for, each a value of the lines or a name that is read, and that of the zero point.
+    #: The names of the values asked for, each a value of the lines or a name that is read, and that of the
+    #: zero point.
     results: Mapping[str, str]
     #: The type of what is read.
     of: str
@@ -380,12 +426,14 @@ class BlockCode:
 
     @property
     def reads(self) -> frozenset[str]:
-        """All names in the lines and results."""
+        """Return all names in the lines and results."""
         return frozenset().union(*map(words_of, (*self.lines, *self.results.values())))
 
 
 class _Ends:
-    """What a calibration asks of a block, as names: its ends, which are found in passing. Whatever else it asks cannot be written down."""
+    """What a calibration asks of a block, as names: its ends, which are found in passing. Whatever else it
+    asks cannot be written down.
+    """
 
     def __init__(self, trace: Trace, dtype: torch.dtype) -> None:
         self._trace, self._dtype = trace, dtype
@@ -411,7 +459,7 @@ def _untried(found: Range, of: torch.Tensor | None = None, /) -> torch.Tensor:
 
 
 def trace_block(scheme: Scheme, names: tuple[str, ...]) -> BlockCode:
-    """The lines from a block's ends to what is known of it by `names`. Raises `Untraceable`.
+    """Return the lines from a block's ends to what is known of it by `names`. Raises `Untraceable`.
 
     >>> code = trace_block(Scheme("int4"), ("scale",))
     >>> code.lines[:3]
@@ -458,7 +506,8 @@ class CellCode:
 
 
 def trace_cell(scheme: Scheme, params: Mapping[str, torch.dtype]) -> CellCode:
-    """The lines from `x`, the flat `index` and what is known of the block (`params`, by name) to code, value, error and step.
+    """Return the lines from `x`, the flat `index` and what is known of the block (`params`, by name) to code,
+    value, error and step.
 
     Raises `Untraceable`.
 
@@ -470,10 +519,14 @@ def trace_cell(scheme: Scheme, params: Mapping[str, torch.dtype]) -> CellCode:
     fmt = scheme.number_format
     known: dict[str, Any] = {name: Cell(trace, name, dtype, False) for name, dtype in params.items()}
     x = Cell(trace, "x", torch.float32, True)
-    index = {"index": Cell(trace, "index", torch.int64, True)} if scheme.arithmetic.ties == "stochastic" else {}
+    index = (
+        {"index": Cell(trace, "index", torch.int64, True)} if scheme.arithmetic.ties == "stochastic" else {}
+    )
     coded: dict[str, Any] = run_operations(code_operations(scheme), {"x": x, **index, **known})  # type: ignore[dict-item]
     q: Any = GRIDS[fmt.kind].encode(coded["q"], fmt)
-    values: dict[str, Any] = run_operations(value_operations(scheme), {"q": GRIDS[fmt.kind].decode(q, fmt), **known})
+    values: dict[str, Any] = run_operations(
+        value_operations(scheme), {"q": GRIDS[fmt.kind].decode(q, fmt), **known}
+    )
     made: dict[str, Any] = run_operations(error_operations(scheme), {"x": x, "x_hat": values["x_hat"]})  # type: ignore[dict-item]
     clipped = coded["y"] != coded["q"]
     if scheme.nonfinite == "ignore":
@@ -485,7 +538,11 @@ def trace_cell(scheme: Scheme, params: Mapping[str, torch.dtype]) -> CellCode:
         tuple(trace.of_cell),
         MappingProxyType({name: each.name for name, each in results.items()}),
         not step.of_cell,
-        tuple(name for name in params if any(name in words_of(line) for line in (*trace.of_block, *trace.of_cell))),
+        tuple(
+            name
+            for name in params
+            if any(name in words_of(line) for line in (*trace.of_block, *trace.of_cell))
+        ),
         tuple(trace.floats),
         tuple(trace.integers),
         torch.cat(trace.tables) if trace.tables else torch.empty(0, dtype=torch.float64),
@@ -494,9 +551,11 @@ def trace_cell(scheme: Scheme, params: Mapping[str, torch.dtype]) -> CellCode:
 
 
 def of_numbers(code: CellCode) -> CellCode:
-    """The same lines for cells that come to numbers: without what becomes of NaN, and with codes that stay whole floats, also on their way to a value.
+    """Return the same lines for cells that come to numbers: without what becomes of NaN, and with codes that
+    stay whole floats, also on their way to a value.
 
-    The error of any other cell is NaN, so that it can be told afterwards. Where that does not follow, the lines stay as they are.
+    The error of any other cell is NaN, so that it can be told afterwards. Where that does not follow, the
+    lines stay as they are.
 
     >>> code = trace_cell(Scheme("int4"), {"scale": torch.float32, "zero_point": torch.int32})
     >>> code.results["x_hat"], code.of_cell[-3], of_numbers(code).of_cell[-3]
@@ -506,7 +565,10 @@ def of_numbers(code: CellCode) -> CellCode:
     lines: dict[str, list[str]] = {"block": [], "cell": []}
     same: dict[str, str] = {}
     whole, assumed, told = {f"f4({name})" for name in made}, set[str](), set[str]()
-    for where, line in (*(("block", line) for line in code.of_block), *(("cell", line) for line in code.of_cell)):
+    for where, line in (
+        *(("block", line) for line in code.of_block),
+        *(("cell", line) for line in code.of_cell),
+    ):
         name, _, expression = replaced(line, same).partition(" = ")
         lines[where].append(f"{name} = {expression}")
         made[name] = expression
@@ -517,7 +579,11 @@ def of_numbers(code: CellCode) -> CellCode:
         elif call == "select" and made.get(given[0]) == f"{given[2]} != {given[2]}":
             same[name] = given[2]
             assumed.add(given[2])
-        elif call in ("rint", "floor", "ceil", "trunc") or expression in whole or (call == "select" and whole.issuperset(given[1:])):
+        elif (
+            call in ("rint", "floor", "ceil", "trunc")
+            or expression in whole
+            or (call == "select" and whole.issuperset(given[1:]))
+        ):
             whole.add(name)
         elif call == "f4" and whole.issuperset(re.split(r" [+-] ", inside)):
             # What float32 rounds a sum of whole numbers to, such as a code and a zero point, is whole too.
@@ -527,7 +593,11 @@ def of_numbers(code: CellCode) -> CellCode:
             if number.is_integer() and abs(number) <= _EXACT:
                 whole.add(name)
         # What NaN in an assumed number makes NaN too.
-        if call == "f4" and any(sign in inside for sign in (" + ", " - ", " * ", " / ")) and (assumed | told) & words_of(inside):
+        if (
+            call == "f4"
+            and any(sign in inside for sign in (" + ", " - ", " * ", " / "))
+            and (assumed | told) & words_of(inside)
+        ):
             told.add(name)
     results = {name: same.get(result, result) for name, result in code.results.items()}
     code_of = made[results["q"]].removeprefix("i4(").removesuffix(")")
@@ -535,13 +605,17 @@ def of_numbers(code: CellCode) -> CellCode:
         results["q"] = code_of
     if len(assumed) > 1 or (assumed and results["error"] not in told):
         return code
-    return replace(code, of_block=tuple(lines["block"]), of_cell=tuple(lines["cell"]), results=MappingProxyType(results))
+    return replace(
+        code, of_block=tuple(lines["block"]), of_cell=tuple(lines["cell"]), results=MappingProxyType(results)
+    )
 
 
 def unsaturated(code: CellCode) -> CellCode | None:
-    """The lines of `of_numbers` for cells that saturation leaves as they are, without it; their code is then what was to be saturated.
+    """Return the lines of `of_numbers` for cells that saturation leaves as they are, without it; their code
+    is then what was to be saturated.
 
-    That they were such cells, the codes tell: they lie between the scheme's ends. None where codes are no numbers.
+    That they were such cells, the codes tell: they lie between the scheme's ends. None where codes are no
+    numbers.
 
     >>> code = of_numbers(trace_cell(Scheme("int4"), {"scale": torch.float32, "zero_point": torch.int32}))
     >>> plain = unsaturated(code)
@@ -552,13 +626,18 @@ def unsaturated(code: CellCode) -> CellCode | None:
     before, _, after = made[code.results["clipped"]].partition(" != ")
     if after != code.results["q"]:
         return None
-    lines = tuple(replaced(line, {after: before}) if not line.startswith(f"{after} = ") else line for line in code.of_cell)
-    results = {name: before if result == after else result for name, result in code.results.items()} | {"clipped": "False"}
+    lines = tuple(
+        replaced(line, {after: before}) if not line.startswith(f"{after} = ") else line
+        for line in code.of_cell
+    )
+    results = {name: before if result == after else result for name, result in code.results.items()} | {
+        "clipped": "False"
+    }
     return replace(code, of_cell=lines, results=MappingProxyType(results))
 
 
 def replaced(line: str, names: Mapping[str, str]) -> str:
-    """The line with other names in place of some."""
+    """Return the line with other names in place of some."""
     return re.sub(r"\b\w+\b", lambda found: names.get(found[0], found[0]), line)
 
 

@@ -12,16 +12,22 @@ from quantviz.compiled.vector_sums import WIDTH
 
 
 @jit
-def add_noises(cells, x, flat, columns, first, width, bases, begins, of_trials, finite_only, chance, noises):  # type: ignore[no-untyped-def]
-    """Adds the error² of a run's cells to `noises`, a sum for each trial: those of block b are from begins[b] to before begins[b + 1].
+def add_noises(cells, x, flat, columns, first, width, bases, begins, of_trials, finite_only, chance, noises):
+    """Add the error² of a run's cells to `noises`, a sum for each trial: those of block b are from begins[b]
+    to before begins[b + 1].
 
-    The run is whole lines, or a part of one: `columns` cells of each, from its cell `first` on. Blocks are `width` wide, and `bases` are the
-    number of the first block of each line. `cells` is the address of compiled arithmetic, and `of_trials` what it reads: what is known of the
-    block in each trial, how many trials there are, numbers and tables. With `chance` it reads where cells are in the tensor, from `flat` on.
+    The run is whole lines, or a part of one: `columns` cells of each, from its cell `first` on. Blocks are
+    `width` wide, and `bases` are the number of the first block of each line. `cells` is the address of
+    compiled arithmetic, and `of_trials` what it reads: what is known of the block in each trial, how many
+    trials there are, numbers and tables. With `chance` it reads where cells are in the tensor, from `flat`
+    on.
     """
     # Narrow blocks are gathered side by side, so that what lies next to each other is read together.
     together = max(1, WIDTH // width)
-    values, places = np.empty((together, CHUNK), np.float32), np.empty((together, CHUNK if chance else 1), np.int64)
+    values, places = (
+        np.empty((together, CHUNK), np.float32),
+        np.empty((together, CHUNK if chance else 1), np.int64),
+    )
     filled = np.zeros(together, np.int64)
     rows, line = x.size // columns, 0
     while line < rows:
@@ -57,19 +63,37 @@ def add_noises(cells, x, flat, columns, first, width, bases, begins, of_trials, 
                             filled[b] += size
                         left += size
                         if filled[b] == CHUNK:
-                            _try(cells, values[b], places[b], filled[b], begins[block + b], begins[block + b + 1], of_trials, noises)
+                            _try(
+                                cells,
+                                values[b],
+                                places[b],
+                                filled[b],
+                                begins[block + b],
+                                begins[block + b + 1],
+                                of_trials,
+                                noises,
+                            )
                             filled[b] = 0
             for b in range(count):
                 if filled[b] > 0:
-                    _try(cells, values[b], places[b], filled[b], begins[block + b], begins[block + b + 1], of_trials, noises)
+                    _try(
+                        cells,
+                        values[b],
+                        places[b],
+                        filled[b],
+                        begins[block + b],
+                        begins[block + b + 1],
+                        of_trials,
+                        noises,
+                    )
                     filled[b] = 0
             column = stop
         line += more
 
 
 @jit
-def _try(cells, values, places, n, begin, end, of_trials, noises):  # type: ignore[no-untyped-def]
-    """Has compiled arithmetic add what `n` cells of one block come to in its trials."""
+def _try(cells, values, places, n, begin, end, of_trials, noises):
+    """Have compiled arithmetic add what `n` cells of one block come to in its trials."""
     params, trials, floats, integers, tables = of_trials
     call_cells(
         cells, values.ctypes.data, places.ctypes.data, n, begin, end, params.ctypes.data, trials, floats.ctypes.data, integers.ctypes.data,

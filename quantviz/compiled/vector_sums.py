@@ -1,6 +1,8 @@
-"""Sums over cells as loops of vector instructions: the traced lines run once on names of 16 numbers side by side.
+"""Sums over cells as loops of vector instructions: the traced lines run once on names of 16 numbers side by
+side.
 
-Loops that a compiler finds itself bring its sums together at the end of each block, which costs more than a small block's cells.
+Loops that a compiler finds itself bring its sums together at the end of each block, which costs more than a
+small block's cells.
 """
 
 from __future__ import annotations
@@ -25,9 +27,10 @@ intrinsic: Any = _intrinsic
 
 #: Numbers side by side.
 WIDTH = 16
-#: What is made of some cells, in the order in which it is put down, float64: sums of x², value², x · value, error, and of error² and the same in
-#: steps, of cells that were not clipped and of those that were; how many were clipped, x that are 0, other x of which the value is 0, blocks
-#: of which the steps are not between `STEPS`; bits of the largest error; the first and the last code.
+#: What is made of some cells, in the order in which it is put down, float64: sums of x², value², x · value,
+#: error, and of error² and the same in steps, of cells that were not clipped and of those that were; how many
+#: were clipped, x that are 0, other x of which the value is 0, blocks of which the steps are not between
+#: `STEPS`; bits of the largest error; the first and the last code.
 SUMS = (
     "signal",
     "values",
@@ -46,27 +49,39 @@ SUMS = (
     "last",
 )
 AT = {name: i for i, name in enumerate(SUMS)}
-#: Sums that begin in float32, with at most `TERMS` cells a lane, of which `ROUNDS` are added up before they go on in float64, which halves the
-#: work: a term is rounded at most TERMS + ROUNDS + 5 times, so that a sum is off by at most (TERMS + ROUNDS + 5) / 2^24 = 9.6e-7 of its terms'
-#: magnitudes. Where steps are not between `STEPS`, or less than `LEAST` comes out, steps for each cell, float32 may not have held the squares:
-#: such sums are made again without it.
+#: Sums that begin in float32, with at most `TERMS` cells a lane, of which `ROUNDS` are added up before they
+#: go on in float64, which halves the work: a term is rounded at most TERMS + ROUNDS + 5 times, so that a sum
+#: is off by at most (TERMS + ROUNDS + 5) / 2^24 = 9.6e-7 of its terms' magnitudes. Where steps are not
+#: between `STEPS`, or less than `LEAST` comes out, steps for each cell, float32 may not have held the
+#: squares: such sums are made again without it.
 _BEGUN = ("signal", "values", "product", "bias", "noise")
 TERMS = 8
 ROUNDS = 3
 STEPS = (2.0**-40, 2.0**40)
 LEAST = {"signal": 2.0**-100, "values": 2.0**-100, "noise": 2.0**-100, "steps": 2.0**-46}
-#: Accumulators that count; those that are the end of something, of what kind they are, what they begin with and how two of them are
-#: joined; the others are sums of float64. Codes are floats, which hold all of 16 bits: most come as such.
+#: Accumulators that count; those that are the end of something, of what kind they are, what they begin with
+#: and how two of them are joined; the others are sums of float64. Codes are floats, which hold all of 16
+#: bits: most come as such.
 _COUNTS = ("clipped", "zeros", "zeroed", "apart")
-_ENDS: dict[str, tuple[str, Any, str]] = {"largest": ("i4", 0, ">"), "first": ("f4", math.inf, "<"), "last": ("f4", -math.inf, ">")}
+_ENDS: dict[str, tuple[str, Any, str]] = {
+    "largest": ("i4", 0, ">"),
+    "first": ("f4", math.inf, "<"),
+    "last": ("f4", -math.inf, ">"),
+}
 
 _pair: Any = types.UniTuple
-_KINDS: dict[str, Any] = {"f4": ir.FloatType(), "f8": ir.DoubleType(), "i4": ir.IntType(32), "i8": ir.IntType(64), "b1": ir.IntType(1)}
+_KINDS: dict[str, Any] = {
+    "f4": ir.FloatType(),
+    "f8": ir.DoubleType(),
+    "i4": ir.IntType(32),
+    "i8": ir.IntType(64),
+    "b1": ir.IntType(1),
+}
 _ORDER = ("b1", "i4", "i8", "f4", "f8")
 
 
 def _binary(of_floats: str, of_wholes: str, *, swapped: bool = False) -> Callable[[Any, Any], Any]:
-    """An operator by the instructions for it; "" where there is none."""
+    """Return an operator by the instructions for it; "" where there is none."""
 
     def run(self: Lanes, other: Any) -> Lanes:
         a, b = self._with(other)
@@ -79,7 +94,11 @@ def _binary(of_floats: str, of_wholes: str, *, swapped: bool = False) -> Callabl
 def _comparison(sign: str) -> Callable[[Any, Any], Any]:
     def run(self: Lanes, other: Any) -> Lanes:
         a, b = self._with(other)
-        compare = (a.builder.fcmp_unordered if sign == "!=" else a.builder.fcmp_ordered) if a.floating else a.builder.icmp_signed
+        compare = (
+            (a.builder.fcmp_unordered if sign == "!=" else a.builder.fcmp_ordered)
+            if a.floating
+            else a.builder.icmp_signed
+        )
         return a.of("b1", compare(sign, a.value, b.value))
 
     return run
@@ -99,11 +118,13 @@ class Lanes:
         return Lanes(self.builder, kind, value, wide=self.wide)
 
     def spread(self) -> Lanes:
-        """The same number in every lane."""
+        """Return the same number in every lane."""
         if self.wide:
             return self
         kind = _KINDS[self.kind]
-        one = self.builder.insert_element(ir.Constant(ir.VectorType(kind, WIDTH), ir.Undefined), self.value, ir.Constant(ir.IntType(32), 0))
+        one = self.builder.insert_element(
+            ir.Constant(ir.VectorType(kind, WIDTH), ir.Undefined), self.value, ir.Constant(ir.IntType(32), 0)
+        )
         mask = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH)
         return Lanes(self.builder, self.kind, self.builder.shuffle_vector(one, one, mask), wide=True)
 
@@ -127,16 +148,25 @@ class Lanes:
         return self.of(kind, cast(self.value, goal))
 
     def _with(self, other: Any) -> tuple[Lanes, Lanes]:
-        """Both as wide, and of the same kind."""
+        """Return both as wide, and of the same kind."""
         if not isinstance(other, Lanes):
             whole = isinstance(other, int) and not self.floating
-            other = self.constant(int(other) if whole else float(other), self.kind if whole or self.floating else "f8")
+            other = self.constant(
+                int(other) if whole else float(other), self.kind if whole or self.floating else "f8"
+            )
         kind = max(self.kind, other.kind, key=_ORDER.index)
         pair = self.to(kind), other.to(kind)
         return (pair[0].spread(), pair[1].spread()) if self.wide or other.wide else pair
 
-    __add__, __sub__, __mul__, __truediv__ = _binary("fadd", "add"), _binary("fsub", "sub"), _binary("fmul", "mul"), _binary("fdiv", "")
-    __and__, __or__, __xor__, __lshift__, __rshift__ = (_binary("", name) for name in ("and_", "or_", "xor", "shl", "ashr"))
+    __add__, __sub__, __mul__, __truediv__ = (
+        _binary("fadd", "add"),
+        _binary("fsub", "sub"),
+        _binary("fmul", "mul"),
+        _binary("fdiv", ""),
+    )
+    __and__, __or__, __xor__, __lshift__, __rshift__ = (
+        _binary("", name) for name in ("and_", "or_", "xor", "shl", "ashr")
+    )
     __rsub__, __rtruediv__ = _binary("fsub", "sub", swapped=True), _binary("fdiv", "", swapped=True)
     __rlshift__, __rrshift__ = _binary("", "shl", swapped=True), _binary("", "ashr", swapped=True)
     __radd__, __rmul__, __rand__, __ror__, __rxor__ = __add__, __mul__, __and__, __or__, __xor__
@@ -145,44 +175,65 @@ class Lanes:
     __hash__ = None  # type: ignore[assignment]
 
     def __neg__(self) -> Lanes:
-        return self.of(self.kind, self.builder.fneg(self.value) if self.floating else self.builder.neg(self.value))
+        return self.of(
+            self.kind, self.builder.fneg(self.value) if self.floating else self.builder.neg(self.value)
+        )
 
     def called(self, name: str, *others: Lanes) -> Lanes:
-        """An instruction that LLVM knows by name."""
+        """Return an instruction that LLVM knows by name."""
         given = [self, *others]
         wide = any(each.wide for each in given)
         given = [each.spread() for each in given] if wide else given
         of = given[0].value.type
         short = {"f4": "f32", "f8": "f64", "i4": "i32", "i8": "i64"}[self.kind]
         full = f"llvm.{name}.{f'v{WIDTH}' if wide else ''}{short}"
-        function = cgutils.get_or_insert_function(self.builder.module, ir.FunctionType(of, [of] * len(given)), full)
-        return Lanes(self.builder, self.kind, self.builder.call(function, [each.value for each in given]), wide=wide)
+        function = cgutils.get_or_insert_function(
+            self.builder.module, ir.FunctionType(of, [of] * len(given)), full
+        )
+        return Lanes(
+            self.builder, self.kind, self.builder.call(function, [each.value for each in given]), wide=wide
+        )
 
     def bits(self) -> Lanes:
         kind = {"f4": "i4", "f8": "i8"}[self.kind]
-        return self.of(kind, self.builder.bitcast(self.value, ir.VectorType(_KINDS[kind], WIDTH) if self.wide else _KINDS[kind]))
+        return self.of(
+            kind,
+            self.builder.bitcast(
+                self.value, ir.VectorType(_KINDS[kind], WIDTH) if self.wide else _KINDS[kind]
+            ),
+        )
 
     def of_bits(self) -> Lanes:
         kind = {"i4": "f4", "i8": "f8"}[self.kind]
-        return self.of(kind, self.builder.bitcast(self.value, ir.VectorType(_KINDS[kind], WIDTH) if self.wide else _KINDS[kind]))
+        return self.of(
+            kind,
+            self.builder.bitcast(
+                self.value, ir.VectorType(_KINDS[kind], WIDTH) if self.wide else _KINDS[kind]
+            ),
+        )
 
     def half(self) -> Lanes:
         low = ir.VectorType(ir.HalfType(), WIDTH) if self.wide else ir.HalfType()
         return self.of("f4", self.builder.fpext(self.builder.fptrunc(self.value, low), self.value.type))
 
     def count(self) -> Lanes:
-        """How many are true; of one lane, int64."""
+        """Return how many are true; of one lane, int64."""
         if not self.wide:
             return self.to("i8")
         mask = self.mask()
         return mask.of("i8", self.builder.ctpop(mask.value))
 
     def mask(self) -> Lanes:
-        """Which are true, as bits of an int64, the first lane's the lowest."""
-        return Lanes(self.builder, "i8", self.builder.zext(self.builder.bitcast(self.value, ir.IntType(WIDTH)), ir.IntType(64)), wide=False)
+        """Return which are true, as bits of an int64, the first lane's the lowest."""
+        return Lanes(
+            self.builder,
+            "i8",
+            self.builder.zext(self.builder.bitcast(self.value, ir.IntType(WIDTH)), ir.IntType(64)),
+            wide=False,
+        )
 
     def joined(self, join: Callable[[Lanes, Lanes], Lanes]) -> Lanes:
-        """One number of all lanes, joined by halves."""
+        """Return one number of all lanes, joined by halves."""
         b, value, size = self.builder, self.value, WIDTH if self.wide else 1
         while size > 1:
             size //= 2
@@ -196,10 +247,18 @@ class Lanes:
         return Lanes(b, self.kind, value, wide=False)
 
     def each(self) -> list[Lanes]:
-        """The lanes one by one."""
+        """Return the lanes one by one."""
         if not self.wide:
             return [self]
-        return [Lanes(self.builder, self.kind, self.builder.extract_element(self.value, ir.Constant(ir.IntType(32), i)), wide=False) for i in range(WIDTH)]
+        return [
+            Lanes(
+                self.builder,
+                self.kind,
+                self.builder.extract_element(self.value, ir.Constant(ir.IntType(32), i)),
+                wide=False,
+            )
+            for i in range(WIDTH)
+        ]
 
 
 def _select(condition: Any, a: Any, b: Any) -> Any:
@@ -214,7 +273,7 @@ def _select(condition: Any, a: Any, b: Any) -> Any:
 
 
 def _further(sign: str) -> Callable[[Any, Any], Any]:
-    """The smaller ("<") or larger (">") of two, lane by lane."""
+    """Return the smaller ("<") or larger (">") of two, lane by lane."""
     beyond = _comparison(sign)
     return lambda one, other: _select(beyond(one, other), one, other)
 
@@ -240,18 +299,28 @@ class _Memory:
         if index.wide:
             parts = ir.Constant(ir.VectorType(_KINDS[kind], WIDTH), ir.Undefined)
             for i, one in enumerate(index.each()):
-                parts = b.insert_element(parts, self.load(kind, address, one).value, ir.Constant(ir.IntType(32), i))
+                parts = b.insert_element(
+                    parts, self.load(kind, address, one).value, ir.Constant(ir.IntType(32), i)
+                )
             return Lanes(b, kind, parts, wide=True)
         place = b.gep(b.inttoptr(address.value, _KINDS[kind].as_pointer()), [index.to("i8").value])
         if not wide:
             return Lanes(b, kind, b.load(place), wide=False)
         size = 4 if kind in ("f4", "i4") else 8
-        return Lanes(b, kind, b.load(b.bitcast(place, ir.VectorType(_KINDS[kind], WIDTH).as_pointer()), align=size), wide=True)
+        return Lanes(
+            b,
+            kind,
+            b.load(b.bitcast(place, ir.VectorType(_KINDS[kind], WIDTH).as_pointer()), align=size),
+            wide=True,
+        )
 
     def fetch(self, address: Lanes, index: Lanes) -> None:
         """Brings float32 into the second cache."""
         b, whole = self.builder, ir.IntType(32)
-        place = b.bitcast(b.gep(b.inttoptr(address.value, _KINDS["f4"].as_pointer()), [index.value]), ir.IntType(8).as_pointer())
+        place = b.bitcast(
+            b.gep(b.inttoptr(address.value, _KINDS["f4"].as_pointer()), [index.value]),
+            ir.IntType(8).as_pointer(),
+        )
         of = ir.FunctionType(ir.VoidType(), [place.type, whole, whole, whole])
         function = cgutils.get_or_insert_function(b.module, of, "llvm.prefetch.p0")
         b.call(function, [place, ir.Constant(whole, 0), ir.Constant(whole, 2), ir.Constant(whole, 1)])
@@ -260,21 +329,31 @@ class _Memory:
         b, value = self.builder, value.to(kind)
         index = index if isinstance(index, Lanes) else address.constant(index, "i8")
         place = b.gep(b.inttoptr(address.value, _KINDS[kind].as_pointer()), [index.value])
-        b.store(value.value, b.bitcast(place, value.value.type.as_pointer()), align=4 if kind in ("f4", "i4") else 8)
+        b.store(
+            value.value,
+            b.bitcast(place, value.value.type.as_pointer()),
+            align=4 if kind in ("f4", "i4") else 8,
+        )
 
 
 def _names(memory: _Memory, small: Iterable[FunctionType]) -> dict[str, Any]:
     """What the lines can name."""
     names: dict[str, Any] = {
         **{name: lambda x, name=name: x.called(name) for name in ("rint", "floor", "ceil", "trunc", "fabs")},
-        **{name: lambda x, name=name: x.to(name) if isinstance(x, Lanes) else x for name in ("f4", "f8", "i4", "i8")},
+        **{
+            name: lambda x, name=name: x.to(name) if isinstance(x, Lanes) else x
+            for name in ("f4", "f8", "i4", "i8")
+        },
         "copysign": lambda x, y: x._with(y)[0].called("copysign", x._with(y)[1]),
         "fma": lambda x, y, z: x.called("fma", y, z),
         "select": _select,
         "bits": Lanes.bits,
         "of_bits": Lanes.of_bits,
         "half": Lanes.half,
-        **{f"load_{kind}": lambda address, index, kind=kind: memory.load(kind, address, index) for kind in ("i8", "f4", "f8")},
+        **{
+            f"load_{kind}": lambda address, index, kind=kind: memory.load(kind, address, index)
+            for kind in ("i8", "f4", "f8")
+        },
     }
     # The small functions of the lines, with these names in place of numba's.
     for function in small:
@@ -289,12 +368,16 @@ class _Loops:
         self.builder, self.memory = builder, _Memory(builder)
 
     def place(self, kind: str, start: Any, *, wide: bool = False) -> Any:
-        at = cgutils.alloca_once(self.builder, ir.VectorType(_KINDS[kind], WIDTH) if wide else _KINDS[kind]), kind, wide
+        at = (
+            cgutils.alloca_once(self.builder, ir.VectorType(_KINDS[kind], WIDTH) if wide else _KINDS[kind]),
+            kind,
+            wide,
+        )
         self.put(at, start if isinstance(start, Lanes) else self.same(start, kind, wide=wide))
         return at
 
     def same(self, number: Any, kind: str, *, wide: bool) -> Lanes:
-        """A number, or the same in every lane."""
+        """Return a number, or the same in every lane."""
         of = ir.VectorType(_KINDS[kind], WIDTH) if wide else _KINDS[kind]
         return Lanes(self.builder, kind, ir.Constant(of, [number] * WIDTH if wide else number), wide=wide)
 
@@ -305,7 +388,7 @@ class _Loops:
         return Lanes(self.builder, at[1], self.builder.load(at[0]), wide=at[2])
 
     def extend(self, at: Any, value: Lanes, sign: str) -> None:
-        """Puts a value there that is smaller ("<") or larger (">") than the one that is there."""
+        """Put a value there that is smaller ("<") or larger (">") than the one that is there."""
         self.put(at, _further(sign)(value, self.get(at)))
 
     def whilst(self, condition: Callable[[], Lanes], body: Callable[[], None]) -> None:
@@ -335,10 +418,14 @@ class _Loops:
 class _Summing(_Loops):
     """Writes the loops of one cell's arithmetic."""
 
-    def __init__(self, builder: Any, given: dict[str, Any], code: dict[str, Any], small: Iterable[FunctionType]) -> None:
+    def __init__(
+        self, builder: Any, given: dict[str, Any], code: dict[str, Any], small: Iterable[FunctionType]
+    ) -> None:
         super().__init__(builder)
         self.code = code
-        self.known: dict[str, Any] = {name: Lanes(builder, "i8", value, wide=False) for name, value in given.items()}
+        self.known: dict[str, Any] = {
+            name: Lanes(builder, "i8", value, wide=False) for name, value in given.items()
+        }
         self.names = _names(self.memory, small)
         self.sums: dict[bool, dict[str, Any]] = {}
         self.begun: dict[bool, dict[str, Any]] = {}
@@ -350,16 +437,20 @@ class _Summing(_Loops):
         names = {"__builtins__": {}, **self.names, **known}
         for line in lines:
             exec(line, names)
-        return {name: value for name, value in names.items() if name not in self.names and name != "__builtins__"}
+        return {
+            name: value for name, value in names.items() if name not in self.names and name != "__builtins__"
+        }
 
     def result(self, name: str, found: dict[str, Any]) -> Any:
-        """A result of the lines, which is one of their names, or always true or never."""
+        """Return a result of the lines, which is one of their names, or always true or never."""
         return {"True": True, "False": False, **found}[self.code[name]]
 
     def of_block(self, block: Lanes, known: dict[str, Any], *, wide: bool) -> dict[str, Any]:
         """What is read of a block, or of `WIDTH` of them from `block` on, and what follows from it."""
         read = {
-            name: self.memory.load("f8", known["params"], known["blocks"] * i + block, wide=wide).to(self.code["types"][name])
+            name: self.memory.load("f8", known["params"], known["blocks"] * i + block, wide=wide).to(
+                self.code["types"][name]
+            )
             for i, name in enumerate(self.code["params"])
         }
         found = self.run(self.code["of_block"], {**known, **read})
@@ -371,12 +462,19 @@ class _Summing(_Loops):
         return found
 
     def cells(self, values: Lanes, index: Lanes, known: dict[str, Any], noise: Any) -> None:
-        """Adds one cell, or `WIDTH` of them, to what was begun; error² to `noise`."""
+        """Add one cell, or `WIDTH` of them, to what was begun; error² to `noise`."""
         code, wide = self.code, values.wide
         if wide:
-            index = index + Lanes(self.builder, "i8", ir.Constant(ir.VectorType(ir.IntType(64), WIDTH), list(range(WIDTH))), wide=True)
+            index = index + Lanes(
+                self.builder,
+                "i8",
+                ir.Constant(ir.VectorType(ir.IntType(64), WIDTH), list(range(WIDTH))),
+                wide=True,
+            )
         found = self.run(code["of_cell"], {**known, "x_": values, "index": index})
-        q, x_hat, error, clipped, step = (self.result(name, found) for name in ("q", "x_hat", "error", "clipped", "step"))
+        q, x_hat, error, clipped, step = (
+            self.result(name, found) for name in ("q", "x_hat", "error", "clipped", "step")
+        )
         sums, begun = self.sums[wide], self.begun[wide]
         self.add(begun["signal"], values, values)
         self.add(begun["values"], x_hat, x_hat)
@@ -419,13 +517,22 @@ class _Summing(_Loops):
         self.put(at, self.get(at) + number)
 
     def next_of(self, place: Lanes, ahead: Lanes, wide: bool) -> Lanes:
-        """The cells at a place, those `ahead` of them being fetched."""
+        """Return the cells at a place, those `ahead` of them being fetched."""
         if wide and by_hand("prefetch"):
             self.memory.fetch(self.known["x"], place + ahead)
         return self.memory.load("f4", self.known["x"], place, wide=wide)
 
-    def several(self, begin: Lanes, stop: Lanes, step: int, known: dict[str, Any], cell: Callable[[Lanes, Any], None], *, wide: bool) -> Lanes:
-        """Cells of one block, or of `WIDTH` side by side, added to what was begun; where it ended."""
+    def several(
+        self,
+        begin: Lanes,
+        stop: Lanes,
+        step: int,
+        known: dict[str, Any],
+        cell: Callable[[Lanes, Any], None],
+        *,
+        wide: bool,
+    ) -> Lanes:
+        """Return cells of one block, or of `WIDTH` side by side, added to what was begun; where it ended."""
         begun, noise = self.begun[wide], self.place("f4", 0.0, wide=wide)
 
         def two(place: Lanes) -> None:
@@ -440,7 +547,7 @@ class _Summing(_Loops):
         return done
 
     def settle(self, *, wide: bool) -> None:
-        """Begins anew: what was begun is gathered, and after so many rounds added to the sums."""
+        """Begin anew: what was begun is gathered, and after so many rounds added to the sums."""
         for name, place in self.gathered[wide].items():
             self.move(self.begun[wide][name], place, wide=wide)
         rounds = self.get(self.rounds[wide]) + 1
@@ -449,13 +556,13 @@ class _Summing(_Loops):
             self.hand_over(wide=wide)
 
     def hand_over(self, *, wide: bool) -> None:
-        """Adds what was gathered to the sums."""
+        """Add what was gathered to the sums."""
         for name, place in self.gathered[wide].items():
             self.move(place, self.sums[wide][name], wide=wide)
         self.put(self.rounds[wide], self.same(0, "i8", wide=False))
 
     def move(self, place: Any, to: Any, *, wide: bool) -> None:
-        """Adds what is at a place to another, and leaves 0."""
+        """Add what is at a place to another, and leaves 0."""
         self.put(to, self.get(to) + self.get(place))
         self.put(place, self.same(0.0, place[1], wide=wide))
 
@@ -467,10 +574,16 @@ class _Summing(_Loops):
             self.sums[wide] = {
                 **counts,
                 **{name: self.place(kind, start, wide=wide) for name, (kind, start, _) in _ENDS.items()},
-                **{name: self.place("f8", 0.0, wide=wide) for name in SUMS if name not in _COUNTS and name not in _ENDS},
+                **{
+                    name: self.place("f8", 0.0, wide=wide)
+                    for name in SUMS
+                    if name not in _COUNTS and name not in _ENDS
+                },
             }
             names = (*_BEGUN, "steps") if self.code["step_of_block"] else _BEGUN
-            self.begun[wide], self.gathered[wide] = ({name: self.place("f4", 0.0, wide=wide) for name in names} for _ in range(2))
+            self.begun[wide], self.gathered[wide] = (
+                {name: self.place("f4", 0.0, wide=wide) for name in names} for _ in range(2)
+            )
             self.rounds[wide] = self.place("i8", 0)
         known |= self.run(self.code["fixed"], known)
         (self.columns if self.code["by_element"] else self.lines)(one)
@@ -484,7 +597,9 @@ class _Summing(_Loops):
             self.memory.store("f8", known["out"], AT[name], total.to("f8"))
 
     def columns(self, one: Lanes) -> None:
-        """Blocks of one element along the last axis: `rows` lines below each other, a few columns at a time through all of them."""
+        """Blocks of one element along the last axis: `rows` lines below each other, a few columns at a time
+        through all of them.
+        """
         known = self.known
         column = known["flat"] - known["offset"]
         column = column.of("i8", self.builder.srem(column.value, known["length"].value))
@@ -492,7 +607,8 @@ class _Summing(_Loops):
 
         def tile(at: Lanes, wide: bool) -> None:
             here = self.of_block(first + at, known, wide=wide)
-            # At the end of these lines the lines after them come next, unless what is asked for is further ahead in any case.
+            # At the end of these lines the lines after them come next, unless what is asked for is further
+            # ahead in any case.
             turns = (known["ahead"] < known["length"]) & (at + known["ahead"] >= known["length"])
             ahead = known["ahead"] + _select(turns, (known["rows"] - 1) * known["length"], one - 1)
 
@@ -523,12 +639,16 @@ class _Summing(_Loops):
 
         def vectors(start: Lanes, end: Lanes, here: dict[str, Any]) -> Lanes:
             """At most `TERMS` times `WIDTH` cells of a block."""
-            count = one.of("i8", b.ashr((end - start).value, one.constant(WIDTH.bit_length() - 1, "i8").value))
+            count = one.of(
+                "i8", b.ashr((end - start).value, one.constant(WIDTH.bit_length() - 1, "i8").value)
+            )
             with b.if_then((self.get(terms) + count > TERMS).value):
                 self.settle(wide=True)
                 self.put(terms, one - 1)
             self.put(terms, self.get(terms) + count)
-            return self.several(start, end, WIDTH, here, lambda place, noise: cell(place, noise, here, True), wide=True)
+            return self.several(
+                start, end, WIDTH, here, lambda place, noise: cell(place, noise, here, True), wide=True
+            )
 
         def gone(size: Lanes, blocks: Lanes) -> None:
             """So many cells are done, and so many blocks, or all cells there are of the last."""
@@ -542,7 +662,9 @@ class _Summing(_Loops):
             self.put(within, one - 1)
             # After the last line there is no base to be read.
             safe = _select(stop < n, next_line, known["line"])
-            self.put(block, _select(ends, self.memory.load("i8", known["bases"], safe), self.get(block) + blocks))
+            self.put(
+                block, _select(ends, self.memory.load("i8", known["bases"], safe), self.get(block) + blocks)
+            )
 
         def part(room: Lanes) -> None:
             """A block, or what there is of it."""
@@ -559,14 +681,23 @@ class _Summing(_Loops):
             with b.if_then((self.get(place) < stop).value):
 
                 def alone(start: Lanes) -> None:
-                    self.several(start, start + 1, 1, here, lambda place, noise: cell(place, noise, here, False), wide=False)
+                    self.several(
+                        start,
+                        start + 1,
+                        1,
+                        here,
+                        lambda place, noise: cell(place, noise, here, False),
+                        wide=False,
+                    )
                     self.settle(wide=False)
 
                 self.stepped(self.get(place), stop, 1, alone)
             gone(size, one)
 
         def whole(room: Lanes) -> None:
-            """Blocks of a few whole vectors, as many as there are in the line: of small ones much is asked for each."""
+            """Blocks of a few whole vectors, as many as there are in the line: of small ones much is asked
+            for each.
+            """
             count = one.of("i8", b.sdiv(room.value, width.value))
             begin, first = self.get(made), self.get(block)
 
@@ -594,9 +725,14 @@ class _Summing(_Loops):
 
 
 def described(
-    code: CellCode, params: tuple[str, ...], by_element: bool, fixed: Iterable[str], of_block: Iterable[str], of_cell: Iterable[str]
+    code: CellCode,
+    params: tuple[str, ...],
+    by_element: bool,
+    fixed: Iterable[str],
+    of_block: Iterable[str],
+    of_cell: Iterable[str],
 ) -> dict[str, Any]:
-    """All that the loops are written from, as plain values."""
+    """Return all that the loops are written from, as plain values."""
     return {
         **code.results,
         "step_of_block": code.step_of_block,
@@ -609,35 +745,92 @@ def described(
     }
 
 
-#: What `summing` takes, whole numbers and addresses: `rows` lines of `n` cells (one line where blocks are longer than one), of which `x` is the
-#: first and `flat` its place; blocks begin at `offset`, lines are `length` long, blocks `width`; `line` counts lines of `bases`. What is
-#: `ahead` by so many cells is read next: it is fetched meanwhile.
-GIVEN = ("x", "n", "flat", "offset", "length", "width", "rows", "line", "bases", "params", "blocks", "floats", "integers", "tables", "ahead", "out")
+#: What `summing` takes, whole numbers and addresses: `rows` lines of `n` cells (one line where blocks are
+#: longer than one), of which `x` is the first and `flat` its place; blocks begin at `offset`, lines are
+#: `length` long, blocks `width`; `line` counts lines of `bases`. What is `ahead` by so many cells is read
+#: next: it is fetched meanwhile.
+GIVEN = (
+    "x",
+    "n",
+    "flat",
+    "offset",
+    "length",
+    "width",
+    "rows",
+    "line",
+    "bases",
+    "params",
+    "blocks",
+    "floats",
+    "integers",
+    "tables",
+    "ahead",
+    "out",
+)
 
 
 def _addresses(builder: Any, args: Iterable[Any]) -> list[Any]:
     """Return arguments as whole numbers, pointers as their addresses."""
-    return [builder.ptrtoint(arg, _KINDS["i8"]) if isinstance(arg.type, ir.PointerType) else arg for arg in args]
+    return [
+        builder.ptrtoint(arg, _KINDS["i8"]) if isinstance(arg.type, ir.PointerType) else arg for arg in args
+    ]
 
 
 def summing(code: dict[str, Any], small: Iterable[FunctionType]) -> Any:
-    """The loops as a function of numba's."""
+    """Return the loops as a function of numba's."""
 
     @intrinsic
-    def loops(typing, x, n, flat, offset, length, width, rows, line, bases, params, blocks, floats, integers, tables, ahead, out):  # type: ignore[no-untyped-def]
-        def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def loops(
+        typing,
+        x,
+        n,
+        flat,
+        offset,
+        length,
+        width,
+        rows,
+        line,
+        bases,
+        params,
+        blocks,
+        floats,
+        integers,
+        tables,
+        ahead,
+        out,
+    ):
+        def generate(context, builder, signature, args):
             _Summing(builder, dict(zip(GIVEN, _addresses(builder, args), strict=True)), code, small).write()
             return context.get_dummy_value()
 
-        given = x, n, flat, offset, length, width, rows, line, bases, params, blocks, floats, integers, tables, ahead, out
+        given = (
+            x,
+            n,
+            flat,
+            offset,
+            length,
+            width,
+            rows,
+            line,
+            bases,
+            params,
+            blocks,
+            floats,
+            integers,
+            tables,
+            ahead,
+            out,
+        )
         return types.void(*given), generate
 
     return loops
 
 
 class _Trying(_Summing):
-    """Writes the loops that give Σ error² of cells for many scales and zero points: these lie side by side, and one cell after the other is
-    tried with all of them. So each sum is added up cell by cell, in the same order everywhere."""
+    """Writes the loops that give Σ error² of cells for many scales and zero points: these lie side by side,
+    and one cell after the other is tried with all of them. So each sum is added up cell by cell, in the same
+    order everywhere.
+    """
 
     def write(self) -> None:
         known = self.known
@@ -649,8 +842,17 @@ class _Trying(_Summing):
             noise = self.place("f8", self.memory.load("f8", known["out"], first, wide=True), wide=True)
 
             def cell(j: Lanes) -> None:
-                value, index = self.memory.load("f4", known["x"], j), self.memory.load("i8", known["places"], j)
-                error = self.result("error", self.run(self.code["of_cell"], {**here, "x_": value, "index": index})).spread().to("f8")
+                value, index = (
+                    self.memory.load("f4", known["x"], j),
+                    self.memory.load("i8", known["places"], j),
+                )
+                error = (
+                    self.result(
+                        "error", self.run(self.code["of_cell"], {**here, "x_": value, "index": index})
+                    )
+                    .spread()
+                    .to("f8")
+                )
                 self.add(noise, error, error)
 
             self.stepped(none, known["n"], 1, cell)
@@ -659,19 +861,21 @@ class _Trying(_Summing):
         self.stepped(known["begin"], known["end"], WIDTH, several)
 
 
-#: What `trying` takes, whole numbers and addresses: `n` cells from `x` on, all of one block, their places in the tensor (read where chance is
-#: asked for), which trials are the block's, from `begin` to before `end`, a multiple of `WIDTH`, what is known of a block in each of all
-#: `blocks` trials, and a sum of each.
+#: What `trying` takes, whole numbers and addresses: `n` cells from `x` on, all of one block, their places in
+#: the tensor (read where chance is asked for), which trials are the block's, from `begin` to before `end`, a
+#: multiple of `WIDTH`, what is known of a block in each of all `blocks` trials, and a sum of each.
 GIVEN_TO_TRY = ("x", "places", "n", "begin", "end", "params", "blocks", "floats", "integers", "tables", "out")
 
 
 def trying(code: dict[str, Any], small: Iterable[FunctionType]) -> Any:
-    """The loops of `_Trying` as a function of numba's."""
+    """Return the loops of `_Trying` as a function of numba's."""
 
     @intrinsic
-    def loops(typing, x, places, n, begin, end, params, blocks, floats, integers, tables, out):  # type: ignore[no-untyped-def]
-        def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
-            _Trying(builder, dict(zip(GIVEN_TO_TRY, _addresses(builder, args), strict=True)), code, small).write()
+    def loops(typing, x, places, n, begin, end, params, blocks, floats, integers, tables, out):
+        def generate(context, builder, signature, args):
+            _Trying(
+                builder, dict(zip(GIVEN_TO_TRY, _addresses(builder, args), strict=True)), code, small
+            ).write()
             return context.get_dummy_value()
 
         given = x, places, n, begin, end, params, blocks, floats, integers, tables, out
@@ -681,17 +885,21 @@ def trying(code: dict[str, Any], small: Iterable[FunctionType]) -> Any:
 
 
 @intrinsic
-def largest_of_stretches(typing, values, begin, count, most, first, last):  # type: ignore[no-untyped-def]
-    """The largest int32 of each of `count` stretches of `values`, none negative, and where its first and its last are.
+def largest_of_stretches(typing, values, begin, count, most, first, last):
+    """The largest int32 of each of `count` stretches of `values`, none negative, and where its first and its
+    last are.
 
-    Stretch j goes from begin[j] to before begin[j + 1]; all are int32 at addresses. After the values `WIDTH` more can be read.
+    Stretch j goes from begin[j] to before begin[j + 1]; all are int32 at addresses. After the values `WIDTH`
+    more can be read.
     """
 
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, args):
         loops = _Loops(builder)
         address, begins, number, *out = (Lanes(builder, "i8", value, wide=False) for value in args)
         none = number.constant(0, "i8")
-        lanes = Lanes(builder, "i8", ir.Constant(ir.VectorType(ir.IntType(64), WIDTH), list(range(WIDTH))), wide=True)
+        lanes = Lanes(
+            builder, "i8", ir.Constant(ir.VectorType(ir.IntType(64), WIDTH), list(range(WIDTH))), wide=True
+        )
 
         def stretch(j: Lanes) -> None:
             left, right = (loops.memory.load("i4", begins, at).to("i8") for at in (j, j + 1))

@@ -1,1 +1,3 @@
-"""What a quantization cost, one formula each: moments, metrics, histogram bins, tables, the Gaussian reference."""
+"""What a quantization cost, one formula each: moments, metrics, histogram bins, tables, the Gaussian
+reference.
+"""

@@ -1,4 +1,6 @@
-"""The Gaussian reference: what normally distributed values would get under a scheme, on a tensor of the same shape."""
+"""The Gaussian reference: what normally distributed values would get under a scheme, on a tensor of the same
+shape.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,15 @@ from quantviz.evaluation.moments import Moments, joined
 from quantviz.quantization.quantizer import quantize
 from quantviz.schemes.scheme import Scheme
 
-#: Values drawn for the Gaussian reference of a small shape, as far as 8 draws reach: two digits of it are told. Of a large one they are all that is drawn.
+#: Values drawn for the Gaussian reference of a small shape, as far as 8 draws reach: two digits of it are
+#: told. Of a large one they are all that is drawn.
 _GAUSSIAN_VALUES = 2**14
 _LARGE_GAUSSIAN = 2**18
 
 
 def gaussian_sqnr_db(scheme: Scheme, shape: tuple[int, ...]) -> float:
-    """What normal tensors of `shape` get under `scheme` on average, in dB; nan where the range is set by hand, or where they cannot be quantized so.
+    """What normal tensors of `shape` get under `scheme` on average, in dB; nan where the range is set by
+    hand, or where they cannot be quantized so.
 
     >>> round(gaussian_sqnr_db(Scheme("int4"), (128, 128)), 1)
     15.0
@@ -29,14 +33,18 @@ def gaussian_sqnr_db(scheme: Scheme, shape: tuple[int, ...]) -> float:
     generator = torch.Generator().manual_seed(0)
     draws = max(1, min(8, _GAUSSIAN_VALUES // math.prod(shape)))
     try:
-        moments = joined([Moments.of(quantize(_normal(shape, scheme, generator), scheme)) for _ in range(draws)])
+        moments = joined(
+            [Moments.of(quantize(_normal(shape, scheme, generator), scheme)) for _ in range(draws)]
+        )
     except QuantVizError:  # rules of one's own can give what is no number
         return math.nan
     return float(METRICS["sqnr_db"].of(moments))
 
 
 def _normal(shape: tuple[int, ...], scheme: Scheme, generator: torch.Generator) -> torch.Tensor:
-    """A normal tensor of `shape`; of a large one fewer blocks, which are alike, or, of a large block, fewer values with the ends that all would have."""
+    """Return a normal tensor of `shape`; of a large one fewer blocks, which are alike, or, of a large block,
+    fewer values with the ends that all would have.
+    """
     if math.prod(shape) <= _LARGE_GAUSSIAN:
         return torch.randn(shape, generator=generator)
     layout = scheme.layout(shape)
@@ -54,7 +62,9 @@ def _normal(shape: tuple[int, ...], scheme: Scheme, generator: torch.Generator) 
     if count <= 4 * _LARGE_GAUSSIAN:
         return torch.randn(shape, generator=generator)
     longest = shape.index(max(shape))
-    fewer = tuple(max(1, _LARGE_GAUSSIAN * n // count) if axis == longest else n for axis, n in enumerate(shape))
+    fewer = tuple(
+        max(1, _LARGE_GAUSSIAN * n // count) if axis == longest else n for axis, n in enumerate(shape)
+    )
     values = torch.randn(fewer, generator=generator)
     # The largest of n draws lies where the chance that none is above it is that of one uniform draw.
     chance = torch.rand((2,), generator=generator, dtype=torch.float64)

@@ -49,7 +49,7 @@ class Bars:
 
     @property
     def totals(self) -> Array:
-        """Cells in each bin."""
+        """Return cells in each bin."""
         total: Array = sum(self.counts.values(), np.zeros(len(self.edges) - 1, dtype=np.int64))
         return total
 
@@ -58,7 +58,8 @@ class Bars:
 class HistogramData:
     """Both histograms of a result."""
 
-    #: Of x, in its units. With one block of integer codes the bins are those of its codes, aligned to where rounding changes its mind.
+    #: Of x, in its units. With one block of integer codes the bins are those of its codes, aligned to where
+    #: rounding changes its mind.
     values: Bars
     #: Of the error in steps. The first and the last bin hold all clipped cells, whatever their error.
     errors: Bars
@@ -92,10 +93,12 @@ class ValueBins:
         """
         if not count:
             return cls(np.zeros(1), np.zeros(0, dtype=np.float32))
-        return (_code_bins(scheme, qparams, low, high) if _has_code_bins(scheme, qparams) else None) or _equal_bins(count, low, high)
+        return (
+            _code_bins(scheme, qparams, low, high) if _has_code_bins(scheme, qparams) else None
+        ) or _equal_bins(count, low, high)
 
     def places(self, x: Array) -> Array:
-        """The bin of each value."""
+        """Return the bin of each value."""
         return np.searchsorted(self.cuts, x, side="right")
 
     def bars(self, counts: Array) -> Bars:
@@ -104,28 +107,35 @@ class ValueBins:
 
 
 def error_places(steps: Array, parts: Array) -> Array:
-    """The bin of each error, in steps, of cells of `parts` (places in `PARTS`)."""
+    """Return the bin of each error, in steps, of cells of `parts` (places in `PARTS`)."""
     # A scale of 0 has no steps: what came back exactly is in the middle, all else at an end.
     steps = np.nan_to_num(steps, nan=0.0, posinf=1.0, neginf=-1.0)
     # An unclipped error may pass half a step by a float's last bit.
     inside = 1 + np.clip(np.floor((steps + 0.5) * ERROR_BINS), 0, ERROR_BINS - 1)
-    return np.where(parts == PARTS.index("clipped"), np.where(steps < 0, 0, ERROR_BINS + 1), inside).astype(np.int64)
+    return np.where(parts == PARTS.index("clipped"), np.where(steps < 0, 0, ERROR_BINS + 1), inside).astype(
+        np.int64
+    )
 
 
 def counted(places: Array, parts: Array, bins: int) -> Array:
-    """How many cells of each part lie in each bin: int64 (3, bins)."""
+    """Return how many cells of each part lie in each bin: int64 (3, bins)."""
     table = np.bincount(places + bins * parts, minlength=bins * len(PARTS))
     return np.stack([table[part * bins : (part + 1) * bins] for part in range(len(PARTS))])
 
 
-def histograms(scheme: Scheme, qparams: QParams, values: ValueBins, value_counts: Array, error_counts: Array) -> HistogramData:
-    """Both histograms, with the cells counted: int64 (3, n) and (3, `ERROR_BINS` + 2)."""
+def histograms(
+    scheme: Scheme, qparams: QParams, values: ValueBins, value_counts: Array, error_counts: Array
+) -> HistogramData:
+    """Return both histograms, with the cells counted: int64 (3, n) and (3, `ERROR_BINS` + 2)."""
     lows, highs = _reach(scheme, qparams)
     some, everywhere = (float(lows.min()), float(highs.max())), (float(lows.max()), float(highs.min()))
     width, cells = 1 / ERROR_BINS, int(error_counts.sum())
     return HistogramData(
         values=values.bars(value_counts),
-        errors=Bars(np.linspace(-0.5 - width, 0.5 + width, ERROR_BINS + 3), dict(zip(PARTS, error_counts, strict=True))),
+        errors=Bars(
+            np.linspace(-0.5 - width, 0.5 + width, ERROR_BINS + 3),
+            dict(zip(PARTS, error_counts, strict=True)),
+        ),
         cells=cells,
         block_count=lows.size,
         # Blocks that have no value in common are hinted at by the wider range alone.
@@ -135,7 +145,7 @@ def histograms(scheme: Scheme, qparams: QParams, values: ValueBins, value_counts
 
 
 def _reach(scheme: Scheme, qparams: QParams) -> tuple[Array, Array]:
-    """The smallest and the largest value of each block's codes, float64."""
+    """Return the smallest and the largest value of each block's codes, float64."""
     ends = [_values(scheme, qparams, end) for end in (scheme.value_min, scheme.value_max)]
     return np.minimum(*ends), np.maximum(*ends)
 
@@ -152,21 +162,29 @@ def _values(scheme: Scheme, qparams: QParams, unscaled: float | Array) -> Array:
 
 
 def _has_code_bins(scheme: Scheme, qparams: QParams) -> bool:
-    """Whether codes are equal steps of one scale, with ends half-way between them."""
+    """Return whether codes are equal steps of one scale, with ends half-way between them."""
     if qparams.scale.numel() > 1 or scheme.number_format.kind != "integer":
         return False
-    return scheme.arithmetic.ties not in ("stochastic", "truncate") and bool(qparams.scale.to(torch.float64).abs() > 0)
+    return scheme.arithmetic.ties not in ("stochastic", "truncate") and bool(
+        qparams.scale.to(torch.float64).abs() > 0
+    )
 
 
 def _code_bins(scheme: Scheme, qparams: QParams, low: float, high: float) -> ValueBins | None:
     known = {name: values.squeeze() for name, values in block_values(qparams).items()}
 
     def codes_of(x: Array) -> Array:
-        return run_operations(code_operations(scheme), {"x": torch.from_numpy(x), **known})["y"].to(torch.float64).numpy()
+        return (
+            run_operations(code_operations(scheme), {"x": torch.from_numpy(x), **known})["y"]
+            .to(torch.float64)
+            .numpy()
+        )
 
     ends = codes_of(np.array([low, high], dtype=np.float32))
     first, last = float(ends.min()), float(ends.max())
-    if not last - first <= _WIDEST_CODES:  # a scale far too small: the codes there are would not be a pixel wide
+    if (
+        not last - first <= _WIDEST_CODES
+    ):  # a scale far too small: the codes there are would not be a pixel wide
         return None
     size = 2 ** max(0, math.ceil(math.log2((last - first + 1) / MOST_BINS)))
     # Counted from the format's first code, so that its ends are ends of bins.
@@ -177,7 +195,9 @@ def _code_bins(scheme: Scheme, qparams: QParams, low: float, high: float) -> Val
     numbers = starts[:-1].astype(np.int64) if abs(starts).max() < 2**53 else None
     if edges[0] > edges[-1]:  # a negative scale: the last code stands for the smallest value
         edges, numbers = edges[::-1], None if numbers is None else numbers[::-1]
-        return ValueBins(edges, _cuts(lambda x: bins - 1 - (codes_of(x) - start) // size, bins, low, high), numbers, size)
+        return ValueBins(
+            edges, _cuts(lambda x: bins - 1 - (codes_of(x) - start) // size, bins, low, high), numbers, size
+        )
     return ValueBins(edges, _cuts(lambda x: (codes_of(x) - start) // size, bins, low, high), numbers, size)
 
 
@@ -196,7 +216,8 @@ def _equal_bins(count: int, low: float, high: float) -> ValueBins:
 
 
 def _cuts(place: Callable[[Array], Array], bins: int, low: float, high: float) -> Array:
-    """The smallest float32 of each bin but the first. `place` gives the bin of a value, and never a smaller one for a larger value.
+    """Return the smallest float32 of each bin but the first. `place` gives the bin of a value, and never a
+    smaller one for a larger value.
 
     By halving, over the float32 numbers from `low` to `high` in their order.
     """
@@ -211,7 +232,7 @@ def _cuts(place: Callable[[Array], Array], bins: int, low: float, high: float) -
 
 
 def _order(value: float) -> int:
-    """The place of a float32 among all of them; those of -0 and 0 are one."""
+    """Return the place of a float32 among all of them; those of -0 and 0 are one."""
     bits: int = struct.unpack("<i", struct.pack("<f", value))[0]
     return bits if bits >= 0 else -(bits + 2**31)
 

@@ -1,7 +1,8 @@
 """Metrics: what a quantization cost, as numbers.
 
-A metric is added here: one entry in `METRICS`, a formula over `Moments`, and its words in each language. It is then on the
-page, in tables and in exports, for tensors of any size: what it reads of the moments decides which passes find it.
+A metric is added here: one entry in `METRICS`, a formula over `Moments`, and its words in each language. It
+is then on the page, in tables and in exports, for tensors of any size: what it reads of the moments decides
+which passes find it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from quantviz.evaluation.moments import Moments
 from quantviz.quantization.quantizer import QuantResult, refuse_other_than_results
 from quantviz.schemes.scheme import Scheme
 
-#: From moments and the bits that an element costs at stored size to the metric, a number for each line or block of the moments.
+#: From moments and the bits that an element costs at stored size to the metric, a number for each line or
+#: block of the moments.
 Formula = Callable[[Any, Any], Any]
 
 
@@ -27,7 +29,8 @@ Formula = Callable[[Any, Any], Any]
 class Metric:
     """One number that says what a quantization cost.
 
-    The formula uses only what torch has as a function of tensors, so that it can be written down as code like an operation.
+    The formula uses only what torch has as a function of tensors, so that it can be written down as code like
+    an operation.
 
     >>> from quantviz import Given, quantize
     >>> METRICS["max_abs_error"](quantize([1.0, 2.75], Scheme("int8", calibration=Given(1.0))))
@@ -51,7 +54,7 @@ class Metric:
 
     @cached_property
     def reads(self) -> frozenset[str]:
-        """The fields of `Moments` that the formula reads."""
+        """Return the fields of `Moments` that the formula reads."""
         noting = _Noting()
         self.formula(noting, torch.tensor(1.0))
         return frozenset(noting.names)
@@ -69,7 +72,7 @@ class _Noting:
 
 
 def _mse(m: Any, bits: Any) -> Any:
-    """The sum of its two parts."""
+    """Return the sum of its two parts."""
     # Of lines and blocks the parts are not known.
     return m.e2 / m.cells if m.kept_e2 is None else m.kept_e2 / m.cells + m.clipped_e2 / m.cells
 
@@ -99,17 +102,24 @@ def _zeroed_share(m: Any, bits: Any) -> Any:
 
 
 def _kurtosis(m: Any, bits: Any) -> Any:
-    """The fourth moment about the mean over the squared variance (Pearson); nan of a constant."""
+    """Return the fourth moment about the mean over the squared variance (Pearson); nan of a constant."""
     mean, square = m.x / m.cells, m.x2 / m.cells
     variance = square - mean * mean
-    fourth = m.x4 / m.cells - 4 * mean * (m.x3 / m.cells) + 6 * mean * mean * square - 3 * mean * mean * mean * mean
+    fourth = (
+        m.x4 / m.cells
+        - 4 * mean * (m.x3 / m.cells)
+        + 6 * mean * mean * square
+        - 3 * mean * mean * mean * mean
+    )
     return torch.where(variance > 0, fourth / (variance * variance), math.nan)
 
 
 def _code_entropy(m: Any, bits: Any) -> Any:
     """Shannon's, of the codes by themselves; nan where there is no cell."""
     shares = m.code_counts / m.cells
-    return torch.where(m.cells > 0, -torch.where(shares > 0, shares * torch.log2(shares), 0.0).sum(-1), math.nan)
+    return torch.where(
+        m.cells > 0, -torch.where(shares > 0, shares * torch.log2(shares), 0.0).sum(-1), math.nan
+    )
 
 
 #: Every metric by id. All are computed in float64; of no cells means are nan.
@@ -119,7 +129,11 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
         for each in (
             Metric("mse", "x²", _mse),
             Metric("rmse", "x", lambda m, bits: torch.sqrt(_mse(m, bits))),
-            Metric("rmse_steps", "steps", lambda m, bits: torch.sqrt((m.kept_steps2 + m.clipped_steps2) / m.cells)),
+            Metric(
+                "rmse_steps",
+                "steps",
+                lambda m, bits: torch.sqrt((m.kept_steps2 + m.clipped_steps2) / m.cells),
+            ),
             Metric("unclipped_rmse_steps", "steps", _unclipped_rmse_steps),
             Metric("max_abs_error", "x", lambda m, bits: torch.where(m.max_error < 0, math.nan, m.max_error)),
             # The bias: the mean of x̂ - x.
@@ -157,12 +171,16 @@ def metrics(r: QuantResult) -> dict[str, float]:
 
 
 def metrics_of(moments: Moments, bits: float, wanted: Collection[str]) -> dict[str, float]:
-    """Return the metrics `wanted` of a whole tensor's moments, by id; `bits` is what an element costs at stored size."""
+    """Return the metrics `wanted` of a whole tensor's moments, by id; `bits` is what an element costs at
+    stored size.
+    """
     return {name: float(METRICS[name].of(moments, bits)) for name in wanted}
 
 
 def sqnr_db_of_lines(lines: Moments) -> torch.Tensor:
-    """Return the SQNR of each line or block in dB; inf without error, nan where x is all zero: such a line says nothing."""
+    """Return the SQNR of each line or block in dB; inf without error, nan where x is all zero: such a line
+    says nothing.
+    """
     assert lines.x2 is not None
     return torch.where(lines.x2 > 0, METRICS["sqnr_db"].of(lines), math.nan)
 
@@ -181,7 +199,9 @@ def bits_per_element(scheme: Scheme, shape: tuple[int, ...]) -> float:
     """
     stored, layout = stored_bits(scheme), scheme.layout(shape)
     codes = stored.code * (layout.padded_size if stored.whole else math.prod(shape))
-    return (codes + (stored.scale + stored.zero_point) * layout.block_count + stored.tensor) / math.prod(shape)
+    return (codes + (stored.scale + stored.zero_point) * layout.block_count + stored.tensor) / math.prod(
+        shape
+    )
 
 
 @dataclass(frozen=True)
@@ -207,5 +227,13 @@ def stored_bits(scheme: Scheme) -> StoredBits:
     """
     convention, fmt = scheme.arithmetic, scheme.number_format
     zero_point = (convention.zero_bits or fmt.bits) if scheme.mode == "asymmetric" else 0
-    whole = convention.tail_stored == "whole" or (convention.tail_stored == "whole_if_integer" and fmt.kind == "integer")
-    return StoredBits(convention.code_bits or fmt.bits, convention.scale_bits, zero_point, 32 if convention.scale.global_rule else 0, whole)
+    whole = convention.tail_stored == "whole" or (
+        convention.tail_stored == "whole_if_integer" and fmt.kind == "integer"
+    )
+    return StoredBits(
+        convention.code_bits or fmt.bits,
+        convention.scale_bits,
+        zero_point,
+        32 if convention.scale.global_rule else 0,
+        whole,
+    )

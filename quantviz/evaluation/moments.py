@@ -1,7 +1,7 @@
 """Moments: the sums and counts that every metric is made of.
 
-They merge: those of two parts of a tensor add up to those of both. So they can be told of a cell, a row, a block, a piece, a
-tensor or several, and a metric is the same formula of each.
+They merge: those of two parts of a tensor add up to those of both. So they can be told of a cell, a row, a
+block, a piece, a tensor or several, and a metric is the same formula of each.
 """
 
 from __future__ import annotations
@@ -17,14 +17,18 @@ from quantviz.pickling import Picklable
 from quantviz.quantization.quantizer import QuantResult, steps_of_error
 
 #: How two values of a field become one, where they are not added.
-_JOINED: Mapping[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = MappingProxyType({"max_error": torch.maximum, "codes_seen": torch.maximum})
+_JOINED: Mapping[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = MappingProxyType(
+    {"max_error": torch.maximum, "codes_seen": torch.maximum}
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Moments(Picklable):
-    """Sums over cells, float64, all of one shape: a number for the whole, or one number for each of several lines or blocks.
+    """Sums over cells, float64, all of one shape: a number for the whole, or one number for each of several
+    lines or blocks.
 
-    Cells that are left out (`QuantResult.counted`) are in none of them. A field is none where nobody asked for it.
+    Cells that are left out (`QuantResult.counted`) are in none of them. A field is none where nobody asked
+    for it.
 
     >>> from quantviz import Scheme, quantize
     >>> one, two = (Moments.of(quantize(x, Scheme("int4"))) for x in ([1.0, -2.0], [7.0, 0.5, 0.0]))
@@ -33,7 +37,8 @@ class Moments(Picklable):
     (5.0, 54.25, 1.0)
     """
 
-    #: How many cells count; of them those that saturation changed, those with x = 0, and others of which x̂ is 0.
+    #: How many cells count; of them those that saturation changed, those with x = 0, and others of which x̂
+    #: is 0.
     cells: torch.Tensor | None = None
     clipped: torch.Tensor | None = None
     zeros: torch.Tensor | None = None
@@ -57,7 +62,8 @@ class Moments(Picklable):
     clipped_steps2: torch.Tensor | None = None
     #: The largest |e|; -inf where there is no cell.
     max_error: torch.Tensor | None = None
-    #: Which codes occur, as 1 and 0, and how often each does; of the whole only, one entry a code from the smallest on.
+    #: Which codes occur, as 1 and 0, and how often each does; of the whole only, one entry a code from the
+    #: smallest on.
     codes_seen: torch.Tensor | None = None
     code_counts: torch.Tensor | None = None
 
@@ -69,7 +75,9 @@ class Moments(Picklable):
         x, x_hat, e, clipped, q, steps = (part if counted is None else part[counted] for part in parts)
         wide, wide_hat, error = (part.to(torch.float64) for part in (x, x_hat, e))
         kept, square, e2, steps2, zero = ~clipped, wide.square(), error.square(), steps.square(), x == 0
-        counts = torch.bincount((q.to(torch.int64) - r.scheme.number_format.code_min).flatten(), minlength=size)
+        counts = torch.bincount(
+            (q.to(torch.int64) - r.scheme.number_format.code_min).flatten(), minlength=size
+        )
         kept_e2, clipped_e2 = e2[kept].sum(), e2[clipped].sum()
         return cls(
             cells=number_of(x.numel()),
@@ -130,7 +138,11 @@ def joined(parts: Iterable[Moments]) -> Moments:
 def side_by_side(parts: Iterable[Moments]) -> Moments:
     """Return those of the lines or blocks of all parts, one after the other."""
     listed = list(parts)
-    names = [each.name for each in dataclasses.fields(Moments) if all(getattr(part, each.name) is not None for part in listed)]
+    names = [
+        each.name
+        for each in dataclasses.fields(Moments)
+        if all(getattr(part, each.name) is not None for part in listed)
+    ]
     return Moments(**{name: torch.cat([getattr(part, name) for part in listed]) for name in names})
 
 

@@ -1,4 +1,6 @@
-"""Results as arrays and tables: the .npz, the lines of cells, the scales of the blocks. They need nothing but the result."""
+"""Results as arrays and tables: the .npz, the lines of cells, the scales of the blocks. They need nothing but
+the result.
+"""
 
 from __future__ import annotations
 
@@ -27,16 +29,16 @@ class Within:
 
 
 def as_npz(result: QuantResult, *, within: Within | None = None) -> bytes:
-    """The result as a .npz file: `x`, `codes`, `x_hat`, `error`, `scale`, `zero_point`, `scheme`.
+    """Return the result as a .npz file: `x`, `codes`, `x_hat`, `error`, `scale`, `zero_point`, `scheme`.
 
     The first four have the tensor's shape, scale and zero point one value a block. Where the scale has a
     format of its own in units of a second-level scale, `scale_codes` are its values a block and
     `global_scale` is that scale. What else an engine makes codes with or gets values back by has its own
     name: `inverse`, `absmax`, `code_scale` (the scale before it was stored), `code_zero_point`, `short` (1
-    where a block does not fill up). Of a part `within` a larger tensor, scale and zero point are one value a cell,
-    `first` is where it begins, one number an axis, and `block` the number of each cell's block in the tensor, counted row by row.
-    `scheme` is its text form, empty where it has none. Nothing in it is pickled: `numpy.load` reads it
-    with `allow_pickle=False`. The same result gives the same bytes.
+    where a block does not fill up). Of a part `within` a larger tensor, scale and zero point are one value a
+    cell, `first` is where it begins, one number an axis, and `block` the number of each cell's block in the
+    tensor, counted row by row. `scheme` is its text form, empty where it has none. Nothing in it is pickled:
+    `numpy.load` reads it with `allow_pickle=False`. The same result gives the same bytes.
     """
     import numpy as np
 
@@ -58,7 +60,7 @@ def as_npz(result: QuantResult, *, within: Within | None = None) -> bytes:
 
 
 def _part_arrays(result: QuantResult, within: Within) -> dict[str, Any]:
-    """Where a part begins, and the block of each of its cells."""
+    """Return where a part begins, and the block of each of its cells."""
     import numpy as np
 
     first = np.array([part.start if isinstance(part, slice) else part for part in within.index])
@@ -66,7 +68,9 @@ def _part_arrays(result: QuantResult, within: Within) -> dict[str, Any]:
 
 
 def _places(result: QuantResult, within: Within) -> tuple[Any, Any]:
-    """The index of each cell, one array an axis, and the number of its block, all of the result's shape: in the tensor that it is a part of."""
+    """Return the index of each cell, one array an axis, and the number of its block, all of the result's
+    shape: in the tensor that it is a part of.
+    """
     import numpy as np
 
     from quantviz.tensors import blocks
@@ -77,16 +81,16 @@ def _places(result: QuantResult, within: Within) -> tuple[Any, Any]:
 
 
 def _levels(qparams: QParams) -> dict[str, Any]:
-    """The two levels of a scale, where it has two."""
+    """Return the two levels of a scale, where it has two."""
     levels = {"scale_codes": qparams.scale_codes, "global_scale": qparams.global_scale}
     return {name: values for name, values in levels.items() if values is not None}
 
 
 def as_csv(result: QuantResult, *, within: Within | None = None) -> str:
-    r"""One line a cell: its place, x, q, x_hat, error, block, scale, zero point and cause.
+    r"""Return one line a cell: its place, x, q, x_hat, error, block, scale, zero point and cause.
 
-    Places count from 0, one column an axis; `block` counts the blocks row by row. Of a part `within` a larger tensor both are
-    those of the tensor. Floats have the fewest digits that read back as the same number.
+    Places count from 0, one column an axis; `block` counts the blocks row by row. Of a part `within` a larger
+    tensor both are those of the tensor. Floats have the fewest digits that read back as the same number.
 
     >>> from quantviz import Scheme, quantize
     >>> as_csv(quantize([[0.1, -1.75]], Scheme("int4"))).splitlines()[:2]
@@ -116,17 +120,20 @@ def as_csv(result: QuantResult, *, within: Within | None = None) -> str:
         "zero_point": np.array(words(result.qparams.zero_point.numpy()), dtype=object)[own].tolist(),
         "cause": names.tolist(),
     }
-    return "\n".join(itertools.chain([",".join(columns)], map(",".join, zip(*columns.values(), strict=True)))) + "\n"
+    return (
+        "\n".join(itertools.chain([",".join(columns)], map(",".join, zip(*columns.values(), strict=True))))
+        + "\n"
+    )
 
 
 def scales_table(result: QuantResult) -> dict[str, list[Any]]:
     """Scale and zero point of each block, as columns of equal length, blocks counted row by row.
 
     `block` and one `axis_<n>` for each axis of the grid say which block; `lo` and `hi` its clipping range
-    (nan where scale and zero point were given); `mse` its mean squared error (nan where no element counts) and `clipped` how many of its
-    elements were clipped. Where there are two levels of scale, `scale_codes` and `global_scale` are the two;
-    what else codes are made with has the names that it has in `as_npz`.
-    The words for each column are under `[export.column]`.
+    (nan where scale and zero point were given); `mse` its mean squared error (nan where no element counts)
+    and `clipped` how many of its elements were clipped. Where there are two levels of scale, `scale_codes`
+    and `global_scale` are the two; what else codes are made with has the names that it has in `as_npz`. The
+    words for each column are under `[export.column]`.
 
     >>> from quantviz import PerChannel, Scheme, quantize
     >>> table = scales_table(quantize([[1.0, -7.0], [14.0, 0.0]], Scheme("int4", granularity=PerChannel(0))))
@@ -141,19 +148,27 @@ def scales_table(result: QuantResult) -> dict[str, list[Any]]:
     squared, sizes = result.error.to(torch.float64).square(), blocks.block_sizes(layout)
     if result.counted is not None:
         squared, sizes = squared.masked_fill(~result.counted, 0), blocks.block_sums(result.counted, layout)
-    known = {"mse": blocks.block_sums(squared, layout) / sizes, "clipped": blocks.block_sums(result.clipped, layout)}
+    known = {
+        "mse": blocks.block_sums(squared, layout) / sizes,
+        "clipped": blocks.block_sums(result.clipped, layout),
+    }
     columns = block_columns(result.qparams, layout, result.range, layout.block_count)
     return columns | {name: value.flatten().tolist() for name, value in known.items()}
 
 
-def block_columns(qparams: QParams, layout: BlockLayout, found: Range | None, most: int) -> dict[str, list[Any]]:
-    """The columns of `scales_table` that are known without the result, of the first `most` blocks."""
+def block_columns(
+    qparams: QParams, layout: BlockLayout, found: Range | None, most: int
+) -> dict[str, list[Any]]:
+    """Return the columns of `scales_table` that are known without the result, of the first `most` blocks."""
     import torch
 
     count = min(layout.block_count, most)
     nothing = torch.full((), torch.nan)
     # Not torch.unravel_index, whose first call imports for 0.3 s.
-    places = [torch.arange(count) // math.prod(layout.grid_shape[axis + 1 :]) % size for axis, size in enumerate(layout.grid_shape)]
+    places = [
+        torch.arange(count) // math.prod(layout.grid_shape[axis + 1 :]) % size
+        for axis, size in enumerate(layout.grid_shape)
+    ]
     values = {
         "lo": nothing if found is None else found.lo,
         "hi": nothing if found is None else found.hi,
@@ -165,23 +180,35 @@ def block_columns(qparams: QParams, layout: BlockLayout, found: Range | None, mo
     return {
         "block": list(range(count)),
         **{f"axis_{axis}": place.tolist() for axis, place in enumerate(places)},
-        **{name: (value.flatten()[:count] if value.numel() > 1 else value.flatten().expand(count)).tolist() for name, value in values.items()},
+        **{
+            name: (value.flatten()[:count] if value.numel() > 1 else value.flatten().expand(count)).tolist()
+            for name, value in values.items()
+        },
     }
 
 
 def metrics_csv(found: Mapping[str, float]) -> str:
-    r"""One line a metric: its id, its value in the fewest digits that read back as the same number, its unit.
+    r"""Return one line a metric: its id, its value in the fewest digits that read back as the same number,
+    its unit.
 
     >>> metrics_csv({"mse": 0.25, "sqnr_db": 20.5}).splitlines()
     ['metric,value,unit', 'mse,0.25,x²', 'sqnr_db,20.5,dB']
     """
     from quantviz.evaluation.metric_formulas import METRICS
 
-    return "\n".join(["metric,value,unit", *(f"{name},{value!r},{METRICS[name].unit}" for name, value in found.items())]) + "\n"
+    return (
+        "\n".join(
+            [
+                "metric,value,unit",
+                *(f"{name},{value!r},{METRICS[name].unit}" for name, value in found.items()),
+            ]
+        )
+        + "\n"
+    )
 
 
 def scheme_text(scheme: Scheme) -> str:
-    """The scheme's text form; empty where it has none."""
+    """Return the scheme's text form; empty where it has none."""
     try:
         return str(scheme)
     except QuantVizError:

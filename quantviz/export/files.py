@@ -25,7 +25,8 @@ LONGEST_NAME = 120
 
 
 def python_lines(state: LabState, *, language: str = DEFAULT_LANGUAGE) -> str:
-    """A script that makes the state's tensor again, quantizes it, and prints the tiles' numbers and the cell's derivation.
+    """Return a script that makes the state's tensor again, quantizes it, and prints the tiles' numbers and
+    the cell's derivation.
 
     >>> from quantviz.lab.state import opening
     >>> print(python_lines(opening()))  # doctest: +ELLIPSIS
@@ -48,13 +49,15 @@ def python_lines(state: LabState, *, language: str = DEFAULT_LANGUAGE) -> str:
 
 
 def scope_of(state: LabState) -> str:
-    """Return what the tiles count: the slice in view, where that is one and can be made at once, else the whole tensor."""
+    """Return what the tiles count: the slice in view, where that is one and can be made at once, else the
+    whole tensor.
+    """
     rows, cols = state.view.size(state.source.shape)
     return state.scope if state.sliced and rows * cols <= MOST_PART else "tensor"
 
 
 def scheme_code(scheme: Scheme) -> str:
-    """The scheme as the Python that makes it, `quantviz` being called `qv`.
+    """Return the scheme as the Python that makes it, `quantviz` being called `qv`.
 
     >>> print(scheme_code(Scheme("uint4", "asymmetric")))
     qv.Scheme(
@@ -83,24 +86,38 @@ def _convention_code(convention: Convention) -> str:
 
 
 def _tensor_lines(state: LabState, language: str) -> list[str]:
-    """The lines that make `x`: a tensor, or of a large one what it is read from a part at a time."""
+    """Return the lines that make `x`: a tensor, or of a large one what it is read from a part at a time."""
     lines = state.source.code(state.large, language)
     if lines is None:
         # The page saves it as it is seen.
         saved = file_name(state.source, state.scheme, "npz")
-        lines = [comment("export.python.too_many", language, count=math.prod(state.source.shape)), *file_code(saved, "'x'", False, language)]
+        lines = [
+            comment("export.python.too_many", language, count=math.prod(state.source.shape)),
+            *file_code(saved, "'x'", False, language),
+        ]
     return lines
 
 
 def _tile_lines(state: LabState) -> list[str]:
-    """The five tiles, rounded as the page rounds them: in steps only where all steps of a block are alike."""
+    """Return the five tiles, rounded as the page rounds them: in steps only where all steps of a block are
+    alike.
+    """
     whole, index = scope_of(state) == "tensor", state.view.index_of(state.source.shape)
     if state.large:
-        imports = ["from quantviz.evaluation.metric_formulas import bits_per_element", "from quantviz.analysis.study import Study"]
-        found, bits = "r.measured.metrics" if whole else f"r.measured_part({index!r}).metrics", "bits_per_element(scheme, x.shape)"
+        imports = [
+            "from quantviz.evaluation.metric_formulas import bits_per_element",
+            "from quantviz.analysis.study import Study",
+        ]
+        found, bits = (
+            "r.measured.metrics" if whole else f"r.measured_part({index!r}).metrics",
+            "bits_per_element(scheme, x.shape)",
+        )
     else:
         imports = [] if whole else ["from quantviz.quantization.quantizer import part"]
-        found, bits = f"qv.metrics({'r' if whole else f'part(r, {index!r})'})", "qv.METRICS['effective_bits'](r)"
+        found, bits = (
+            f"qv.metrics({'r' if whole else f'part(r, {index!r})'})",
+            "qv.METRICS['effective_bits'](r)",
+        )
     integers = state.scheme.number_format.kind == "integer"
     return [
         *imports,
@@ -127,7 +144,7 @@ def _cell_lines(state: LabState) -> list[str]:
 
 
 def file_name(source: Source, scheme: Scheme, ending: str) -> str:
-    """A name for a file with this tensor under this scheme, of `[A-Za-z0-9._+-]` only.
+    """Return a name for a file with this tensor under this scheme, of `[A-Za-z0-9._+-]` only.
 
     >>> from quantviz.sources import Builtin
     >>> file_name(Builtin("loud_column"), Scheme("int4"), "csv")
@@ -137,7 +154,8 @@ def file_name(source: Source, scheme: Scheme, ending: str) -> str:
 
 
 def picture_name(source: Source, scheme: Scheme | None, sqnr_db: float | None) -> str:
-    """A name without an ending for a picture of this tensor, under this scheme and with this SQNR as far as they may be told.
+    """Return a name without an ending for a picture of this tensor, under this scheme and with this SQNR as
+    far as they may be told.
 
     >>> from quantviz.sources import Builtin
     >>> picture_name(Builtin("loud_column"), Scheme("int4"), 15.34), picture_name(Builtin("loud_column"), None, None)

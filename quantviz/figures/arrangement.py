@@ -28,7 +28,8 @@ USUAL_WIDTH = 1060
 MOST_CELLS = 128
 #: Pixels of a panel at most: four of them with what is told of each stay below 1.5 MB.
 MOST_PIXELS = 50_000
-#: A cell is at most so much wider than high, or higher than wide; of a matrix of more than `MOST_CELLS` rows any width is as good.
+#: A cell is at most so much wider than high, or higher than wide; of a matrix of more than `MOST_CELLS` rows
+#: any width is as good.
 MOST_STRETCH = 1.35
 
 _TITLE = 24
@@ -73,13 +74,29 @@ class Arrangement:
     enlarged: float = 1.0
 
     def times(self, factor: float) -> Arrangement:
-        """The same, `factor` times as large."""
-        boxes = tuple(Box(factor * box.left, factor * box.top, factor * box.width, factor * box.height, factor * box.bar_top) for box in self.boxes)
-        return Arrangement(self.name, factor * self.width, factor * self.height, boxes, factor * self.bar, factor * self.enlarged)
+        """Return the same, `factor` times as large."""
+        boxes = tuple(
+            Box(
+                factor * box.left,
+                factor * box.top,
+                factor * box.width,
+                factor * box.height,
+                factor * box.bar_top,
+            )
+            for box in self.boxes
+        )
+        return Arrangement(
+            self.name,
+            factor * self.width,
+            factor * self.height,
+            boxes,
+            factor * self.bar,
+            factor * self.enlarged,
+        )
 
 
 def arrangement_name(width: float, panels: int = len(PANELS)) -> str:
-    """Which arrangement of so many panels fits a width.
+    """Return which arrangement of so many panels fits a width.
 
     >>> arrangement_name(1060), arrangement_name(700), arrangement_name(358), arrangement_name(358, 2)
     ('row', 'grid', 'single', 'row')
@@ -87,8 +104,11 @@ def arrangement_name(width: float, panels: int = len(PANELS)) -> str:
     return next(name for name, least in BREAKPOINTS[panels].items() if width >= least)
 
 
-def arrange(width: float, shape: tuple[int, int], height: float | None = None, panels: int = len(PANELS)) -> Arrangement:
-    """The boxes of so many panels for a tensor of `shape` (rows, columns) in a figure `width` pixels wide.
+def arrange(
+    width: float, shape: tuple[int, int], height: float | None = None, panels: int = len(PANELS)
+) -> Arrangement:
+    """Return the boxes of so many panels for a tensor of `shape` (rows, columns) in a figure `width` pixels
+    wide.
 
     `height` is the figure's, chosen by the width where it is not given.
 
@@ -110,7 +130,11 @@ def arrange(width: float, shape: tuple[int, int], height: float | None = None, p
             top=(i // across) * (height + _ROW_GAP) / down + _TITLE,
             width=box_width,
             height=box_height,
-            bar_top=(i // across) * (height + _ROW_GAP) / down + _TITLE + box_height + _COLUMN_NUMBERS + _BAR_GAP,
+            bar_top=(i // across) * (height + _ROW_GAP) / down
+            + _TITLE
+            + box_height
+            + _COLUMN_NUMBERS
+            + _BAR_GAP,
         )
         for i in (range(panels) if name != "single" else (0,) * panels)
     )
@@ -118,12 +142,19 @@ def arrange(width: float, shape: tuple[int, int], height: float | None = None, p
 
 
 def pixels_for(
-    width: float, matrix: tuple[int, int], seen: tuple[int, int] | None = None, height: float | None = None, panels: int = len(PANELS), enlarge: float = 1.0
+    width: float,
+    matrix: tuple[int, int],
+    seen: tuple[int, int] | None = None,
+    height: float | None = None,
+    panels: int = len(PANELS),
+    enlarge: float = 1.0,
 ) -> tuple[int, int]:
-    """(height, width) of the picture of a window of `seen` rows and columns of `matrix`, in a figure `width` pixels wide.
+    """(height, width) of the picture of a window of `seen` rows and columns of `matrix`, in a figure `width`
+    pixels wide.
 
-    As many pixels as a panel has on the screen, and at most `MOST_PIXELS`; each stands for the same number of cells as far
-    as that goes. It is `seen` itself where each cell has a pixel, and where the window is small enough to be shown cell by cell.
+    As many pixels as a panel has on the screen, and at most `MOST_PIXELS`; each stands for the same number of
+    cells as far as that goes. It is `seen` itself where each cell has a pixel, and where the window is small
+    enough to be shown cell by cell.
 
     >>> pixels_for(1060, (4096, 11008)), pixels_for(1060, (4096, 11008), (128, 128))
     ((114, 230), (128, 128))
@@ -136,7 +167,10 @@ def pixels_for(
     if down * across > MOST_PIXELS:
         # The shorter side keeps what it has as long as it is below that of a square.
         side = math.isqrt(MOST_PIXELS)
-        down, across = min(down, max(side, MOST_PIXELS // across)), min(across, max(side, MOST_PIXELS // down))
+        down, across = (
+            min(down, max(side, MOST_PIXELS // across)),
+            min(across, max(side, MOST_PIXELS // down)),
+        )
     return tuple(math.ceil(count / math.ceil(count / most)) for count, most in ((rows, down), (cols, across)))  # type: ignore[return-value]
 
 
@@ -150,7 +184,7 @@ def _usual_height(name: str, width: float, slot_width: float, shape: tuple[int, 
 
 
 def _fitted(width: float, height: float, shape: tuple[int, int]) -> tuple[float, float]:
-    """The largest box in a slot whose cells are not stretched too far; never a thread."""
+    """Return the largest box in a slot whose cells are not stretched too far; never a thread."""
     rows, cols = shape
     stretch = (width / cols) / (height / rows)
     if stretch > MOST_STRETCH and rows <= MOST_CELLS:

@@ -1,4 +1,5 @@
-"""All values of a number format on a line, another format's laid against them, and how far apart neighbours are.
+"""All values of a number format on a line, another format's laid against them, and how far apart neighbours
+are.
 
 Two figures: the line with a number landing on it, and the gap as a function of the value. A column of the
 line is a pixel or two wide; where several values fall into one, one mark stands for all of them and its
@@ -21,7 +22,15 @@ from quantviz.figures.numbers import columns, digits_for, number
 from quantviz.figures.payload import Drawn
 from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, bare_layout
 from quantviz.figures.theme import THEMES, Theme
-from quantviz.quantization.format_facts import Landing, brought_to_one, finite_values, gap_at, gap_steps, land, reach
+from quantviz.quantization.format_facts import (
+    Landing,
+    brought_to_one,
+    finite_values,
+    gap_at,
+    gap_steps,
+    land,
+    reach,
+)
 from quantviz.schemes.formats import NumberFormat
 from quantviz.text import DEFAULT_LANGUAGE, text
 
@@ -31,7 +40,8 @@ Label = tuple[float, str]
 
 #: For `st.plotly_chart(config=…)`.
 FORMATS_CONFIG = SMALL_PLOT_CONFIG
-#: How the line is laid out: by value; by power of two, with equal steps around 0; the neighbourhood of the number.
+#: How the line is laid out: by value; by power of two, with equal steps around 0; the neighbourhood of the
+#: number.
 VIEWS = ("linear", "symlog", "near")
 #: The usual width in pixels; heights of the line with one format and with two, and of the gaps.
 WIDTH, HEIGHT_ONE, HEIGHT_TWO, GAPS_HEIGHT = 1040, 150, 216, 190
@@ -60,7 +70,7 @@ class Axis:
     hi: float
 
     def at(self, values: npt.ArrayLike) -> Array:
-        """The places of values, float64 of their shape.
+        """Return the places of values, float64 of their shape.
 
         >>> Axis("symlog", 0.5, -9, 9).at([-1.0, 0.25, 0.5, 4.0]).tolist()
         [-2.0, 0.5, 1.0, 4.0]
@@ -74,7 +84,7 @@ class Axis:
         return np.sign(found) * np.where(size < self.threshold, size / self.threshold, outside)
 
     def share(self, values: npt.ArrayLike) -> Array:
-        """The places of values as a share of the line: 0 at its left end, 1 at its right."""
+        """Return the places of values as a share of the line: 0 at its left end, 1 at its right."""
         shares: Array = (self.at(values) - self.lo) / (self.hi - self.lo)
         return shares
 
@@ -100,12 +110,12 @@ class Marks:
 
     @property
     def shown(self) -> int:
-        """How many values are in view."""
+        """Return how many values are in view."""
         return int(self.counts.sum())
 
     @property
     def most(self) -> int:
-        """How many values the fullest column holds."""
+        """Return how many values the fullest column holds."""
         return int(self.counts.max(initial=1))
 
 
@@ -132,9 +142,11 @@ def formats_data(
     width: int = WIDTH,
     to_one: bool = False,
 ) -> FormatsData:
-    """Lay out the values of one or two formats for a line of `width` pixels, with the number `x` landing by `ties`.
+    """Lay out the values of one or two formats for a line of `width` pixels, with the number `x` landing by
+    `ties`.
 
-    With `to_one` each format is divided by its largest value, as absmax scaling does, and `x` is a share of that.
+    With `to_one` each format is divided by its largest value, as absmax scaling does, and `x` is a share of
+    that.
 
     >>> from quantviz.schemes.formats import FORMATS
     >>> data = formats_data(FORMATS["float4_e2m1fn"], FORMATS["int4"], x=2.5)
@@ -150,11 +162,15 @@ def formats_data(
     if view not in VIEWS:
         raise QuantVizError("unknown_view", got=view, known=", ".join(VIEWS))
     formats = (first,) if second is None else (first, second)
-    landings = [None if x is None else land(x, each, ties, reach(each) if to_one else 1.0) for each in formats]
+    landings = [
+        None if x is None else land(x, each, ties, reach(each) if to_one else 1.0) for each in formats
+    ]
     drawn = tuple(map(brought_to_one, formats)) if to_one else formats
     axis = _axis(drawn, view, x)
     rows = tuple(_marks(fmt, axis, landing, width) for fmt, landing in zip(drawn, landings, strict=True))
-    return FormatsData(axis, rows, () if all(row.all_labelled for row in rows) else _ticks(axis, width), x, width)
+    return FormatsData(
+        axis, rows, () if all(row.all_labelled for row in rows) else _ticks(axis, width), x, width
+    )
 
 
 def _axis(formats: Sequence[NumberFormat], view: str, x: float | None) -> Axis:
@@ -189,7 +205,7 @@ def _threshold(fmt: NumberFormat) -> float:
 
 
 def _neighbourhood(fmt: NumberFormat, x: float) -> tuple[float, float]:
-    """The two neighbours of x and some room around them."""
+    """Return the two neighbours of x and some room around them."""
     values = finite_values(fmt)
     held = min(max(x, values[0]), values[-1])
     landing = land(held, fmt)
@@ -219,8 +235,12 @@ def _marks(fmt: NumberFormat, axis: Axis, landing: Landing | None, width: int) -
     return Marks(fmt, places, counts, firsts, lasts, labels, len(labels) == len(values), out, landing)
 
 
-def _labels(fmt: NumberFormat, seen: Array, axis: Axis, landing: Landing | None, width: int) -> Iterator[Label]:
-    """The values with their numbers written: where x lands, its neighbours, the ends, 0, and the others while there is room."""
+def _labels(
+    fmt: NumberFormat, seen: Array, axis: Axis, landing: Landing | None, width: int
+) -> Iterator[Label]:
+    """The values with their numbers written: where x lands, its neighbours, the ends, 0, and the others while
+    there is room.
+    """
     if not len(seen):
         return
     wanted: list[float] = []
@@ -232,7 +252,15 @@ def _labels(fmt: NumberFormat, seen: Array, axis: Axis, landing: Landing | None,
         # Whole numbers first, and those of few digits.
         wanted += sorted(map(float, seen), key=lambda value: (len(number(abs(value))), abs(value)))
     there = set(map(float, seen))
-    yield from _free(((value, _label(value, gap_at(value, fmt) or 1.0)) for value in dict.fromkeys(wanted) if value in there), axis, width)
+    yield from _free(
+        (
+            (value, _label(value, gap_at(value, fmt) or 1.0))
+            for value in dict.fromkeys(wanted)
+            if value in there
+        ),
+        axis,
+        width,
+    )
 
 
 def _free(labels: Iterable[Label], axis: Axis, width: int) -> Iterator[Label]:
@@ -241,13 +269,15 @@ def _free(labels: Iterable[Label], axis: Axis, width: int) -> Iterator[Label]:
     for value, words in labels:
         half = _half_width(words)
         middle = min(max(float(axis.share(value)) * width, half - _SIDE), width + _SIDE - half)
-        if all(middle + half + _BETWEEN <= left or middle - half - _BETWEEN >= right for left, right in taken):
+        if all(
+            middle + half + _BETWEEN <= left or middle - half - _BETWEEN >= right for left, right in taken
+        ):
             taken.append((middle - half, middle + half))
             yield value, words
 
 
 def _label(value: float, step: float) -> str:
-    """A value as it is written on the line: told from its neighbours, `step` away.
+    """Return a value as it is written on the line: told from its neighbours, `step` away.
 
     >>> _label(1000.5, 0.5), _label(-57344.0, 8192.0), _label(0.0078125, 0.001), _label(3.4e38, 1e36)
     ('1000.5', '−57344', '0.007812', '3.4e38')
@@ -257,7 +287,7 @@ def _label(value: float, step: float) -> str:
 
 
 def _half_width(words: str) -> float:
-    """Half of the pixels that a number takes."""
+    """Return half of the pixels that a number takes."""
     return _CHARACTER * len(words) / 2
 
 
@@ -269,7 +299,9 @@ def _ticks(axis: Axis, width: int) -> tuple[Label, ...]:
         decades = ends * math.log10(2)
         first, last = math.ceil(math.log10(axis.threshold)), math.floor(math.log10(axis.threshold) + decades)
         if decades > 3:
-            stride = next(each for each in (1, 2, 3, 5, 10, 20, 50) if (last - first) / each <= max(4, width / 110))
+            stride = next(
+                each for each in (1, 2, 3, 5, 10, 20, 50) if (last - first) / each <= max(4, width / 110)
+            )
             sizes = [10.0**power for power in range(first, last + 1) if power % stride == 0]
         else:
             sizes = [axis.threshold * 2.0**power for power in range(int(ends) + 1)]
@@ -278,7 +310,19 @@ def _ticks(axis: Axis, width: int) -> tuple[Label, ...]:
         step = _round_step((axis.hi - axis.lo) / max(4, width / 110))
         count = range(math.ceil(axis.lo / step), math.floor(axis.hi / step) + 1)
         wanted = sorted((float(f"{each * step:.12g}") for each in count), key=abs)
-    return tuple(sorted(_free(((value, _label(value, step or abs(value) or 1.0)) for value in wanted if 0 <= axis.share(value) <= 1), axis, width)))
+    return tuple(
+        sorted(
+            _free(
+                (
+                    (value, _label(value, step or abs(value) or 1.0))
+                    for value in wanted
+                    if 0 <= axis.share(value) <= 1
+                ),
+                axis,
+                width,
+            )
+        )
+    )
 
 
 def _round_step(least: float) -> float:
@@ -301,8 +345,15 @@ _BAND = 0.15
 _BOTTOM = -0.45
 
 
-def formats_figure(data: FormatsData, *, language: str = DEFAULT_LANGUAGE, theme: str = "light", height: int | None = None, enlarge: float = 1.0) -> Drawn:
-    """The line. Points of the traces named "values" carry the value they stand for as `customdata`."""
+def formats_figure(
+    data: FormatsData,
+    *,
+    language: str = DEFAULT_LANGUAGE,
+    theme: str = "light",
+    height: int | None = None,
+    enlarge: float = 1.0,
+) -> Drawn:
+    """Return the line. Points of the traces named "values" carry the value they stand for as `customdata`."""
     colours, two = THEMES[theme], len(data.rows) > 1
     usual = (HEIGHT_TWO if two else HEIGHT_ONE) * enlarge
     layout = bare_layout(colours, int(height or usual), (_SIDE, _SIDE, 0, 0))
@@ -317,7 +368,7 @@ def formats_figure(data: FormatsData, *, language: str = DEFAULT_LANGUAGE, theme
 
 
 def row_colour(theme: str, row: int) -> str:
-    """The colour of the first or the second format."""
+    """Return the colour of the first or the second format."""
     return _colour(THEMES[theme], row)
 
 
@@ -374,14 +425,23 @@ class _Line:
 
     def _hover(self, marks: Marks) -> Iterator[str]:
         name = text(f"formats.{marks.format.id}.name", self.language)
-        for first, last, count in zip(marks.firsts.tolist(), marks.lasts.tolist(), marks.counts.tolist(), strict=True):
+        for first, last, count in zip(
+            marks.firsts.tolist(), marks.lasts.tolist(), marks.counts.tolist(), strict=True
+        ):
             if count == 1:
                 yield f"{name}: {number(first, 9)}"
             else:
-                yield text("formats.figure.several", self.language, name=name, count=f"{count:,}", first=number(first, 6), last=number(last, 6))
+                yield text(
+                    "formats.figure.several",
+                    self.language,
+                    name=name,
+                    count=f"{count:,}",
+                    first=number(first, 6),
+                    last=number(last, 6),
+                )
 
     def _landed(self, row: int, landing: Landing) -> dict[str, Any]:
-        """The value that x lands on, marked on the line."""
+        """Return the value that x lands on, marked on the line."""
         place = self._at(landing.value)
         return {
             "type": "scatter",
@@ -389,7 +449,11 @@ class _Line:
             "x": [place, place],
             "y": [self._side(row) * self._band, self._side(row) * _TALLEST],
             "line": {"color": self._arrow_colour, "width": 4 * self.enlarge},
-            "marker": {"color": self._arrow_colour, "size": [0, 11 * self.enlarge], "line": {"color": self.theme.surface, "width": 1.5}},
+            "marker": {
+                "color": self._arrow_colour,
+                "size": [0, 11 * self.enlarge],
+                "line": {"color": self.theme.surface, "width": 1.5},
+            },
             "hoverinfo": "skip",
         }
 
@@ -408,14 +472,18 @@ class _Line:
                     if end is not None:
                         yield self._segment(x, self._held(end), y, y, self.theme.muted, 1)
                         if 0 <= self._share(end) <= 1:
-                            yield self._segment(self._at(end), self._at(end), y - 0.07, y + 0.07, self.theme.muted, 1)
+                            yield self._segment(
+                                self._at(end), self._at(end), y - 0.07, y + 0.07, self.theme.muted, 1
+                            )
 
     def _free_of_labels(self, x: float) -> Iterator[tuple[float, float]]:
         """From where to where the line of x goes: not across a number written on the line."""
         ends: list[float] = [_TOP - 0.3]
         for row, marks in enumerate(self.data.rows):
             scale = self.data.width / (self.data.axis.hi - self.data.axis.lo)
-            nearby = (abs(self._held(value) - x) * scale < _half_width(words) for value, words in marks.labels)
+            nearby = (
+                abs(self._held(value) - x) * scale < _half_width(words) for value, words in marks.labels
+            )
             gap = [_LABEL + 0.15, _LABEL - 0.14] if any(nearby) else []
             ends += gap if row == 0 else [-each for each in reversed(gap)]
         ends.append(-_ARROW if self._two else 0.0)
@@ -427,7 +495,9 @@ class _Line:
             for label in marks.labels:
                 landed = marks.landing is not None and label[0] == marks.landing.value
                 if landed or not any(self._touches(label, words, anchor) for _, words, anchor in beyond):
-                    yield self._words(label, self._side(row) * _LABEL, _colour(self.theme, row), 12, bold=landed)
+                    yield self._words(
+                        label, self._side(row) * _LABEL, _colour(self.theme, row), 12, bold=landed
+                    )
             for place, words, anchor in beyond:
                 yield self._note(place, self._side(row) * _LABEL, words, _colour(self.theme, row), 11, anchor)
         for tick in self.data.ticks:
@@ -446,13 +516,15 @@ class _Line:
             (self.data.axis.lo, marks.out_of_view[0], values[0], "left", "← "),
             (self.data.axis.hi, marks.out_of_view[1], values[-1], "right", " →"),
         ):
-            near_x = marks.landing is not None and abs(self._held(marks.landing.value) - place) < 0.2 * (self.data.axis.hi - self.data.axis.lo)
+            near_x = marks.landing is not None and abs(self._held(marks.landing.value) - place) < 0.2 * (
+                self.data.axis.hi - self.data.axis.lo
+            )
             if count and self.data.axis.view != "near" and not near_x:
                 goes_on = text("formats.figure.goes_on", self.language, end=number(end, 6))
                 yield place, sign + goes_on if anchor == "left" else goes_on + sign, anchor
 
     def _touches(self, label: Label, words: str, anchor: str) -> bool:
-        """Whether a number would be written into the words at an end of the line."""
+        """Return whether a number would be written into the words at an end of the line."""
         share = float(self.data.axis.share(label[0]))
         reach = _CHARACTER * columns(words) + _half_width(label[1]) + _BETWEEN
         return (share if anchor == "left" else 1 - share) * self.data.width < reach
@@ -462,7 +534,14 @@ class _Line:
         share = self._share(x)
         words = f"<b>x = {number(x, 6)}</b>"
         words = f"{words} →" if share > 1 else f"← {words}" if share < 0 else words
-        yield self._note(self._held(x), _TOP - 0.13, words, self.theme.text, 13, "left" if share < 0.06 else "right" if share > 0.94 else "center")
+        yield self._note(
+            self._held(x),
+            _TOP - 0.13,
+            words,
+            self.theme.text,
+            13,
+            "left" if share < 0.06 else "right" if share > 0.94 else "center",
+        )
 
     def _way(self, y: float, landing: Landing) -> Iterator[dict[str, Any]]:
         """The arrow to where x lands, and the distance to each neighbour where there is room."""
@@ -488,7 +567,7 @@ class _Line:
 
     @property
     def _band(self) -> float:
-        """Half of what lies between the two formats: room for the axis' numbers."""
+        """Return half of what lies between the two formats: room for the axis' numbers."""
         return _BAND if self._two and self.data.ticks else 0.0
 
     @property
@@ -505,10 +584,12 @@ class _Line:
         return float(self.data.axis.share(value))
 
     def _held(self, value: float) -> float:
-        """The place of a value, or the edge it lies beyond."""
+        """Return the place of a value, or the edge it lies beyond."""
         return min(max(self._at(value), self.data.axis.lo), self.data.axis.hi)
 
-    def _segment(self, x0: float, x1: float, y0: float, y1: float, colour: str, width: float, dash: str = "solid") -> dict[str, Any]:
+    def _segment(
+        self, x0: float, x1: float, y0: float, y1: float, colour: str, width: float, dash: str = "solid"
+    ) -> dict[str, Any]:
         return {
             "type": "line",
             "x0": x0,
@@ -519,22 +600,40 @@ class _Line:
             "layer": "below",
         }
 
-    def _words(self, label: Label, y: float, colour: str, size: float, *, bold: bool = False) -> dict[str, Any]:
+    def _words(
+        self, label: Label, y: float, colour: str, size: float, *, bold: bool = False
+    ) -> dict[str, Any]:
         value, words = label
         share = self._share(value) * self.data.width
         half = _half_width(words) - _SIDE
         anchor = "left" if share < half else "right" if share > self.data.width - half else "center"
         shift = {"left": -_SIDE, "right": _SIDE, "center": 0}[anchor]
         edge = {"left": self.data.axis.lo, "right": self.data.axis.hi, "center": self._at(value)}[anchor]
-        return self._note(edge, y, f"<b>{words}</b>" if bold else words, colour, size, anchor) | {"xshift": shift}
+        return self._note(edge, y, f"<b>{words}</b>" if bold else words, colour, size, anchor) | {
+            "xshift": shift
+        }
 
-    def _note(self, place: float, y: float, words: str, colour: str, size: float, anchor: str) -> dict[str, Any]:
+    def _note(
+        self, place: float, y: float, words: str, colour: str, size: float, anchor: str
+    ) -> dict[str, Any]:
         font = {"size": size * self.enlarge, "color": colour}
-        return {"x": place, "y": y, "xref": "x", "yref": "y", "text": words, "showarrow": False, "font": font, "xanchor": anchor, "yanchor": "middle"}
+        return {
+            "x": place,
+            "y": y,
+            "xref": "x",
+            "yref": "y",
+            "text": words,
+            "showarrow": False,
+            "font": font,
+            "xanchor": anchor,
+            "yanchor": "middle",
+        }
 
 
 def _heights(marks: Marks) -> Array:
-    """How tall the marks are: one height for a single value, taller by the logarithm of how many there are."""
+    """Return how tall the marks are: one height for a single value, taller by the logarithm of how many there
+    are.
+    """
     # Where at most two share a mark, the others are hardly shorter.
     rise = min(_TALLEST - _SHORTEST, 0.06 * math.log2(marks.most))
     return _TALLEST - rise * (1 - np.log2(marks.counts) / max(1.0, math.log2(marks.most)))
@@ -549,13 +648,20 @@ def formats_words(data: FormatsData, language: str = DEFAULT_LANGUAGE) -> tuple[
         if not sum(marks.out_of_view) and marks.most == 1:
             found.append(text("formats.figure.each", language, name=name, total=total))
         elif marks.most == 1:
-            found.append(text("formats.figure.part", language, name=name, total=total, shown=f"{marks.shown:,}"))
+            found.append(
+                text("formats.figure.part", language, name=name, total=total, shown=f"{marks.shown:,}")
+            )
         else:
             least, lines = int(marks.counts.min()), len(marks.counts)
             part = "values_part" if sum(marks.out_of_view) else "values_all"
             values = text(f"formats.figure.{part}", language, shown=f"{marks.shown:,}", total=total)
             words = "columns_one" if lines == 1 else "columns_alike" if least == marks.most else "columns"
-            params = {"values": values, "lines": f"{lines:,}", "least": f"{least:,}", "most": f"{marks.most:,}"}
+            params = {
+                "values": values,
+                "lines": f"{lines:,}",
+                "least": f"{least:,}",
+                "most": f"{marks.most:,}",
+            }
             found.append(text(f"formats.figure.{words}", language, name=name, **params))
         if sum(marks.out_of_view):
             low, high = finite_values(marks.format)[0], finite_values(marks.format)[-1]
@@ -588,7 +694,7 @@ class GapData:
 
 
 def gap_data(first: NumberFormat, second: NumberFormat | None = None, *, x: float | None = None) -> GapData:
-    """The staircases of one or two formats.
+    """Return the staircases of one or two formats.
 
     >>> from quantviz.schemes.formats import FORMATS
     >>> line = gap_data(FORMATS["float4_e2m1fn"], x=2.5).lines[0]
@@ -601,7 +707,9 @@ def gap_data(first: NumberFormat, second: NumberFormat | None = None, *, x: floa
     at_x = {fmt.id: None if x is None else gap_at(x, fmt) for fmt in formats}
     # On a logarithmic axis there is no 0: the first step begins at half its width, and x is in view.
     starts = [each[0].gap / 2 for each in steps.values() if each and not each[0].start]
-    start = min([*starts, *([abs(x)] if x and any(gap is not None for gap in at_x.values()) else [])], default=0.0)
+    start = min(
+        [*starts, *([abs(x)] if x and any(gap is not None for gap in at_x.values()) else [])], default=0.0
+    )
     lines = []
     for fmt in formats:
         corners = [(size or start, step.gap) for step in steps[fmt.id] for size in (step.start, step.end)]
@@ -610,19 +718,36 @@ def gap_data(first: NumberFormat, second: NumberFormat | None = None, *, x: floa
     return GapData(tuple(lines), x, negative)
 
 
-def gap_figure(data: GapData, *, language: str = DEFAULT_LANGUAGE, theme: str = "light", height: int = GAPS_HEIGHT, enlarge: float = 1.0) -> Drawn:
-    """The staircases on two logarithmic axes, x marked on each."""
+def gap_figure(
+    data: GapData,
+    *,
+    language: str = DEFAULT_LANGUAGE,
+    theme: str = "light",
+    height: int = GAPS_HEIGHT,
+    enlarge: float = 1.0,
+) -> Drawn:
+    """Return the staircases on two logarithmic axes, x marked on each."""
     colours = THEMES[theme]
     layout = bare_layout(colours, int(height * enlarge), (round(52 * enlarge), 10, 8, round(40 * enlarge)))
     layout["font"]["size"] = 12 * enlarge
     for name, key in (("xaxis", "size_negative" if data.negative else "size"), ("yaxis", "gap")):
-        found = np.concatenate([line.sizes if name == "xaxis" else line.gaps for line in data.lines] or [np.zeros(0)])
+        found = np.concatenate(
+            [line.sizes if name == "xaxis" else line.gaps for line in data.lines] or [np.zeros(0)]
+        )
         low, high = (math.log10(found.min()), math.log10(found.max())) if len(found) else (0.0, 1.0)
         room = 0.04 * (high - low) + 0.05
-        title = {"text": text(f"formats.figure.{key}", language), "standoff": 4, "font": {"size": 12 * enlarge}}
+        title = {
+            "text": text(f"formats.figure.{key}", language),
+            "standoff": 4,
+            "font": {"size": 12 * enlarge},
+        }
         span = high - low
         base = 10 if span > 2 else 2
-        stride = next(each for each in (1, 2, 3, 5, 10, 20) if span / math.log10(base) / each <= (8 if name == "xaxis" else 5))
+        stride = next(
+            each
+            for each in (1, 2, 3, 5, 10, 20)
+            if span / math.log10(base) / each <= (8 if name == "xaxis" else 5)
+        )
         powers = range(math.floor(low / math.log10(base)), math.ceil(high / math.log10(base)) + 1)
         ticks = [float(base) ** power for power in powers if power % stride == 0]
         layout[name] |= {
@@ -651,6 +776,10 @@ def _gap_traces(data: GapData, theme: Theme, language: str, enlarge: float) -> I
                 "mode": "markers",
                 "x": [abs(data.x)],
                 "y": [line.at_x],
-                "marker": {"color": colour, "size": 11 * enlarge, "line": {"color": theme.surface, "width": 1.5}},
+                "marker": {
+                    "color": colour,
+                    "size": 11 * enlarge,
+                    "line": {"color": theme.surface, "width": 1.5},
+                },
                 "hovertemplate": f"{said}<extra></extra>",
             }

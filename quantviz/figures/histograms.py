@@ -13,7 +13,17 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from quantviz.evaluation.histogram_bins import ERROR_BINS, PART_OF_CAUSE, PARTS, Bars, HistogramData, ValueBins, counted, error_places, histograms
+from quantviz.evaluation.histogram_bins import (
+    ERROR_BINS,
+    PART_OF_CAUSE,
+    PARTS,
+    Bars,
+    HistogramData,
+    ValueBins,
+    counted,
+    error_places,
+    histograms,
+)
 from quantviz.figures.numbers import number
 from quantviz.figures.payload import Drawn
 from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, bare_layout, faint
@@ -35,7 +45,8 @@ _MARGIN = (48, 8, 24, 46)
 
 
 def histogram_data(result: QuantResult, mask: torch.Tensor | None = None) -> HistogramData:
-    """The histograms of a result, of the cells in `mask` (bool, of the result's shape) where one is given.
+    """Return the histograms of a result, of the cells in `mask` (bool, of the result's shape) where one is
+    given.
 
     >>> from quantviz import Given, Scheme, quantize
     >>> data = histogram_data(quantize([[-2.0, -0.4, 0.4, 0.0, 1.6]], Scheme("int4", calibration=Given(1.0))))
@@ -48,7 +59,9 @@ def histogram_data(result: QuantResult, mask: torch.Tensor | None = None) -> His
     chosen = chosen if result.counted is None else chosen & result.counted
     parts = PART_OF_CAUSE[causes(result)[chosen].numpy()]
     x = result.x[chosen].numpy()
-    bins = ValueBins.of(result.scheme, result.qparams, len(x), *((float(x.min()), float(x.max())) if len(x) else (0.0, 0.0)))
+    bins = ValueBins.of(
+        result.scheme, result.qparams, len(x), *((float(x.min()), float(x.max())) if len(x) else (0.0, 0.0))
+    )
     value_counts = counted(bins.places(x), parts, len(bins.edges) - 1)
     error_counts = counted(error_places(steps_of_error(result)[chosen].numpy(), parts), parts, ERROR_BINS + 2)
     return histograms(result.scheme, result.qparams, bins, value_counts, error_counts)
@@ -58,9 +71,16 @@ def histogram_data(result: QuantResult, mask: torch.Tensor | None = None) -> His
 
 
 def histogram_figure(
-    data: HistogramData, which: str = "values", *, language: str = DEFAULT_LANGUAGE, theme: str = "light", log_counts: bool = False, height: int = HEIGHT
+    data: HistogramData,
+    which: str = "values",
+    *,
+    language: str = DEFAULT_LANGUAGE,
+    theme: str = "light",
+    log_counts: bool = False,
+    height: int = HEIGHT,
 ) -> Drawn:
-    """One of the two histograms: "values" of x, with a strip below the bars where codes reach, or "errors" in steps.
+    """Return one of the two histograms: "values" of x, with a strip below the bars where codes reach, or
+    "errors" in steps.
 
     With `log_counts` a single cell still shows beside thousands.
     """
@@ -69,20 +89,39 @@ def histogram_figure(
     layout = _layout(which, bars, colours, language, log_counts, height)
     if which == "values":
         layout["xaxis"] |= {"range": _value_span(data), "nticks": 7}
-        layout["shapes"] = [*_strip(data.reached_by_some, faint(colours.muted, 0.45)), *_strip(data.reached_by_all, colours.muted)]
+        layout["shapes"] = [
+            *_strip(data.reached_by_some, faint(colours.muted, 0.45)),
+            *_strip(data.reached_by_all, colours.muted),
+        ]
     else:
         span = [float(bars.edges[0]), float(bars.edges[-1])]
-        layout["xaxis"] |= {"range": span, "tickvals": [-0.5, -0.25, 0, 0.25, 0.5], "ticktext": ["−½", "−¼", "0", "¼", "½"]}
+        layout["xaxis"] |= {
+            "range": span,
+            "tickvals": [-0.5, -0.25, 0, 0.25, 0.5],
+            "ticktext": ["−½", "−¼", "0", "¼", "½"],
+        }
     traces = _traces(bars, words(bars, language), colours, language)
     return Drawn({"data": traces, "layout": layout})
 
 
-def _layout(which: str, bars: Bars, theme: Theme, language: str, log_counts: bool, height: int) -> dict[str, Any]:
+def _layout(
+    which: str, bars: Bars, theme: Theme, language: str, log_counts: bool, height: int
+) -> dict[str, Any]:
     layout = bare_layout(theme, height, _MARGIN)
-    layout["xaxis"] |= {"title": _title(f"{which}_axis", language), "showgrid": False, "ticks": "outside", "ticklen": 7, "tickcolor": "rgba(0,0,0,0)"}
+    layout["xaxis"] |= {
+        "title": _title(f"{which}_axis", language),
+        "showgrid": False,
+        "ticks": "outside",
+        "ticklen": 7,
+        "tickcolor": "rgba(0,0,0,0)",
+    }
     most = max(1, int(bars.totals.max(initial=0)))
     # On the log axis half a cell is the foot of the bars, so that a single cell still shows.
-    counts = {"type": "log", "range": [math.log10(0.5), math.log10(1.3 * most)], "dtick": 1} if log_counts else {"range": [0, 1.05 * most], "nticks": 5}
+    counts = (
+        {"type": "log", "range": [math.log10(0.5), math.log10(1.3 * most)], "dtick": 1}
+        if log_counts
+        else {"range": [0, 1.05 * most], "nticks": 5}
+    )
     layout["yaxis"] |= {"title": _title("cells", language), **counts}
     legend = {
         "orientation": "h",
@@ -103,7 +142,7 @@ def _title(name: str, language: str) -> dict[str, Any]:
 
 
 def _traces(bars: Bars, words: list[str], theme: Theme, language: str) -> list[dict[str, Any]]:
-    """One set of bars a part that has any cells."""
+    """Return one set of bars a part that has any cells."""
     colours = {"kept": theme.values[1], "zeroed": theme.values[3], "clipped": theme.errors[3]}
     shown = [part for part in PARTS if bars.counts[part].any()]
     middles, widths = (bars.edges[1:] + bars.edges[:-1]) / 2, np.diff(bars.edges)
@@ -116,14 +155,17 @@ def _traces(bars: Bars, words: list[str], theme: Theme, language: str) -> list[d
             "width": widths,
             "hovertext": words,
             "hovertemplate": "%{hovertext}<br>%{fullData.name}: %{y}<extra></extra>",
-            "marker": {"color": colours[part], "line": {"color": theme.surface, "width": 0.5 if len(middles) <= 48 else 0}},
+            "marker": {
+                "color": colours[part],
+                "line": {"color": theme.surface, "width": 0.5 if len(middles) <= 48 else 0},
+            },
         }
         for part in shown
     ]
 
 
 def _value_span(data: HistogramData) -> list[float]:
-    """The axis: the bars, and the values that codes reach unless the bars would become thin."""
+    """Return the axis: the bars, and the values that codes reach unless the bars would become thin."""
     if not data.reached_by_some:
         return [-1.0, 1.0]
     low, high = float(data.values.edges[0]), float(data.values.edges[-1])
@@ -138,18 +180,37 @@ def _strip(reach: tuple[float, float] | None, colour: str) -> list[dict[str, Any
     if reach is None:
         return []
     return [
-        {"type": "rect", "xref": "x", "yref": "paper", "x0": reach[0], "x1": reach[1], "y0": -0.035, "y1": -0.005, "fillcolor": colour, "line": {"width": 0}}
+        {
+            "type": "rect",
+            "xref": "x",
+            "yref": "paper",
+            "x0": reach[0],
+            "x1": reach[1],
+            "y0": -0.035,
+            "y1": -0.005,
+            "fillcolor": colour,
+            "line": {"width": 0},
+        }
     ]
 
 
 def _value_words(bars: Bars, language: str) -> list[str]:
     """What each bar stands for, on hover."""
-    spans = [text("histogram.span", language, low=number(low), high=number(high)) for low, high in zip(bars.edges[:-1], bars.edges[1:], strict=True)]
+    spans = [
+        text("histogram.span", language, low=number(low), high=number(high))
+        for low, high in zip(bars.edges[:-1], bars.edges[1:], strict=True)
+    ]
     if bars.codes is None:
         return spans
     last = bars.codes + bars.codes_per_bin - 1
-    names = (number(one, 8) if one == other else f"{number(one, 8)} … {number(other, 8)}" for one, other in zip(bars.codes, last, strict=True))
-    return [text("histogram.code", language, code=name) + "<br>" + span for name, span in zip(names, spans, strict=True)]
+    names = (
+        number(one, 8) if one == other else f"{number(one, 8)} … {number(other, 8)}"
+        for one, other in zip(bars.codes, last, strict=True)
+    )
+    return [
+        text("histogram.code", language, code=name) + "<br>" + span
+        for name, span in zip(names, spans, strict=True)
+    ]
 
 
 def _error_words(bars: Bars, language: str) -> list[str]:

@@ -80,7 +80,8 @@ class NumberLineData:
     format_id: str
     #: Whether codes are numbers themselves.
     integers: bool
-    #: The smallest and the largest value there is; under a negative scale that is the last and the first code.
+    #: The smallest and the largest value there is; under a negative scale that is the last and the first
+    #: code.
     first: Tick
     last: Tick
     #: How many codes there are.
@@ -92,15 +93,20 @@ class NumberLineData:
 
     @property
     def x_hat(self) -> float:
-        """The value where x lands."""
+        """Return the value where x lands."""
         return self.landing.value
 
     @property
     def boundaries(self) -> tuple[float, ...]:
-        """Half-way between neighbouring ticks: where rounding changes its mind. None where it is decided otherwise."""
+        """Return half-way between neighbouring ticks: where rounding changes its mind. None where it is
+        decided otherwise.
+        """
         if not self.halves:
             return ()
-        return tuple(one.value + (other.value - one.value) / 2 for one, other in zip(self.ticks, self.ticks[1:], strict=False))
+        return tuple(
+            one.value + (other.value - one.value) / 2
+            for one, other in zip(self.ticks, self.ticks[1:], strict=False)
+        )
 
     @property
     def extent(self) -> tuple[float, float]:
@@ -110,7 +116,8 @@ class NumberLineData:
 
 
 def number_line_data(explanation: Explanation, qparams: QParams) -> NumberLineData:
-    """The number line of the cell that `explanation` explains, not one that is left out; `qparams` are those of its whole tensor.
+    """Return the number line of the cell that `explanation` explains, not one that is left out; `qparams` are
+    those of its whole tensor.
 
     The ticks' values come from the operations that dequantize, so that the one x lands on is x̂ bit for bit.
 
@@ -126,12 +133,17 @@ def number_line_data(explanation: Explanation, qparams: QParams) -> NumberLineDa
     codes = _codes(scheme)
     place = bisect.bisect_left(codes, explanation.value, key=fmt.value)
     start = max(0, min(place - NEIGHBOURS, len(codes) - 1 - 2 * NEIGHBOURS))
-    ticks = _ticks(scheme, qparams, explanation.block, [codes[0], *codes[start : start + 2 * NEIGHBOURS + 1], codes[-1]])
+    ticks = _ticks(
+        scheme, qparams, explanation.block, [codes[0], *codes[start : start + 2 * NEIGHBOURS + 1], codes[-1]]
+    )
     landing = Tick(explanation.q, explanation.x_hat, explanation.value)
     # A scale near float32's end takes the outer codes beyond it, though no cell is there.
     first, last = (_finite(tick, landing, explanation.scale) for tick in (ticks[0], ticks[-1]))
     # Of several codes of one value, such as 0 and -0, the cell's own.
-    around = sorted({tick.value: tick for tick in (*ticks[1:-1], landing) if math.isfinite(tick.value)}.values(), key=lambda tick: tick.value)
+    around = sorted(
+        {tick.value: tick for tick in (*ticks[1:-1], landing) if math.isfinite(tick.value)}.values(),
+        key=lambda tick: tick.value,
+    )
     return NumberLineData(
         index=explanation.index,
         x=explanation.x,
@@ -140,7 +152,9 @@ def number_line_data(explanation: Explanation, qparams: QParams) -> NumberLineDa
         error=explanation.error,
         cause=explanation.cause,
         tie=explanation.tie,
-        nearest=all(abs(tick.value - explanation.x) >= abs(explanation.error) * (1 - 1e-5) for tick in around),
+        nearest=all(
+            abs(tick.value - explanation.x) >= abs(explanation.error) * (1 - 1e-5) for tick in around
+        ),
         ticks=tuple(around),
         step=_step(explanation),
         format_id=scheme.format,
@@ -158,7 +172,7 @@ _WITHOUT_HALVES = ("stochastic", "truncate")
 
 
 def _codes(scheme: Scheme) -> Sequence[int]:
-    """The codes in use that stand for a number, by that number; of two with the same one the later."""
+    """Return the codes in use that stand for a number, by that number; of two with the same one the later."""
     fmt = scheme.number_format
     return range(scheme.code_min, scheme.code_max + 1) if fmt.kind == "integer" else _finite_codes(fmt)
 
@@ -177,24 +191,45 @@ def _ticks(scheme: Scheme, qparams: QParams, block: Shape, codes: Sequence[int])
 
 
 def _finite(tick: Tick, landing: Tick, scale: float) -> Tick:
-    """The tick by Python's wider arithmetic where float32 overflows."""
-    return tick if math.isfinite(tick.value) else Tick(tick.code, landing.value + scale * (tick.unscaled - landing.unscaled), tick.unscaled)
+    """Return the tick by Python's wider arithmetic where float32 overflows."""
+    return (
+        tick
+        if math.isfinite(tick.value)
+        else Tick(tick.code, landing.value + scale * (tick.unscaled - landing.unscaled), tick.unscaled)
+    )
 
 
 def _step(explanation: Explanation) -> float:
-    """The distance of two grid values at x, or of x from where it lands: a scale of 0 has no steps."""
-    return next((step for step in (explanation.local_step, abs(explanation.error), abs(explanation.x)) if 0 < step < math.inf), 1.0)
+    """Return the distance of two grid values at x, or of x from where it lands: a scale of 0 has no steps."""
+    return next(
+        (
+            step
+            for step in (explanation.local_step, abs(explanation.error), abs(explanation.x))
+            if 0 < step < math.inf
+        ),
+        1.0,
+    )
 
 
 def number_line_sentence(data: NumberLineData, language: str = DEFAULT_LANGUAGE) -> str:
     """What the picture shows, for who cannot see it."""
-    key = "clipped" if data.cause == "clipped" else "exact" if data.error == 0 else "landed" if data.nearest else "elsewhere"
+    key = (
+        "clipped"
+        if data.cause == "clipped"
+        else "exact"
+        if data.error == 0
+        else "landed"
+        if data.nearest
+        else "elsewhere"
+    )
     return text(
         f"number_line.sentence.{key}",
         language,
         x=_value(data.x, data),
         x_hat=_value(data.x_hat, data),
-        code=data.code if data.integers else text("number_line.code_of", language, bits=data.code, value=number(data.landing.unscaled, 6)),
+        code=data.code
+        if data.integers
+        else text("number_line.code_of", language, bits=data.code, value=number(data.landing.unscaled, 6)),
         error=number(data.error, signed=True),
         count=data.levels,
         first=number(data.first.unscaled, 8),
@@ -215,7 +250,9 @@ _CHARACTER = 6.7
 #: Free pixels left and right of the line.
 _PADDING = 30
 #: Where things stand, in pixels from the top of `HEIGHT`.
-_Y: Mapping[str, float] = MappingProxyType({"label": 12, "arrow": 22, "axis": 36, "value": 53, "code": 67, "bar": 78, "words": 97})
+_Y: Mapping[str, float] = MappingProxyType(
+    {"label": 12, "arrow": 22, "axis": 36, "value": 53, "code": 67, "bar": 78, "words": 97}
+)
 #: Steps from the last tick to an x that lies too far out to be drawn to scale.
 _OUT = 1.6
 
@@ -267,7 +304,7 @@ def _layout(data: NumberLineData, width: float) -> _Layout:
 
 
 def _around(data: NumberLineData, count: int) -> tuple[Tick, ...]:
-    """The `count` ticks around x, as many on each side as there are."""
+    """Return the `count` ticks around x, as many on each side as there are."""
     place = data.ticks.index(data.landing)
     # With an even count the one more goes to the side x lies on.
     start = place - (count - 1) // 2 - (count % 2 == 0 and data.x < data.x_hat)
@@ -292,8 +329,15 @@ def _placed(wanted: Iterable[tuple[float, str]], width: float) -> Iterator[tuple
 # ---- drawing ------------------------------------------------------------------------------------
 
 
-def number_line_svg(data: NumberLineData, *, language: str = DEFAULT_LANGUAGE, theme: str = "light", width: int | None = None, height: int = HEIGHT) -> str:
-    """The picture as SVG.
+def number_line_svg(
+    data: NumberLineData,
+    *,
+    language: str = DEFAULT_LANGUAGE,
+    theme: str = "light",
+    width: int | None = None,
+    height: int = HEIGHT,
+) -> str:
+    """Return the picture as SVG.
 
     Without `width` it fills its container and shows one of three layouts by how wide that is; with
     `width` in pixels it has that one. `theme` is "light" or "dark"; the background is left open.
@@ -306,12 +350,22 @@ def number_line_svg(data: NumberLineData, *, language: str = DEFAULT_LANGUAGE, t
     )
     if width is not None:
         return head + _Drawing(data, language, colours, _layout(data, width), height).all() + "</svg>"
-    drawn = (f'<g class="qv-line-{each}">{_Drawing(data, language, colours, _layout(data, each), height).all()}</g>' for each in WIDTHS)
+    drawn = (
+        f'<g class="qv-line-{each}">{_Drawing(data, language, colours, _layout(data, each), height).all()}</g>'
+        for each in WIDTHS
+    )
     return f"{head}<style>{_RULES}</style>{''.join(drawn)}</svg>"
 
 
-def number_line_html(data: NumberLineData, *, language: str = DEFAULT_LANGUAGE, theme: str = "light", height: int = HEIGHT, enlarge: float = 1.0) -> str:
-    """The picture as an HTML image, for places that let no SVG element through, such as `st.html`.
+def number_line_html(
+    data: NumberLineData,
+    *,
+    language: str = DEFAULT_LANGUAGE,
+    theme: str = "light",
+    height: int = HEIGHT,
+    enlarge: float = 1.0,
+) -> str:
+    """Return the picture as an HTML image, for places that let no SVG element through, such as `st.html`.
 
     `enlarge` makes all of it so many times larger, text too, in the same width.
     """
@@ -325,17 +379,19 @@ def number_line_html(data: NumberLineData, *, language: str = DEFAULT_LANGUAGE, 
 
 
 #: An image sees none of the page's fonts, only those of the system.
-_FONT = (
-    "'Source Sans 3','Source Sans Pro','Segoe UI',Roboto,'Helvetica Neue',Arial,'Noto Sans CJK SC','Noto Sans SC','PingFang SC','Microsoft YaHei',sans-serif"
-)
+_FONT = "'Source Sans 3','Source Sans Pro','Segoe UI',Roboto,'Helvetica Neue',Arial,'Noto Sans CJK SC','Noto Sans SC','PingFang SC','Microsoft YaHei',sans-serif"
 
 
 def _rules() -> str:
-    """Shows the layout that fits. In an image, `@media` speaks of the image's own width."""
+    """Show the layout that fits. In an image, `@media` speaks of the image's own width."""
     rules = []
     for i, own in enumerate(WIDTHS):
         below = f"@media (max-width:{own - 0.02}px){{.qv-line-{own}{{display:none}}}}" if i else ""
-        above = f"@media (min-width:{WIDTHS[i + 1]}px){{.qv-line-{own}{{display:none}}}}" if i + 1 < len(WIDTHS) else ""
+        above = (
+            f"@media (min-width:{WIDTHS[i + 1]}px){{.qv-line-{own}{{display:none}}}}"
+            if i + 1 < len(WIDTHS)
+            else ""
+        )
         rules.append(below + above)
     return "".join(rules)
 
@@ -355,7 +411,16 @@ class _Drawing:
 
     def all(self) -> str:
         """Everything, what lies below first."""
-        return "".join((*self._axis(), *self._range_ends(), *self._arrow(), *self._tick_words(), *self._heading(), *self._overview()))
+        return "".join(
+            (
+                *self._axis(),
+                *self._range_ends(),
+                *self._arrow(),
+                *self._tick_words(),
+                *self._heading(),
+                *self._overview(),
+            )
+        )
 
     @property
     def _error_colour(self) -> str:
@@ -367,20 +432,22 @@ class _Drawing:
         return self.theme.values[0]
 
     def _x(self, pixels: float) -> str:
-        """A place along the line that keeps its share of the width."""
+        """Return a place along the line that keeps its share of the width."""
         return f"{100 * pixels / self.layout.width:.2f}%"
 
     def _y(self, name: str) -> float:
         return _Y[name] * self.height / HEIGHT
 
-    def _line(self, x1: float, y1: float, x2: float, y2: float, colour: str, width: float = 1, extra: str = "") -> str:
+    def _line(
+        self, x1: float, y1: float, x2: float, y2: float, colour: str, width: float = 1, extra: str = ""
+    ) -> str:
         return f'<line x1="{self._x(x1)}" y1="{y1:g}" x2="{self._x(x2)}" y2="{y2:g}" stroke="{colour}" stroke-width="{width:g}"{extra}/>'
 
     def _words(self, x: float, y: float, words: str, extra: str = "", anchor: str = "middle") -> str:
         return f'<text x="{self._x(x)}" y="{y:g}" text-anchor="{anchor}"{extra}>{words}</text>'
 
     def _shape(self, x: float, y: float, path: str, extra: str) -> str:
-        """A shape of fixed size at a place that moves with the width."""
+        """Return a shape of fixed size at a place that moves with the width."""
         return f'<svg x="{self._x(x)}" y="{y:g}" width="1" height="1" overflow="visible"><path d="{path}" {extra}/></svg>'
 
     def _axis(self) -> Iterator[str]:
@@ -395,7 +462,15 @@ class _Drawing:
             yield self._shape(middle, y, "M-7 6L-1 -6M1 6L7 -6", f'stroke="{self.theme.muted}" fill="none"')
         for boundary in self.data.boundaries:
             if self.layout.ticks[0].value <= boundary <= self.layout.ticks[-1].value:
-                yield self._line(at(boundary), y - 7, at(boundary), y + 7, self.theme.muted, 1, ' stroke-dasharray="1.5 2.5" opacity=".75"')
+                yield self._line(
+                    at(boundary),
+                    y - 7,
+                    at(boundary),
+                    y + 7,
+                    self.theme.muted,
+                    1,
+                    ' stroke-dasharray="1.5 2.5" opacity=".75"',
+                )
         if self.data.tie and self.data.boundaries and self.data.cause != "clipped":
             # The one that x lies on, where the rule for ties decides.
             on = min(self.data.boundaries, key=lambda boundary: abs(boundary - self.data.x))
@@ -408,11 +483,21 @@ class _Drawing:
         for end, inward in zip(self.data.clipping_range or (), (1, -1), strict=False):
             if self.layout.scale.lo <= end <= self.layout.scale.hi and not self.layout.broken:
                 shape = f"M{4 * inward} -10H0V5H{4 * inward}"
-                yield self._shape(self.layout.scale.at(end), self._y("axis"), shape, f'stroke="{self._range_colour}" stroke-width="2" fill="none"')
+                yield self._shape(
+                    self.layout.scale.at(end),
+                    self._y("axis"),
+                    shape,
+                    f'stroke="{self._range_colour}" stroke-width="2" fill="none"',
+                )
 
     def _arrow(self) -> Iterator[str]:
         """The error as a span, the arrow along it, x and where it lands."""
-        y, top, start, end = self._y("axis"), self._y("arrow"), self.layout.x, self.layout.scale.at(self.data.x_hat)
+        y, top, start, end = (
+            self._y("axis"),
+            self._y("arrow"),
+            self.layout.x,
+            self.layout.scale.at(self.data.x_hat),
+        )
         left, right = sorted((start, end))
         colour, direction = self._error_colour, 1 if end > start else -1
         if self.data.error:
@@ -422,7 +507,12 @@ class _Drawing:
             if right - left > 9:
                 yield self._shape(end, top, f"M0 0L{-7 * direction} -4V4Z", f'fill="{colour}"')
         yield self._line(end, top, end, y, colour if self.data.error else self.theme.text, 2)
-        yield self._shape(end, y, "M-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0 -9 0", f'fill="{colour if self.data.error else self.theme.text}"')
+        yield self._shape(
+            end,
+            y,
+            "M-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0 -9 0",
+            f'fill="{colour if self.data.error else self.theme.text}"',
+        )
         yield self._line(start, top - 4, start, y, self.theme.text, 2)
         yield self._shape(start, top - 4, "M0 4L-4.5 -3H4.5Z", f'fill="{self.theme.text}"')
 
@@ -435,30 +525,55 @@ class _Drawing:
         for row, wanted, colour in (("value", values, self.theme.text), ("code", codes, self.theme.muted)):
             kept = list(_placed(wanted, self.layout.width))
             for i, (x, words) in enumerate(kept):
-                yield self._words(x, self._y(row), words, f' fill="{colour}"' if i else f' font-weight="700" fill="{self.theme.text}"')
+                yield self._words(
+                    x,
+                    self._y(row),
+                    words,
+                    f' fill="{colour}"' if i else f' font-weight="700" fill="{self.theme.text}"',
+                )
             if min(x - _text_width(words) / 2 for x, words in kept) > 18:
                 name = html.escape(text(f"number_line.row.{row}", self.language))
-                yield self._words(0, self._y(row), name, f' fill="{self.theme.muted}" font-style="italic"', "start")
+                yield self._words(
+                    0, self._y(row), name, f' fill="{self.theme.muted}" font-style="italic"', "start"
+                )
 
     def _heading(self) -> Iterator[str]:
         """x and the error, above the arrow."""
         x = text("number_line.x", self.language, x=_value(self.data.x, self.data))
         key = "clipped" if self.data.cause == "clipped" else "tie" if self.data.tie else "error"
-        error = text(f"number_line.{key}", self.language, error=number(self.data.error, signed=True)) if self.data.error else ""
+        error = (
+            text(f"number_line.{key}", self.language, error=number(self.data.error, signed=True))
+            if self.data.error
+            else ""
+        )
         width = _text_width(f"{x}   {error}")
         middle = (self.layout.x + self.layout.scale.at(self.data.x_hat)) / 2
         middle = min(max(middle, width / 2), self.layout.width - width / 2)
         parts = f'<tspan font-weight="700">{html.escape(x)}</tspan>'
         if error:
-            parts += f'<tspan dx="10" fill="{self._error_colour}" font-weight="700">{html.escape(error)}</tspan>'
+            parts += (
+                f'<tspan dx="10" fill="{self._error_colour}" font-weight="700">{html.escape(error)}</tspan>'
+            )
         yield self._words(middle, self._y("label"), parts)
 
     def _overview(self) -> Iterator[str]:
         """The whole grid as a bar: what the part above shows of it, 0, x, and the clipping range below."""
         scale = _Scale(*self.data.extent, self.layout.width)
         y, at = self._y("bar"), scale.at
-        yield self._bar(at(self.data.first.value), at(self.data.last.value), y, 5, f'fill="{self.theme.muted}" opacity=".4"')
-        yield self._bar(at(self.layout.ticks[0].value), at(self.layout.ticks[-1].value), y, 5, f'fill="{self.theme.muted}"')
+        yield self._bar(
+            at(self.data.first.value),
+            at(self.data.last.value),
+            y,
+            5,
+            f'fill="{self.theme.muted}" opacity=".4"',
+        )
+        yield self._bar(
+            at(self.layout.ticks[0].value),
+            at(self.layout.ticks[-1].value),
+            y,
+            5,
+            f'fill="{self.theme.muted}"',
+        )
         if scale.lo <= 0 <= scale.hi:
             yield self._line(at(0), y - 3, at(0), y + 5, self.theme.text, 1.5)
         if self.data.clipping_range:
@@ -475,11 +590,23 @@ class _Drawing:
         data, y = self.data, self._y("words")
         ends = {"first": number(data.first.unscaled, 8), "last": number(data.last.unscaled, 8)}
         name = text(f"formats.{data.format_id}.name", self.language)
-        codes = text("number_line.codes" if data.integers else "number_line.values", self.language, count=data.levels, format=name, **ends)
+        codes = text(
+            "number_line.codes" if data.integers else "number_line.values",
+            self.language,
+            count=data.levels,
+            format=name,
+            **ends,
+        )
         if data.clipping_range:
             lo, hi = (number(end) for end in data.clipping_range)
             words = text("number_line.range", self.language, lo=lo, hi=hi)
-            yield self._words(self.layout.width, y, html.escape(words), f' font-size="11" fill="{self._range_colour}"', "end")
+            yield self._words(
+                self.layout.width,
+                y,
+                html.escape(words),
+                f' font-size="11" fill="{self._range_colour}"',
+                "end",
+            )
             if _text_width(codes) + _text_width(words) > self.layout.width:
                 codes = text("number_line.count", self.language, count=data.levels)
         yield self._words(0, y, html.escape(codes), f' font-size="11" fill="{self.theme.muted}"', "start")

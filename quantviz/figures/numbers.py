@@ -26,9 +26,12 @@ def number(value: float, digits: int = 4, *, signed: bool = False) -> str:
 
 @dataclass(frozen=True)
 class Writing:
-    """How the panels write a number. The browser, which prints into the cells and on the hover card, is handed this and has no rule of its own."""
+    """How the panels write a number. The browser, which prints into the cells and on the hover card, is
+    handed this and has no rule of its own.
+    """
 
-    #: Below and from this magnitude on a number is written by its power of ten: 2.55e−6 is read at once, 0.00000255 is counted.
+    #: Below and from this magnitude on a number is written by its power of ten: 2.55e−6 is read at once,
+    #: 0.00000255 is counted.
     least: float = 1e-4
     most: float = 1e6
     minus: str = "−"
@@ -36,7 +39,8 @@ class Writing:
     nan: str = "NaN"
     #: What stands where there is no number.
     none: str = "–"
-    #: Significant digits in a cell, as many as there is room for: of values, of codes, and of what codes stand for; and on the hover card.
+    #: Significant digits in a cell, as many as there is room for: of values, of codes, and of what codes
+    #: stand for; and on the hover card.
     value: tuple[int, ...] = (3, 2, 1)
     code: tuple[int, ...] = (6,)
     decoded: tuple[int, ...] = (3, 2)
@@ -47,13 +51,20 @@ WRITING = Writing()
 
 
 def short_number(value: float, digits: int = 3) -> str:
-    """A number to so many significant digits, as the panels write it: whole ones whole, ties to the even digit.
+    """Return a number to so many significant digits, as the panels write it: whole ones whole, ties to the
+    even digit.
 
     >>> short_number(-1.6449), short_number(1e-9), short_number(127.0, 2), short_number(float("nan")), short_number(1234.5), short_number(2.125)
     ('−1.64', '1e−9', '127', 'NaN', '1230', '2.12')
     """
     if not math.isfinite(value):
-        return WRITING.nan if math.isnan(value) else WRITING.infinite if value > 0 else WRITING.minus + WRITING.infinite
+        return (
+            WRITING.nan
+            if math.isnan(value)
+            else WRITING.infinite
+            if value > 0
+            else WRITING.minus + WRITING.infinite
+        )
     mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
     rounded = float(f"{mantissa}e{exponent}")
     if value == round(value) and abs(value) < WRITING.most:
@@ -82,7 +93,8 @@ def on_axis(value: float, step: float) -> str:
 
 
 def digits_for(value: float, step: float) -> int:
-    """The significant digits that tell `value` from its neighbours `step` away, at least 4; 4 without a step.
+    """Return the significant digits that tell `value` from its neighbours `step` away, at least 4; 4 without
+    a step.
 
     >>> digits_for(1.35, 3.3), digits_for(12.34567, 0.0004)
     (4, 7)
@@ -94,7 +106,7 @@ def digits_for(value: float, step: float) -> int:
 
 
 def columns(words: str) -> int:
-    """How many characters wide a text is; Chinese ones are as wide as two.
+    """Return how many characters wide a text is; Chinese ones are as wide as two.
 
     >>> columns("q = 3"), columns("编码 3")
     (5, 6)

@@ -18,9 +18,25 @@ import numpy as np
 import torch
 
 from quantviz.errors import QuantVizError
-from quantviz.figures.arrangement import BREAKPOINTS, MOST_CELLS, PANELS, USUAL_WIDTH, Arrangement, Box, arrange
+from quantviz.figures.arrangement import (
+    BREAKPOINTS,
+    MOST_CELLS,
+    PANELS,
+    USUAL_WIDTH,
+    Arrangement,
+    Box,
+    arrange,
+)
 from quantviz.figures.numbers import short_number as short_number
-from quantviz.figures.panels_data import Array, PanelsData, Pixels, overview_panels, panels_data, picture_panels, result_panels
+from quantviz.figures.panels_data import (
+    Array,
+    PanelsData,
+    Pixels,
+    overview_panels,
+    panels_data,
+    picture_panels,
+    result_panels,
+)
 from quantviz.figures.payload import Drawn, encoded
 from quantviz.figures.raster import data_uri
 from quantviz.figures.static import NotebookFigure, panels_png
@@ -48,7 +64,8 @@ __all__ = [
     "result_panels",
 ]
 
-#: Cells a side up to which a notebook's figure tells x, q, x_hat, error, block, scale and cause at each panel's cells.
+#: Cells a side up to which a notebook's figure tells x, q, x_hat, error, block, scale and cause at each
+#: panel's cells.
 MOST_HOVER = 64
 #: Cells a side up to which a notebook's figure prints the values.
 MOST_PRINTED = 10
@@ -66,7 +83,8 @@ _LEAST_BORDER_GAP = 5
 _WIDE = 190
 #: Blocks along an edge up to which each block's scale is written there.
 MOST_EDGE_SCALES = 16
-#: For `fig.show(config=…)` and `st.plotly_chart(config=…)`: no logo, no upload of the data to somebody's cloud, no tips in English.
+#: For `fig.show(config=…)` and `st.plotly_chart(config=…)`: no logo, no upload of the data to somebody's
+#: cloud, no tips in English.
 PANELS_CONFIG: Mapping[str, Any] = MappingProxyType(
     {
         "displaylogo": False,
@@ -93,16 +111,19 @@ def panels_figure(
     tensor_key: str = "",
     enlarge: float = 1.0,
 ) -> Drawn:
-    """The heatmaps of `data.panels`, arranged for `width` pixels.
+    """Return the heatmaps of `data.panels`, arranged for `width` pixels.
 
     `hover` and `printed` make the figure tell values by itself, for a notebook, as far as the tensor
     is small enough; in the app the bridge does both at a fraction of the time. `titles` are one a panel,
     the usual ones if none; `selected` is a cell marked in all; `note` is a line under them; `enlarge`
     makes text and gaps so many times larger, for the back of a room.
-    The bridge keeps the zoom from one figure to the next while `tensor_key` and the matrix' size stay the same.
+    The bridge keeps the zoom from one figure to the next while `tensor_key` and the matrix' size stay the
+    same.
     """
     # By the whole matrix: the boxes stay where they are while a person looks around in it.
-    layout = arrange(width / enlarge, data.matrix, height and height / enlarge, len(data.panels)).times(enlarge)
+    layout = arrange(width / enlarge, data.matrix, height and height / enlarge, len(data.panels)).times(
+        enlarge
+    )
     painter = _Painter(data, THEMES[theme], layout, language)
     heatmap = data.pixels is None and max(data.shape) <= MOST_CELLS
     traces: list[dict[str, Any]] = []
@@ -111,7 +132,10 @@ def panels_figure(
             traces.append(painter.covered(i, name))
         else:
             traces += [painter.heatmap(i, name, hover, printed)] if heatmap else painter.image(i, name)
-    usual = [panel_title(name, data, language, scales=name != "q" or painter.edge(i) is not None) for i, name in enumerate(data.panels)]
+    usual = [
+        panel_title(name, data, language, scales=name != "q" or painter.edge(i) is not None)
+        for i, name in enumerate(data.panels)
+    ]
     drawn = painter.layout(titles or usual, selected, note)
     figure = {
         "data": traces,
@@ -136,7 +160,9 @@ def _meta(data: PanelsData, layout: Arrangement, tensor_key: str, drawn: dict[st
         "open": data.open,
         # Where one panel is shown at a time, these tell whose each shape and each annotation is.
         "shapes": [axis_ids.index(shape["xref"]) for shape in drawn["shapes"]],
-        "annotations": [data.panels.index(text["name"]) if "name" in text else -1 for text in drawn["annotations"]],
+        "annotations": [
+            data.panels.index(text["name"]) if "name" in text else -1 for text in drawn["annotations"]
+        ],
         "rows": all_rows,
         "cols": all_cols,
         "window": {"top": data.top, "left": data.left, "rows": rows, "cols": cols},
@@ -150,7 +176,7 @@ def _meta(data: PanelsData, layout: Arrangement, tensor_key: str, drawn: dict[st
 
 
 def panel_ramp(name: str, data: PanelsData, theme: Theme) -> Ramp:
-    """The colours of a panel, from the low end of its range to the high one."""
+    """Return the colours of a panel, from the low end of its range to the high one."""
     if name == "error":
         return theme.errors if ERROR_VIEWS[data.error_view].signed else one_sided(theme.errors)
     if data.two_sided:
@@ -160,7 +186,9 @@ def panel_ramp(name: str, data: PanelsData, theme: Theme) -> Ramp:
 
 
 def panel_title(name: str, data: PanelsData, language: str = DEFAULT_LANGUAGE, *, scales: bool = True) -> str:
-    """A panel's title in the app, such as "q codes (int4)"; without `scales` it tells nothing of those at the edge."""
+    """Return a panel's title in the app, such as "q codes (int4)"; without `scales` it tells nothing of those
+    at the edge.
+    """
     if name in data.covered:
         return text(f"panels.covered.{name}", language)
     if data.pixels is not None:
@@ -174,7 +202,11 @@ def panel_title(name: str, data: PanelsData, language: str = DEFAULT_LANGUAGE, *
     if name != "q":
         return text(f"panels.title.{name}", language)
     # Codes that are no numbers are not shown, but what they stand for.
-    what, form = ("q", data.format_id) if data.unscaled is None else ("value", text(f"formats.{data.format_id}.name", language))
+    what, form = (
+        ("q", data.format_id)
+        if data.unscaled is None
+        else ("value", text(f"formats.{data.format_id}.name", language))
+    )
     edge = edge_scales(data)
     if edge and scales:
         return text(f"panels.title.{what}_{edge.side}", language, format=form, scale=edge.labels[0])
@@ -183,11 +215,21 @@ def panel_title(name: str, data: PanelsData, language: str = DEFAULT_LANGUAGE, *
 
 def _pooled_title(name: str, data: PanelsData, pixels: Pixels, language: str) -> str:
     """What the pixels of a panel show, such as "x, largest of 21 × 48"."""
-    form = data.format_id and (data.format_id if data.unscaled is None else text(f"formats.{data.format_id}.name", language))
-    what = {"q": "q" if data.unscaled is None else "value", "error": f"error_{data.error_view}"}.get(name, name)
+    form = data.format_id and (
+        data.format_id if data.unscaled is None else text(f"formats.{data.format_id}.name", language)
+    )
+    what = {"q": "q" if data.unscaled is None else "value", "error": f"error_{data.error_view}"}.get(
+        name, name
+    )
     rows, cols = pixels.size()
     found = "_found" if pixels.x_at is not None and name in ("q", "x_hat") else ""
-    return text(f"panels.pooled.{pixels.how}{found}", language, what=text(f"panels.pooled.what.{what}", language, format=form), rows=rows, cols=cols)
+    return text(
+        f"panels.pooled.{pixels.how}{found}",
+        language,
+        what=text(f"panels.pooled.what.{what}", language, format=form),
+        rows=rows,
+        cols=cols,
+    )
 
 
 def _pixel_words(pixels: Pixels, language: str) -> str:
@@ -211,7 +253,9 @@ class EdgeScales:
 
 
 def edge_scales(data: PanelsData) -> EdgeScales | None:
-    """The scales to write at the edge of the codes; none where blocks are many or lie in both directions."""
+    """Return the scales to write at the edge of the codes; none where blocks are many or lie in both
+    directions.
+    """
     if data.blocks is None or "scale" in data.covered:
         return None
     down, across = data.blocks.row_borders().tolist(), data.blocks.col_borders().tolist()
@@ -222,7 +266,11 @@ def edge_scales(data: PanelsData) -> EdgeScales | None:
     first = data.top if down else data.left
     places = tuple(first + (start + end - 1) / 2 for start, end in itertools.pairwise(edges))
     side = "right" if down else "bottom" if across else "title"
-    return EdgeScales(side, places, tuple(short_number(float(scale[start]), 3 if side == "title" else 2) for start in edges[:-1]))
+    return EdgeScales(
+        side,
+        places,
+        tuple(short_number(float(scale[start]), 3 if side == "title" else 2) for start in edges[:-1]),
+    )
 
 
 def panels_alt(data: PanelsData, language: str = DEFAULT_LANGUAGE) -> str:
@@ -230,10 +278,20 @@ def panels_alt(data: PanelsData, language: str = DEFAULT_LANGUAGE) -> str:
     rows, cols = data.matrix
     low, high = (float(reach.reduce(data.x, axis=None)) for reach in (np.fmin, np.fmax))
     if data.open == PANELS:
-        numbers = {"low": short_number(low), "high": short_number(high), "error": short_number(float(np.fmax.reduce(np.abs(data.error), axis=None)))}
+        numbers = {
+            "low": short_number(low),
+            "high": short_number(high),
+            "error": short_number(float(np.fmax.reduce(np.abs(data.error), axis=None))),
+        }
         told = text("panels.alt", language, rows=rows, cols=cols, **numbers)
     else:
-        told = text("panels.alt_part", language, rows=rows, cols=cols, panels=", ".join(panel_title(name, data, language) for name in data.panels))
+        told = text(
+            "panels.alt_part",
+            language,
+            rows=rows,
+            cols=cols,
+            panels=", ".join(panel_title(name, data, language) for name in data.panels),
+        )
     seen = () if data.seen == data.matrix else (text("panels.alt_window", language, **_ends(data)),)
     pixel = () if data.pixels is None else (_pixel_words(data.pixels, language),)
     return " ".join((told, *seen, *pixel))
@@ -245,18 +303,26 @@ def _ends(data: PanelsData) -> dict[str, int]:
 
 
 def error_caption(data: PanelsData, language: str = DEFAULT_LANGUAGE) -> str:
-    """How far the error's colours reach, such as "±1.64, held"."""
+    """Return how far the error's colours reach, such as "±1.64, held"."""
     view = ERROR_VIEWS[data.error_view]
-    number = text("panels.unit." + data.error_view, language, number=short_number(data.error_range[1] * view.unit))
+    number = text(
+        "panels.unit." + data.error_view, language, number=short_number(data.error_range[1] * view.unit)
+    )
     span = f"±{number}" if view.signed else f"0 … {number}"
     return text("panels.held", language, range=span) if data.error_held else span
 
 
 def value_caption(data: PanelsData, language: str = DEFAULT_LANGUAGE, *, wide: bool = True) -> str:
-    """How the colours of x and x̂ are spread where they are not linear to the ends, such as "99 % of |x|"; shorter where there is no room."""
+    """Return how the colours of x and x̂ are spread where they are not linear to the ends, such as "99 % of
+    |x|"; shorter where there is no room.
+    """
     if data.symlog is None:
         return text("panels.cut", language)
-    return text("panels.symlog" if wide else "panels.symlog_short", language, number=("±" if data.two_sided else "") + short_number(data.symlog, 2))
+    return text(
+        "panels.symlog" if wide else "panels.symlog_short",
+        language,
+        number=("±" if data.two_sided else "") + short_number(data.symlog, 2),
+    )
 
 
 @dataclass(frozen=True)
@@ -295,7 +361,9 @@ class _Painter:
             "y0": self.data.top + (down - 1) / 2,
             "dx": across,
             "dy": down,
-            "source": data_uri(values, lo, hi, panel_ramp(name, self.data, self.theme), self.data.middle(name)),
+            "source": data_uri(
+                values, lo, hi, panel_ramp(name, self.data, self.theme), self.data.middle(name)
+            ),
             "hoverinfo": "none",
         }
         # An image has no colour bar: one cell far out of sight on the same axes brings it.
@@ -311,7 +379,7 @@ class _Painter:
         return [picture, bar]
 
     def covered(self, i: int, name: str) -> dict[str, Any]:
-        """Nothing of the panel but its frame: one cell out of sight keeps its axes."""
+        """Return nothing of the panel but its frame: one cell out of sight keeps its axes."""
         return {
             **self._frame(i, name),
             "type": "heatmap",
@@ -322,7 +390,9 @@ class _Painter:
             "hoverinfo": "skip",
         }
 
-    def layout(self, titles: Sequence[str], selected: tuple[int, int] | None, note: str | None) -> dict[str, Any]:
+    def layout(
+        self, titles: Sequence[str], selected: tuple[int, int] | None, note: str | None
+    ) -> dict[str, Any]:
         under = 18 if note else 0
         layout: dict[str, Any] = {
             # An empty template: the usual one is 6 kB that every slider move would send.
@@ -338,13 +408,28 @@ class _Painter:
             "dragmode": False if self.boxes.width < _PHONE * self.boxes.enlarged else "zoom",
             # What a person zoomed to belongs to the window it was zoomed in.
             "uirevision": f"panels {self.data.top} {self.data.left} {self.data.seen}",
-            "annotations": [self._title(box, title, i) for i, (box, title) in enumerate(zip(self.boxes.boxes, titles, strict=True))],
+            "annotations": [
+                self._title(box, title, i)
+                for i, (box, title) in enumerate(zip(self.boxes.boxes, titles, strict=True))
+            ],
             "shapes": [*self._borders(), *self._covers(), *self._lit(), *self._marks(selected)],
-            "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": self.theme.muted, "activecolor": self.theme.text},
+            "modebar": {
+                "bgcolor": "rgba(0,0,0,0)",
+                "color": self.theme.muted,
+                "activecolor": self.theme.text,
+            },
         }
         if note:
             layout["annotations"].append(
-                {**_TEXT, "text": note, "x": 0, "y": 0, "yanchor": "top", "xanchor": "left", "font": {"size": 11, "color": self.theme.muted}}
+                {
+                    **_TEXT,
+                    "text": note,
+                    "x": 0,
+                    "y": 0,
+                    "yanchor": "top",
+                    "xanchor": "left",
+                    "font": {"size": 11, "color": self.theme.muted},
+                }
             )
         for i, box in enumerate(self.boxes.boxes):
             layout[_axis_id("xaxis", i)], layout[_axis_id("yaxis", i)] = self._axes(i, box)
@@ -362,7 +447,12 @@ class _Painter:
     def _colours(self, i: int, name: str) -> dict[str, Any]:
         _, (lo, hi) = self.data.colours(name)
         ramp = panel_ramp(name, self.data, self.theme)
-        return {"colorscale": list(zip(stops(ramp, self.data.middle(name)), ramp, strict=True)), "cmin": lo, "cmax": hi, "colorbar": self._bar(i, name)}
+        return {
+            "colorscale": list(zip(stops(ramp, self.data.middle(name)), ramp, strict=True)),
+            "cmin": lo,
+            "cmax": hi,
+            "colorbar": self._bar(i, name),
+        }
 
     def _bar(self, i: int, name: str) -> dict[str, Any]:
         box = self.boxes.boxes[i]
@@ -371,7 +461,9 @@ class _Painter:
         if name == "error":
             ticks = {middle: error_caption(self.data, self.language)}
         elif name != "q" and (self.data.symlog or self.data.cut):
-            ticks = told | {middle: value_caption(self.data, self.language, wide=box.width >= self._points(_WIDE))}
+            ticks = told | {
+                middle: value_caption(self.data, self.language, wide=box.width >= self._points(_WIDE))
+            }
         elif name == "q" or self.data.two_sided:
             ticks = told | ({0: "0"} if abs(middle) < (hi - lo) / 4 else {})
         else:
@@ -398,7 +490,13 @@ class _Painter:
         (rows, cols), (all_rows, all_cols) = self.data.seen, self.data.matrix
         left, right, top, bottom = self.data.extent()
         width, height = self.boxes.width, self.boxes.height
-        both = {"showgrid": False, "zeroline": False, "showline": False, "ticks": "", "tickfont": {"size": self._points(10), "color": self.theme.muted}}
+        both = {
+            "showgrid": False,
+            "zeroline": False,
+            "showline": False,
+            "ticks": "",
+            "tickfont": {"size": self._points(10), "color": self.theme.muted},
+        }
         x = {
             **both,
             "anchor": _axis_id("y", i),
@@ -429,16 +527,27 @@ class _Painter:
         if edge and edge.side == "bottom":
             x |= edge.ticks()
         elif edge and edge.side == "right":
-            y |= {**edge.ticks(), "side": "right", "showticklabels": True, "tickfont": {"size": self._points(9), "color": self.theme.muted}}
+            y |= {
+                **edge.ticks(),
+                "side": "right",
+                "showticklabels": True,
+                "tickfont": {"size": self._points(9), "color": self.theme.muted},
+            }
         return x, y
 
     def edge(self, i: int) -> EdgeScales | None:
-        """The scales at the edge of the codes, the i-th panel; none where there is no room for them."""
+        """Return the scales at the edge of the codes, the i-th panel; none where there is no room for
+        them.
+        """
         edge, box = edge_scales(self.data) if "q" in self.data.open else None, self.boxes.boxes[i]
         if edge is None or edge.side == "title":
             return edge
         across = edge.side == "bottom"
-        room = box.width / len(edge.places) >= 24 if across else self.boxes.name == "row" and box.height / len(edge.places) >= 10
+        room = (
+            box.width / len(edge.places) >= 24
+            if across
+            else self.boxes.name == "row" and box.height / len(edge.places) >= 10
+        )
         return edge if room else None
 
     def _title(self, box: Box, title: str, i: int) -> dict[str, Any]:
@@ -468,10 +577,13 @@ class _Painter:
             return []
         path = "".join(lines)
         line = {"color": self.theme.border, "width": 1}
-        return [{"type": "path", "path": path, "xref": _axis_id("x", i), "yref": _axis_id("y", i), "line": line} for i in range(len(self.data.panels))]
+        return [
+            {"type": "path", "path": path, "xref": _axis_id("x", i), "yref": _axis_id("y", i), "line": line}
+            for i in range(len(self.data.panels))
+        ]
 
     def _lit(self) -> list[dict[str, Any]]:
-        """A frame around the lit cells, in all panels."""
+        """Return a frame around the lit cells, in all panels."""
         if self.data.lit is None or not self.data.lit.any():
             return []
         path = _outline(self.data.lit, self.data.top, self.data.left)
@@ -483,18 +595,36 @@ class _Painter:
         ]
 
     def _covers(self) -> list[dict[str, Any]]:
-        """An empty frame where a covered panel will be."""
+        """Return an empty frame where a covered panel will be."""
         left, right, top, bottom = self.data.extent()
         place = {"type": "rect", "x0": left, "x1": right, "y0": top, "y1": bottom}
-        look = {"line": {"color": self.theme.muted, "width": 1, "dash": "dot"}, "fillcolor": self.theme.surface, "layer": "below"}
-        return [{**place, **look, "xref": _axis_id("x", i), "yref": _axis_id("y", i)} for i, name in enumerate(self.data.panels) if name in self.data.covered]
+        look = {
+            "line": {"color": self.theme.muted, "width": 1, "dash": "dot"},
+            "fillcolor": self.theme.surface,
+            "layer": "below",
+        }
+        return [
+            {**place, **look, "xref": _axis_id("x", i), "yref": _axis_id("y", i)}
+            for i, name in enumerate(self.data.panels)
+            if name in self.data.covered
+        ]
 
     def _questions(self) -> list[dict[str, Any]]:
-        """A question mark in the middle of each covered panel."""
+        """Return a question mark in the middle of each covered panel."""
         left, right, top, bottom = self.data.extent()
         font = {"size": self._points(40), "color": self.theme.muted}
-        middle = {"text": "?", "showarrow": False, "x": (left + right) / 2, "y": (top + bottom) / 2, "font": font}
-        places = [(name, _axis_id("x", i), _axis_id("y", i)) for i, name in enumerate(self.data.panels) if name in self.data.covered]
+        middle = {
+            "text": "?",
+            "showarrow": False,
+            "x": (left + right) / 2,
+            "y": (top + bottom) / 2,
+            "font": font,
+        }
+        places = [
+            (name, _axis_id("x", i), _axis_id("y", i))
+            for i, name in enumerate(self.data.panels)
+            if name in self.data.covered
+        ]
         return [{**middle, "name": name, "xref": x, "yref": y} for name, x, y in places]
 
     def _marks(self, selected: tuple[int, int] | None) -> list[dict[str, Any]]:
@@ -503,10 +633,14 @@ class _Painter:
         row, col = selected
         place = {"type": "rect", "x0": col - 0.5, "x1": col + 0.5, "y0": row - 0.5, "y1": row + 0.5}
         lines = ({"color": self.theme.mark_halo, "width": 4}, {"color": self.theme.mark, "width": 2})
-        return [{**place, "xref": _axis_id("x", i), "yref": _axis_id("y", i), "line": line} for i in range(len(self.data.panels)) for line in lines]
+        return [
+            {**place, "xref": _axis_id("x", i), "yref": _axis_id("y", i), "line": line}
+            for i in range(len(self.data.panels))
+            for line in lines
+        ]
 
     def _printed(self, i: int, name: str) -> dict[str, Any]:
-        """The values in their cells: as many digits as fit, none where not even two do."""
+        """Return the values in their cells: as many digits as fit, none where not even two do."""
         values = self.data.printed(name).tolist()
         room = self.boxes.boxes[i].width / self.data.shape[1]
         for digits, size in ((3, 10), (2, 10), (2, 9)):
@@ -517,23 +651,38 @@ class _Painter:
         return {}
 
     def _hover(self) -> dict[str, Any]:
-        # With a format plotly takes the number itself; without one it takes the axis' label, which may be a scale.
+        # With a format plotly takes the number itself; without one it takes the axis' label, which may be a
+        # scale.
         index = "(%{y:d}, %{x:d})"
         if max(self.data.shape) > MOST_HOVER:
             return {"hoverinfo": "all", "hovertemplate": f"{index}  %{{z:.6~g}}<extra></extra>"}
         cells = [self.data.x, self.data.panel("q")[0], self.data.x_hat, self.data.error]
-        lines = [index, *(f"{text(f'panels.field.{name}', self.language)} %{{customdata[{i}]:.6~g}}" for i, name in enumerate(PANELS))]
+        lines = [
+            index,
+            *(
+                f"{text(f'panels.field.{name}', self.language)} %{{customdata[{i}]:.6~g}}"
+                for i, name in enumerate(PANELS)
+            ),
+        ]
         if self.data.blocks is not None:
             place = self.data.blocks.places()
             axes = ", ".join(f"%{{customdata[{len(cells) + i}]}}" for i in range(len(place)))
             cells += [*place, self.data.blocks.scale]
-            lines.append(f"{text('panels.block', self.language)} {axes or text('panels.whole_tensor', self.language)}")
+            lines.append(
+                f"{text('panels.block', self.language)} {axes or text('panels.whole_tensor', self.language)}"
+            )
             lines.append(f"{text('panels.scale', self.language)} %{{customdata[{len(cells) - 1}]:.6~g}}")
         if self.data.unscaled is not None:
             bits = FORMATS[self.data.format_id].bits if self.data.format_id else 0
             cells.append(self.data.q)
-            lines.insert(1 + PANELS.index("x_hat"), f"{text('panels.code', self.language)} %{{customdata[{len(cells) - 1}]:0{bits}b}}")
-        hover: dict[str, Any] = {"customdata": encoded(np.stack([cell.astype(np.float32) for cell in cells], axis=-1)), "hoverinfo": "all"}
+            lines.insert(
+                1 + PANELS.index("x_hat"),
+                f"{text('panels.code', self.language)} %{{customdata[{len(cells) - 1}]:0{bits}b}}",
+            )
+        hover: dict[str, Any] = {
+            "customdata": encoded(np.stack([cell.astype(np.float32) for cell in cells], axis=-1)),
+            "hoverinfo": "all",
+        }
         if self.data.cause is not None:
             words = np.array([text(f"causes.{name}", self.language) for name in CAUSES])
             hover["hovertext"] = words[self.data.cause].tolist()
@@ -542,7 +691,8 @@ class _Painter:
 
 
 def _outline(lit: Array, top: int = 0, left: int = 0) -> str:
-    """A path around the lit cells of a window, a little inside them: neighbours share one frame, or all lit would be a cage.
+    """Return a path around the lit cells of a window, a little inside them: neighbours share one frame, or
+    all lit would be a cage.
 
     In absolute places, for plotly reads no relative ones.
 
@@ -554,7 +704,9 @@ def _outline(lit: Array, top: int = 0, left: int = 0) -> str:
     # Among lit cells there is nothing to draw.
     edge = lit & (dark[:-2, 1:-1] | dark[2:, 1:-1] | dark[1:-1, :-2] | dark[1:-1, 2:])
     for row, col in np.argwhere(edge).tolist():
-        open_up, open_down, open_left, open_right = (bool(dark[row + i, col + j]) for i, j in ((0, 1), (2, 1), (1, 0), (1, 2)))
+        open_up, open_down, open_left, open_right = (
+            bool(dark[row + i, col + j]) for i, j in ((0, 1), (2, 1), (1, 0), (1, 2))
+        )
         x, y = left + col, top + row
         # A side reaches the neighbour's where that is lit too.
         x0, x1 = x - (0.46 if open_left else 0.5), x + (0.46 if open_right else 0.5)
@@ -568,7 +720,9 @@ def _outline(lit: Array, top: int = 0, left: int = 0) -> str:
 
 
 #: What all our annotations share.
-_TEXT: Mapping[str, Any] = MappingProxyType({"xref": "paper", "yref": "paper", "showarrow": False, "borderpad": 0, "align": "left"})
+_TEXT: Mapping[str, Any] = MappingProxyType(
+    {"xref": "paper", "yref": "paper", "showarrow": False, "borderpad": 0, "align": "left"}
+)
 
 
 def _axis_id(name: str, i: int) -> str:
@@ -582,7 +736,9 @@ def _axis_id(name: str, i: int) -> str:
 
 def _numbers(count: int, most: float) -> dict[str, Any]:
     """Whole row or column numbers only."""
-    return {"tick0": 0, "dtick": 1} if count <= most else {"nticks": max(int(most / 1.6), 2), "tickformat": "d"}
+    return (
+        {"tick0": 0, "dtick": 1} if count <= most else {"nticks": max(int(most / 1.6), 2), "tickformat": "d"}
+    )
 
 
 # ---- the notebook's call ------------------------------------------------------------------------
@@ -598,15 +754,16 @@ def plot_quantization_errors(
     result: QuantResult | None = None,
     selected: tuple[int, int] | None = None,
 ) -> NotebookFigure:
-    """The source notebooks' figure: original, quantized, dequantized and error tensor side by side.
+    """Return the source notebooks' figure: original, quantized, dequantized and error tensor side by side.
 
     The three are tensors or nested lists of one shape, 1 to 4 axes. `dtype` (signed or not) and
     `n_bits` give the codes' colour range. The error is dequantized - original. `result`, what
     `quantize` returned with these codes, adds block borders and scales, and each cell's block,
     scale and cause where the pointer is; without it a line says that they are missing. `selected`
-    is a cell (row, column) marked in all four. Of a tensor with more cells a side than a screen has pixels for, the figure
-    is a picture in which a pixel tells the largest of its cells. Where a notebook's front end draws no plotly, it shows a PNG.
-    Raises `QuantVizError` where shapes differ, and for the result of other codes.
+    is a cell (row, column) marked in all four. Of a tensor with more cells a side than a screen has pixels
+    for, the figure is a picture in which a pixel tells the largest of its cells. Where a notebook's front end
+    draws no plotly, it shows a PNG. Raises `QuantVizError` where shapes differ, and for the result of other
+    codes.
 
     >>> figure = plot_quantization_errors([[1.0, -2.0]], [[64, -127]], [[1.008, -2.0]])
     >>> [annotation.text for annotation in figure.layout.annotations][1]
@@ -614,7 +771,11 @@ def plot_quantization_errors(
     """
     if not isinstance(dtype, torch.dtype) or not isinstance(n_bits, int) or not 1 <= n_bits <= 64:
         raise QuantVizError("dtype_wanted", got=dtype, n_bits=n_bits)
-    code_range = (float(-(1 << (n_bits - 1))), float((1 << (n_bits - 1)) - 1)) if dtype.is_signed else (0.0, float((1 << n_bits) - 1))
+    code_range = (
+        (float(-(1 << (n_bits - 1))), float((1 << (n_bits - 1)) - 1))
+        if dtype.is_signed
+        else (0.0, float((1 << n_bits) - 1))
+    )
     if result is not None:
         refuse_other_than_results(result)
         if not _same_codes(result, quantized):
@@ -629,16 +790,36 @@ def plot_quantization_errors(
     titles = [text(f"panels.notebook.{name}", n_bits=n_bits) for name in PANELS]
     edge = edge_scales(data)
     one = edge.labels[0] if edge and edge.side == "title" else None
-    notes = [text("panels.notebook.one_scale", scale=one)] if one else [] if result is not None else [text("panels.no_result")]
-    note = " ".join([*notes, *([] if data.pixels is None else [_pixel_words(data.pixels, DEFAULT_LANGUAGE)])]) or None
+    notes = (
+        [text("panels.notebook.one_scale", scale=one)]
+        if one
+        else []
+        if result is not None
+        else [text("panels.no_result")]
+    )
+    note = (
+        " ".join([*notes, *([] if data.pixels is None else [_pixel_words(data.pixels, DEFAULT_LANGUAGE)])])
+        or None
+    )
     figure = panels_figure(data, titles=titles, note=note, hover=True, printed=True, selected=selected)
     # A notebook may be dark, and it does not say so: the light colours bring their own page.
     page = THEMES["light"]
     figure.update_layout(
-        paper_bgcolor=page.surface, hoverlabel={"bgcolor": page.surface, "bordercolor": page.line, "font": {"color": page.text}, "align": "left"}
+        paper_bgcolor=page.surface,
+        hoverlabel={
+            "bgcolor": page.surface,
+            "bordercolor": page.line,
+            "font": {"color": page.text},
+            "align": "left",
+        },
     )
-    # Nor does it take a config: the buttons stand above the titles, and those that do nothing here are left out.
-    figure.update_layout(margin_t=_BUTTONS, height=figure.layout.height + _BUTTONS, modebar_remove=["select2d", "lasso2d", "autoScale2d"])
+    # Nor does it take a config: the buttons stand above the titles, and those that do nothing here are left
+    # out.
+    figure.update_layout(
+        margin_t=_BUTTONS,
+        height=figure.layout.height + _BUTTONS,
+        modebar_remove=["select2d", "lasso2d", "autoScale2d"],
+    )
     ramps = [panel_ramp(name, data, page) for name in data.panels]
     return NotebookFigure(figure.to_dict(), lambda: panels_png(data, titles, ramps, page, note))
 

@@ -56,16 +56,22 @@ class BlockMap:
     step: Array
 
     def row_borders(self) -> Array:
-        """The rows above which some block ends."""
+        """Return the rows above which some block ends."""
         return np.flatnonzero((self.ids[1:] != self.ids[:-1]).any(axis=1)) + 1
 
     def col_borders(self) -> Array:
-        """The columns left of which some block ends."""
+        """Return the columns left of which some block ends."""
         return np.flatnonzero((self.ids[:, 1:] != self.ids[:, :-1]).any(axis=0)) + 1
 
     def places(self) -> list[Array]:
-        """The place of each cell's block in the grid, an array an axis, without the axes along which there is only one block."""
-        return [place for place, count in zip(np.unravel_index(self.ids, self.grid_shape), self.grid_shape, strict=True) if count > 1]
+        """Return the place of each cell's block in the grid, an array an axis, without the axes along which
+        there is only one block.
+        """
+        return [
+            place
+            for place, count in zip(np.unravel_index(self.ids, self.grid_shape), self.grid_shape, strict=True)
+            if count > 1
+        ]
 
     def separated(self) -> tuple[Array, Array] | None:
         """(by row, by column) whose sum is `ids`; none where blocks wind around rows."""
@@ -82,12 +88,13 @@ class Pixels:
     col_edges: Array
     #: What a pixel shows of its cells: "largest" (in magnitude), "mean" or "rms".
     how: str
-    #: Where in its pixel, counted row-major, the cell lies whose x, q and x_hat are shown, and the one whose error is. Only of "largest".
+    #: Where in its pixel, counted row-major, the cell lies whose x, q and x_hat are shown, and the one whose
+    #: error is. Only of "largest".
     x_at: Array | None = None
     error_at: Array | None = None
 
     def size(self) -> tuple[int, int]:
-        """Rows and columns of a pixel; the last ones of a matrix may have fewer."""
+        """Return rows and columns of a pixel; the last ones of a matrix may have fewer."""
         return int(np.diff(self.row_edges).max()), int(np.diff(self.col_edges).max())
 
 
@@ -100,11 +107,13 @@ class PanelsData:
     x_hat: Array
     #: x_hat - x; NaN where x is no finite number.
     error: Array
-    #: The error as it is shown: signed, absolute, divided by |x|, or in steps. NaN where x is 0 and the error is not.
+    #: The error as it is shown: signed, absolute, divided by |x|, or in steps. NaN where x is 0 and the error
+    #: is not.
     shown_error: Array
     #: One of `ERROR_VIEWS`.
     error_view: str
-    #: The colour scale of x and x_hat, of q (the format's codes, or what they stand for before any scale) and of the error.
+    #: The colour scale of x and x_hat, of q (the format's codes, or what they stand for before any scale) and
+    #: of the error.
     value_range: Span
     code_range: Span
     error_range: Span
@@ -123,8 +132,8 @@ class PanelsData:
     cause: Array | None = None
     #: None without a scheme.
     blocks: BlockMap | None = None
-    #: What each code stands for before any scale, float32: shown in its place where codes are no numbers. None where they are.
-    #: The two are one where means are shown.
+    #: What each code stands for before any scale, float32: shown in its place where codes are no numbers.
+    #: None where they are. The two are one where means are shown.
     unscaled: Array | None = None
     #: The number format's id, where known.
     format_id: str | None = None
@@ -134,33 +143,36 @@ class PanelsData:
     covered: frozenset[str] = frozenset()
     #: Cells to be lit in all panels, bool; none where none is.
     lit: Array | None = None
-    #: The magnitude up to which the colours of x and x_hat are linear, beyond it logarithmic; none where they are linear throughout.
+    #: The magnitude up to which the colours of x and x_hat are linear, beyond it logarithmic; none where they
+    #: are linear throughout.
     symlog: float | None = None
     #: Whether those colours end at a percentile of the magnitudes, beyond which values have the last colour.
     cut: bool = False
 
     def only(self, panels: Collection[str], covered: Collection[str] = ()) -> PanelsData:
-        """The same with fewer panels, some of them covered.
+        """Return the same with fewer panels, some of them covered.
 
         >>> panels_data([[1.0]], [[1]], [[1.0]]).only({"q", "x"}, {"q"}).open
         ('x',)
         """
-        return dataclasses.replace(self, panels=tuple(name for name in PANELS if name in panels), covered=frozenset(covered))
+        return dataclasses.replace(
+            self, panels=tuple(name for name in PANELS if name in panels), covered=frozenset(covered)
+        )
 
     @property
     def open(self) -> tuple[str, ...]:
-        """The panels whose values may be told."""
+        """Return the panels whose values may be told."""
         return tuple(name for name in self.panels if name not in self.covered)
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns of the arrays."""
+        """Return rows and columns of the arrays."""
         rows, cols = self.x.shape
         return rows, cols
 
     @property
     def seen(self) -> tuple[int, int]:
-        """Rows and columns of the matrix that are shown."""
+        """Return rows and columns of the matrix that are shown."""
         if self.pixels is None:
             return self.shape
         return int(self.pixels.row_edges[-1]) - self.top, int(self.pixels.col_edges[-1]) - self.left
@@ -185,7 +197,9 @@ class PanelsData:
         }[name]
 
     def colours(self, name: str) -> tuple[Array, Span]:
-        """The same as places along the colour scale, in what units ever: colours are linear in them."""
+        """Return the same as places along the colour scale, in what units ever: colours are linear in
+        them.
+        """
         values, ends = self.panel(name)
         if not self.symlog or name not in ("x", "x_hat"):
             return values, ends
@@ -193,23 +207,34 @@ class PanelsData:
         return symlog(values, self.symlog), (lo, hi)
 
     def printed(self, name: str) -> Array:
-        """What is printed into a panel's cells: as `panel` has it, but for errors no larger than float32's own rounding of x, which are 0."""
+        """What is printed into a panel's cells: as `panel` has it, but for errors no larger than float32's
+        own rounding of x, which are 0.
+        """
         values, _ = self.panel(name)
-        return np.where(np.abs(self.error) <= ROUNDING * np.abs(self.x), np.float32(0), values) if name == "error" else values
+        return (
+            np.where(np.abs(self.error) <= ROUNDING * np.abs(self.x), np.float32(0), values)
+            if name == "error"
+            else values
+        )
 
     def extent(self) -> tuple[float, float, float, float]:
-        """Where what is shown begins and ends: left, right, top and bottom, half a cell beyond the middles of the last ones."""
+        """Return where what is shown begins and ends: left, right, top and bottom, half a cell beyond the
+        middles of the last ones.
+        """
         rows, cols = self.seen
         return self.left - 0.5, self.left + cols - 0.5, self.top - 0.5, self.top + rows - 0.5
 
     def middle(self, name: str) -> float:
-        """Where along a panel's range (0 to 1) the neutral colour stands: at 0, where values are on both sides of it."""
+        """Return where along a panel's range (0 to 1) the neutral colour stands: at 0, where values are on
+        both sides of it.
+        """
         _, (lo, hi) = self.colours(name)
         return -lo / (hi - lo) if lo < 0 < hi and (self.two_sided or name == "error") else 0.5
 
 
 def symlog(values: Any, linear: float) -> Any:
-    """Where values stand on a scale that is linear up to the magnitude `linear` and logarithmic beyond it.
+    """Return where values stand on a scale that is linear up to the magnitude `linear` and logarithmic beyond
+    it.
 
     >>> [round(float(symlog(value, 1.0)), 3) for value in (-100, 0, 1, 100)]
     [-4.615, 0.0, 0.693, 4.615]
@@ -218,14 +243,20 @@ def symlog(values: Any, linear: float) -> Any:
 
 
 def with_value_scale(data: PanelsData, scale: str, spread: Spread) -> PanelsData:
-    """The panels with the colours of x and x̂ spread as `scale`, one of `VALUE_SCALES`, says; `spread` is the whole tensor's.
+    """Return the panels with the colours of x and x̂ spread as `scale`, one of `VALUE_SCALES`, says; `spread`
+    is the whole tensor's.
 
-    Pixels that stand for many cells show the largest of them, which lie beyond the tensor's percentile: theirs is taken.
+    Pixels that stand for many cells show the largest of them, which lie beyond the tensor's percentile:
+    theirs is taken.
     """
     if scale == "symlog":
         return dataclasses.replace(data, symlog=spread.middle or None)
     if scale == "percentile":
-        far = spread.far if data.pixels is None else float(np.quantile(np.abs(data.x[np.isfinite(data.x)]), 0.99))
+        far = (
+            spread.far
+            if data.pixels is None
+            else float(np.quantile(np.abs(data.x[np.isfinite(data.x)]), 0.99))
+        )
         lo, hi = (min(max(end, -far), far) for end in data.value_range)
         # Where nearly all is 0 there is no such end.
         return dataclasses.replace(data, value_range=(lo, hi), cut=True) if lo < hi else data
@@ -277,9 +308,11 @@ def _of_one_shape(x: Any, q: Any, x_hat: Any) -> dict[str, torch.Tensor]:
     return tensors
 
 
-def picture_panels(x: Any, q: Any, x_hat: Any, most: int, *, scheme: Scheme | None = None, code_range: Span | None = None) -> PanelsData:
-    """`panels_data` of the last two axes, but of more than `most` cells a side a picture of so many pixels: each tells its cell of largest |x|,
-    and its largest error.
+def picture_panels(
+    x: Any, q: Any, x_hat: Any, most: int, *, scheme: Scheme | None = None, code_range: Span | None = None
+) -> PanelsData:
+    """`panels_data` of the last two axes, but of more than `most` cells a side a picture of so many pixels:
+    each tells its cell of largest |x|, and its largest error.
 
     >>> x = torch.arange(20.0).expand(30, 20)
     >>> picture_panels(x, x, x, 10).shape, picture_panels(x, x, x, 100).shape
@@ -294,7 +327,9 @@ def picture_panels(x: Any, q: Any, x_hat: Any, most: int, *, scheme: Scheme | No
         return panels_data(x, q, x_hat, code_range=code_range)
     seen = {name: blocks.matrix(tensor, view.rows, view.cols, view.at) for name, tensor in tensors.items()}
     found = overview_of(seen["x"].to(torch.float32), seen["q"], seen["x_hat"].to(torch.float32), (most, most))
-    data = overview_panels(found, scheme=scheme, matrix=view.matrix(shape), value_range=(_smallest(found.x), _greatest(found.x)))
+    data = overview_panels(
+        found, scheme=scheme, matrix=view.matrix(shape), value_range=(_smallest(found.x), _greatest(found.x))
+    )
     return dataclasses.replace(data, code_range=code_range) if code_range and scheme is None else data
 
 
@@ -317,20 +352,29 @@ def result_panels(
     tensors = {"x": result.x, "q": result.q, "x_hat": result.x_hat}
     part = None if whole is None or view is None else _part_view(result.shape, view)
     own = part or view or View.of(result.shape)
-    data = _shown(tensors, own, result.scheme, result.qparams, result.layout, causes(result), error_view, error_range)
+    data = _shown(
+        tensors, own, result.scheme, result.qparams, result.layout, causes(result), error_view, error_range
+    )
     if value_range:
         data = dataclasses.replace(data, value_range=_around_zero(*value_range))
     return data if whole is None or view is None else _placed(data, result.scheme.layout(whole), whole, view)
 
 
 def overview_panels(
-    overview: Overview, *, scheme: Scheme | None, matrix: tuple[int, int], value_range: Span, error_view: str = "signed", error_range: float | None = None
+    overview: Overview,
+    *,
+    scheme: Scheme | None,
+    matrix: tuple[int, int],
+    value_range: Span,
+    error_view: str = "signed",
+    error_range: float | None = None,
 ) -> PanelsData:
-    """What the four panels show of a window of `matrix` (rows, columns) in which a pixel stands for many cells.
+    """What the four panels show of a window of `matrix` (rows, columns) in which a pixel stands for many
+    cells.
 
-    `scheme` is none where it is not known whose codes they are; `how` is "largest" then. `value_range` is the least and greatest value of the
-    whole tensor. `error_view` is one of `POOLED_ERROR_VIEWS`.
-    Means lie closer together than the values they are of: their colours reach to their own ends.
+    `scheme` is none where it is not known whose codes they are; `how` is "largest" then. `value_range` is the
+    least and greatest value of the whole tensor. `error_view` is one of `POOLED_ERROR_VIEWS`. Means lie
+    closer together than the values they are of: their colours reach to their own ends.
     """
     if error_view not in POOLED_ERROR_VIEWS:
         raise QuantVizError("panels.pooled_error_view", got=error_view, known=", ".join(POOLED_ERROR_VIEWS))
@@ -343,8 +387,18 @@ def overview_panels(
     else:
         least = 0.0 if overview.how == "rms" else min(_smallest(overview.x), _smallest(overview.x_hat))
         value_range, error_range = (least, max(_greatest(overview.x), _greatest(overview.x_hat)) or 1.0), None
-        code_range = (0.0, _greatest(overview.q) or 1.0) if overview.how == "rms" else _around_zero(_smallest(overview.q), _greatest(overview.q))
-    pixels = Pixels(overview.row_edges, overview.col_edges, overview.how, overview.x_at if found else None, overview.error_at if found else None)
+        code_range = (
+            (0.0, _greatest(overview.q) or 1.0)
+            if overview.how == "rms"
+            else _around_zero(_smallest(overview.q), _greatest(overview.q))
+        )
+    pixels = Pixels(
+        overview.row_edges,
+        overview.col_edges,
+        overview.how,
+        overview.x_at if found else None,
+        overview.error_at if found else None,
+    )
     top, left = int(overview.row_edges[0]), int(overview.col_edges[0])
     return PanelsData(
         x=overview.x,
@@ -363,7 +417,11 @@ def overview_panels(
         left=left,
         pixels=pixels,
         # The mean of codes that are no numbers is that of what they stand for.
-        unscaled=_unscaled(overview.q, scheme) if found or scheme is None else None if scheme.number_format.kind == "integer" else overview.q,
+        unscaled=_unscaled(overview.q, scheme)
+        if found or scheme is None
+        else None
+        if scheme.number_format.kind == "integer"
+        else overview.q,
         format_id=scheme.format if scheme else None,
     )
 
@@ -414,14 +472,16 @@ def _shown(
 
 
 def _part_view(shape: Shape, view: View) -> View:
-    """All of a part whose axes are the two of `view`, in the tensor's order."""
+    """Return all of a part whose axes are the two of `view`, in the tensor's order."""
     if view.rows is None:
         return View.of(shape)
     return View(0, 1, (0, 0)) if view.rows < view.cols else View(1, 0, (0, 0))
 
 
 def _placed(data: PanelsData, layout: BlockLayout, whole: Shape, view: View) -> PanelsData:
-    """A part as what it is of the whole tensor: where it lies, and of which of the tensor's blocks its cells are."""
+    """Return a part as what it is of the whole tensor: where it lies, and of which of the tensor's blocks its
+    cells are.
+    """
     ids = blocks.block_numbers(blocks.flat_indices_of(whole, view.index_of(whole)), layout).to(torch.int32)
     matrix = view.matrix(whole)
     return dataclasses.replace(
@@ -429,14 +489,19 @@ def _placed(data: PanelsData, layout: BlockLayout, whole: Shape, view: View) -> 
         matrix=matrix,
         top=view.top,
         left=view.left,
-        blocks=data.blocks and dataclasses.replace(data.blocks, ids=_seen(ids, _part_view(tuple(ids.shape), view)), grid_shape=layout.grid_shape),
+        blocks=data.blocks
+        and dataclasses.replace(
+            data.blocks, ids=_seen(ids, _part_view(tuple(ids.shape), view)), grid_shape=layout.grid_shape
+        ),
         stamp=_stamp((view.top, view.left, *matrix), data.x, data.q, data.x_hat),
     )
 
 
 def _seen(tensor: torch.Tensor, view: View) -> Array:
     rows, cols = view.size(tuple(tensor.shape))
-    matrix = blocks.matrix(tensor, view.rows, view.cols, view.at)[view.top : view.top + rows, view.left : view.left + cols]
+    matrix = blocks.matrix(tensor, view.rows, view.cols, view.at)[
+        view.top : view.top + rows, view.left : view.left + cols
+    ]
     # numpy knows no bfloat16 and no 8-bit floats.
     known = matrix if not matrix.is_floating_point() or matrix.dtype == torch.float64 else matrix.float()
     return np.ascontiguousarray(known.numpy())
@@ -461,10 +526,17 @@ def _unscaled(q: Array, scheme: Scheme | None) -> Array | None:
     return values
 
 
-def _block_map(scheme: Scheme, qparams: QParams, layout: BlockLayout, shape: Shape, view: View, x: Array) -> BlockMap:
+def _block_map(
+    scheme: Scheme, qparams: QParams, layout: BlockLayout, shape: Shape, view: View, x: Array
+) -> BlockMap:
     scale = blocks.to_grid(torch.as_tensor(qparams.scale), layout)
     if scale is None:
-        raise QuantVizError("qparams_count", got=torch.as_tensor(qparams.scale).numel(), blocks=layout.block_count, grid=layout.grid_shape)
+        raise QuantVizError(
+            "qparams_count",
+            got=torch.as_tensor(qparams.scale).numel(),
+            blocks=layout.block_count,
+            grid=layout.grid_shape,
+        )
     of_cells = _seen(blocks.expand(scale, layout, shape).expand(shape), view)
     return BlockMap(
         ids=_seen(blocks.block_ids(layout, shape), view),
@@ -480,7 +552,9 @@ def values_range(x: Array) -> Span:
 
 
 def _around_zero(lo: float, hi: float) -> Span:
-    """The range of x, made symmetric around 0 where it lies on both sides; x̂ is held against it, so that x looks the same under any scheme."""
+    """Return the range of x, made symmetric around 0 where it lies on both sides; x̂ is held against it, so
+    that x looks the same under any scheme.
+    """
     if lo < 0 < hi:
         far = max(-lo, hi)
         return -far, far
@@ -488,7 +562,7 @@ def _around_zero(lo: float, hi: float) -> Span:
 
 
 def _around(value: float) -> Span:
-    """A range for a tensor of one value: it lies on the side of 0 that the value does."""
+    """Return a range for a tensor of one value: it lies on the side of 0 that the value does."""
     return (0.0, value or 1.0) if value >= 0 else (value, 0.0)
 
 
@@ -500,7 +574,8 @@ def _code_range(q: Array, scheme: Scheme | None) -> Span:
 
 
 def shown_error(error: Array, x: Array, step: Array | None, view: str) -> Array:
-    """The error as a view shows it. `bridge.js` follows the same entry of `ERROR_VIEWS`, cell by cell, and a test holds them together.
+    """Return the error as a view shows it. `bridge.js` follows the same entry of `ERROR_VIEWS`, cell by cell,
+    and a test holds them together.
 
     Over 0 there is no error: what came back exactly is 0, all else NaN.
     """

@@ -14,12 +14,21 @@ from plotly.graph_objs._figure import Figure
 Array = npt.NDArray[Any]
 
 _DTYPES: Mapping[str, str] = MappingProxyType(
-    {"float32": "f4", "float64": "f8", "int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2", "int32": "i4", "uint32": "u4"}
+    {
+        "float32": "f4",
+        "float64": "f8",
+        "int8": "i1",
+        "uint8": "u1",
+        "int16": "i2",
+        "uint16": "u2",
+        "int32": "i4",
+        "uint32": "u4",
+    }
 )
 
 
 def encoded(array: Array) -> dict[str, str]:
-    """An array as the browser's plotly reads it without a list of numbers.
+    """Return an array as the browser's plotly reads it without a list of numbers.
 
     >>> encoded(np.array([[1, 2]], dtype=np.int8))
     {'dtype': 'i1', 'bdata': 'AQI=', 'shape': '1, 2'}
@@ -33,11 +42,18 @@ def encoded(array: Array) -> dict[str, str]:
 
 def _sent(value: Any) -> Any:
     # plotly takes bytes of no length for none at all.
-    return value if not isinstance(value, np.ndarray) else encoded(value) if value.size and value.dtype.kind in "iufb" else value.tolist()
+    return (
+        value
+        if not isinstance(value, np.ndarray)
+        else encoded(value)
+        if value.size and value.dtype.kind in "iufb"
+        else value.tolist()
+    )
 
 
 class Drawn(Figure):
-    """The figure of `spec`, plotly's dictionary of data and layout, unchecked. Arrays of a trace are sent in base64.
+    """The figure of `spec`, plotly's dictionary of data and layout, unchecked. Arrays of a trace are sent in
+    base64.
 
     plotly takes what it is given apart, piece by piece, and puts it together again to send it: of four
     panels that is nine tenths of the time. Who sends a figure asks for `to_dict` alone; here that gives
@@ -54,11 +70,14 @@ class Drawn(Figure):
         object.__setattr__(self, "_spec", spec)
 
     def to_dict(self) -> dict[str, Any]:
-        """The figure as plotly's dictionary; what is inside is not to be changed."""
+        """Return the figure as plotly's dictionary; what is inside is not to be changed."""
         spec: dict[str, Any] | None = self._spec
         if spec is None:
             return super().to_dict()  # type: ignore[no-untyped-call, no-any-return]
-        return {"data": [{name: _sent(value) for name, value in trace.items()} for trace in spec["data"]], "layout": {**spec["layout"]}}
+        return {
+            "data": [{name: _sent(value) for name, value in trace.items()} for trace in spec["data"]],
+            "layout": {**spec["layout"]},
+        }
 
     def __getattr__(self, name: str) -> Any:
         # What a figure has only once it is taken apart.

@@ -21,21 +21,37 @@ _NARROWEST = 1e-35
 
 
 def data_uri(values: npt.NDArray[np.generic], lo: float, hi: float, ramp: Ramp, middle: float = 0.5) -> str:
-    """A 2-D array as the data URI of a PNG of the same size, lo..hi along the ramp (see `stops`), NaN and Inf transparent."""
+    """Return a 2-D array as the data URI of a PNG of the same size, lo..hi along the ramp (see `stops`), NaN
+    and Inf transparent.
+    """
     shades = rgb(ramp, _COLOURS, middle)
     palette = shades.tobytes() + b"\0\0\0"
-    return "data:image/png;base64," + base64.b64encode(_png(_indices(values, lo, hi), palette)).decode("ascii")
+    return "data:image/png;base64," + base64.b64encode(_png(_indices(values, lo, hi), palette)).decode(
+        "ascii"
+    )
 
 
-def coloured(values: npt.NDArray[np.generic], lo: float, hi: float, ramp: Ramp, middle: float = 0.5, missing: str = "#ffffff") -> npt.NDArray[np.uint8]:
-    """The same as red, green and blue, (rows, columns, 3) bytes; NaN and Inf are of the colour `missing`."""
+def coloured(
+    values: npt.NDArray[np.generic],
+    lo: float,
+    hi: float,
+    ramp: Ramp,
+    middle: float = 0.5,
+    missing: str = "#ffffff",
+) -> npt.NDArray[np.uint8]:
+    """Return the same as red, green and blue, (rows, columns, 3) bytes; NaN and Inf are of the colour
+    `missing`.
+    """
     colours = np.vstack([rgb(ramp, _COLOURS, middle), rgb((missing,) * 3, 1)])
     return colours[_indices(values, lo, hi)]
 
 
 def _indices(values: npt.NDArray[np.generic], lo: float, hi: float) -> npt.NDArray[np.uint8]:
-    # A range as wide as float32's own has no width in float32, and one as narrow as its smallest numbers no inverse.
-    scaled: npt.NDArray[np.floating] = values.astype(np.float32 if _NARROWEST <= hi - lo <= float(np.finfo(np.float32).max) else np.float64)
+    # A range as wide as float32's own has no width in float32, and one as narrow as its smallest numbers no
+    # inverse.
+    scaled: npt.NDArray[np.floating] = values.astype(
+        np.float32 if _NARROWEST <= hi - lo <= float(np.finfo(np.float32).max) else np.float64
+    )
     with np.errstate(over="ignore"):  # values far beyond the range become Inf, and the last colour
         scaled -= lo
         scaled *= (_COLOURS - 1) / (hi - lo)
@@ -55,4 +71,7 @@ def _png(indices: npt.NDArray[np.uint8], palette: bytes) -> bytes:
     header = struct.pack(">IIBBBBB", cols, rows, 8, 3, 0, 0, 0)
     opacity = b"\xff" * _COLOURS + b"\0"
     chunks = ((b"IHDR", header), (b"PLTE", palette), (b"tRNS", opacity), (b"IDAT", packed), (b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body)) for kind, body in chunks)
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+        for kind, body in chunks
+    )

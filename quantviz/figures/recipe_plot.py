@@ -49,7 +49,8 @@ class RecipePoint:
     """One scheme in the plot."""
 
     row: RecipeRow
-    #: dB at which it is drawn: its SQNR, or the top of the plot where there is no error, and the bottom where there is nothing else.
+    #: dB at which it is drawn: its SQNR, or the top of the plot where there is no error, and the bottom where
+    #: there is nothing else.
     y: float
     #: Whether some other recipe has no more bits and no less SQNR.
     beaten: bool
@@ -70,12 +71,15 @@ class RecipePlotData:
 
     @property
     def current(self) -> RecipePoint | None:
-        """The scheme that is set now."""
+        """Return the scheme that is set now."""
         return next((point for point in self.points if point.row.is_current), None)
 
 
-def recipe_plot_data(rows: Iterable[RecipeRow], current: RecipeRow | None = None, *, height: int = HEIGHT) -> RecipePlotData:
-    """Places of points and labels. Rows that do not fit the tensor are left out; without any the plot is empty.
+def recipe_plot_data(
+    rows: Iterable[RecipeRow], current: RecipeRow | None = None, *, height: int = HEIGHT
+) -> RecipePlotData:
+    """Return places of points and labels. Rows that do not fit the tensor are left out; without any the plot
+    is empty.
 
     Named are what is set now and the recipes that no other one beats; the others are told on hover.
 
@@ -100,7 +104,10 @@ def recipe_plot_data(rows: Iterable[RecipeRow], current: RecipeRow | None = None
     places = _spread([heights[i] for i in named], gap, db_range)
     labels = {i: RecipeLabel(x, y, side) for i, (x, side), y in zip(named, sides, places, strict=True)}
     return RecipePlotData(
-        points=tuple(RecipePoint(row, y, _is_beaten(row, front), labels.get(i)) for i, (row, y) in enumerate(zip(shown, heights, strict=True))),
+        points=tuple(
+            RecipePoint(row, y, _is_beaten(row, front), labels.get(i))
+            for i, (row, y) in enumerate(zip(shown, heights, strict=True))
+        ),
         front=tuple((row.bits, max(bottom, min(row.sqnr_db, top))) for row in front),
         bits_range=bits_range,
         db_range=db_range,
@@ -108,7 +115,9 @@ def recipe_plot_data(rows: Iterable[RecipeRow], current: RecipeRow | None = None
 
 
 def _worth_naming(front: Sequence[RecipeRow]) -> list[RecipeRow]:
-    """Of the recipes that no other one beats those that are clearly better than the one before, as many as there is room for."""
+    """Of the recipes that no other one beats those that are clearly better than the one before, as many as
+    there is room for.
+    """
     kept: list[RecipeRow] = []
     for row in front:
         if not kept or row.sqnr_db - kept[-1].sqnr_db >= _NEARLY_DB:
@@ -117,7 +126,12 @@ def _worth_naming(front: Sequence[RecipeRow]) -> list[RecipeRow]:
 
 
 def _is_beaten(row: RecipeRow, front: Iterable[RecipeRow]) -> bool:
-    return any(other.bits <= row.bits and other.sqnr_db >= row.sqnr_db and (other.bits, other.sqnr_db) != (row.bits, row.sqnr_db) for other in front)
+    return any(
+        other.bits <= row.bits
+        and other.sqnr_db >= row.sqnr_db
+        and (other.bits, other.sqnr_db) != (row.bits, row.sqnr_db)
+        for other in front
+    )
 
 
 def _db_range(values: Sequence[float]) -> tuple[float, float]:
@@ -135,7 +149,9 @@ def _bits_range(bits: Sequence[float]) -> tuple[float, float]:
 
 
 def _label_sides(bits: Sequence[float], bits_range: tuple[float, float]) -> list[tuple[float, str]]:
-    """For each point where its label begins, in bits, and on which side: beside its cluster, toward the middle of the plot."""
+    """For each point where its label begins, in bits, and on which side: beside its cluster, toward the
+    middle of the plot.
+    """
     width, middle = bits_range[1] - bits_range[0], sum(bits_range) / 2
     places: dict[int, tuple[float, str]] = {}
     for cluster in _clusters(bits, _CLUSTER * width):
@@ -159,7 +175,7 @@ def _clusters(bits: Sequence[float], near: float) -> Iterator[list[int]]:
 
 
 def _spread(wanted: Sequence[float], gap: float, limits: tuple[float, float]) -> list[float]:
-    """Places at least `gap` apart, as near to the wanted ones as that allows, inside the limits.
+    """Return places at least `gap` apart, as near to the wanted ones as that allows, inside the limits.
 
     >>> _spread([5.0, 5.0, 9.0], 2.0, (0.0, 10.0))
     [4.0, 6.0, 9.0]
@@ -184,8 +200,10 @@ def _start(group: Sequence[float], gap: float) -> float:
 # ---- words --------------------------------------------------------------------------------------
 
 
-def answer_sentence(answer: RecipeAnswer | None, language: str = DEFAULT_LANGUAGE, axes: Axes = MATRIX) -> str:
-    """Which recipe to use, in one or two sentences; empty without an answer.
+def answer_sentence(
+    answer: RecipeAnswer | None, language: str = DEFAULT_LANGUAGE, axes: Axes = MATRIX
+) -> str:
+    """Return which recipe to use, in one or two sentences; empty without an answer.
 
     >>> from quantviz import Scheme
     >>> from quantviz.analysis.recipe_ranking import answer, recipe_rows
@@ -198,13 +216,27 @@ def answer_sentence(answer: RecipeAnswer | None, language: str = DEFAULT_LANGUAG
         return ""
 
     def facts(row: RecipeRow) -> dict[str, str]:
-        return {"name": recipe_name(row.id, language, axes), "db": number(row.sqnr_db, 3), "bits": f"{row.bits:.4g}"}
+        return {
+            "name": recipe_name(row.id, language, axes),
+            "db": number(row.sqnr_db, 3),
+            "bits": f"{row.bits:.4g}",
+        }
 
     key = "reached" if answer.reached else "missed"
-    sentences = [text(f"recipe_plot.answer.{key}", language, target=number(answer.target_db, 3), **facts(answer.choice))]
+    sentences = [
+        text(
+            f"recipe_plot.answer.{key}", language, target=number(answer.target_db, 3), **facts(answer.choice)
+        )
+    ]
     others = [text("recipe_plot.answer.other", language, **facts(row)) for row in answer.others]
     if others:
-        sentences.append(text("recipe_plot.answer.others", language, others=text("recipe_plot.answer.between_others", language).join(others)))
+        sentences.append(
+            text(
+                "recipe_plot.answer.others",
+                language,
+                others=text("recipe_plot.answer.between_others", language).join(others),
+            )
+        )
     return text("recipe_plot.answer.between", language).join(sentences)
 
 
@@ -220,7 +252,8 @@ def recipe_plot_figure(
     height: int = HEIGHT,
     axes: Axes = MATRIX,
 ) -> Drawn:
-    """Bits (x) against SQNR (y): a point a recipe, a line through those no other one beats, a ring around what is set now.
+    """Return bits (x) against SQNR (y): a point a recipe, a line through those no other one beats, a ring
+    around what is set now.
 
     `axes` are those of the tensor, which recipes per channel are named by.
     """
@@ -262,14 +295,19 @@ def _points(data: RecipePlotData, theme: Theme, language: str, axes: Axes) -> di
 
 
 def _rings(data: RecipePlotData, theme: Theme) -> list[dict[str, Any]]:
-    """A ring around what is set now."""
+    """Return a ring around what is set now."""
     return [
         {
             "type": "scatter",
             "mode": "markers",
             "x": [point.row.bits],
             "y": [point.y],
-            "marker": {"symbol": "circle-open", "size": 17, "line": {"width": 2.5}, "color": theme.errors[-1]},
+            "marker": {
+                "symbol": "circle-open",
+                "size": 17,
+                "line": {"width": 2.5},
+                "color": theme.errors[-1],
+            },
             "hoverinfo": "skip",
             "showlegend": False,
         }
@@ -278,18 +316,32 @@ def _rings(data: RecipePlotData, theme: Theme) -> list[dict[str, Any]]:
 
 
 def _name(row: RecipeRow, language: str, axes: Axes, *, short: bool) -> str:
-    return text("recipe_plot.current", language) if row.id == CURRENT else recipe_name(row.id, language, axes, short=short)
+    return (
+        text("recipe_plot.current", language)
+        if row.id == CURRENT
+        else recipe_name(row.id, language, axes, short=short)
+    )
 
 
 def _hover(row: RecipeRow, language: str, axes: Axes) -> str:
-    return text("recipe_plot.hover", language, name=_name(row, language, axes, short=False), db=number(row.sqnr_db, 3), bits=f"{row.bits:.4g}")
+    return text(
+        "recipe_plot.hover",
+        language,
+        name=_name(row, language, axes, short=False),
+        db=number(row.sqnr_db, 3),
+        bits=f"{row.bits:.4g}",
+    )
 
 
 def _layout(data: RecipePlotData, theme: Theme, language: str, height: int, axes: Axes) -> dict[str, Any]:
     layout = bare_layout(theme, height, _MARGIN)
     layout["xaxis"] |= {"range": list(data.bits_range), "title": _title("bits", language), "nticks": 8}
     layout["yaxis"] |= {"range": list(data.db_range), "title": _title("sqnr", language), "nticks": 6}
-    return layout | {"annotations": [_label(point, point.label, theme, language, axes) for point in data.points if point.label]}
+    return layout | {
+        "annotations": [
+            _label(point, point.label, theme, language, axes) for point in data.points if point.label
+        ]
+    }
 
 
 def _title(name: str, language: str) -> dict[str, Any]:
@@ -297,7 +349,7 @@ def _title(name: str, language: str) -> dict[str, Any]:
 
 
 def _label(point: RecipePoint, place: RecipeLabel, theme: Theme, language: str, axes: Axes) -> dict[str, Any]:
-    """The name, tied to its point by a thin line."""
+    """Return the name, tied to its point by a thin line."""
     words = _name(point.row, language, axes, short=True) + (" ∞" if point.row.sqnr_db == math.inf else "")
     if point.row.is_current:
         words = f"<b>{words if point.row.id == CURRENT else text('recipe_plot.is_current', language, name=words)}</b>"

@@ -9,15 +9,27 @@ from typing import Any
 from quantviz.figures.theme import Theme
 
 #: For `st.plotly_chart(config=…)`: a plot with nothing to press and nothing to drag by accident on a phone.
-SMALL_PLOT_CONFIG: Mapping[str, Any] = MappingProxyType({"displayModeBar": False, "displaylogo": False, "scrollZoom": False, "doubleClick": False})
+SMALL_PLOT_CONFIG: Mapping[str, Any] = MappingProxyType(
+    {"displayModeBar": False, "displaylogo": False, "scrollZoom": False, "doubleClick": False}
+)
 
 
 def bare_layout(theme: Theme, height: int, margin: tuple[int, int, int, int]) -> dict[str, Any]:
-    """The layout of a plot of `height` pixels with `margin` (left, right, top, bottom) around it, without a background."""
+    """Return the layout of a plot of `height` pixels with `margin` (left, right, top, bottom) around it,
+    without a background.
+    """
     left, right, top, bottom = margin
-    axis = {"color": theme.muted, "gridcolor": faint(theme.muted, 0.25), "zeroline": False, "fixedrange": True, "tickfont": {"size": 11}, "automargin": True}
+    axis = {
+        "color": theme.muted,
+        "gridcolor": faint(theme.muted, 0.25),
+        "zeroline": False,
+        "fixedrange": True,
+        "tickfont": {"size": 11},
+        "automargin": True,
+    }
     return {
-        # An empty template: the usual one is 6 kB, copied for each figure, and all of it that would show is said here.
+        # An empty template: the usual one is 6 kB, copied for each figure, and all of it that would show is
+        # said here.
         "template": {},
         "height": height,
         "margin": {"l": left, "r": right, "t": top, "b": bottom},
@@ -33,7 +45,7 @@ def bare_layout(theme: Theme, height: int, margin: tuple[int, int, int, int]) ->
 
 
 def faint(colour: str, opacity: float) -> str:
-    """A colour "#rrggbb" that lets through what lies below it.
+    """Return a colour "#rrggbb" that lets through what lies below it.
 
     >>> faint("#0b4f57", 0.25)
     'rgba(11,79,87,0.25)'

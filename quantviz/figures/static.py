@@ -1,4 +1,6 @@
-"""A notebook's figure, and the same as a picture for where no plotly draws it: a page of GitHub, a PDF, a plain front end."""
+"""A notebook's figure, and the same as a picture for where no plotly draws it: a page of GitHub, a PDF, a
+plain front end.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,8 @@ _SIDE, _GAP, _LINE = 260, 20, 22
 class NotebookFigure(Drawn):
     """A figure that shows itself in a notebook, with a PNG beside it that is made when it is shown.
 
-    A front end draws what it can: plotly's figure, else the picture. plotly's own way of showing needs nbformat, which a
-    notebook elsewhere may not have, to hand over what is handed over here without it.
+    A front end draws what it can: plotly's figure, else the picture. plotly's own way of showing needs
+    nbformat, which a notebook elsewhere may not have, to hand over what is handed over here without it.
     """
 
     def __init__(self, spec: dict[str, Any], picture: Callable[[], bytes] | None = None) -> None:
@@ -42,8 +44,12 @@ class NotebookFigure(Drawn):
         display({**bundle, "text/plain": f"<{len(self.to_dict()['data'])} panels>"}, raw=True)  # type: ignore[no-untyped-call]
 
 
-def panels_png(data: PanelsData, titles: Sequence[str], ramps: Sequence[Ramp], theme: Theme, note: str | None = None) -> bytes:
-    """The panels side by side as a PNG, each cell of one colour, with its title and the ends of its colours; `note` is a line under them."""
+def panels_png(
+    data: PanelsData, titles: Sequence[str], ramps: Sequence[Ramp], theme: Theme, note: str | None = None
+) -> bytes:
+    """Return the panels side by side as a PNG, each cell of one colour, with its title and the ends of its
+    colours; `note` is a line under them.
+    """
     from PIL import Image, ImageDraw, ImageFont
 
     rows, cols = data.seen
@@ -51,14 +57,21 @@ def panels_png(data: PanelsData, titles: Sequence[str], ramps: Sequence[Ramp], t
     side = max(_SIDE, *data.shape)
     width, height = (max(round(side * n / max(rows, cols)), 8) for n in (cols, rows))
     step = side + _GAP
-    sheet = Image.new("RGB", (len(data.panels) * step + _GAP, height + 2 * _GAP + (3 if note else 2) * _LINE), theme.surface)
+    sheet = Image.new(
+        "RGB", (len(data.panels) * step + _GAP, height + 2 * _GAP + (3 if note else 2) * _LINE), theme.surface
+    )
     pen, font = ImageDraw.Draw(sheet), ImageFont.load_default(13)
     for i, (name, title, ramp) in enumerate(zip(data.panels, titles, ramps, strict=True)):
         left, (values, (lo, hi)) = _GAP + i * step, data.panel(name)
         pen.text((left, _GAP), _written(title), fill=theme.text, font=font)
         panel = Image.fromarray(coloured(values, lo, hi, ramp, data.middle(name), theme.surface))
         sheet.paste(panel.resize((width, height), Image.Resampling.NEAREST), (left, _GAP + _LINE))
-        pen.text((left, _GAP + _LINE + height + 4), _written(f"{number(lo)} … {number(hi)}"), fill=theme.muted, font=font)
+        pen.text(
+            (left, _GAP + _LINE + height + 4),
+            _written(f"{number(lo)} … {number(hi)}"),
+            fill=theme.muted,
+            font=font,
+        )
     if note:
         pen.text((_GAP, _GAP + 2 * _LINE + height + 4), _written(note), fill=theme.muted, font=font)
     made = io.BytesIO()

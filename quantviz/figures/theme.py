@@ -1,7 +1,7 @@
 """Colours of the figures, light and dark.
 
-Each scale is a few colours (an odd number) with straight lines between them, so that the browser's heatmap, the
-image of a larger tensor and the printed values' contrast all come from the same ones.
+Each scale is a few colours (an odd number) with straight lines between them, so that the browser's heatmap,
+the image of a larger tensor and the printed values' contrast all come from the same ones.
 """
 
 from __future__ import annotations
@@ -66,20 +66,22 @@ _DARK = Theme(
     surface="#1b1f29",
     line="#474b57",
 )
-#: The themes by what the browser calls them. The neutral colour of each lies close to its page: white would glare in the dark.
-#: A projector washes grey out, so nothing written is grey there.
+#: The themes by what the browser calls them. The neutral colour of each lies close to its page: white would
+#: glare in the dark. A projector washes grey out, so nothing written is grey there.
 THEMES: Mapping[str, Theme] = MappingProxyType(
     {
         "light": _LIGHT,
         "dark": _DARK,
         "light_projected": replace(_LIGHT, text="#000000", muted="#000000", border="#000000", line="#000000"),
-        "dark_projected": replace(_DARK, text="#ffffff", muted="#ffffff", border="#ffffff", surface="#000000", line="#ffffff"),
+        "dark_projected": replace(
+            _DARK, text="#ffffff", muted="#ffffff", border="#ffffff", surface="#000000", line="#ffffff"
+        ),
     }
 )
 
 
 def one_sided(ramp: Ramp) -> Ramp:
-    """The half of a two-sided ramp that begins neutral: for values of one sign.
+    """Return the half of a two-sided ramp that begins neutral: for values of one sign.
 
     >>> one_sided(("#000000", "#111111", "#222222", "#333333", "#444444"))
     ('#222222', '#333333', '#444444')
@@ -88,13 +90,16 @@ def one_sided(ramp: Ramp) -> Ramp:
 
 
 def stops(ramp: Ramp, middle: float = 0.5) -> tuple[float, ...]:
-    """Where along the scale (0 to 1) each colour stands when the middle one stands at `middle`.
+    """Return where along the scale (0 to 1) each colour stands when the middle one stands at `middle`.
 
     >>> stops(("#000000", "#222222", "#444444", "#666666", "#888888"), 0.6)
     (0.0, 0.3, 0.6, 0.8, 1.0)
     """
     half = len(ramp) // 2
-    return tuple(middle * i / half if i <= half else middle + (1 - middle) * (i - half) / half for i in range(len(ramp)))
+    return tuple(
+        middle * i / half if i <= half else middle + (1 - middle) * (i - half) / half
+        for i in range(len(ramp))
+    )
 
 
 def rgb(ramp: Ramp, count: int, middle: float = 0.5) -> npt.NDArray[np.uint8]:

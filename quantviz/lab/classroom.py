@@ -1,4 +1,6 @@
-"""How a teacher's link opens a page: what is hidden or locked, whether answers are told, and the projector."""
+"""How a teacher's link opens a page: what is hidden or locked, whether answers are told, and the
+projector.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,12 @@ from quantviz.lab.picture_parts import CELL_PARTS, PANEL_PARTS, TILE_PARTS
 CONTROLS = ("tensor", "scheme", "range", "recipes", "compare", "actions", "below")
 #: What belongs together: a link has one word for all of a group, which keeps it short.
 GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"controls": CONTROLS, "panels": tuple(name for name in PANEL_PARTS if name != "x"), "tiles": TILE_PARTS, "cell": CELL_PARTS}
+    {
+        "controls": CONTROLS,
+        "panels": tuple(name for name in PANEL_PARTS if name != "x"),
+        "tiles": TILE_PARTS,
+        "cell": CELL_PARTS,
+    }
 )
 HIDEABLE = tuple(name for names in GROUPS.values() for name in names)
 #: What can stay in sight and not be changed.
@@ -50,13 +57,17 @@ class Classroom:
         return ".".join(parts)
 
     def _hidden_words(self) -> Iterator[str]:
-        whole = {name: group for group, names in GROUPS.items() if self.hidden.issuperset(names) for name in names}
+        whole = {
+            name: group for group, names in GROUPS.items() if self.hidden.issuperset(names) for name in names
+        }
         yield from dict.fromkeys(whole.get(name, name) for name in HIDEABLE if name in self.hidden)
 
     @classmethod
     def parse(cls, form: str) -> Classroom:
-        """The choice written as `form`; `QuantVizError` for what is none."""
-        hide = {_HIDE + name.replace(".", "-"): (name,) for name in HIDEABLE} | {_HIDE + group: names for group, names in GROUPS.items()}
+        """Return the choice written as `form`; `QuantVizError` for what is none."""
+        hide = {_HIDE + name.replace(".", "-"): (name,) for name in HIDEABLE} | {
+            _HIDE + group: names for group, names in GROUPS.items()
+        }
         lock = {_LOCK + name: name for name in LOCKABLE}
         hidden: set[str] = set()
         locked: set[str] = set()
@@ -71,5 +82,7 @@ class Classroom:
             elif part == _PROJECTOR:
                 projector = True
             else:
-                raise QuantVizError("link.classroom", got=part, known=", ".join((_PROJECTOR, *ANSWERS, *hide, *lock)))
+                raise QuantVizError(
+                    "link.classroom", got=part, known=", ".join((_PROJECTOR, *ANSWERS, *hide, *lock))
+                )
         return cls(frozenset(hidden), frozenset(locked), answers, projector)

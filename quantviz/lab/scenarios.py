@@ -31,15 +31,29 @@ class Scenario:
 SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
     {
         "one_loud_column": Scenario(Builtin("loud_column"), Scheme("int4"), (2, 3)),
-        "one_cell": Scenario(Builtin("course_3x3"), Scheme("int8", "asymmetric", calibration=Given(3.5, -70)), (0, 2), Scheme("int8", "asymmetric")),
+        "one_cell": Scenario(
+            Builtin("course_3x3"),
+            Scheme("int8", "asymmetric", calibration=Given(3.5, -70)),
+            (0, 2),
+            Scheme("int8", "asymmetric"),
+        ),
         "one_outlier": Scenario(OneOutlier(rows=32, cols=32), Scheme("int4"), (15, 16)),
-        "asymmetric_backfires": Scenario(Uniform(rows=16, cols=16, lo=10.0, hi=20.0), Scheme("int8", "asymmetric"), (4, 4), Scheme("int8")),
-        "clip_one_percent": Scenario(Normal(rows=128, cols=128), Scheme("int4", calibration=Percentile(99.0)), (0, 0), Scheme("int4")),
+        "asymmetric_backfires": Scenario(
+            Uniform(rows=16, cols=16, lo=10.0, hi=20.0), Scheme("int8", "asymmetric"), (4, 4), Scheme("int8")
+        ),
+        "clip_one_percent": Scenario(
+            Normal(rows=128, cols=128), Scheme("int4", calibration=Percentile(99.0)), (0, 0), Scheme("int4")
+        ),
         "three_bits_beat_four": Scenario(
-            LoudColumns(rows=256, cols=256, every=32, factor=8.0), Scheme("int3", granularity=PerGroup(16)), (0, 1), Scheme("int4", granularity=PerChannel(0))
+            LoudColumns(rows=256, cols=256, every=32, factor=8.0),
+            Scheme("int3", granularity=PerGroup(16)),
+            (0, 1),
+            Scheme("int4", granularity=PerChannel(0)),
         ),
         "picture": Scenario(Builtin("picture"), Scheme("uint2"), (20, 20)),
-        "real_weight": Scenario(Builtin("real_weight"), Scheme("int4", granularity=PerChannel(1)), (0, 0), Scheme("int4")),
+        "real_weight": Scenario(
+            Builtin("real_weight"), Scheme("int4", granularity=PerChannel(1)), (0, 0), Scheme("int4")
+        ),
     }
 )
 
@@ -48,7 +62,7 @@ FIRST = next(iter(SCENARIOS))
 
 
 def scenario_of(source: object) -> str | None:
-    """The scenario that this tensor belongs to, where there is one.
+    """Return the scenario that this tensor belongs to, where there is one.
 
     >>> scenario_of(Builtin("loud_column"))
     'one_loud_column'

@@ -8,14 +8,15 @@ from urllib.parse import quote, urlsplit
 
 from quantviz.lab.state import LabState, read_link, write_link
 
-#: Characters of an address that a class is given at most: a code of more is too fine to be scanned from the back of a room.
+#: Characters of an address that a class is given at most: a code of more is too fine to be scanned from the
+#: back of a room.
 LONGEST = 300
 #: What stands in a query as it is, beside letters, digits and "-._~". A plus would be read as a space.
 _UNESCAPED = ",()=:@/"
 
 
 def write_address(app: str, page: str, parameters: Mapping[str, str]) -> str:
-    """The address of a page of the app at `app`.
+    """Return the address of a page of the app at `app`.
 
     >>> write_address("http://10.0.0.5:8501/", "lab", {"s": "int4,symmetric,per_channel(axis=1)", "k": "no-below"})
     'http://10.0.0.5:8501/lab?s=int4,symmetric,per_channel(axis=1)&k=no-below'
@@ -27,7 +28,7 @@ def write_address(app: str, page: str, parameters: Mapping[str, str]) -> str:
 
 
 def app_address(page_address: str) -> str:
-    """Where the app is, by the address of one of its pages.
+    """Return where the app is, by the address of one of its pages.
 
     >>> app_address("http://10.0.0.5:8501/quant/teacher?lang=en")
     'http://10.0.0.5:8501/quant/'
@@ -37,7 +38,7 @@ def app_address(page_address: str) -> str:
 
 
 def only_here(address: str) -> bool:
-    """Whether an address means the very computer that it is opened on.
+    """Return whether an address means the very computer that it is opened on.
 
     >>> [only_here(f"http://{host}:8501/") for host in ("localhost", "127.0.1.1", "[::1]", "0.0.0.0", "10.0.0.5", "quantviz.example")]
     [True, True, True, True, False, False]
@@ -53,7 +54,7 @@ def only_here(address: str) -> bool:
 
 
 def short_link(state: LabState) -> dict[str, str]:
-    """The state as query parameters, without those that say what would be so anyway.
+    """Return the state as query parameters, without those that say what would be so anyway.
 
     >>> from quantviz.lab.state import opening
     >>> short_link(opening()), list(short_link(opening().replace(error_range="fit")))

@@ -56,7 +56,8 @@ class LabState:
     pool: str = POOLS[0]
     #: How the colours of x and x̂ are spread, one of `VALUE_SCALES`.
     value_scale: str = VALUE_SCALES[0]
-    #: The scheme that was chosen, where it does not fit this tensor and `scheme` stands in for it. No link carries it.
+    #: The scheme that was chosen, where it does not fit this tensor and `scheme` stands in for it. No link
+    #: carries it.
     chosen: Scheme | None = field(default=None, compare=False)
 
     @property
@@ -71,38 +72,59 @@ class LabState:
         return math.prod(self.source.shape) > MOST_WHOLE
 
     def replace(self, **changes: Any) -> LabState:
-        """The same state but for `changes`; another scheme is a choice of its own."""
+        """Return the same state but for `changes`; another scheme is a choice of its own."""
         if "scheme" in changes and "chosen" not in changes:
             changes["chosen"] = self._chosen_under(changes["scheme"])
         return dataclasses.replace(self, **changes)
 
     def _chosen_under(self, scheme: Scheme) -> Scheme | None:
-        """The chosen scheme, still waiting for a tensor that it fits, when only the range or what is done with NaN and Inf has changed."""
+        """Return the chosen scheme, still waiting for a tensor that it fits, when only the range or what is
+        done with NaN and Inf has changed.
+        """
         same_but_range = {name: getattr(scheme, name) for name in ("calibration", "nonfinite")}
-        return self.chosen.replace(**same_but_range) if self.chosen and self.scheme.replace(**same_but_range) == scheme else None
+        return (
+            self.chosen.replace(**same_but_range)
+            if self.chosen and self.scheme.replace(**same_but_range) == scheme
+            else None
+        )
 
     def with_scheme(self, scheme: Scheme) -> LabState:
-        """Choose a scheme: where it does not fit the tensor the nearest stands in for it, until a tensor comes that it fits."""
+        """Choose a scheme: where it does not fit the tensor the nearest stands in for it, until a tensor
+        comes that it fits.
+        """
         fitted = scheme.fitted(self.source.shape)
         return self.replace(scheme=fitted, chosen=scheme if fitted != scheme else None)
 
     def with_source(self, source: Source) -> LabState:
-        """Another tensor: the chosen scheme is kept as far as it fits, what belongs to the old tensor is dropped."""
+        """Return another tensor: the chosen scheme is kept as far as it fits, what belongs to the old tensor
+        is dropped.
+        """
         shape = source.shape
         baseline = self.baseline if self.baseline and not self.baseline.problems(shape) else None
-        kept = (baseline, self.error_view, self.error_range, None, self.scope, self.compared, self.pool, self.value_scale)
-        return LabState(source, self.scheme, View.of(shape), (0,) * len(shape), *kept).with_scheme(self.chosen or self.scheme)
+        kept = (
+            baseline,
+            self.error_view,
+            self.error_range,
+            None,
+            self.scope,
+            self.compared,
+            self.pool,
+            self.value_scale,
+        )
+        return LabState(source, self.scheme, View.of(shape), (0,) * len(shape), *kept).with_scheme(
+            self.chosen or self.scheme
+        )
 
 
 def opening(scenario_id: str = FIRST) -> LabState:
-    """The state a scenario opens with."""
+    """Return the state a scenario opens with."""
     scenario = SCENARIOS[scenario_id]
     shape = scenario.source.shape
     return LabState(scenario.source, scenario.scheme, View.of(shape), scenario.cell, scenario.baseline)
 
 
 def write_link(state: LabState, language: str | None = None) -> dict[str, str]:
-    """The state as query parameters: ids and numbers only.
+    """Return the state as query parameters: ids and numbers only.
 
     >>> write_link(opening())["s"]
     'int4,symmetric,per_tensor,min_max,course'
@@ -128,7 +150,7 @@ def write_link(state: LabState, language: str | None = None) -> dict[str, str]:
 
 
 def read_link(params: Mapping[str, str]) -> tuple[LabState, tuple[QuantVizError, ...]]:
-    """The state a link asks for, and by name what of it cannot be had.
+    """Return the state a link asks for, and by name what of it cannot be had.
 
     >>> state, problems = read_link({"v": "1", "s": "int9,symmetric,per_tensor,min_max,course"})
     >>> state == opening(), *problems  # doctest: +ELLIPSIS
@@ -146,7 +168,9 @@ def read_link(params: Mapping[str, str]) -> tuple[LabState, tuple[QuantVizError,
         try:
             return read(params[name])
         except QuantVizError as problem:
-            problems.append(QuantVizError("link.part", part=QuantVizError(f"link.names.{name}"), reason=problem))
+            problems.append(
+                QuantVizError("link.part", part=QuantVizError(f"link.names.{name}"), reason=problem)
+            )
             return usual
 
     first = opening()
@@ -199,12 +223,20 @@ def _write_view(view: View) -> str:
 
 
 def _read_view(form: str, shape: Shape) -> View:
-    axes, at, corner = (_read_place(part) for part in (form.split("_") if form.count("_") == 2 else ("x",) * 3))
+    axes, at, corner = (
+        _read_place(part) for part in (form.split("_") if form.count("_") == 2 else ("x",) * 3)
+    )
     if len(corner) not in (2, 4) or len(axes) > 2:
         raise QuantVizError("link.place", got=form)
     # Links of before have a corner alone, and the window that there was then.
     lengths = corner[2:] or ((_WINDOW_OF_OLD_LINKS,) * 2 if any(corner) else (0, 0))
-    view = View(axes[0] if len(axes) == 2 else None, axes[-1], at, *corner[:2], *(length or None for length in lengths))
+    view = View(
+        axes[0] if len(axes) == 2 else None,
+        axes[-1],
+        at,
+        *corner[:2],
+        *(length or None for length in lengths),
+    )
     if not view.fits(shape):
         raise QuantVizError("link.view", got=form, shape=shape)
     return view

@@ -27,19 +27,27 @@ _PLAIN = re.compile(r"\d+[.,]?\d*|[.,]\d+", re.ASCII)
 #: Three digits after one comma: grouped in English, decimals in most of Europe. Nobody groups a zero.
 _AMBIGUOUS = re.compile(r"[1-9]\d{0,2},\d{3}", re.ASCII)
 _BINARY: Mapping[type[ast.operator], Callable[[float, float], float]] = MappingProxyType(
-    {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv, ast.Pow: operator.pow}
+    {
+        ast.Add: operator.add,
+        ast.Sub: operator.sub,
+        ast.Mult: operator.mul,
+        ast.Div: operator.truediv,
+        ast.Pow: operator.pow,
+    }
 )
 
 
 def read_number(typed: str, unit: str = "") -> float:
-    """Return the number typed: with a decimal point or comma, in full-width digits, as a fraction, a power or a sum.
+    """Return the number typed: with a decimal point or comma, in full-width digits, as a fraction, a power or
+    a sum.
 
     Args:
         typed: At most `LONGEST` characters. Signs are + − × ÷ ^ and parentheses; nothing else is computed.
         unit: May stand behind the number. Without one, "50 %" is 0.5.
 
     Raises:
-        QuantVizError: Nothing was typed, or what is no number, is not finite, divides by zero, or has a comma that can be read in two ways.
+        QuantVizError: Nothing was typed, or what is no number, is not finite, divides by zero, or has a comma
+            that can be read in two ways.
 
     >>> read_number("0,35"), read_number("−１２．５ dB", "dB"), read_number("1/4"), read_number("1.234,5")
     (0.35, -12.5, 0.25, 1234.5)
@@ -84,7 +92,9 @@ def _plain(typed: str) -> str:
     """Return what was typed in ASCII where there is such a sign, in lower case."""
     raised = _RAISED.sub(lambda found: f"^({found[0].translate(_SUPERSCRIPTS)})", typed)
     # NFKC would make 11/2 of 1½.
-    signs = (sign if unicodedata.category(sign) == "No" else unicodedata.normalize("NFKC", sign) for sign in raised)
+    signs = (
+        sign if unicodedata.category(sign) == "No" else unicodedata.normalize("NFKC", sign) for sign in raised
+    )
     return re.sub(r"\s+", " ", "".join(signs).translate(_SIGNS).replace("**", "^").lower()).strip()
 
 
@@ -111,7 +121,9 @@ def _value(node: ast.expr) -> float:
     match node:
         case ast.Constant(value=float(value)):
             return value
-        case ast.UnaryOp(op=ast.UAdd() | ast.USub() as sign, operand=operand) if not isinstance(operand, ast.UnaryOp):
+        case ast.UnaryOp(op=ast.UAdd() | ast.USub() as sign, operand=operand) if not isinstance(
+            operand, ast.UnaryOp
+        ):
             return -_value(operand) if isinstance(sign, ast.USub) else _value(operand)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
             value = _BINARY[type(op)](_value(left), _value(right))

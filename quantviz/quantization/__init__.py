@@ -1,1 +1,3 @@
-"""The reference: grids, operations (one line of arithmetic each), quantize, explain, the facts of a format."""
+"""The reference: grids, operations (one line of arithmetic each), quantize, explain, the facts of a
+format.
+"""

@@ -30,7 +30,15 @@ from quantviz.quantization.operations import (
     store_operations,
     value_operations,
 )
-from quantviz.quantization.quantizer import QParams, QuantResult, block_values, counted_cells, largest_magnitude, range_values, refuse_other_than_results
+from quantviz.quantization.quantizer import (
+    QParams,
+    QuantResult,
+    block_values,
+    counted_cells,
+    largest_magnitude,
+    range_values,
+    refuse_other_than_results,
+)
 from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import BlockLayout, Shape, flat_index
 from quantviz.schemes.scheme import Scheme
@@ -38,7 +46,8 @@ from quantviz.tensors import blocks
 from quantviz.tensors.conversion import dtype_name
 from quantviz.text.notebook_tables import table
 
-#: What can have happened to a cell, the worst of them last; or it is NaN or Inf and left out. The place in this tuple is its number in arrays.
+#: What can have happened to a cell, the worst of them last; or it is NaN or Inf and left out. The place in
+#: this tuple is its number in arrays.
 CAUSES = ("exact", "rounded", "zeroed", "clipped", "left_out")
 
 
@@ -59,7 +68,7 @@ class Step(Picklable):
 
     @property
     def name(self) -> str:
-        """The name of the value given."""
+        """Return the name of the value given."""
         return self.code_line.partition(" = ")[0]
 
 
@@ -75,7 +84,8 @@ class Rounding:
 
     #: x in units of the scale, as it was rounded; NaN where that was 0 / 0.
     y: float
-    #: The values around it of the grid, as if that went on beyond its ends; both are the same where y is one of them.
+    #: The values around it of the grid, as if that went on beyond its ends; both are the same where y is one
+    #: of them.
     below: float
     above: float
     #: Whether y lies exactly half-way.
@@ -84,18 +94,21 @@ class Rounding:
     output: float
     #: What decides half-way, one of `grids.TIES`, "adding_half" or "stochastic".
     rule: str
-    #: Of stochastic rounding: up where this is less than the part of the way that y has gone, as `share` says it.
+    #: Of stochastic rounding: up where this is less than the part of the way that y has gone, as `share` says
+    #: it.
     chance: float | None
     share: float
 
     @property
     def distances(self) -> tuple[float, float]:
-        """How far the two neighbours are away."""
+        """Return how far the two neighbours are away."""
         return self.y - self.below, self.above - self.y
 
     @property
     def nearer(self) -> str:
-        """Which neighbour is nearer: "below", "above" or "tie"; "same" where y is on the grid, "none" where it is no number."""
+        """Return which neighbour is nearer: "below", "above" or "tie"; "same" where y is on the grid, "none"
+        where it is no number.
+        """
         if not math.isfinite(self.y):
             return "none"
         if self.below == self.above:
@@ -105,7 +118,9 @@ class Rounding:
     @property
     def to_the_nearest(self) -> bool:
         """Whether it became the value next to it, the only one or either of two."""
-        return self.output in {"below": (self.below,), "above": (self.above,)}.get(self.nearer, (self.below, self.above))
+        return self.output in {"below": (self.below,), "above": (self.above,)}.get(
+            self.nearer, (self.below, self.above)
+        )
 
 
 @dataclass(frozen=True)
@@ -149,7 +164,8 @@ class Explanation(Picklable):
     zero_point: float
     #: The distance of two grid values at x, in the units of x.
     local_step: float
-    #: The bits of the code: sign, exponent and mantissa; of an integer or codebook all of them are in the last.
+    #: The bits of the code: sign, exponent and mantissa; of an integer or codebook all of them are in the
+    #: last.
     bits: tuple[str, str, str]
     #: The block's clipping range; none where scale and zero point were given.
     range: tuple[float, float] | None
@@ -186,16 +202,18 @@ class Explanation(Picklable):
 
     @property
     def neighbours(self) -> tuple[float, float]:
-        """The values of the grid around that, before any scale; both are the same where it is one of them."""
+        """Return the values of the grid around that, before any scale; both are the same where it is one of
+        them.
+        """
         return self.rounding.below, self.rounding.above
 
     def step(self, key: str) -> Step | None:
-        """The first step called `key`, where there is one."""
+        """Return the first step called `key`, where there is one."""
         return next((step for step in self.steps if step.key == key), None)
 
 
 def explain(r: QuantResult, index: Shape | int) -> Explanation:
-    """The derivation of the cell at `index` (one number an axis, negative ones from the end).
+    """Return the derivation of the cell at `index` (one number an axis, negative ones from the end).
 
     >>> from quantviz import Scheme, quantize
     >>> why = explain(quantize([[1.0, 0.1], [-2.0, 0.7]], Scheme("int4")), (0, 1))
@@ -250,15 +268,21 @@ class CellInput:
 
 
 def explain_cell(scheme: Scheme, qparams: QParams, cell: CellInput) -> Explanation:
-    """The derivation of a cell of which only this much is at hand; `qparams` are those of the whole tensor."""
+    """Return the derivation of a cell of which only this much is at hand; `qparams` are those of the whole
+    tensor.
+    """
     block = cell.layout.block_of(cell.index, cell.shape)
     steps: list[Step] = []
 
     def record(operation: Operation, values: Values, given: torch.Tensor) -> None:
         before = values.get(operation.name)
         step = _step(operation, values, given)
-        # What changes nothing, and what was told before: the scale is cast on the way to the code and once more on the way back.
-        if not (operation.silent and ((before is not None and _same(before.item(), given.item())) or step in steps)):
+        # What changes nothing, and what was told before: the scale is cast on the way to the code and once
+        # more on the way back.
+        if not (
+            operation.silent
+            and ((before is not None and _same(before.item(), given.item())) or step in steps)
+        ):
             steps.append(step)
 
     if cell.ranged:
@@ -284,7 +308,13 @@ def explain_cell(scheme: Scheme, qparams: QParams, cell: CellInput) -> Explanati
         index=cell.index,
         block=block,
         steps=tuple(steps),
-        cause=CAUSES[int(_causes(cell.x, valued["x_hat"], error, coded["y"] != coded["q"], counted_cells(cell.x, scheme)))],
+        cause=CAUSES[
+            int(
+                _causes(
+                    cell.x, valued["x_hat"], error, coded["y"] != coded["q"], counted_cells(cell.x, scheme)
+                )
+            )
+        ],
         x=cell.x.item(),
         q=int(code),
         x_hat=valued["x_hat"].item(),
@@ -295,7 +325,16 @@ def explain_cell(scheme: Scheme, qparams: QParams, cell: CellInput) -> Explanati
         local_step=local_step(cell.x, own["scale"].to(torch.float32), fmt).item(),
         bits=fmt.split(int(code)),
         range=(float(cell.ranged["lo"]), float(cell.ranged["hi"])) if cell.ranged else None,
-        rounding=Rounding(before_rounding, below, above, share == 0.5, rounding.output, scheme.arithmetic.ties, chance, share),
+        rounding=Rounding(
+            before_rounding,
+            below,
+            above,
+            share == 0.5,
+            rounding.output,
+            scheme.arithmetic.ties,
+            chance,
+            share,
+        ),
         extreme=cell.extreme.item(),
         tensor_absmax=cell.tensor_absmax.item(),
         grid_shape=cell.layout.grid_shape,
@@ -307,16 +346,20 @@ def explain_cell(scheme: Scheme, qparams: QParams, cell: CellInput) -> Explanati
 
 
 #: What else the operations begin with, by its name in them: the line that says where it comes from.
-_OF_BLOCK: Mapping[str, str] = MappingProxyType({"extreme": "block[argmax(abs(block))]", "tensor_absmax": "max(abs(tensor))"})
+_OF_BLOCK: Mapping[str, str] = MappingProxyType(
+    {"extreme": "block[argmax(abs(block))]", "tensor_absmax": "max(abs(tensor))"}
+)
 
 
 def _extreme(values: torch.Tensor) -> torch.Tensor:
-    """The first value of largest magnitude; 0 where there is none."""
+    """Return the first value of largest magnitude; 0 where there is none."""
     return values[values.abs().argmax()] if values.numel() else torch.zeros(())
 
 
 def _line(name: str, line: str, scheme: Scheme, cell: CellInput) -> str:
-    """The line that a value of the block comes from, which says what of the block, or of the tensor, is left out."""
+    """Return the line that a value of the block comes from, which says what of the block, or of the tensor,
+    is left out.
+    """
     if not line:
         return f"{name} = {cell.ranged[name].item()!r}"
     if scheme.nonfinite != "ignore":
@@ -329,7 +372,9 @@ def _line(name: str, line: str, scheme: Scheme, cell: CellInput) -> str:
 
 
 def _range_steps(scheme: Scheme, operations: Operations, cell: CellInput) -> Iterator[Step]:
-    """The lines that the operations begin with: of each value that one of them reads before another makes it."""
+    """The lines that the operations begin with: of each value that one of them reads before another makes
+    it.
+    """
     read: set[str] = set()
     for operation in reversed(operations):
         read = (read - {operation.name}) | operation.reads
@@ -339,11 +384,17 @@ def _range_steps(scheme: Scheme, operations: Operations, cell: CellInput) -> Ite
             value = cell.ranged[name]
             # What no line gives was found by trying.
             yield Step(
-                f"range_{name}" if line else f"found_{name}", MappingProxyType({}), value.item(), dtype_name(value.dtype), _line(name, line, scheme, cell)
+                f"range_{name}" if line else f"found_{name}",
+                MappingProxyType({}),
+                value.item(),
+                dtype_name(value.dtype),
+                _line(name, line, scheme, cell),
             )
 
 
-def _stored_scale(scheme: Scheme, qparams: QParams, block: Shape, steps: Sequence[Step]) -> StoredScale | None:
+def _stored_scale(
+    scheme: Scheme, qparams: QParams, block: Shape, steps: Sequence[Step]
+) -> StoredScale | None:
     spec = scheme.arithmetic.scale
     if spec.format is None:
         return None
@@ -362,20 +413,28 @@ def causes(r: QuantResult) -> torch.Tensor:
     return _causes(r.x, r.x_hat, r.error, r.clipped, r.counted)
 
 
-def _causes(x: torch.Tensor, x_hat: torch.Tensor, error: torch.Tensor, clipped: torch.Tensor, counted: torch.Tensor | None) -> torch.Tensor:
+def _causes(
+    x: torch.Tensor,
+    x_hat: torch.Tensor,
+    error: torch.Tensor,
+    clipped: torch.Tensor,
+    counted: torch.Tensor | None,
+) -> torch.Tensor:
     rounded = (error != 0).to(torch.uint8)
     zeroed = torch.where((x != 0) & (x_hat == 0), CAUSES.index("zeroed"), rounded)
     found = torch.where(clipped, CAUSES.index("clipped"), zeroed)
-    return (found if counted is None else torch.where(counted, found, CAUSES.index("left_out"))).to(torch.uint8)
+    return (found if counted is None else torch.where(counted, found, CAUSES.index("left_out"))).to(
+        torch.uint8
+    )
 
 
 def block_of_cell(r: QuantResult, index: Shape | int) -> torch.Tensor:
-    """The values of the block that the cell at `index` lies in, as a vector."""
+    """Return the values of the block that the cell at `index` lies in, as a vector."""
     return blocks.block_values(r.x, r.layout, r.layout.block_of(_checked(index, r.shape), r.shape))
 
 
 def _same(one: float, other: float) -> bool:
-    """Whether two numbers are one, the sign of 0 included."""
+    """Return whether two numbers are one, the sign of 0 included."""
     return one == other and math.copysign(1, one) == math.copysign(1, other)
 
 
@@ -389,6 +448,8 @@ def _checked(index: Shape | int, shape: Shape) -> Shape:
     place: tuple[Any, ...] = tuple(index) if isinstance(index, Sequence) else (index,)
     with contextlib.suppress(TypeError):
         place = tuple(operator.index(i) for i in place)
-    if len(place) != len(shape) or not all(isinstance(i, int) and -n <= i < n for i, n in zip(place, shape, strict=True)):
+    if len(place) != len(shape) or not all(
+        isinstance(i, int) and -n <= i < n for i, n in zip(place, shape, strict=True)
+    ):
         raise QuantVizError("index_out_of_range", index=place, shape=shape)
     return tuple(i % n for i, n in zip(place, shape, strict=True))

@@ -14,7 +14,8 @@ from quantviz.errors import QuantVizError
 from quantviz.quantization.grids import GRIDS, nearest
 from quantviz.schemes.formats import NumberFormat
 
-#: What a code can be. The values of integers and codebooks are neither normal nor subnormal: they are "value".
+#: What a code can be. The values of integers and codebooks are neither normal nor subnormal: they are
+#: "value".
 KINDS = ("normal", "subnormal", "zero", "value", "inf", "nan")
 #: Codes of formats with at most so many bits are few enough to be listed one and all.
 LISTED_BITS = 8
@@ -46,13 +47,13 @@ class FormatFacts:
 
     @property
     def range_db(self) -> float:
-        """The dynamic range as 20 · log10."""
+        """Return the dynamic range as 20 · log10."""
         return 20 * self.range_decades
 
 
 @functools.cache
 def format_facts(fmt: NumberFormat) -> FormatFacts:
-    """The facts of a format.
+    """Return the facts of a format.
 
     >>> from quantviz.schemes.formats import FORMATS
     >>> e4m3 = format_facts(FORMATS["float8_e4m3fn"])
@@ -83,7 +84,7 @@ def format_facts(fmt: NumberFormat) -> FormatFacts:
 
 @functools.cache
 def finite_values(fmt: NumberFormat) -> tuple[float, ...]:
-    """Every finite value once, smallest first.
+    """Return every finite value once, smallest first.
 
     >>> from quantviz.schemes.formats import FORMATS
     >>> finite_values(FORMATS["float4_e2m1fn"])[7:]
@@ -97,7 +98,8 @@ def finite_values(fmt: NumberFormat) -> tuple[float, ...]:
 class End:
     """Why a float format ends at its largest value."""
 
-    #: "nan" or "inf": what the code after it is. "last": there is none. "last_nan": there is none, and NaN has another's code.
+    #: "nan" or "inf": what the code after it is. "last": there is none. "last_nan": there is none, and NaN
+    #: has another's code.
     reason: str
     #: The next value, if its code were read as a number.
     following: float
@@ -109,7 +111,7 @@ class End:
 
 @functools.cache
 def float_end(fmt: NumberFormat) -> End | None:
-    """Why a float format has no value above its largest; none for other formats.
+    """Return why a float format has no value above its largest; none for other formats.
 
     >>> from quantviz.schemes.formats import FORMATS
     >>> float_end(FORMATS["float8_e4m3fn"])
@@ -128,7 +130,9 @@ def float_end(fmt: NumberFormat) -> End | None:
     if field < 1 << layout.exponent:
         return End(code_kind(fmt, after), following, field, after)
     nan_codes = format_facts(fmt).nan_codes
-    return End("last_nan", following, field, nan_codes[0]) if nan_codes else End("last", following, field, None)
+    return (
+        End("last_nan", following, field, nan_codes[0]) if nan_codes else End("last", following, field, None)
+    )
 
 
 # ---- at one reach -------------------------------------------------------------------------------
@@ -136,7 +140,8 @@ def float_end(fmt: NumberFormat) -> End | None:
 
 @functools.cache
 def reach(fmt: NumberFormat) -> float:
-    """What absmax scaling maps the largest |x| to: the largest value, or where none is positive the largest magnitude.
+    """What absmax scaling maps the largest |x| to: the largest value, or where none is positive the largest
+    magnitude.
 
     >>> from quantviz.schemes.formats import FORMATS
     >>> reach(FORMATS["int4"]), reach(FORMATS["nf4"]), reach(FORMATS["int1"])
@@ -148,14 +153,17 @@ def reach(fmt: NumberFormat) -> float:
 
 @functools.cache
 def brought_to_one(fmt: NumberFormat) -> NumberFormat:
-    """The format with every value divided by its `reach`, as a codebook of the same name; for at most `LISTED_BITS` bits.
+    """Return the format with every value divided by its `reach`, as a codebook of the same name; for at most
+    `LISTED_BITS` bits.
 
     >>> from quantviz.schemes.formats import FORMATS
     >>> [round(value, 3) for value in finite_values(brought_to_one(FORMATS["int4"]))[:3]]
     [-1.143, -1.0, -0.857]
     """
     values = tuple(value / reach(fmt) for value in finite_values(fmt))
-    return NumberFormat(fmt.id, "codebook", fmt.bits, fmt.signed, fmt.code_dtype, 0, len(values) - 1, codebook=values)
+    return NumberFormat(
+        fmt.id, "codebook", fmt.bits, fmt.signed, fmt.code_dtype, 0, len(values) - 1, codebook=values
+    )
 
 
 # ---- gaps ---------------------------------------------------------------------------------------
@@ -172,7 +180,8 @@ class GapStep:
 
 @functools.cache
 def gap_steps(fmt: NumberFormat, negative: bool = False) -> tuple[GapStep, ...]:
-    """The gap over the magnitude, from 0 up on one side of it; empty where the format has no values there.
+    """Return the gap over the magnitude, from 0 up on one side of it; empty where the format has no values
+    there.
 
     >>> from quantviz.schemes.formats import FORMATS
     >>> [(step.start, step.end, step.gap) for step in gap_steps(FORMATS["float4_e2m1fn"])]
@@ -181,7 +190,11 @@ def gap_steps(fmt: NumberFormat, negative: bool = False) -> tuple[GapStep, ...]:
     (GapStep(start=0.0, end=8.0, gap=1.0),)
     """
     values = finite_values(fmt)
-    side = sorted(-value for value in values if value < 0) if negative else [value for value in values if value > 0]
+    side = (
+        sorted(-value for value in values if value < 0)
+        if negative
+        else [value for value in values if value > 0]
+    )
     # The first gap reaches to 0, or across it to the value on the other side.
     others = [abs(value) for value in values if (value >= 0 if negative else value <= 0)]
     found: list[GapStep] = []
@@ -211,12 +224,15 @@ class Landing:
     code: int
     #: Whether x lies exactly half-way, so that the rule for ties decides.
     tie: bool
-    #: Whether rounding would leave the format, "above" or "below" its ends, so that x is held at the end; else empty.
+    #: Whether rounding would leave the format, "above" or "below" its ends, so that x is held at the end;
+    #: else empty.
     beyond: str
 
     @property
     def gap(self) -> float | None:
-        """Distance between the two neighbours; 0 for a value of the format, whose distance to the next one `gap_at` tells."""
+        """Return distance between the two neighbours; 0 for a value of the format, whose distance to the next
+        one `gap_at` tells.
+        """
         return None if self.below is None or self.above is None else self.above - self.below
 
     @property
@@ -226,7 +242,8 @@ class Landing:
 
 
 def land(x: float, fmt: NumberFormat, ties: str = "even", unit: float = 1.0) -> Landing:
-    """Round `x` to `fmt`, half-way by `ties`, one of `grids.TIES`; beyond the ends it stays at the end (saturates).
+    """Round `x` to `fmt`, half-way by `ties`, one of `grids.TIES`; beyond the ends it stays at the end
+    (saturates).
 
     The values of the format are divided by `unit`, as in `brought_to_one`.
 
@@ -261,7 +278,8 @@ def land(x: float, fmt: NumberFormat, ties: str = "even", unit: float = 1.0) -> 
 
 
 def gap_at(x: float, fmt: NumberFormat) -> float | None:
-    """The distance between the two values around `x`; at a value itself, to the next one away from 0, or at the end the last one.
+    """Return the distance between the two values around `x`; at a value itself, to the next one away from 0,
+    or at the end the last one.
 
     >>> from quantviz.schemes.formats import FORMATS
     >>> gap_at(300.0, FORMATS["float8_e4m3fn"]), gap_at(2.0, FORMATS["float4_e2m1fn"]), gap_at(9.0, FORMATS["int4"])
@@ -299,7 +317,7 @@ def code_kind(fmt: NumberFormat, code: int) -> str:
 
 
 def word(fmt: NumberFormat, code: int) -> str:
-    """The bits of a code, the highest one first.
+    """Return the bits of a code, the highest one first.
 
     >>> from quantviz.schemes.formats import FORMATS
     >>> word(FORMATS["int4"], -3)
@@ -309,7 +327,8 @@ def word(fmt: NumberFormat, code: int) -> str:
 
 
 def flipped(fmt: NumberFormat, code: int, bit: int) -> int | None:
-    """The code with its bit `bit`, counted from the lowest, turned over; none where that is no code of the format.
+    """Return the code with its bit `bit`, counted from the lowest, turned over; none where that is no code of
+    the format.
 
     >>> from quantviz.schemes.formats import FORMATS
     >>> flipped(FORMATS["float4_e2m1fn"], 0b0100, 1), flipped(FORMATS["int4"], 5, 3), flipped(FORMATS["ternary"], 0, 1)
@@ -322,7 +341,7 @@ def flipped(fmt: NumberFormat, code: int, bit: int) -> int | None:
 
 
 def code_name(fmt: NumberFormat, code: int) -> str:
-    """The bits of a code as a hexadecimal number of its length.
+    """Return the bits of a code as a hexadecimal number of its length.
 
     >>> from quantviz.schemes.formats import FORMATS
     >>> code_name(FORMATS["float16"], 1), code_name(FORMATS["int8"], -1)
@@ -332,7 +351,7 @@ def code_name(fmt: NumberFormat, code: int) -> str:
 
 
 def odd_times_power(value: float) -> tuple[int, int]:
-    """The odd whole number m and the k for which `value` is m · 2^k exactly; (0, 0) for 0.
+    """Return the odd whole number m and the k for which `value` is m · 2^k exactly; (0, 0) for 0.
 
     >>> odd_times_power(0.009765625), odd_times_power(-448.0)
     ((5, -9), (-7, 6))

@@ -22,35 +22,40 @@ class Grid(Protocol):
     """The arithmetic of one kind of number format. Values are before any scale; tensors keep their shape."""
 
     def coordinate(self, y: torch.Tensor, fmt: NumberFormat) -> torch.Tensor:
-        """Where `y` lies among the values of the grid, which goes on beyond its ends as it arrives there."""
+        """Return where `y` lies among the values of the grid, which goes on beyond its ends as it arrives
+        there.
+        """
 
     def value(self, coordinate: torch.Tensor, y: torch.Tensor, fmt: NumberFormat) -> torch.Tensor:
-        """The value at a whole `coordinate` next to that of `y`, in the dtype of `y`."""
+        """Return the value at a whole `coordinate` next to that of `y`, in the dtype of `y`."""
 
     def encode(self, value: torch.Tensor, fmt: NumberFormat) -> torch.Tensor:
-        """Values of the format to codes."""
+        """Return values of the format to codes."""
 
     def decode(self, code: torch.Tensor, fmt: NumberFormat) -> torch.Tensor:
-        """Codes to values, float32."""
+        """Return codes to values, float32."""
 
     def gap(self, y: torch.Tensor, fmt: NumberFormat) -> torch.Tensor:
-        """Distance between the two values around `y`, in the dtype of `y`, broadcastable."""
+        """Return distance between the two values around `y`, in the dtype of `y`, broadcastable."""
 
 
 # ---- ties ---------------------------------------------------------------------------------------
 
 
 def _fraction_rule(outward: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Rounds to the nearest whole number, exactly half-way away from 0 where `outward(y)`.
+    """Round to the nearest whole number, exactly half-way away from 0 where `outward(y)`.
 
-    Not `floor(y + 0.5)`, whose sum is rounded: 0.49999997 would become 1. What is left of y once it is cut off is exact.
+    Not `floor(y + 0.5)`, whose sum is rounded: 0.49999997 would become 1. What is left of y once it is cut
+    off is exact.
     """
 
     def rounded(y: torch.Tensor) -> torch.Tensor:
         whole = torch.trunc(y)
         rest = (y - whole).abs()
         # The sign of y is kept, so that a small negative value becomes -0.
-        return torch.copysign(torch.where((rest > 0.5) | ((rest == 0.5) & outward(y)), whole + torch.sign(y), whole), y)
+        return torch.copysign(
+            torch.where((rest > 0.5) | ((rest == 0.5) & outward(y)), whole + torch.sign(y), whole), y
+        )
 
     return rounded
 
@@ -64,14 +69,17 @@ TIES: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = MappingProxyType(
         "down": _fraction_rule(lambda y: y < 0),
         "toward_zero": _fraction_rule(lambda y: torch.zeros_like(y, dtype=torch.bool)),
         # The sum is rounded to float32: what is just below a half goes up with it.
-        "adding_half_away": lambda y: torch.sign(y) * torch.floor(y.abs().to(torch.float32) + 0.5).to(y.dtype),
+        "adding_half_away": lambda y: (
+            torch.sign(y) * torch.floor(y.abs().to(torch.float32) + 0.5).to(y.dtype)
+        ),
         "truncate": torch.trunc,
     }
 )
 
 
 def nearest(y: torch.Tensor, fmt: NumberFormat, ties: str) -> torch.Tensor:
-    """The value of the unbounded grid that is nearest to `y`, in its dtype; half-way by `ties`, one of `TIES`.
+    """Return the value of the unbounded grid that is nearest to `y`, in its dtype; half-way by `ties`, one of
+    `TIES`.
 
     >>> from quantviz.schemes.formats import FORMATS
     >>> y = torch.tensor([2.5, -2.4, 5.1, 7.0])
@@ -83,7 +91,8 @@ def nearest(y: torch.Tensor, fmt: NumberFormat, ties: str) -> torch.Tensor:
 
 
 def dithered(y: torch.Tensor, fmt: NumberFormat, chance: torch.Tensor) -> torch.Tensor:
-    """One of the two values around `y`: the upper one where `chance`, in [0, 1), lies below the part of the way that `y` has gone.
+    """Return one of the two values around `y`: the upper one where `chance`, in [0, 1), lies below the part
+    of the way that `y` has gone.
 
     >>> from quantviz.schemes.formats import FORMATS
     >>> dithered(torch.tensor([0.25, 0.25]), FORMATS["int4"], torch.tensor([0.2, 0.3])).tolist()
@@ -96,7 +105,7 @@ def dithered(y: torch.Tensor, fmt: NumberFormat, chance: torch.Tensor) -> torch.
 
 
 def neighbours(y: torch.Tensor, fmt: NumberFormat) -> tuple[torch.Tensor, torch.Tensor]:
-    """The values of the unbounded grid below and above `y`; both are `y` where it is one of them.
+    """Return the values of the unbounded grid below and above `y`; both are `y` where it is one of them.
 
     >>> from quantviz.schemes.formats import FORMATS
     >>> below, above = neighbours(torch.tensor(300.0), FORMATS["float8_e4m3fn"])
@@ -109,7 +118,8 @@ def neighbours(y: torch.Tensor, fmt: NumberFormat) -> tuple[torch.Tensor, torch.
 
 
 def local_step(x: torch.Tensor, scale: torch.Tensor, fmt: NumberFormat) -> torch.Tensor:
-    """The step of each element: its scale, whatever the sign, times the gap between its two neighbours on the grid. In the dtype of `scale`.
+    """Return the step of each element: its scale, whatever the sign, times the gap between its two neighbours
+    on the grid. In the dtype of `scale`.
 
     >>> from quantviz.schemes.formats import FORMATS
     >>> local_step(torch.tensor([3.0, 0.1]), torch.tensor(0.5), FORMATS["float4_e2m1fn"]).tolist()
@@ -117,7 +127,9 @@ def local_step(x: torch.Tensor, scale: torch.Tensor, fmt: NumberFormat) -> torch
     """
     if fmt.kind == "integer":
         return scale.abs()
-    return scale.abs() * GRIDS[fmt.kind].gap((x / scale).nan_to_num(0.0).clamp(fmt.value_min, fmt.value_max), fmt)
+    return scale.abs() * GRIDS[fmt.kind].gap(
+        (x / scale).nan_to_num(0.0).clamp(fmt.value_min, fmt.value_max), fmt
+    )
 
 
 # ---- kinds --------------------------------------------------------------------------------------
@@ -143,7 +155,9 @@ class _Integers:
 
 
 class _Floats:
-    """Sign, exponent, mantissa: equal steps from one power of two to the next, which the coordinate counts from 0."""
+    """Sign, exponent, mantissa: equal steps from one power of two to the next, which the coordinate counts
+    from 0.
+    """
 
     def coordinate(self, y: torch.Tensor, fmt: NumberFormat) -> torch.Tensor:
         return torch.copysign(self._parts(y, fmt)[1], y.to(torch.float64))
@@ -162,8 +176,16 @@ class _Floats:
         first = 0 if layout.subnormal else -(2**mantissa)
         code = (exponent - smallest) * 2**mantissa + first + steps
         inf, nan = _special_codes(fmt)
-        code = torch.where(torch.isinf(value), float(inf), torch.where(torch.isnan(value), float(nan), code.nan_to_num(0, 0, 0)))
-        negative = torch.signbit(value) & ~torch.isnan(value) if fmt.signed else torch.zeros_like(value, dtype=torch.bool)
+        code = torch.where(
+            torch.isinf(value),
+            float(inf),
+            torch.where(torch.isnan(value), float(nan), code.nan_to_num(0, 0, 0)),
+        )
+        negative = (
+            torch.signbit(value) & ~torch.isnan(value)
+            if fmt.signed
+            else torch.zeros_like(value, dtype=torch.bool)
+        )
         if layout.special == "fnuz":  # there is no -0
             negative &= value != 0
         return (code.to(torch.int32) + (negative.to(torch.int32) << width)).to(torch_dtype(fmt.code_dtype))
@@ -176,7 +198,9 @@ class _Floats:
         return _times_two_to(torch.ones_like(steps), exponent - self._layout(fmt)[1]).to(y.dtype)
 
     def _parts(self, y: torch.Tensor, fmt: NumberFormat) -> tuple[torch.Tensor, torch.Tensor]:
-        """The exponent of each value's power of two, and how many steps of it the value is large; float64."""
+        """Return the exponent of each value's power of two, and how many steps of it the value is large;
+        float64.
+        """
         smallest, mantissa = self._layout(fmt)
         wide = y.to(torch.float64).abs()
         exponent = torch.where(wide == 0, smallest, torch.frexp(wide).exponent - 1).clamp(min=smallest)
@@ -196,7 +220,11 @@ class _Codebook:
         part = (wide - low) / width
         # Half-way is where float32 has it.
         cut = (low + width / 2).to(torch.float32).to(torch.float64)
-        part = torch.where(wide < cut, part.clamp(max=0.5 - _A_LITTLE), torch.where(wide > cut, part.clamp(min=0.5 + _A_LITTLE), 0.5))
+        part = torch.where(
+            wide < cut,
+            part.clamp(max=0.5 - _A_LITTLE),
+            torch.where(wide > cut, part.clamp(min=0.5 + _A_LITTLE), 0.5),
+        )
         part = torch.where(wide < low + width, part.clamp(max=1 - _A_LITTLE), part)
         return place + torch.where(torch.isnan(wide), wide, part)
 
@@ -222,18 +250,25 @@ class _Codebook:
         return self._around(y, fmt)[2].to(y.dtype)
 
     def _around(self, y: torch.Tensor, fmt: NumberFormat) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """The coordinate and value below each `y`, and the distance to the value above; float64."""
+        """Return the coordinate and value below each `y`, and the distance to the value above; float64."""
         values, _ = _sorted_values(fmt)
-        at = torch.searchsorted(values, y.to(torch.float64).contiguous(), right=True).sub(1).clamp(0, len(values) - 2)
+        at = (
+            torch.searchsorted(values, y.to(torch.float64).contiguous(), right=True)
+            .sub(1)
+            .clamp(0, len(values) - 2)
+        )
         zero = int(torch.searchsorted(values, torch.zeros((), dtype=torch.float64)))
         return (at - zero).to(torch.float64), values[at], values[at + 1] - values[at]
 
 
-#: What a coordinate is kept away from a half and from the next value by where it does not reach them: float64 has it beside any place of a list.
+#: What a coordinate is kept away from a half and from the next value by where it does not reach them: float64
+#: has it beside any place of a list.
 _A_LITTLE = 2.0**-40
 
 #: The arithmetic of each kind of number format.
-GRIDS: Mapping[str, Grid] = MappingProxyType({"integer": _Integers(), "float": _Floats(), "codebook": _Codebook()})
+GRIDS: Mapping[str, Grid] = MappingProxyType(
+    {"integer": _Integers(), "float": _Floats(), "codebook": _Codebook()}
+)
 
 
 def _times_two_to(x: torch.Tensor, exponent: torch.Tensor) -> torch.Tensor:
@@ -243,20 +278,24 @@ def _times_two_to(x: torch.Tensor, exponent: torch.Tensor) -> torch.Tensor:
 
 @functools.cache
 def _table(fmt: NumberFormat) -> torch.Tensor:
-    """The value of each code, float32."""
+    """Return the value of each code, float32."""
     return torch.tensor([fmt.value(code) for code in fmt.codes], dtype=torch.float32)
 
 
 @functools.cache
 def _sorted_values(fmt: NumberFormat) -> tuple[torch.Tensor, torch.Tensor]:
-    """The values of a codebook, smallest first, and the code of each; float64, int64."""
+    """Return the values of a codebook, smallest first, and the code of each; float64, int64."""
     # Of two codes of 0 the later one.
-    pairs = sorted({value: code for code, value in sorted((code, value) for value, code in fmt.finite)}.items())
-    return torch.tensor([value for value, _ in pairs], dtype=torch.float64), torch.tensor([code for _, code in pairs])
+    pairs = sorted(
+        {value: code for code, value in sorted((code, value) for value, code in fmt.finite)}.items()
+    )
+    return torch.tensor([value for value, _ in pairs], dtype=torch.float64), torch.tensor(
+        [code for _, code in pairs]
+    )
 
 
 def _special_codes(fmt: NumberFormat) -> tuple[int, int]:
-    """The codes of Inf (NaN where there is none) and NaN, without the sign."""
+    """Return the codes of Inf (NaN where there is none) and NaN, without the sign."""
     assert fmt.float_bits
     layout = fmt.float_bits
     ones = (1 << (layout.exponent + layout.mantissa)) - 1

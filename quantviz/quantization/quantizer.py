@@ -30,7 +30,16 @@ from quantviz.quantization.operations import (
     value_operations,
 )
 from quantviz.quantization.range_search import least_error
-from quantviz.schemes.calibration import FLOAT32_EXACT_INTEGER, FLOAT32_MAX, BlockValues, Context, External, ModeContext, Range, Trial
+from quantviz.schemes.calibration import (
+    FLOAT32_EXACT_INTEGER,
+    FLOAT32_MAX,
+    BlockValues,
+    Context,
+    External,
+    ModeContext,
+    Range,
+    Trial,
+)
 from quantviz.schemes.granularity import BlockLayout, Shape, Window
 from quantviz.schemes.recipes import as_scheme
 from quantviz.schemes.scheme import Scheme
@@ -38,8 +47,9 @@ from quantviz.tensors import blocks
 from quantviz.tensors.conversion import as_codes, as_input, as_plain, torch_dtype
 from quantviz.text.notebook_tables import table
 
-#: The number of the reference's arithmetic, part of the key of every result that is kept from one version to the next. Raise it
-#: whenever a code, scale, zero point or value of any scheme changes: a test of recorded codes fails until that is done.
+#: The number of the reference's arithmetic, part of the key of every result that is kept from one version to
+#: the next. Raise it whenever a code, scale, zero point or value of any scheme changes: a test of recorded
+#: codes fails until that is done.
 ARITHMETIC = 1
 
 
@@ -60,10 +70,12 @@ class QParams(Picklable):
     global_scale: Any = None
     #: What the zero point is: "none", "code_int", "code_float", "value" or "value_middle".
     zero_domain: str = "code_int"
-    #: What else codes are made with, by its name in the operations: the scale before it was stored, an inverse.
+    #: What else codes are made with, by its name in the operations: the scale before it was stored, an
+    #: inverse.
     others: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    #: Whether an engine has made and stored them, as `choose_qparams` has: they are used as they are, and a scale may be negative or 0.
-    #: Others are stored as the convention stores a scale: rounded to its format, for one.
+    #: Whether an engine has made and stored them, as `choose_qparams` has: they are used as they are, and a
+    #: scale may be negative or 0. Others are stored as the convention stores a scale: rounded to its format,
+    #: for one.
     stored: bool = False
 
 
@@ -97,7 +109,7 @@ class QuantResult(Picklable):
 
     @property
     def tensor_shape(self) -> Shape:
-        """The shape of the whole tensor, of which what it costs to store is told."""
+        """Return the shape of the whole tensor, of which what it costs to store is told."""
         return self.whole or self.shape
 
     def __repr__(self) -> str:
@@ -121,43 +133,63 @@ class QuantResult(Picklable):
 
     @property
     def shape(self) -> Shape:
-        """The input's shape."""
+        """Return the input's shape."""
         return tuple(self.x.shape)
 
     @cached_property
     def counted(self) -> torch.Tensor | None:
-        """Which cells count, bool of `shape`; none where all of them do: under "ignore" NaN and Inf in the input are left out."""
+        """Return which cells count, bool of `shape`; none where all of them do: under "ignore" NaN and Inf in
+        the input are left out.
+        """
         return counted_cells(self.x, self.scheme)
 
     def scale_of_cells(self) -> torch.Tensor:
-        """The scale of each element in the dtype it is applied in, broadcastable to `shape`."""
+        """Return the scale of each element in the dtype it is applied in, broadcastable to `shape`."""
         return blocks.expand(self.qparams.scale.to(torch.float32), self.layout, self.shape)
 
     def step_of_cells(self) -> torch.Tensor:
-        """The step of each element: its scale times the gap between its two grid neighbours."""
+        """Return the step of each element: its scale times the gap between its two grid neighbours."""
         return local_step(self.x, self.scale_of_cells(), self.scheme.number_format)
 
 
 def steps_of_error(r: QuantResult) -> torch.Tensor:
-    """Return each element's error in its own steps, float64; inf where a scale of 0 leaves an error, nan where the cell is left out."""
+    """Return each element's error in its own steps, float64; inf where a scale of 0 leaves an error, nan
+    where the cell is left out.
+    """
     error = r.error.to(torch.float64)
     # What a scale of 0 has no error in is no step off: 0 / 0 would be NaN.
     return torch.where(error == 0, error, error / r.step_of_cells().to(torch.float64))
 
 
 def part(r: QuantResult, index: Window) -> QuantResult:
-    """The same result seen on a part of the tensor, one number or slice for each axis: every cell keeps the scale it had.
+    """Return the same result seen on a part of the tensor, one number or slice for each axis: every cell
+    keeps the scale it had.
 
     >>> r = quantize([[1.0, 2.0], [3.0, 40.0]], Scheme("int4"))
     >>> part(r, (0, slice(None))).x_hat.tolist() == r.x_hat[0].tolist()
     True
     """
     params, layout = _params_of_cells(r.qparams, r.layout, blocks.flat_indices_of(r.shape, index))
-    return QuantResult(r.scheme, params, r.x[index], r.q[index], r.x_hat[index], r.error[index], r.clipped[index], layout, None, r.notes, r.tensor_shape)
+    return QuantResult(
+        r.scheme,
+        params,
+        r.x[index],
+        r.q[index],
+        r.x_hat[index],
+        r.error[index],
+        r.clipped[index],
+        layout,
+        None,
+        r.notes,
+        r.tensor_shape,
+    )
 
 
-def quantize_part(x: torch.Tensor, scheme: Scheme, qparams: QParams, shape: Shape, index: Window) -> QuantResult:
-    """`part` of a tensor of `shape` of which only `x`, the part at `index`, is at hand: `qparams` are those of the whole tensor.
+def quantize_part(
+    x: torch.Tensor, scheme: Scheme, qparams: QParams, shape: Shape, index: Window
+) -> QuantResult:
+    """`part` of a tensor of `shape` of which only `x`, the part at `index`, is at hand: `qparams` are those
+    of the whole tensor.
 
     >>> x, scheme = torch.tensor([[1.0, 2.0], [3.0, 40.0]]), Scheme("int4")
     >>> params, index = choose_qparams(x, scheme), (0, slice(0, 2))
@@ -167,8 +199,11 @@ def quantize_part(x: torch.Tensor, scheme: Scheme, qparams: QParams, shape: Shap
     return quantize_cells(x, scheme, qparams, shape, blocks.flat_indices_of(shape, index))
 
 
-def quantize_cells(x: torch.Tensor, scheme: Scheme, qparams: QParams, shape: Shape, places: torch.Tensor) -> QuantResult:
-    """What becomes of some cells of a tensor of `shape`: `x`, and where they lie in its row-major order, `places` (int64 of the shape of `x`).
+def quantize_cells(
+    x: torch.Tensor, scheme: Scheme, qparams: QParams, shape: Shape, places: torch.Tensor
+) -> QuantResult:
+    """What becomes of some cells of a tensor of `shape`: `x`, and where they lie in its row-major order,
+    `places` (int64 of the shape of `x`).
 
     >>> x, scheme = torch.tensor([[1.0, 2.0], [3.0, 40.0]]), Scheme("int4")
     >>> quantize_cells(torch.tensor([40.0, 2.0]), scheme, choose_qparams(x, scheme), (2, 2), torch.tensor([3, 1])).q.tolist()
@@ -176,11 +211,22 @@ def quantize_cells(x: torch.Tensor, scheme: Scheme, qparams: QParams, shape: Sha
     """
     params, layout = _params_of_cells(qparams, scheme.layout(shape), places)
     chance = {"index": places} if scheme.arithmetic.ties == "stochastic" else {}
-    return QuantResult(scheme, params, x, *_quantized(x, scheme, {**block_values(params), **chance}), layout, None, whole=shape)
+    return QuantResult(
+        scheme,
+        params,
+        x,
+        *_quantized(x, scheme, {**block_values(params), **chance}),
+        layout,
+        None,
+        whole=shape,
+    )
 
 
-def errors_of_cells(x: torch.Tensor, scheme: Scheme, qparams: QParams, layout: BlockLayout, places: torch.Tensor, offset: int) -> torch.Tensor:
-    """Return the errors of some cells, where `qparams` and `layout` are those of the part of the tensor that begins at place `offset`.
+def errors_of_cells(
+    x: torch.Tensor, scheme: Scheme, qparams: QParams, layout: BlockLayout, places: torch.Tensor, offset: int
+) -> torch.Tensor:
+    """Return the errors of some cells, where `qparams` and `layout` are those of the part of the tensor that
+    begins at place `offset`.
 
     >>> scheme = Scheme("int4")
     >>> errors_of_cells(torch.tensor([0.75]), scheme, QParams(torch.ones(1), torch.zeros(1)), scheme.layout((2,)), torch.tensor([5]), 4).item()
@@ -191,7 +237,9 @@ def errors_of_cells(x: torch.Tensor, scheme: Scheme, qparams: QParams, layout: B
     return _quantized(x, scheme, {**block_values(params), **chance})[2]
 
 
-def _params_of_cells(params: QParams, layout: BlockLayout, places: torch.Tensor) -> tuple[QParams, BlockLayout]:
+def _params_of_cells(
+    params: QParams, layout: BlockLayout, places: torch.Tensor
+) -> tuple[QParams, BlockLayout]:
     """Scale and zero point of each cell at `places`, which are laid out as blocks of one cell."""
     known = block_values(params)
     if layout.block_count == 1:
@@ -203,13 +251,22 @@ def _params_of_cells(params: QParams, layout: BlockLayout, places: torch.Tensor)
     seen = tuple(places.shape)
     # What of the tensor is one number only is one number here too.
     return (
-        QParams(scale, zero_point, global_scale=params.global_scale, zero_domain=params.zero_domain, others=MappingProxyType(cells), stored=True),
+        QParams(
+            scale,
+            zero_point,
+            global_scale=params.global_scale,
+            zero_domain=params.zero_domain,
+            others=MappingProxyType(cells),
+            stored=True,
+        ),
         BlockLayout(seen, (1,) * len(seen), seen),
     )
 
 
-def _quantized(x: torch.Tensor, scheme: Scheme, cells: Values) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Codes, values, error, and where saturation changed the code, by what is known of each cell."""
+def _quantized(
+    x: torch.Tensor, scheme: Scheme, cells: Values
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return codes, values, error, and where saturation changed the code, by what is known of each cell."""
     fmt = scheme.number_format
     coded = run_operations(code_operations(scheme), {"x": x, **cells})
     q = GRIDS[fmt.kind].encode(coded["q"], fmt)
@@ -237,16 +294,18 @@ def choose_qparams(x: Any, scheme: Scheme | str) -> QParams:
     return _choose(tensor, scheme, scheme.layout(tuple(tensor.shape)))[0]
 
 
-def quantize(x: Any, scheme: Scheme | str, *, qparams: QParams | None = None, strict: bool = False) -> QuantResult:
+def quantize(
+    x: Any, scheme: Scheme | str, *, qparams: QParams | None = None, strict: bool = False
+) -> QuantResult:
     """Quantize and dequantize `x`: codes, values and error of every element.
 
-    `x` is a real tensor, nested list or NumPy array of 1 to 4 axes; a NumPy array in which something is masked is refused,
-    because there is no value to quantize. `scheme` is a `Scheme`, its text form, or a recipe by its id or name, such as
-    "q4_0" or "MXFP4". `qparams` gives scale and zero point, one for
-    all blocks or one a block, in place of the scheme's calibration: made by hand, or those of
-    `choose_qparams` or of another result, say of calibration data. `strict` returns what the
-    arithmetic gives where it would be refused: a range wider than float32, an infinite value.
-    Raises `QuantVizError` for input that cannot be quantized and schemes that do not fit its shape.
+    `x` is a real tensor, nested list or NumPy array of 1 to 4 axes; a NumPy array in which something is
+    masked is refused, because there is no value to quantize. `scheme` is a `Scheme`, its text form, or a
+    recipe by its id or name, such as "q4_0" or "MXFP4". `qparams` gives scale and zero point, one for all
+    blocks or one a block, in place of the scheme's calibration: made by hand, or those of `choose_qparams` or
+    of another result, say of calibration data. `strict` returns what the arithmetic gives where it would be
+    refused: a range wider than float32, an infinite value. Raises `QuantVizError` for input that cannot be
+    quantized and schemes that do not fit its shape.
 
     Source notebook 000, cell 61:
 
@@ -272,7 +331,7 @@ def quantize(x: Any, scheme: Scheme | str, *, qparams: QParams | None = None, st
 
 
 def quantize_in_ranges(x: torch.Tensor, scheme: Scheme, found: Range | QParams) -> QuantResult:
-    """The same where it is known what the calibration says of each block.
+    """Return the same where it is known what the calibration says of each block.
 
     >>> x, scheme = torch.tensor([1.0, -3.0]), Scheme("int4")
     >>> torch.equal(quantize_in_ranges(x, scheme, quantize(x, scheme).range).q, quantize(x, scheme).q)
@@ -283,7 +342,14 @@ def quantize_in_ranges(x: torch.Tensor, scheme: Scheme, found: Range | QParams) 
     return _result_of(tensor, scheme, params, found if isinstance(found, Range) else None, notes)
 
 
-def _result_of(tensor: torch.Tensor, scheme: Scheme, params: QParams, found: Range | None, notes: tuple[Note, ...], strict: bool = False) -> QuantResult:
+def _result_of(
+    tensor: torch.Tensor,
+    scheme: Scheme,
+    params: QParams,
+    found: Range | None,
+    notes: tuple[Note, ...],
+    strict: bool = False,
+) -> QuantResult:
     shape = tuple(tensor.shape)
     layout = scheme.layout(shape)
     cells = {name: blocks.expand(grid, layout, shape) for name, grid in block_values(params).items()}
@@ -299,10 +365,10 @@ def _result_of(tensor: torch.Tensor, scheme: Scheme, params: QParams, found: Ran
 
 
 def dequantize(q: Any, scheme: Scheme | str, qparams: QParams) -> torch.Tensor:
-    """The values that codes stand for: float32 of the shape of `q`.
+    """Return the values that codes stand for: float32 of the shape of `q`.
 
-    `q` are whole numbers, a tensor, nested list or NumPy array of 1 to 4 axes; `scheme` is as in `quantize`. Raises
-    `QuantVizError` for a code that the format has not, and where scales do not fit.
+    `q` are whole numbers, a tensor, nested list or NumPy array of 1 to 4 axes; `scheme` is as in `quantize`.
+    Raises `QuantVizError` for a code that the format has not, and where scales do not fit.
 
     >>> dequantize(torch.tensor([-15, 127]), Scheme("int8", "asymmetric"), QParams(3.5, -70)).tolist()
     [192.5, 689.5]
@@ -311,8 +377,10 @@ def dequantize(q: Any, scheme: Scheme | str, qparams: QParams) -> torch.Tensor:
     return values_of_codes(as_codes(q, scheme.number_format), scheme, qparams, any_scale=False)
 
 
-def values_of_codes(q: torch.Tensor, scheme: Scheme, qparams: QParams, *, any_scale: bool = True) -> torch.Tensor:
-    """The same without looking whether the format has such codes:
+def values_of_codes(
+    q: torch.Tensor, scheme: Scheme, qparams: QParams, *, any_scale: bool = True
+) -> torch.Tensor:
+    """Return the same without looking whether the format has such codes:
     of integers any number has a value; nor, with `any_scale`, whether scales are above 0.
 
     >>> values_of_codes(torch.tensor([200.0]), Scheme("int8"), QParams(0.5)).tolist()
@@ -324,7 +392,9 @@ def values_of_codes(q: torch.Tensor, scheme: Scheme, qparams: QParams, *, any_sc
     _refuse_other(qparams)
     params = _given(qparams.scale, qparams.zero_point, scheme, layout, chosen=any_scale or qparams.stored)
     known = block_values(params)
-    known |= run_operations(given_operations(scheme), known) | {name: grid for name, grid in qparams.others.items() if name in block_names(scheme)}
+    known |= run_operations(given_operations(scheme), known) | {
+        name: grid for name, grid in qparams.others.items() if name in block_names(scheme)
+    }
     return _dequantize(q, scheme, {name: blocks.expand(grid, layout, shape) for name, grid in known.items()})
 
 
@@ -346,7 +416,7 @@ def refuse_other_than_results(r: object) -> None:
 
 
 def counted_cells(x: torch.Tensor, scheme: Scheme) -> torch.Tensor | None:
-    """Which cells of `x` count under `scheme`, bool of its shape; none where all of them do.
+    """Return which cells of `x` count under `scheme`, bool of its shape; none where all of them do.
 
     >>> counted_cells(torch.tensor([1.0, torch.inf]), Scheme(nonfinite="ignore")).tolist()
     [True, False]
@@ -361,18 +431,25 @@ def range_values(found: Range, absmax: torch.Tensor, layout: BlockLayout) -> Val
 
 
 def cell_index(scheme: Scheme, shape: Shape) -> Values:
-    """The flat index of each cell, where chance is asked for."""
+    """Return the flat index of each cell, where chance is asked for."""
     return {"index": blocks.flat_indices(shape)} if scheme.arithmetic.ties == "stochastic" else {}
 
 
 def tensor_values(absmax: torch.Tensor, layout: BlockLayout) -> Values:
-    """What is read of the tensor itself: its `largest_magnitude`, and which blocks do not fill up (1, else 0)."""
-    short = blocks.block_sizes(layout) < layout.block_size if layout.tail == "short" else torch.zeros(layout.grid_shape)
+    """What is read of the tensor itself: its `largest_magnitude`, and which blocks do not fill up (1, else
+    0).
+    """
+    short = (
+        blocks.block_sizes(layout) < layout.block_size
+        if layout.tail == "short"
+        else torch.zeros(layout.grid_shape)
+    )
     return {"tensor_absmax": absmax, "short": short.to(torch.float32)}
 
 
 def largest_magnitude(x: torch.Tensor) -> torch.Tensor:
-    """The largest finite |x|; 0 where none is finite. NaN and Inf are in `x` only where they are left out.
+    """Return the largest finite |x|; 0 where none is finite. NaN and Inf are in `x` only where they are left
+    out.
 
     >>> largest_magnitude(torch.tensor([-2.0, torch.inf, torch.nan])).item()
     2.0
@@ -381,15 +458,23 @@ def largest_magnitude(x: torch.Tensor) -> torch.Tensor:
     return largest if bool(torch.isfinite(largest)) else x.abs().nan_to_num(0.0, 0.0).max()
 
 
-def _choose(x: torch.Tensor, scheme: Scheme, layout: BlockLayout, strict: bool = False) -> tuple[QParams, Range | None]:
+def _choose(
+    x: torch.Tensor, scheme: Scheme, layout: BlockLayout, strict: bool = False
+) -> tuple[QParams, Range | None]:
     absmax = largest_magnitude(x)
     of_blocks = blocks.Blocks(x, layout, torch_dtype(scheme.arithmetic.scale_math), counted_cells(x, scheme))
-    found = calibrated(of_blocks, scheme, one_by_one(lambda found: _error_of(found, x, absmax, scheme, layout)))
-    return qparams_of_range(found, absmax, scheme, layout, strict), found if isinstance(found, Range) else None
+    found = calibrated(
+        of_blocks, scheme, one_by_one(lambda found: _error_of(found, x, absmax, scheme, layout))
+    )
+    return qparams_of_range(found, absmax, scheme, layout, strict), found if isinstance(
+        found, Range
+    ) else None
 
 
 def calibrated(of_blocks: BlockValues, scheme: Scheme, trial: Trial) -> Range | QParams:
-    """Return what the scheme's calibration says of some blocks; `trial` gives the error that they have with a range, see `Context.trial`."""
+    """Return what the scheme's calibration says of some blocks; `trial` gives the error that they have with a
+    range, see `Context.trial`.
+    """
     calibration = scheme.calibration
     # It is not told of the rest of the scheme, so that it cannot depend on it.
     told: object = ModeContext(scheme.mode)
@@ -418,7 +503,8 @@ def one_by_one(error_of: Callable[[Range], torch.Tensor]) -> Trial:
         for turn in range(int(counts.max())):
             (here,) = (turns == turn).nonzero(as_tuple=True)
             lo, hi = (
-                blocks.viewed(end.index_put((of[here],), own[here]), tuple(found.extreme.shape)) for end, own in ((-widest, found.lo), (widest, found.hi))
+                blocks.viewed(end.index_put((of[here],), own[here]), tuple(found.extreme.shape))
+                for end, own in ((-widest, found.lo), (widest, found.hi))
             )
             errors[here] = error_of(Range(lo, hi, found.extreme)).flatten()[of[here]].to(torch.float64)
         return errors
@@ -426,8 +512,11 @@ def one_by_one(error_of: Callable[[Range], torch.Tensor]) -> Trial:
     return trial
 
 
-def params_to_try(found: Range, absmax: torch.Tensor, scheme: Scheme, layout: BlockLayout, of: torch.Tensor | None = None) -> tuple[QParams, torch.Tensor]:
-    """Return scale and zero point that ranges give, and which would be refused (bool of their shape); ranges and `of` are as in `calibration.Trial`.
+def params_to_try(
+    found: Range, absmax: torch.Tensor, scheme: Scheme, layout: BlockLayout, of: torch.Tensor | None = None
+) -> tuple[QParams, torch.Tensor]:
+    """Return scale and zero point that ranges give, and which would be refused (bool of their shape); ranges
+    and `of` are as in `calibration.Trial`.
 
     >>> scheme = Scheme("int8")
     >>> ends = torch.tensor([[1.27, 3e38]])
@@ -439,16 +528,23 @@ def params_to_try(found: Range, absmax: torch.Tensor, scheme: Scheme, layout: Bl
         values = {**values, **{name: values[name].flatten()[of] for name in ("extreme", "short")}}
     params = _params_of(values, scheme)
     refused = _width(found, scheme) > FLOAT32_MAX
-    return params, refused | (params.zero_point.abs() > FLOAT32_EXACT_INTEGER) if scheme.zero_domain == "code_int" else refused
+    return params, refused | (
+        params.zero_point.abs() > FLOAT32_EXACT_INTEGER
+    ) if scheme.zero_domain == "code_int" else refused
 
 
-def _error_of(found: Range, x: torch.Tensor, absmax: torch.Tensor, scheme: Scheme, layout: BlockLayout) -> torch.Tensor:
+def _error_of(
+    found: Range, x: torch.Tensor, absmax: torch.Tensor, scheme: Scheme, layout: BlockLayout
+) -> torch.Tensor:
     """Σ error² of each block with a range; infinite where it would be refused, or is no number."""
     params, refused = params_to_try(found, absmax, scheme, layout)
     shape, counted = tuple(x.shape), counted_cells(x, scheme)
     cells = {name: blocks.expand(grid, layout, shape) for name, grid in block_values(params).items()}
     error = _quantized(x, scheme, {**cell_index(scheme, shape), **cells})[2].to(torch.float64)
-    return finite_or_infinite(blocks.block_sums((error if counted is None else error.masked_fill(~counted, 0)).square(), layout), refused)
+    return finite_or_infinite(
+        blocks.block_sums((error if counted is None else error.masked_fill(~counted, 0)).square(), layout),
+        refused,
+    )
 
 
 def finite_or_infinite(sums: torch.Tensor, refused: torch.Tensor) -> torch.Tensor:
@@ -460,8 +556,11 @@ def finite_or_infinite(sums: torch.Tensor, refused: torch.Tensor) -> torch.Tenso
     return torch.where(torch.isfinite(sums) & ~refused, sums, math.inf)
 
 
-def qparams_of_range(found: Range | QParams, absmax: torch.Tensor, scheme: Scheme, layout: BlockLayout, strict: bool = False) -> QParams:
-    """Scale and zero point of each block by its clipping range, or those that the calibration gives in place of it, as they are stored.
+def qparams_of_range(
+    found: Range | QParams, absmax: torch.Tensor, scheme: Scheme, layout: BlockLayout, strict: bool = False
+) -> QParams:
+    """Scale and zero point of each block by its clipping range, or those that the calibration gives in place
+    of it, as they are stored.
 
     `absmax` is the tensor's `largest_magnitude`. Raises `QuantVizError` as `quantize` does.
     """
@@ -470,8 +569,14 @@ def qparams_of_range(found: Range | QParams, absmax: torch.Tensor, scheme: Schem
     if not strict:
         _refuse_too_wide(found, scheme)
     params = _params_of(range_values(found, absmax, layout), scheme)
-    if not strict and scheme.zero_domain == "code_int" and bool((params.zero_point.abs() > FLOAT32_EXACT_INTEGER).any()):
-        raise QuantVizError("zero_point_too_large", got=params.zero_point.abs().max().item(), largest=FLOAT32_EXACT_INTEGER)
+    if (
+        not strict
+        and scheme.zero_domain == "code_int"
+        and bool((params.zero_point.abs() > FLOAT32_EXACT_INTEGER).any())
+    ):
+        raise QuantVizError(
+            "zero_point_too_large", got=params.zero_point.abs().max().item(), largest=FLOAT32_EXACT_INTEGER
+        )
     return params
 
 
@@ -486,7 +591,9 @@ def _qparams(values: Values, scheme: Scheme) -> QParams:
     return QParams(
         values["scale"],
         # A zero point beyond int32 stays a float: only `strict` gets here with one.
-        zero_point.to(torch.int32) if domain in ("none", "code_int") and bool((zero_point.abs() < 2**31).all()) else zero_point,
+        zero_point.to(torch.int32)
+        if domain in ("none", "code_int") and bool((zero_point.abs() < 2**31).all())
+        else zero_point,
         scale_codes=values.get("scale_code"),
         global_scale=values.get("global_scale", values.get("global_inverse")),
         zero_domain=domain,
@@ -496,13 +603,20 @@ def _qparams(values: Values, scheme: Scheme) -> QParams:
 
 
 def stored_qparams(params: QParams, absmax: torch.Tensor, scheme: Scheme, layout: BlockLayout) -> QParams:
-    """Scale and zero point set by hand, as the convention stores them; those that are stored already as they are.
+    """Scale and zero point set by hand, as the convention stores them; those that are stored already as they
+    are.
 
-    `absmax` is the tensor's `largest_magnitude`. Raises `QuantVizError` where they are no numbers, too many or too few.
+    `absmax` is the tensor's `largest_magnitude`. Raises `QuantVizError` where they are no numbers, too many
+    or too few.
     """
     _refuse_other(params)
     given = _given(params.scale, params.zero_point, scheme, layout, chosen=params.stored)
-    made = _qparams(run_operations(store_operations(scheme, given=True), {**block_values(given), **tensor_values(absmax, layout)}), scheme)
+    made = _qparams(
+        run_operations(
+            store_operations(scheme, given=True), {**block_values(given), **tensor_values(absmax, layout)}
+        ),
+        scheme,
+    )
     if not params.stored:
         return made
     return dataclasses.replace(
@@ -515,8 +629,12 @@ def stored_qparams(params: QParams, absmax: torch.Tensor, scheme: Scheme, layout
     )
 
 
-def _given(scale: Any, zero_point: Any, scheme: Scheme, layout: BlockLayout, *, chosen: bool = False) -> QParams:
-    """Scale and zero point set by hand, checked and brought to the grid; scales `chosen` by an engine can be negative, or 0."""
+def _given(
+    scale: Any, zero_point: Any, scheme: Scheme, layout: BlockLayout, *, chosen: bool = False
+) -> QParams:
+    """Scale and zero point set by hand, checked and brought to the grid; scales `chosen` by an engine can be
+    negative, or 0.
+    """
     convention = scheme.arithmetic
     kept = convention.scale_dtype if scheme.granularity.single else convention.block_scale_dtype
     scales, zeros = _numbers(scale), _numbers(zero_point)
@@ -533,13 +651,19 @@ def _given(scale: Any, zero_point: Any, scheme: Scheme, layout: BlockLayout, *, 
     if domain not in ("none", "code_int"):
         whole = torch.isfinite(grid_zero.to(torch.float32))
     if not bool(whole.all()):
-        raise QuantVizError("zero_point_not_integer", got=grid_zero[~whole][0].item(), largest=FLOAT32_EXACT_INTEGER)
+        raise QuantVizError(
+            "zero_point_not_integer", got=grid_zero[~whole][0].item(), largest=FLOAT32_EXACT_INTEGER
+        )
     other = (grid_zero != 0) & (grid_zero != scheme.symmetric_zero_point)
     if scheme.mode == "symmetric" and bool(other.any()):
         raise QuantVizError("zero_point_in_symmetric", got=grid_zero[other][0].item())
     if scheme.mode == "symmetric":
         grid_zero = torch.full_like(grid_zero, scheme.symmetric_zero_point)
-    return QParams(grid_scale.to(torch_dtype(kept)), grid_zero.to(torch.int32 if domain in ("none", "code_int") else torch.float32), zero_domain=domain)
+    return QParams(
+        grid_scale.to(torch_dtype(kept)),
+        grid_zero.to(torch.int32 if domain in ("none", "code_int") else torch.float32),
+        zero_domain=domain,
+    )
 
 
 def _numbers(value: Any) -> torch.Tensor:
@@ -575,7 +699,14 @@ def _width(found: Range, scheme: Scheme) -> torch.Tensor:
     return 2 * torch.maximum(lo.abs(), hi.abs()) if scheme.mode == "symmetric" else hi - lo
 
 
-def _refuse_infinite(x: torch.Tensor, x_hat: torch.Tensor, error: torch.Tensor, params: QParams, scheme: Scheme, layout: BlockLayout) -> None:
+def _refuse_infinite(
+    x: torch.Tensor,
+    x_hat: torch.Tensor,
+    error: torch.Tensor,
+    params: QParams,
+    scheme: Scheme,
+    layout: BlockLayout,
+) -> None:
     finite = torch.isfinite(x_hat) & torch.isfinite(error)
     if not bool(finite.all()):
         finite |= ~torch.isfinite(x)
@@ -584,8 +715,12 @@ def _refuse_infinite(x: torch.Tensor, x_hat: torch.Tensor, error: torch.Tensor, 
         raise infinite_value(x_hat[first].item(), first, tuple(x.shape), params, scheme, layout)
 
 
-def infinite_value(value: float, index: Shape, shape: Shape, params: QParams, scheme: Scheme, layout: BlockLayout) -> QuantVizError:
-    """Why nothing is given back where the cell at `index` has become `value`, or its error is infinite."""
+def infinite_value(
+    value: float, index: Shape, shape: Shape, params: QParams, scheme: Scheme, layout: BlockLayout
+) -> QuantVizError:
+    """Return why nothing is given back where the cell at `index` has become `value`, or its error is
+    infinite.
+    """
     block, name = layout.block_of(index, shape), str(scheme.arithmetic)
     if params.scale[block] == 0:
         return QuantVizError("scale_is_zero", convention=name, index=index, block=block)

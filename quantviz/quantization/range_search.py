@@ -1,7 +1,8 @@
 """The search for the clipping range of each block whose squared error is least.
 
-Errors are tried, not modelled: a trial is the reference quantizer under the very scheme, so that what is found is right for
-float formats, codebooks and scales that are powers of two, too. Blocks are searched side by side, each in its own places.
+Errors are tried, not modelled: a trial is the reference quantizer under the very scheme, so that what is
+found is right for float formats, codebooks and scales that are powers of two, too. Blocks are searched side
+by side, each in its own places.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import torch
 from quantviz.schemes.calibration import BlockValues, Context, Range
 from quantviz.tensors.blocks import viewed
 
-#: A range is better where it takes off more than this part of the error: far more than sums differ by, whatever order they are added in.
+#: A range is better where it takes off more than this part of the error: far more than sums differ by,
+#: whatever order they are added in.
 _LESS = 2.0**-20
 #: A round over both ends that takes off less than this part of every block's error is the last.
 _LESS_OF_ROUND = 1e-3
@@ -26,16 +28,18 @@ _FINER = 10
 #: How many ranges are tried at once, those of all blocks taken together.
 _AT_ONCE = 2**22
 
-#: From how far along its way a block is, 0 to 1, to the ends tried, and the number of that block; of many at once.
+#: From how far along its way a block is, 0 to 1, to the ends tried, and the number of that block; of many at
+#: once.
 _Way = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 
 
 def least_error(blocks: BlockValues, context: Context) -> Range:
-    """Return the range of least Σ error² of each block, none wider than from its smallest to its largest value.
+    """Return the range of least Σ error² of each block, none wider than from its smallest to its largest
+    value.
 
-    Symmetric, both ends are multiplied by one factor. Asymmetric, both are first drawn in towards 0, or towards the end nearest to it; then the range is
-    moved and each end drawn in by itself, round after round. Of the ranges tried the first is the whole one, and only a smaller
-    error takes its place.
+    Symmetric, both ends are multiplied by one factor. Asymmetric, both are first drawn in towards 0, or
+    towards the end nearest to it; then the range is moved and each end drawn in by itself, round after round.
+    Of the ranges tried the first is the whole one, and only a smaller error takes its place.
     """
     search = _Search(Range(*blocks.min_max(), blocks.extreme()), context)
     (lo, hi), falling = (end.to(torch.float64) for end in search.ends), search.error > 0
@@ -43,7 +47,11 @@ def least_error(blocks: BlockValues, context: Context) -> Range:
         search.along(lambda t, of: (t * lo[of], t * hi[of]), _FIRST, falling)
         return search.best
     towards = torch.zeros_like(lo).clamp(lo, hi)
-    search.along(lambda t, of: (towards[of] + t * (lo - towards)[of], towards[of] + t * (hi - towards)[of]), _FIRST, falling)
+    search.along(
+        lambda t, of: (towards[of] + t * (lo - towards)[of], towards[of] + t * (hi - towards)[of]),
+        _FIRST,
+        falling,
+    )
     while bool(falling.any()):
         before = search.error
         for way in (_moved, _lower_end, _upper_end):
@@ -56,7 +64,7 @@ _Ends = tuple[torch.Tensor, torch.Tensor]
 
 
 def _moved(best: _Ends, lo: torch.Tensor, hi: torch.Tensor) -> _Way:
-    """The range as wide as it is, from the lower end of the whole to the upper."""
+    """Return the range as wide as it is, from the lower end of the whole to the upper."""
     width = best[1].to(torch.float64) - best[0].to(torch.float64)
     room = hi - lo - width
 
@@ -88,20 +96,26 @@ class _Search:
 
     @property
     def best(self) -> Range:
-        """The ranges as they lie in the grid."""
+        """Return the ranges as they lie in the grid."""
         lo, hi = (viewed(end, tuple(self._whole.lo.shape)) for end in self.ends)
         return Range(lo, hi, self._whole.extreme)
 
     def along(self, way: _Way, parts: int, falling: torch.Tensor) -> None:
-        """Tries a way at equal distances, then again more finely wherever less error may be, until a block's error no longer falls.
+        """Tries a way at equal distances, then again more finely wherever less error may be, until a block's
+        error no longer falls.
 
-        A curve of errors can have many minima: of few values each is a sum of few arcs. So each part is looked at by itself,
-        and all in which the curve may go below the best are gone through. Only blocks that are `falling` take part; no block's
-        answer depends on the others that are looked at with it.
+        A curve of errors can have many minima: of few values each is a sum of few arcs. So each part is
+        looked at by itself, and all in which the curve may go below the best are gone through. Only blocks
+        that are `falling` take part; no block's answer depends on the others that are looked at with it.
         """
-        # The parts of all blocks, block after block: whose each is, where it begins, and its errors at both ends and between.
+        # The parts of all blocks, block after block: whose each is, where it begins, and its errors at both
+        # ends and between.
         (of,) = falling.nonzero(as_tuple=True)
-        begins, step, points = torch.zeros(len(of), dtype=torch.float64), 1 / parts, torch.arange(1, parts + 1, dtype=torch.float64)
+        begins, step, points = (
+            torch.zeros(len(of), dtype=torch.float64),
+            1 / parts,
+            torch.arange(1, parts + 1, dtype=torch.float64),
+        )
         errors = torch.full((len(of), parts + 1), torch.inf, dtype=torch.float64)
         goes_on = falling
         while len(of):
@@ -110,16 +124,28 @@ class _Search:
             errors[:, 1 : len(points) + 1] = self._try(way, places, of)
             # At the first distance all go on: what a finer one would find is not known yet.
             goes_on = goes_on & ((self.error < before) | (len(points) == parts))
-            part, place = (_promising(errors, self.error[of]) & goes_on[of].unsqueeze(1)).nonzero(as_tuple=True)
+            part, place = (_promising(errors, self.error[of]) & goes_on[of].unsqueeze(1)).nonzero(
+                as_tuple=True
+            )
             ends = errors[part, place], errors[part, place + 1]
-            of, begins, step, points = of[part], begins[part] + place.to(torch.float64) * step, step / _FINER, torch.arange(1, _FINER, dtype=torch.float64)
+            of, begins, step, points = (
+                of[part],
+                begins[part] + place.to(torch.float64) * step,
+                step / _FINER,
+                torch.arange(1, _FINER, dtype=torch.float64),
+            )
             errors = torch.full((len(of), _FINER + 1), torch.inf, dtype=torch.float64)
             errors[:, 0], errors[:, -1] = ends
 
     def _try(self, way: _Way, places: torch.Tensor, of: torch.Tensor) -> torch.Tensor:
         """Tries several places of each of some parts, one after the other: their errors."""
         size = max(1, _AT_ONCE // places.shape[1])
-        return torch.cat([self._try_some(way, *each) for each in zip(torch.split(places, size), torch.split(of, size), strict=True)])
+        return torch.cat(
+            [
+                self._try_some(way, *each)
+                for each in zip(torch.split(places, size), torch.split(of, size), strict=True)
+            ]
+        )
 
     def _try_some(self, way: _Way, places: torch.Tensor, of: torch.Tensor) -> torch.Tensor:
         each = of.repeat_interleave(places.shape[1])
@@ -134,13 +160,18 @@ class _Search:
         table[torch.arange(len(errors)) - begins[column], column] = errors
         taken = torch.from_numpy(_taken(self.error[blocks].numpy(), table.numpy()))
         chosen, blocks = (begins + taken)[taken >= 0], blocks[taken >= 0]
-        self.ends = self.ends[0].index_put((blocks,), lo[chosen]), self.ends[1].index_put((blocks,), hi[chosen])
+        self.ends = (
+            self.ends[0].index_put((blocks,), lo[chosen]),
+            self.ends[1].index_put((blocks,), hi[chosen]),
+        )
         self.error = self.error.index_put((blocks,), errors[chosen])
         return viewed(errors, tuple(places.shape))
 
 
 def _taken(known: npt.NDArray[np.float64], errors: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """Which error of each column takes the place of the one that is known, where from the first to the last each does that is less; -1 where none does."""
+    """Return which error of each column takes the place of the one that is known, where from the first to the
+    last each does that is less; -1 where none does.
+    """
     # Not less by what order sums were added in, or by what float64 itself loses.
     bar, taken = known * (1 - _LESS), np.full(len(known), -1)
     for k in np.flatnonzero((errors < bar).any(1)):

@@ -1,1 +1,3 @@
-"""What is chosen, as values: formats, granularities, calibrations, conventions of engines, schemes, recipes. Without torch."""
+"""What is chosen, as values: formats, granularities, calibrations, conventions of engines, schemes, recipes.
+Without torch.
+"""

@@ -1,8 +1,8 @@
 """What each axis of a tensor is called: the one rule that every control, table and sentence asks.
 
-A tensor of two axes has rows and columns. Four axes are those of a convolution's weight, output channels × input
-channels × height × width of the kernel, as every framework stores it. What other axes mean nobody can tell from a
-shape: they go by their number.
+A tensor of two axes has rows and columns. Four axes are those of a convolution's weight, output channels ×
+input channels × height × width of the kernel, as every framework stores it. What other axes mean nobody can
+tell from a shape: they go by their number.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ class Axes:
     convolution: bool = False
 
     def id_of(self, axis: int) -> str:
-        """What an axis is: row, column, output_channel, input_channel, or axis where only its number is known."""
+        """What an axis is: row, column, output_channel, input_channel, or axis where only its number is
+        known.
+        """
         count, axis = len(self.shape), axis % len(self.shape)
         if axis == 0 and (count == 4 or (count == 2 and self.convolution)):
             return "output_channel"
@@ -37,8 +39,8 @@ class Axes:
         return ("row", "column")[axis + 2 - count] if count <= 2 else "axis"
 
     def words(self, axis: int, form: str = "name", language: str = DEFAULT_LANGUAGE) -> str:
-        """An axis in words: its `name`, `one` of its indices, `each` of them, `many`; on a `button`; in a scheme's name the
-        `channel`, and in `short` where there is little room; and what lies `along` it.
+        """Return an axis in words: its `name`, `one` of its indices, `each` of them, `many`; on a `button`;
+        in a scheme's name the `channel`, and in `short` where there is little room; and what lies `along` it.
 
         >>> [Axes((2, 3, 4)).words(2, form) for form in ("one", "each", "many", "along")]
         ['index of axis 2', 'each index of axis 2', 'Axis 2', 'axis 2']

@@ -42,37 +42,43 @@ class Range(Picklable):
 
 
 class BlockValues(Protocol):
-    """What a calibration asks of a tensor's blocks: `blocks.Blocks` answers it, and what reads the tensor a part at a time."""
+    """What a calibration asks of a tensor's blocks: `blocks.Blocks` answers it, and what reads the tensor a
+    part at a time.
+    """
 
     def min_max(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Smallest and largest value of each block."""
+        """Return smallest and largest value of each block."""
 
     def extreme(self) -> torch.Tensor:
-        """The first element of largest magnitude of each block, with its sign."""
+        """Return the first element of largest magnitude of each block, with its sign."""
 
     def magnitudes(self) -> BlockValues:
-        """The same blocks of |x|."""
+        """Return the same blocks of |x|."""
 
     def percentiles(self, *percents: float) -> tuple[torch.Tensor, ...]:
-        """The `percents` (0 to 100) of each block, interpolated linearly between two values."""
+        """Return the `percents` (0 to 100) of each block, interpolated linearly between two values."""
 
     def mean_magnitude(self) -> torch.Tensor:
-        """The mean of |x| of each block."""
+        """Return the mean of |x| of each block."""
 
     def constant(self, value: float) -> torch.Tensor:
         """`value` for each block."""
 
 
 class Trial(Protocol):
-    """Gives the error that blocks have with a range; or, told of which block each is, that of any list of ranges: `lo` and `hi` are then of one
-    axis, as the answer is, `of` is the block's number (int64, ascending) and `extreme` that of all blocks."""
+    """Gives the error that blocks have with a range; or, told of which block each is, that of any list of
+    ranges: `lo` and `hi` are then of one axis, as the answer is, `of` is the block's number (int64,
+    ascending) and `extreme` that of all blocks.
+    """
 
     def __call__(self, found: Range, of: torch.Tensor | None = None, /) -> torch.Tensor: ...
 
 
 @dataclass(frozen=True)
 class ModeContext:
-    """What a calibration is told that follows from the values of a block and the mode alone: there is nothing else it could depend on."""
+    """What a calibration is told that follows from the values of a block and the mode alone: there is nothing
+    else it could depend on.
+    """
 
     mode: str
 
@@ -83,10 +89,12 @@ class Context(ModeContext):
 
     format: NumberFormat
     convention: Convention
-    #: The error that blocks have with a range, Σ error² of each, float64 of the layout's `grid_shape`, as the reference quantizer makes it
-    #: under this very scheme; infinite where the range would be refused, or the engine yields no finite number.
+    #: The error that blocks have with a range, Σ error² of each, float64 of the layout's `grid_shape`, as the
+    #: reference quantizer makes it under this very scheme; infinite where the range would be refused, or the
+    #: engine yields no finite number.
     trial: Trial
-    #: Makes what is answered in place of a range: scale and zero point, each one for all blocks or one a block.
+    #: Makes what is answered in place of a range: scale and zero point, each one for all blocks or one a
+    #: block.
     qparams: Callable[[object, object], QParams]
     #: Searches the range of least error: it takes torch, which choosing a scheme does not import.
     least_error: Callable[[BlockValues, Context], Range]
@@ -96,18 +104,25 @@ class Calibration(Protocol):
     """What every calibration answers."""
 
     id: ClassVar[str]
-    #: Whether the range follows from the values of a block and the mode alone. Such a calibration is handed a `ModeContext`, and a range that
-    #: was found once serves other formats too. What any other one finds is kept for the one scheme.
+    #: Whether the range follows from the values of a block and the mode alone. Such a calibration is handed a
+    #: `ModeContext`, and a range that was found once serves other formats too. What any other one finds is
+    #: kept for the one scheme.
     of_values: ClassVar[bool]
 
-    def problems(self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int") -> Iterator[QuantVizError]:
+    def problems(
+        self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
+    ) -> Iterator[QuantVizError]:
         """What is wrong with the fields, for this format, mode and a convention's `zero_domain`."""
 
     def calibrate(self, blocks: BlockValues, context: Context) -> Range | QParams:
-        """The clipping range of each block, or its scale and zero point. What a block is given depends on no other block."""
+        """Return the clipping range of each block, or its scale and zero point. What a block is given depends
+        on no other block.
+        """
 
     def lines(self, mode: str) -> tuple[str, str]:
-        """How `lo` and `hi` come from `block`, as Python for showing; empty where no line gives them, so that they are shown as they were found."""
+        """Return how `lo` and `hi` come from `block`, as Python for showing; empty where no line gives them,
+        so that they are shown as they were found.
+        """
 
 
 @dataclass(frozen=True)
@@ -117,7 +132,9 @@ class MinMax:
     id: ClassVar[str] = "min_max"
     of_values: ClassVar[bool] = True
 
-    def problems(self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int") -> Iterator[QuantVizError]:
+    def problems(
+        self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
+    ) -> Iterator[QuantVizError]:
         return iter(())
 
     def calibrate(self, blocks: BlockValues, context: ModeContext) -> Range:
@@ -143,7 +160,9 @@ class Percentile:
     def __post_init__(self) -> None:
         _as_plain(self, p=float)
 
-    def problems(self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int") -> Iterator[QuantVizError]:
+    def problems(
+        self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
+    ) -> Iterator[QuantVizError]:
         if not _is_number(self.p) or not 50 < self.p <= 100:
             yield QuantVizError("percentile_out_of_range", got=self.p)
 
@@ -163,12 +182,16 @@ class Percentile:
 
 @dataclass(frozen=True)
 class AbsMean:
-    """From -mean(|x|) to mean(|x|): what ternary and binary weights are scaled by (BitNet b1.58, Ma et al. 2024)."""
+    """From -mean(|x|) to mean(|x|): what ternary and binary weights are scaled by (BitNet b1.58, Ma et al.
+    2024).
+    """
 
     id: ClassVar[str] = "abs_mean"
     of_values: ClassVar[bool] = True
 
-    def problems(self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int") -> Iterator[QuantVizError]:
+    def problems(
+        self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
+    ) -> Iterator[QuantVizError]:
         if mode != "symmetric":
             yield QuantVizError("abs_mean_needs_symmetric", mode=mode)
 
@@ -182,16 +205,20 @@ class AbsMean:
 
 @dataclass(frozen=True)
 class MSE:
-    """The range of least squared error, found by trying: of many within the smallest to the largest value, and more finely around the best.
+    """The range of least squared error, found by trying: of many within the smallest to the largest value,
+    and more finely around the best.
 
-    What is tried is the scheme itself, so that the range fits its format and its engine's arithmetic. Where an engine's scale rule reads the
-    block's value of largest magnitude in place of the range, no range makes a difference, and it stays from the smallest to the largest value.
+    What is tried is the scheme itself, so that the range fits its format and its engine's arithmetic. Where
+    an engine's scale rule reads the block's value of largest magnitude in place of the range, no range makes
+    a difference, and it stays from the smallest to the largest value.
     """
 
     id: ClassVar[str] = "mse"
     of_values: ClassVar[bool] = False
 
-    def problems(self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int") -> Iterator[QuantVizError]:
+    def problems(
+        self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
+    ) -> Iterator[QuantVizError]:
         return iter(())
 
     def calibrate(self, blocks: BlockValues, context: Context) -> Range:
@@ -213,7 +240,9 @@ class ManualRange:
     def __post_init__(self) -> None:
         _as_plain(self, lo=float, hi=float)
 
-    def problems(self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int") -> Iterator[QuantVizError]:
+    def problems(
+        self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
+    ) -> Iterator[QuantVizError]:
         if not (_is_number(self.lo) and _is_number(self.hi) and self.lo < self.hi):
             yield QuantVizError("manual_range_order", lo=self.lo, hi=self.hi)
 
@@ -242,11 +271,16 @@ class Given:
         _as_plain(self, zero_point=float)
         _as_plain(self, zero_point=int)
 
-    def problems(self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int") -> Iterator[QuantVizError]:
+    def problems(
+        self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
+    ) -> Iterator[QuantVizError]:
         if not _is_number(self.scale) or not FLOAT32_TINY <= self.scale <= FLOAT32_MAX:
             yield QuantVizError("scale_not_positive", got=self.scale)
         whole = zero_domain == "code_int"
-        if not _is_number(self.zero_point) or (whole and (self.zero_point != int(self.zero_point) or abs(self.zero_point) > FLOAT32_EXACT_INTEGER)):
+        if not _is_number(self.zero_point) or (
+            whole
+            and (self.zero_point != int(self.zero_point) or abs(self.zero_point) > FLOAT32_EXACT_INTEGER)
+        ):
             yield QuantVizError("zero_point_not_integer", got=self.zero_point, largest=FLOAT32_EXACT_INTEGER)
         elif mode == "symmetric" and self.zero_point != 0:
             yield QuantVizError("zero_point_in_symmetric", got=self.zero_point)
@@ -265,7 +299,9 @@ class External:
     id: ClassVar[str] = "external"
     of_values: ClassVar[bool] = False
 
-    def problems(self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int") -> Iterator[QuantVizError]:
+    def problems(
+        self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
+    ) -> Iterator[QuantVizError]:
         return iter(())
 
     def calibrate(self, blocks: BlockValues, context: ModeContext) -> NoReturn:
@@ -276,11 +312,14 @@ class External:
 
 
 #: Every calibration that can be chosen, by id.
-CALIBRATIONS: Mapping[str, type[Calibration]] = MappingProxyType({each.id: each for each in (MinMax, Percentile, MSE, AbsMean, ManualRange, Given)})
+CALIBRATIONS: Mapping[str, type[Calibration]] = MappingProxyType(
+    {each.id: each for each in (MinMax, Percentile, MSE, AbsMean, ManualRange, Given)}
+)
 
 
 def starting(kind: type[Calibration], known: Mapping[str, float]) -> Calibration:
-    """Return a calibration to begin with: each field is what is `known` by its name, else its "start" or its default, else 1.
+    """Return a calibration to begin with: each field is what is `known` by its name, else its "start" or its
+    default, else 1.
 
     >>> starting(Percentile, {"lo": -3.0}), starting(ManualRange, {"lo": -3.0, "hi": 2.0})
     (Percentile(p=99.0), ManualRange(lo=-3.0, hi=2.0))
@@ -297,7 +336,9 @@ def _is_number(value: object) -> bool:
 
 
 def _as_plain(owner: object, **kinds: type) -> None:
-    """Numbers of numpy and whole floats as Python's own, so that the text form comes back equal; what is none is left for `problems`."""
+    """Numbers of numpy and whole floats as Python's own, so that the text form comes back equal; what is none
+    is left for `problems`.
+    """
     for name, kind in kinds.items():
         value = getattr(owner, name)
         if _is_number(value) and kind(value) == value:

@@ -71,22 +71,22 @@ class NumberFormat:
 
     @property
     def levels(self) -> int:
-        """How many codes there are."""
+        """Return how many codes there are."""
         return self.code_max - self.code_min + 1
 
     @property
     def value_min(self) -> float:
-        """The smallest finite value."""
+        """Return the smallest finite value."""
         return _ends(self)[0]
 
     @property
     def value_max(self) -> float:
-        """The largest finite value."""
+        """Return the largest finite value."""
         return _ends(self)[1]
 
     @property
     def codes(self) -> range:
-        """Every code, in the order of its number."""
+        """Return every code, in the order of its number."""
         return range(self.code_min, self.code_max + 1)
 
     def value(self, code: int) -> float:
@@ -96,13 +96,16 @@ class NumberFormat:
         (448.0, nan, 1.0)
         """
         if code not in self.codes:
-            raise QuantVizError("code_out_of_range", got=code, format=self.id, smallest=self.code_min, largest=self.code_max)
+            raise QuantVizError(
+                "code_out_of_range", got=code, format=self.id, smallest=self.code_min, largest=self.code_max
+            )
         if self.float_bits:
             return _float_value(code, self.float_bits, self.signed)
         return self.codebook[code] if self.codebook else float(code)
 
     def split(self, code: int) -> tuple[str, str, str]:
-        """The bits of `code` as sign, exponent and mantissa; of an integer or codebook all of them are in the last.
+        """Return the bits of `code` as sign, exponent and mantissa; of an integer or codebook all of them are
+        in the last.
 
         Negative integers are in two's complement.
 
@@ -112,12 +115,16 @@ class NumberFormat:
         word = format(code % (1 << self.bits), f"0{self.bits}b")
         if not self.float_bits:
             return "", "", word
-        sign, exponent = len(word) - self.float_bits.exponent - self.float_bits.mantissa, self.float_bits.exponent
+        sign, exponent = (
+            len(word) - self.float_bits.exponent - self.float_bits.mantissa,
+            self.float_bits.exponent,
+        )
         return word[:sign], word[sign : sign + exponent], word[sign + exponent :]
 
     @property
     def family(self) -> str:
-        """What it is chosen by: "integer" has every whole number of its bits, "float", and "codebook" a list of few values.
+        """What it is chosen by: "integer" has every whole number of its bits, "float", and "codebook" a list
+        of few values.
 
         >>> FORMATS["int4"].family, FORMATS["ternary"].family
         ('integer', 'codebook')
@@ -125,12 +132,17 @@ class NumberFormat:
         return "codebook" if self.kind == "integer" and self.levels < 1 << self.bits else self.kind
 
     def distance(self, other: NumberFormat) -> tuple[float, bool, bool, bool]:
-        """How far `other` is from being alike: first the ratio of bits, then family and sign.
+        """Return how far `other` is from being alike: first the ratio of bits, then family and sign.
 
         >>> min((FORMATS[name] for name in ("int3", "uint4", "float4_e2m1fn")), key=FORMATS["int4"].distance).id
         'uint4'
         """
-        return abs(math.log2(self.bits / other.bits)), self.family != other.family, self.signed != other.signed, self.id != other.id
+        return (
+            abs(math.log2(self.bits / other.bits)),
+            self.family != other.family,
+            self.signed != other.signed,
+            self.id != other.id,
+        )
 
     @property
     def has_nan(self) -> bool:
@@ -143,7 +155,8 @@ class NumberFormat:
 
     @property
     def finite(self) -> tuple[tuple[float, int], ...]:
-        """Every finite value with its code, smallest first; of two codes with one value (0 and -0) the one without sign comes last.
+        """Return every finite value with its code, smallest first; of two codes with one value (0 and -0) the
+        one without sign comes last.
 
         >>> FORMATS["int2"].finite
         ((-2.0, -2), (-1.0, -1), (0.0, 0), (1.0, 1))
@@ -154,7 +167,12 @@ class NumberFormat:
 @functools.cache
 def _finite(fmt: NumberFormat) -> tuple[tuple[float, int], ...]:
     numbers = ((fmt.value(code), code) for code in fmt.codes)
-    return tuple(sorted(((value, code) for value, code in numbers if math.isfinite(value)), key=lambda pair: (pair[0], math.copysign(1, pair[0]))))
+    return tuple(
+        sorted(
+            ((value, code) for value, code in numbers if math.isfinite(value)),
+            key=lambda pair: (pair[0], math.copysign(1, pair[0])),
+        )
+    )
 
 
 @functools.cache
@@ -190,12 +208,22 @@ def _integer(bits: int, signed: bool) -> NumberFormat:
     wide = "int16" if signed else "int32"
     narrow = "int8" if signed else "uint8"
     low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
-    return NumberFormat(f"int{bits}" if signed else f"uint{bits}", "integer", bits, signed, narrow if bits <= 8 else wide, low, high)
+    return NumberFormat(
+        f"int{bits}" if signed else f"uint{bits}",
+        "integer",
+        bits,
+        signed,
+        narrow if bits <= 8 else wide,
+        low,
+        high,
+    )
 
 
 def _float(name: str, layout: FloatBits, signed: bool = True) -> NumberFormat:
     bits = signed + layout.exponent + layout.mantissa
-    return NumberFormat(name, "float", bits, signed, "uint8" if bits <= 8 else "int32", 0, (1 << bits) - 1, float_bits=layout)
+    return NumberFormat(
+        name, "float", bits, signed, "uint8" if bits <= 8 else "int32", 0, (1 << bits) - 1, float_bits=layout
+    )
 
 
 def _codebook(name: str, values: tuple[float, ...]) -> NumberFormat:
@@ -204,14 +232,15 @@ def _codebook(name: str, values: tuple[float, ...]) -> NumberFormat:
 
 
 def _float32(value: float) -> float:
-    """The float32 nearest to `value`, without torch."""
+    """Return the float32 nearest to `value`, without torch."""
     if value == 0:
         return value
     fraction, exponent = math.frexp(value)
     return math.ldexp(round(math.ldexp(fraction, 24)), exponent - 24)
 
 
-#: NormalFloat of QLoRA (Dettmers et al. 2023, appendix E): quantiles of N(0, 1), brought to [-1, 1], as float32.
+#: NormalFloat of QLoRA (Dettmers et al. 2023, appendix E): quantiles of N(0, 1), brought to [-1, 1], as
+#: float32.
 _NF4 = (
     -1.0,
     -0.6961928009986877,
@@ -235,13 +264,18 @@ _FP4 = tuple(_float32(magnitude / 12) for magnitude in (0.0, 0.0625, 8.0, 12.0, 
 
 
 def _dynamic8() -> tuple[float, ...]:
-    """The dynamic map of 8-bit optimizers (Dettmers et al. 2022, 2.1): a sign, a decimal exponent told by leading zeros, and a linear fraction."""
+    """Return the dynamic map of 8-bit optimizers (Dettmers et al. 2022, 2.1): a sign, a decimal exponent told
+    by leading zeros, and a linear fraction.
+    """
     values, first = [0.0, 1.0], _float32(0.1)
     for place in range(7):
         count = 1 << place
         # As float32 counts them: from the nearer end of [0.1, 1], each rounded once.
         step = _float32((1 - first) / count)
-        ends = [_float32(first + step * i) if 2 * i < count + 1 else _float32(1 - step * (count - i)) for i in range(count + 1)]
+        ends = [
+            _float32(first + step * i) if 2 * i < count + 1 else _float32(1 - step * (count - i))
+            for i in range(count + 1)
+        ]
         # The middles of equal parts, a power of ten smaller for each place less.
         for low, high in itertools.pairwise(ends):
             middle = _float32(_float32(10.0 ** (place - 6)) * _float32(_float32(low + high) / 2))
@@ -276,7 +310,7 @@ FORMATS: Mapping[str, NumberFormat] = MappingProxyType({each.id: each for each i
 
 
 def find_format(format_id: str) -> NumberFormat:
-    """The format called `format_id`; `QuantVizError` lists the known ones.
+    """Return the format called `format_id`; `QuantVizError` lists the known ones.
 
     >>> find_format("uint4").code_max
     15

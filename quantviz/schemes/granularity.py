@@ -26,7 +26,7 @@ Window = tuple[int | slice, ...]
 
 
 def flat_index(index: Shape, shape: Shape) -> int:
-    """The place of the element at `index` in row-major order.
+    """Return the place of the element at `index` in row-major order.
 
     >>> flat_index((1, 2), (2, 3))
     5
@@ -51,34 +51,39 @@ class BlockLayout:
     block_shape: Shape
     #: The number of blocks along each axis of the view: the shape of scale and zero point.
     grid_shape: Shape
-    #: What happens where a block does not fill up: "refuse", "short" (it has fewer elements) or "pad" (zeros fill it).
+    #: What happens where a block does not fill up: "refuse", "short" (it has fewer elements) or "pad" (zeros
+    #: fill it).
     tail: str = "refuse"
 
     @property
     def block_count(self) -> int:
-        """How many blocks there are."""
+        """Return how many blocks there are."""
         return math.prod(self.grid_shape)
 
     @property
     def padded_size(self) -> int:
-        """How many elements the blocks have if all of them are full."""
+        """Return how many elements the blocks have if all of them are full."""
         return self.block_count * self.block_size
 
     @property
     def block_size(self) -> int:
-        """How many elements a block has."""
+        """Return how many elements a block has."""
         return math.prod(self.block_shape)
 
     def window(self, block: Shape) -> tuple[slice, ...]:
-        """The elements of the block at `block` of the grid, as a part of the view.
+        """Return the elements of the block at `block` of the grid, as a part of the view.
 
         >>> Flat(4).layout((2, 3), "short").window((1,))
         (slice(4, 6, None),)
         """
-        return tuple(slice(i * size, min((i + 1) * size, n)) for i, size, n in zip(block, self.block_shape, self.view_shape, strict=True))
+        return tuple(
+            slice(i * size, min((i + 1) * size, n))
+            for i, size, n in zip(block, self.block_shape, self.view_shape, strict=True)
+        )
 
     def size_of(self, block: Shape) -> int:
-        """How many elements of the tensor the block at `block` of the grid has: fewer where the last ones do not fill up.
+        """Return how many elements of the tensor the block at `block` of the grid has: fewer where the last
+        ones do not fill up.
 
         >>> Flat(4).layout((2, 3), "short").size_of((1,))
         2
@@ -86,7 +91,8 @@ class BlockLayout:
         return math.prod(part.stop - part.start for part in self.window(block))
 
     def block_of(self, index: Shape, shape: Shape) -> Shape:
-        """The block that the element at `index` of a tensor of `shape` lies in, as a place in the grid.
+        """Return the block that the element at `index` of a tensor of `shape` lies in, as a place in the
+        grid.
 
         >>> PerGroup(3, axis=1).layout((6, 6)).block_of((4, 5), (6, 6))
         (4, 1)
@@ -115,20 +121,22 @@ class Granularity(Protocol):
         """What keeps it from a tensor of `shape`; `tail` is one of `TAILS`."""
 
     def block_shape(self, shape: Shape) -> Shape:
-        """The elements of one block along each axis of the view of a tensor of `shape`."""
+        """Return the elements of one block along each axis of the view of a tensor of `shape`."""
 
     def view_shape(self, shape: Shape) -> Shape:
-        """The shape that a tensor of `shape` is looked at in."""
+        """Return the shape that a tensor of `shape` is looked at in."""
 
     def layout(self, shape: Shape, tail: str = "refuse") -> BlockLayout:
-        """The blocks of a tensor of `shape`; `QuantVizError` where there are none."""
+        """Return the blocks of a tensor of `shape`; `QuantVizError` where there are none."""
 
     def fitted(self, shape: Shape) -> Granularity:
-        """The nearest granularity that fits a tensor of `shape`."""
+        """Return the nearest granularity that fits a tensor of `shape`."""
 
     @classmethod
     def candidates(cls, shape: Shape, sizes: tuple[int, ...] = ()) -> Iterator[Granularity]:
-        """Those of its kind worth offering for a tensor of `shape`, the usual one first; of `sizes` only, where some are named."""
+        """Those of its kind worth offering for a tensor of `shape`, the usual one first; of `sizes` only,
+        where some are named.
+        """
 
 
 class _ByBlockShape:
@@ -137,7 +145,8 @@ class _ByBlockShape:
     single: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        # Whole numbers of numpy become Python's own, so that the text form comes back equal; what is none is left for `problems`.
+        # Whole numbers of numpy become Python's own, so that the text form comes back equal; what is none is
+        # left for `problems`.
         for each in dataclasses.fields(self):  # type: ignore[arg-type]
             value = getattr(self, each.name)
             if each.type == "int" and not isinstance(value, bool):
@@ -239,7 +248,14 @@ class PerGroup(_ByBlockShape):
         yield from axis_problems
         if not axis_problems and tail in ("refuse", "short_tiles") and shape[self.axis] % self.size:
             length = shape[self.axis]
-            yield QuantVizError("group_does_not_divide", size=self.size, axis=self.axis, length=length, shape=shape, sizes=_listed(divisors(length)))
+            yield QuantVizError(
+                "group_does_not_divide",
+                size=self.size,
+                axis=self.axis,
+                length=length,
+                shape=shape,
+                sizes=_listed(divisors(length)),
+            )
         yield from _size_problems(self.size, shape)
 
     def fitted(self, shape: Shape) -> Granularity:
@@ -249,7 +265,9 @@ class PerGroup(_ByBlockShape):
     @classmethod
     def candidates(cls, shape: Shape, sizes: tuple[int, ...] = ()) -> Iterator[Granularity]:
         for axis in reversed(range(len(shape))):
-            yield from (cls(size, counted(axis, len(shape))) for size in (sizes or divisors(shape[axis])[1:] or (1,)))
+            yield from (
+                cls(size, counted(axis, len(shape))) for size in (sizes or divisors(shape[axis])[1:] or (1,))
+            )
 
     def block_shape(self, shape: Shape) -> Shape:
         axis = self.axis % len(shape)
@@ -302,7 +320,8 @@ class PerBlock(_ByBlockShape):
 
 @dataclass(frozen=True)
 class Flat(_ByBlockShape):
-    """One scale for each `size` elements of the flattened tensor: neighbours, or, `strided`, every (numel / size)-th.
+    """One scale for each `size` elements of the flattened tensor: neighbours, or, `strided`, every (numel /
+    size)-th.
 
     >>> Flat(4).layout((2, 6)).grid_shape, Flat(4, strided=True).layout((2, 6)).grid_shape
     ((3,), (1, 3))
@@ -321,7 +340,13 @@ class Flat(_ByBlockShape):
         count = math.prod(shape)
         # What is strided has no last block that could be short.
         if (tail in ("refuse", "short_tiles") or self.strided) and count % self.size:
-            yield QuantVizError("flat_does_not_divide", size=self.size, count=count, shape=shape, sizes=_listed(divisors(count)))
+            yield QuantVizError(
+                "flat_does_not_divide",
+                size=self.size,
+                count=count,
+                shape=shape,
+                sizes=_listed(divisors(count)),
+            )
         yield from _size_problems(self.size, shape)
 
     def fitted(self, shape: Shape) -> Granularity:
@@ -340,10 +365,14 @@ class Flat(_ByBlockShape):
         return (self.size, 1) if self.strided else (self.size,)
 
 
-def nearest_granularity(wanted: Granularity, among: Iterable[Granularity], shape: Shape, tail: str = "refuse", usual_size: int = 0) -> Granularity:
-    """Of `among` the one whose blocks are most like those of `wanted` on a tensor of `shape`; of its own kind where there is one.
+def nearest_granularity(
+    wanted: Granularity, among: Iterable[Granularity], shape: Shape, tail: str = "refuse", usual_size: int = 0
+) -> Granularity:
+    """Of `among` the one whose blocks are most like those of `wanted` on a tensor of `shape`; of its own kind
+    where there is one.
 
-    Where `wanted` has no size, blocks of `usual_size` come before others. `QuantVizError` where none fits the shape.
+    Where `wanted` has no size, blocks of `usual_size` come before others. `QuantVizError` where none fits the
+    shape.
 
     >>> nearest_granularity(PerGroup(48), PerGroup.candidates((4, 96), (16, 32, 64)), (4, 96))
     PerGroup(size=32, axis=-1)
@@ -360,7 +389,12 @@ def nearest_granularity(wanted: Granularity, among: Iterable[Granularity], shape
         same_view = len(now) == len(block) and each.view_shape(shape) == wanted.view_shape(shape)
         pairs = zip(now, block, strict=True) if same_view else ((math.prod(now), math.prod(block)),)
         unusual = not sized and usual_size > 0 and getattr(each, "size", None) != usual_size
-        return each.id != wanted.id, unusual, sum(abs(math.log2(a / b)) for a, b in pairs), getattr(each, "strided", False)
+        return (
+            each.id != wanted.id,
+            unusual,
+            sum(abs(math.log2(a / b)) for a, b in pairs),
+            getattr(each, "strided", False),
+        )
 
     found, problems = None, []
     for each in among:
@@ -375,13 +409,17 @@ def nearest_granularity(wanted: Granularity, among: Iterable[Granularity], shape
 
 
 #: Every granularity by id.
-GRANULARITIES: Mapping[str, type[Granularity]] = MappingProxyType({each.id: each for each in (PerTensor, PerChannel, PerGroup, PerBlock, Flat)})
-#: What can happen where a block does not fill up: it is refused, it is short (or that only where blocks are tiles), or zeros fill it.
+GRANULARITIES: Mapping[str, type[Granularity]] = MappingProxyType(
+    {each.id: each for each in (PerTensor, PerChannel, PerGroup, PerBlock, Flat)}
+)
+#: What can happen where a block does not fill up: it is refused, it is short (or that only where blocks are
+#: tiles), or zeros fill it.
 TAILS = ("refuse", "short", "short_tiles", "pad")
 
 
 def counted(axis: int, axes: int) -> int:
-    """The number that an axis of `axes` is chosen by: -1 for the last, which stays the last on a tensor of more or fewer axes.
+    """Return the number that an axis of `axes` is chosen by: -1 for the last, which stays the last on a
+    tensor of more or fewer axes.
 
     >>> counted(1, 2), counted(1, 3)
     (-1, 1)
@@ -390,7 +428,7 @@ def counted(axis: int, axes: int) -> int:
 
 
 def divisors(length: int) -> list[int]:
-    """The sizes that divide `length`, smallest first.
+    """Return the sizes that divide `length`, smallest first.
 
     >>> divisors(12)
     [1, 2, 3, 4, 6, 12]
@@ -407,13 +445,19 @@ def _listed(sizes: list[int], most: int = 16) -> str:
     return ", ".join(map(str, sizes if len(sizes) <= most else [*sizes[: most - 1], "…", sizes[-1]]))
 
 
-def _integer_problems(owner: Granularity, name: str, value: object, smallest: int | None = None) -> Iterator[QuantVizError]:
+def _integer_problems(
+    owner: Granularity, name: str, value: object, smallest: int | None = None
+) -> Iterator[QuantVizError]:
     if not isinstance(value, int) or isinstance(value, bool):
         yield QuantVizError("field_not_integer", owner=type(owner).__name__, field=name, got=value)
     elif smallest is not None and value < smallest:
-        yield QuantVizError("field_too_small", owner=type(owner).__name__, field=name, got=value, smallest=smallest)
+        yield QuantVizError(
+            "field_too_small", owner=type(owner).__name__, field=name, got=value, smallest=smallest
+        )
     elif abs(value) > _MOST:
-        yield QuantVizError("field_too_large", owner=type(owner).__name__, field=name, got=value, largest=_MOST)
+        yield QuantVizError(
+            "field_too_large", owner=type(owner).__name__, field=name, got=value, largest=_MOST
+        )
 
 
 def _size_problems(size: int, shape: Shape) -> Iterator[QuantVizError]:
@@ -426,4 +470,6 @@ def _size_problems(size: int, shape: Shape) -> Iterator[QuantVizError]:
 
 def _axis_problems(axis: int, shape: Shape) -> Iterator[QuantVizError]:
     if not -len(shape) <= axis < len(shape):
-        yield QuantVizError("axis_out_of_range", axis=axis, shape=shape, smallest=-len(shape), largest=len(shape) - 1)
+        yield QuantVizError(
+            "axis_out_of_range", axis=axis, shape=shape, smallest=-len(shape), largest=len(shape) - 1
+        )

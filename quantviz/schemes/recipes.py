@@ -45,7 +45,9 @@ RECIPE_GROUPS: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
             {
                 "bnb_int8": Scheme("int8", granularity=PerChannel(0), convention="bitsandbytes_int8"),
                 "fp8_e4m3_per_tensor": Scheme("float8_e4m3fn", convention="torchao_float8"),
-                "fp8_e4m3_per_row": Scheme("float8_e4m3fn", granularity=PerChannel(0), convention="torchao_float8"),
+                "fp8_e4m3_per_row": Scheme(
+                    "float8_e4m3fn", granularity=PerChannel(0), convention="torchao_float8"
+                ),
             }
         ),
         # OCP Microscaling Formats 1.0, and NVIDIA's FP4 with an E4M3 scale for 16 values.
@@ -59,7 +61,9 @@ RECIPE_GROUPS: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
                 "mxint8": _group("int8", "microxcaling"),
                 "mxint4": _group("int4", "microxcaling"),
                 "nvfp4": _group("float4_e2m1fn", "torchao_nvfp4", 16),
-                "nvfp4_one_level": _group("float4_e2m1fn", CONVENTIONS["torchao_nvfp4"].replace(**{"scale.global_rule": None}), 16),
+                "nvfp4_one_level": _group(
+                    "float4_e2m1fn", CONVENTIONS["torchao_nvfp4"].replace(**{"scale.global_rule": None}), 16
+                ),
             }
         ),
         # Types of llama.cpp's files.
@@ -76,7 +80,8 @@ RECIPE_GROUPS: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
                 "tq1_0": _group("ternary", CONVENTIONS["gguf"].replace(code_bits=1.625), 256),
             }
         ),
-        # QLoRA's data types (Dettmers et al. 2023); BitNet b1.58 (Ma et al. 2024) and BitNet (Wang et al. 2023).
+        # QLoRA's data types (Dettmers et al. 2023); BitNet b1.58 (Ma et al. 2024) and BitNet (Wang et al.
+        # 2023).
         "codebooks": MappingProxyType(
             {
                 "nf4_64": Scheme("nf4", granularity=Flat(64), convention="bitsandbytes"),
@@ -119,8 +124,10 @@ RECIPES: Mapping[str, Scheme] = _Recipes(RECIPE_GROUPS)
 MATRIX = Axes((1, 1))
 
 
-def recipe_name(recipe_id: str, language: str = DEFAULT_LANGUAGE, axes: Axes = MATRIX, *, short: bool = False) -> str:
-    """The recipe in words, on a tensor of these `axes`; in as few as there are where it is `short`.
+def recipe_name(
+    recipe_id: str, language: str = DEFAULT_LANGUAGE, axes: Axes = MATRIX, *, short: bool = False
+) -> str:
+    """Return the recipe in words, on a tensor of these `axes`; in as few as there are where it is `short`.
 
     >>> recipe_name("int4_g32"), recipe_name("int4_per_row", "zh"), recipe_name("int4_per_row", axes=Axes((64, 3, 7, 7)))
     ('int4 in groups of 32', 'int4，逐行', 'int4 per output channel')
@@ -134,16 +141,19 @@ def recipe_name(recipe_id: str, language: str = DEFAULT_LANGUAGE, axes: Axes = M
 
 
 def as_scheme(named: Scheme | str) -> Scheme:
-    """The scheme itself, or the one that is called so: a recipe by its id or name, whatever the case, or a scheme by its text form.
+    """Return the scheme itself, or the one that is called so: a recipe by its id or name, whatever the case,
+    or a scheme by its text form.
 
-    Wherever Python takes a scheme, this converts it. `QuantVizError` suggests the nearest recipe, or those of a number format.
+    Wherever Python takes a scheme, this converts it. `QuantVizError` suggests the nearest recipe, or those of
+    a number format.
 
     >>> as_scheme("MXFP4") == as_scheme("mxfp4") == RECIPES["mxfp4"], as_scheme("int4 in groups of 128") == RECIPES["int4_g128"]
     (True, True)
     >>> as_scheme("int8")
     Traceback (most recent call last):
     ...
-    quantviz.errors.QuantVizError: 'int8' is only a number format and does not say how to choose the scales. Use a recipe with it: int8_per_tensor, \
+    quantviz.errors.QuantVizError: 'int8' is only a number format and does not say how to choose the scales.
+    Use a recipe with it: int8_per_tensor, \
 int8_per_row, int8_per_column, int8_g32, int8_g128, bnb_int8, mxint8, q8_0; or Scheme('int8').
     """
     if isinstance(named, Scheme):
@@ -157,7 +167,11 @@ int8_per_row, int8_per_column, int8_g32, int8_g128, bnb_int8, mxint8, q8_0; or S
         of_format = [name for name, scheme in RECIPES.items() if scheme.format == called]
         raise QuantVizError("scheme_is_format", got=named, format=called, recipes=", ".join(of_format) or "–")
     for name, scheme in RECIPES.items():
-        if called in {recipe_name(name, language, short=short).casefold() for short in (False, True) for language in languages()}:
+        if called in {
+            recipe_name(name, language, short=short).casefold()
+            for short in (False, True)
+            for language in languages()
+        }:
             return scheme
     if "," in called:
         return Scheme.parse(named.strip())
@@ -165,7 +179,9 @@ int8_per_row, int8_per_column, int8_g32, int8_g128, bnb_int8, mxint8, q8_0; or S
 
 
 def current_recipe(current: Scheme, shape: Shape) -> str | None:
-    """The id of the recipe that is the current scheme, or that has the same blocks on this shape; what is done with NaN and Inf is left aside."""
+    """Return the id of the recipe that is the current scheme, or that has the same blocks on this shape; what
+    is done with NaN and Inf is left aside.
+    """
     current = current.replace(nonfinite="refuse")
     exact = next((name for name, scheme in RECIPES.items() if scheme == current), None)
     if len(shape) == 1 and needs_lines(current):
@@ -176,11 +192,13 @@ def current_recipe(current: Scheme, shape: Shape) -> str | None:
 
 
 def needs_lines(recipe: Scheme) -> bool:
-    """Whether it is one of rows or columns."""
+    """Return whether it is one of rows or columns."""
     return isinstance(recipe.granularity, PerChannel)
 
 
 def _same_effect(one: Scheme, other: Scheme, shape: Shape) -> bool:
-    if any(getattr(one, name) != getattr(other, name) for name in ("format", "mode", "calibration", "convention")):
+    if any(
+        getattr(one, name) != getattr(other, name) for name in ("format", "mode", "calibration", "convention")
+    ):
         return False
     return not one.problems(shape) and one.layout(shape) == other.layout(shape)

@@ -15,8 +15,8 @@ from quantviz.schemes.granularity import GRANULARITIES, BlockLayout, Granularity
 
 #: The modes: zero point 0, or one that shifts the range.
 MODES = ("symmetric", "asymmetric")
-#: What is done with NaN and Inf in the input: nothing is quantized; Inf becomes the tensor's largest finite value, -Inf its
-#: smallest and NaN 0; or they stay, and neither ranges nor numbers heed them.
+#: What is done with NaN and Inf in the input: nothing is quantized; Inf becomes the tensor's largest finite
+#: value, -Inf its smallest and NaN 0; or they stay, and neither ranges nor numbers heed them.
 NONFINITE = ("refuse", "clip", "ignore")
 
 
@@ -58,18 +58,18 @@ class Scheme:
 
     @property
     def number_format(self) -> NumberFormat:
-        """The element format itself."""
+        """Return the element format itself."""
         return FORMATS[self.format]
 
     @property
     def arithmetic(self) -> Convention:
-        """The convention itself."""
+        """Return the convention itself."""
         assert isinstance(self.convention, Convention)
         return self.convention
 
     @property
     def code_min(self) -> int:
-        """Smallest code in use: the format's, or one above it under a narrow range.
+        """Return smallest code in use: the format's, or one above it under a narrow range.
 
         >>> Scheme("int8", convention=find_convention("course").replace(narrow_range=True)).code_min
         -127
@@ -77,11 +77,15 @@ class Scheme:
         fmt, convention = self.number_format, self.arithmetic
         symmetric = self.mode == "symmetric" and 0 < convention.narrow_symmetric_from <= fmt.bits
         # What is as many codes above 0 as below is narrow already: ternary. Of two codes none can be spared.
-        return fmt.code_min + (1 if (convention.narrow_range or symmetric) and fmt.code_min < -fmt.code_max and fmt.levels > 2 else 0)
+        return fmt.code_min + (
+            1
+            if (convention.narrow_range or symmetric) and fmt.code_min < -fmt.code_max and fmt.levels > 2
+            else 0
+        )
 
     @property
     def code_max(self) -> int:
-        """Largest code in use."""
+        """Return largest code in use."""
         return self.number_format.code_max
 
     @property
@@ -96,7 +100,7 @@ class Scheme:
 
     @property
     def symmetric_zero_point(self) -> int:
-        """The zero point of symmetric mode: 0, or the middle code where unsigned codes have one."""
+        """Return the zero point of symmetric mode: 0, or the middle code where unsigned codes have one."""
         fmt = self.number_format
         rule = self.arithmetic.unsigned_zero
         if rule == "none" or fmt.kind != "integer" or fmt.signed:
@@ -105,7 +109,7 @@ class Scheme:
 
     @property
     def signed_min(self) -> float:
-        """The smallest code counted from the zero point."""
+        """Return the smallest code counted from the zero point."""
         return self.value_min - self.symmetric_zero_point
 
     @property
@@ -115,7 +119,8 @@ class Scheme:
 
     @property
     def zero_domain(self) -> str:
-        """What the zero point is: "none", or the convention's `zero_domain`; in symmetric mode it can only be a code.
+        """What the zero point is: "none", or the convention's `zero_domain`; in symmetric mode it can only be
+        a code.
 
         >>> Scheme("uint8", "asymmetric", convention="hqq").zero_domain, Scheme("int4").zero_domain
         ('code_float', 'none')
@@ -125,11 +130,11 @@ class Scheme:
         return "code_int" if self.mode == "symmetric" else self.arithmetic.zero_domain
 
     def replace(self, **changes: object) -> Scheme:
-        """The same scheme but for `changes`."""
+        """Return the same scheme but for `changes`."""
         return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
 
     def problems(self, shape: Shape | None = None) -> tuple[QuantVizError, ...]:
-        """Why this scheme cannot be used, on a tensor of `shape` if one is named; empty when it can.
+        """Return why this scheme cannot be used, on a tensor of `shape` if one is named; empty when it can.
 
         The one validity rule: the constructor, the controls, the links and `quantize` all ask it.
 
@@ -139,14 +144,15 @@ class Scheme:
         return tuple(self._problems(shape))
 
     def layout(self, shape: Shape) -> BlockLayout:
-        """The blocks of a tensor of `shape`; `QuantVizError` where it does not fit."""
+        """Return the blocks of a tensor of `shape`; `QuantVizError` where it does not fit."""
         return self.granularity.layout(shape, self.arithmetic.tail)
 
     def fitted(self, shape: Shape) -> Scheme:
-        """This scheme where it fits `shape`, else the same with the nearest granularity that does and is offered.
+        """Return this scheme where it fits `shape`, else the same with the nearest granularity that does and
+        is offered.
 
-        Where its convention has nothing for this shape, it is the source notebooks' arithmetic; on a shape that no tensor to
-        be quantized has, such as (0, 4) or (), it stays as it is.
+        Where its convention has nothing for this shape, it is the source notebooks' arithmetic; on a shape
+        that no tensor to be quantized has, such as (0, 4) or (), it stays as it is.
 
         >>> from quantviz.schemes.granularity import PerGroup
         >>> Scheme(granularity=PerGroup(32)).fitted((4, 48)).granularity
@@ -156,8 +162,17 @@ class Scheme:
             return self
         nearest = self.granularity.fitted(shape)
         own = getattr(self.granularity, "size", None)
-        sizes = () if own is None else sorted(self.arithmetic.offer.sizes_of(self.format), key=lambda size: abs(size - own))
-        for granularity in (nearest, *(dataclasses.replace(self.granularity, size=size) for size in sizes), PerTensor(), PerChannel(0)):  # type: ignore[type-var]
+        sizes = (
+            ()
+            if own is None
+            else sorted(self.arithmetic.offer.sizes_of(self.format), key=lambda size: abs(size - own))
+        )
+        for granularity in (
+            nearest,
+            *(dataclasses.replace(self.granularity, size=size) for size in sizes),  # type: ignore[type-var]
+            PerTensor(),
+            PerChannel(0),
+        ):
             try:
                 scheme = self.replace(granularity=granularity)
             except QuantVizError:
@@ -167,10 +182,12 @@ class Scheme:
         return self.replace(granularity=nearest, convention="course")
 
     def adapted(self, convention: str | Convention, shape: Shape) -> Scheme:
-        """This scheme under another convention, for a tensor of `shape`: what its engine does not offer becomes the nearest that it does.
+        """Return this scheme under another convention, for a tensor of `shape`: what its engine does not
+        offer becomes the nearest that it does.
 
-        What is offered is kept; else the format of the nearest bits, the first mode, and the granularity with the most
-        alike blocks, of the engine's usual size where this one has none. `QuantVizError` where no block that is offered fits the shape.
+        What is offered is kept; else the format of the nearest bits, the first mode, and the granularity with
+        the most alike blocks, of the engine's usual size where this one has none. `QuantVizError` where no
+        block that is offered fits the shape.
 
         >>> print(Scheme("int3", granularity=PerTensor()).adapted("gguf_signed", (4, 64)))
         int4,symmetric,per_group(size=32),min_max,gguf_signed
@@ -181,7 +198,8 @@ class Scheme:
         return self._nearest(wanted.offer.formats or tuple(FORMATS), shape=shape, convention=wanted)
 
     def with_format(self, format_id: str) -> Scheme:
-        """This scheme with another format; a mode or range that it cannot have becomes one that it can.
+        """Return this scheme with another format; a mode or range that it cannot have becomes one that it
+        can.
 
         >>> print(Scheme("uint8", "asymmetric").with_format("nf4"))
         nf4,symmetric,per_tensor,min_max,course
@@ -191,7 +209,8 @@ class Scheme:
         return self._nearest((format_id,))
 
     def with_mode(self, mode: str) -> Scheme:
-        """This scheme in another mode; a range that it cannot have becomes one that it can, and a scale set by hand is kept.
+        """Return this scheme in another mode; a range that it cannot have becomes one that it can, and a
+        scale set by hand is kept.
 
         >>> from quantviz.schemes.calibration import Given
         >>> Scheme("int8", "asymmetric", calibration=Given(3.5, -70)).with_mode("symmetric").calibration
@@ -199,8 +218,16 @@ class Scheme:
         """
         return self._nearest((self.format,), (mode,))
 
-    def _nearest(self, formats: tuple[str, ...], modes: tuple[str, ...] = (), shape: Shape | None = None, **changes: object) -> Scheme:
-        """The first that can be of `formats` by nearness, `modes`, and ranges; `QuantVizError` says why the nearest cannot."""
+    def _nearest(
+        self,
+        formats: tuple[str, ...],
+        modes: tuple[str, ...] = (),
+        shape: Shape | None = None,
+        **changes: object,
+    ) -> Scheme:
+        """Return the first that can be of `formats` by nearness, `modes`, and ranges; `QuantVizError` says
+        why the nearest cannot.
+        """
         convention, refused = changes.get("convention", self.arithmetic), None
         assert isinstance(convention, Convention)
         given = (Given(self.calibration.scale),) if isinstance(self.calibration, Given) else ()
@@ -209,14 +236,24 @@ class Scheme:
                 for calibration in (self.calibration, *given, MinMax()):
                     try:
                         granularity = self._granularity_like(fmt, convention, shape)
-                        return self.replace(format=fmt.id, mode=mode, granularity=granularity, calibration=calibration, **changes)
+                        return self.replace(
+                            format=fmt.id,
+                            mode=mode,
+                            granularity=granularity,
+                            calibration=calibration,
+                            **changes,
+                        )
                     except QuantVizError as problem:
                         refused = refused or problem
         assert refused
         raise refused
 
-    def _granularity_like(self, fmt: NumberFormat, convention: Convention, shape: Shape | None) -> Granularity:
-        """The nearest granularity that goes with a format; where no shape is known, this one in the nearest size."""
+    def _granularity_like(
+        self, fmt: NumberFormat, convention: Convention, shape: Shape | None
+    ) -> Granularity:
+        """Return the nearest granularity that goes with a format; where no shape is known, this one in the
+        nearest size.
+        """
         if shape is not None:
             return convention.granularity_like(self.granularity, shape, fmt.id)
         own, sizes = getattr(self.granularity, "size", None), convention.offer.sizes_of(fmt.id)
@@ -225,8 +262,14 @@ class Scheme:
         return dataclasses.replace(self.granularity, size=min(sizes, key=lambda size: abs(size - own)))  # type: ignore[type-var]
 
     def _modes_like(self, fmt: NumberFormat, convention: Convention) -> list[str]:
-        """The modes offered, this one's first; of codes that lost their sign the one with a zero point."""
-        wanted = "asymmetric" if self.number_format.signed and not fmt.signed and convention.unsigned_zero == "none" else self.mode
+        """Return the modes offered, this one's first; of codes that lost their sign the one with a zero
+        point.
+        """
+        wanted = (
+            "asymmetric"
+            if self.number_format.signed and not fmt.signed and convention.unsigned_zero == "none"
+            else self.mode
+        )
         return sorted(convention.offer.modes or MODES, key=lambda mode: mode != wanted)
 
     def _problems(self, shape: Shape | None) -> Iterator[QuantVizError]:
@@ -244,7 +287,9 @@ class Scheme:
             (self.calibration, {**CALIBRATIONS, External.id: External}, "calibration_wanted"),
         ):
             if not isinstance(value, tuple(registry.values())):
-                yield QuantVizError(error, got=value, allowed=", ".join(f"qv.{kind.__name__}" for kind in registry.values()))
+                yield QuantVizError(
+                    error, got=value, allowed=", ".join(f"qv.{kind.__name__}" for kind in registry.values())
+                )
                 return
         if not isinstance(self.convention, Convention):
             yield QuantVizError("unknown_convention", got=self.convention, known="course")
@@ -254,9 +299,21 @@ class Scheme:
         if self.mode == "asymmetric" and fmt.kind != "integer":
             yield QuantVizError("asymmetric_needs_integers", format=self.format)
         if self.mode == "asymmetric" and self.convention.value_order == "multiply_absmax":
-            yield QuantVizError("convention_lacks", field="value_order", got="multiply_absmax", other="mode", allowed="symmetric")
+            yield QuantVizError(
+                "convention_lacks",
+                field="value_order",
+                got="multiply_absmax",
+                other="mode",
+                allowed="symmetric",
+            )
         if self.mode == "asymmetric" and self.convention.scale.global_rule == "absmax_over_range_joined":
-            yield QuantVizError("convention_lacks", field="scale.global_rule", got=self.convention.scale.global_rule, other="mode", allowed="symmetric")
+            yield QuantVizError(
+                "convention_lacks",
+                field="scale.global_rule",
+                got=self.convention.scale.global_rule,
+                other="mode",
+                allowed="symmetric",
+            )
         if (
             self.mode == "symmetric"
             and fmt.kind == "integer"
@@ -287,7 +344,9 @@ class Scheme:
             ("size", size, offer.sizes_of(fmt.id) if size is not None else ()),
         ):
             if offered and value not in offered:
-                yield QuantVizError("not_offered", convention=name, what=what, got=value, offered=", ".join(map(str, offered)))
+                yield QuantVizError(
+                    "not_offered", convention=name, what=what, got=value, offered=", ".join(map(str, offered))
+                )
 
     def __repr__(self) -> str:
         if isinstance(self.calibration, External):
@@ -300,12 +359,18 @@ class Scheme:
     def __str__(self) -> str:
         if isinstance(self.calibration, External):
             raise QuantVizError("external_has_no_text")
-        parts = [self.format, self.mode, text_form.write(self.granularity), text_form.write(self.calibration), str(self.convention)]
+        parts = [
+            self.format,
+            self.mode,
+            text_form.write(self.granularity),
+            text_form.write(self.calibration),
+            str(self.convention),
+        ]
         return ",".join(parts if self.nonfinite == "refuse" else [*parts, self.nonfinite])
 
     @classmethod
     def parse(cls, form: str) -> Scheme:
-        """The scheme whose text form is `form`; `QuantVizError` says what cannot be read.
+        """Return the scheme whose text form is `form`; `QuantVizError` says what cannot be read.
 
         >>> Scheme.parse("uint4,asymmetric,per_group(size=32),percentile(p=99.9),course").granularity
         PerGroup(size=32, axis=-1)

@@ -37,7 +37,7 @@ def split_outside_parentheses(form: str, separator: str = ",") -> list[str]:
 
 
 def read_head(form: str) -> tuple[str, dict[str, str]]:
-    """The id and the raw fields of a form.
+    """Return the id and the raw fields of a form.
 
     >>> read_head("per_group(size=4,axis=1)")
     ('per_group', {'size': '4', 'axis': '1'})
@@ -55,7 +55,7 @@ def read_head(form: str) -> tuple[str, dict[str, str]]:
 
 
 def write_value(value: object) -> str:
-    """One field's value as text.
+    """Return one field's value as text.
 
     >>> write_value(0.1), write_value(-70), write_value(True), write_value(None)
     ('0.1', '-70', 'true', 'none')
@@ -66,7 +66,7 @@ def write_value(value: object) -> str:
 
 
 def read_value(raw: str, kind: Any) -> Any:
-    """The value of `raw` as `kind`, the field's annotation; `QuantVizError` if it is not one.
+    """Return the value of `raw` as `kind`, the field's annotation; `QuantVizError` if it is not one.
 
     >>> read_value("1e-08", float)
     1e-08
@@ -77,7 +77,11 @@ def read_value(raw: str, kind: Any) -> Any:
             return None
         if option is bool and raw in ("true", "false"):
             return raw == "true"
-        if option is str and re.fullmatch(r"[a-z][a-z0-9_]*", raw, re.ASCII) and (raw != "none" or type(None) not in options):
+        if (
+            option is str
+            and re.fullmatch(r"[a-z][a-z0-9_]*", raw, re.ASCII)
+            and (raw != "none" or type(None) not in options)
+        ):
             return raw
         if option is int and re.fullmatch(r"[+-]?\d{1,18}", raw, re.ASCII):
             return int(raw)
@@ -85,7 +89,11 @@ def read_value(raw: str, kind: Any) -> Any:
             return float(raw)
     if int in options and re.fullmatch(r"[+-]?\d{19,}", raw, re.ASCII):
         raise QuantVizError("text_form_too_long", got=raw, largest=10**18 - 1)
-    raise QuantVizError("text_form_bad_value", got=raw, wanted=" / ".join(getattr(each, "__name__", str(each)) for each in options))
+    raise QuantVizError(
+        "text_form_bad_value",
+        got=raw,
+        wanted=" / ".join(getattr(each, "__name__", str(each)) for each in options),
+    )
 
 
 def write(value: Any, base: Any = None) -> str:
@@ -105,7 +113,7 @@ def write(value: Any, base: Any = None) -> str:
 
 
 def read(form: str, registry: Mapping[str, type[Any]], unknown: str) -> Any:
-    """The value written as `form`: a class of `registry`, its fields read by their annotations.
+    """Return the value written as `form`: a class of `registry`, its fields read by their annotations.
 
     `unknown` is the error key used for an id the registry does not have.
 
@@ -119,15 +127,19 @@ def read(form: str, registry: Mapping[str, type[Any]], unknown: str) -> Any:
     values = read_fields(registry[name], raw, form)
     required = {f.name for f in dataclasses.fields(registry[name]) if f.default is dataclasses.MISSING}
     if not required <= values.keys():
-        raise QuantVizError("text_form_missing_field", got=form, missing=", ".join(sorted(required - values.keys())))
+        raise QuantVizError(
+            "text_form_missing_field", got=form, missing=", ".join(sorted(required - values.keys()))
+        )
     return registry[name](**values)
 
 
 def read_fields(kind: type[Any], raw: Mapping[str, str], form: str) -> dict[str, Any]:
-    """The raw fields of a form as values of the dataclass `kind`'s fields."""
+    """Return the raw fields of a form as values of the dataclass `kind`'s fields."""
     kinds = get_type_hints(kind)
     hints = {f.name: kinds[f.name] for f in dataclasses.fields(kind) if f.name != "id"}
     for name in raw:
         if name not in hints:
-            raise QuantVizError("text_form_unknown_field", got=form, field=name, known=", ".join(hints) or "-")
+            raise QuantVizError(
+                "text_form_unknown_field", got=form, field=name, known=", ".join(hints) or "-"
+            )
     return {name: read_value(value, hints[name]) for name, value in raw.items()}

@@ -38,7 +38,21 @@ from quantviz.sources.upload import Upload as Upload
 
 #: Every source that is written as its id and fields, by id, in the order a page lists them.
 SOURCES: Mapping[str, type[Any]] = MappingProxyType(
-    {each.id: each for each in (Builtin, Normal, Laplace, Uniform, StudentT, Bimodal, LoudRows, LoudColumns, OneOutlier, AllPositive)}
+    {
+        each.id: each
+        for each in (
+            Builtin,
+            Normal,
+            Laplace,
+            Uniform,
+            StudentT,
+            Bimodal,
+            LoudRows,
+            LoudColumns,
+            OneOutlier,
+            AllPositive,
+        )
+    }
 )
 
 
@@ -47,7 +61,8 @@ _PACKED: Mapping[str, type[Any]] = MappingProxyType({each.id: each for each in (
 
 
 def parse_source(form: str) -> Source:
-    """The source written as `form`; `QuantVizError` for an unknown id, a bad field or an impossible value.
+    """Return the source written as `form`; `QuantVizError` for an unknown id, a bad field or an impossible
+    value.
 
     `as_matrix(…)` around another form is a view of that one.
     """
@@ -67,5 +82,7 @@ def parse_source(form: str) -> Source:
 
 
 def write_source(source: Source) -> str:
-    """The text form of a source, with only what differs from the defaults; of one that a link cannot carry only what it is."""
+    """Return the text form of a source, with only what differs from the defaults; of one that a link cannot
+    carry only what it is.
+    """
     return Upload.id if source.link_problem() else source.link_text()

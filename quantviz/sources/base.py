@@ -22,7 +22,7 @@ class AtHand:
     """What is open already when a source is opened: here nothing; a page has more."""
 
     def catalog(self, file: str) -> Catalog | None:
-        """The tensors of a file in the server's folder."""
+        """Return the tensors of a file in the server's folder."""
         return None
 
     def uploaded(self, source: Source) -> Stored:
@@ -31,10 +31,11 @@ class AtHand:
 
 
 class Source(Protocol):
-    """Where a tensor comes from: a small frozen value that answers for itself. Only `tensor()` and `open()` need torch.
+    """Where a tensor comes from: a small frozen value that answers for itself. Only `tensor()` and `open()`
+    need torch.
 
-    The answers written out here are the usual ones, those of a dataclass whose id and fields make the tensor; a source gives another
-    answer where its own differs.
+    The answers written out here are the usual ones, those of a dataclass whose id and fields make the tensor;
+    a source gives another answer where its own differs.
     """
 
     #: Its name in links and in the words, `[sources.<id>]`.
@@ -44,21 +45,25 @@ class Source(Protocol):
 
         @property
         def shape(self) -> Shape:
-            """The tensor's shape, known without making the tensor."""
+            """Return the tensor's shape, known without making the tensor."""
 
     @property
     def kind(self) -> str:
-        """The controls it belongs to, of `ui.sidebar.KINDS`; said by the class where all of its sources have the same."""
+        """Return the controls it belongs to, of `ui.sidebar.KINDS`; said by the class where all of its
+        sources have the same.
+        """
 
     def problems(self) -> Iterator[QuantVizError]:
         """What keeps it from giving a tensor."""
         yield from ()
 
     def tensor(self) -> torch.Tensor:
-        """The tensor, float32 of `shape`, the same at each call; the first of `problems()` is raised."""
+        """Return the tensor, float32 of `shape`, the same at each call; the first of `problems()` is
+        raised.
+        """
 
     def open(self, at_hand: AtHand = AtHand()) -> Stored:  # noqa: B008 (it holds nothing)
-        """The tensor where it lies, to be read a part at a time."""
+        """Return the tensor where it lies, to be read a part at a time."""
         from quantviz.tensors.lazy import InMemory
 
         return InMemory(self.tensor())
@@ -66,7 +71,7 @@ class Source(Protocol):
     # ---- what it is called ----
 
     def title(self, language: str) -> str:
-        """The tensor's name for people. It may be a stranger's text: whoever shows it escapes it."""
+        """Return the tensor's name for people. It may be a stranger's text: whoever shows it escapes it."""
         return text(f"sources.{self.id}.name", language)
 
     @property
@@ -76,7 +81,9 @@ class Source(Protocol):
 
     @property
     def stored_as(self) -> str:
-        """The quantized type that its values were decoded from; "" where they are plain numbers or it is not known."""
+        """Return the quantized type that its values were decoded from; "" where they are plain numbers or it
+        is not known.
+        """
         return ""
 
     # ---- keeping ----
@@ -103,27 +110,32 @@ class Source(Protocol):
         return text_form.write(self)
 
     def link_problem(self) -> QuantVizError | None:
-        """Why a link cannot carry it, where it cannot."""
+        """Return why a link cannot carry it, where it cannot."""
         return None
 
     def code(self, large: bool, language: str) -> list[str] | None:
-        """The lines of Python that make `x`: a tensor, or of a large one what it is read from a part at a time.
+        """Return the lines of Python that make `x`: a tensor, or of a large one what it is read from a part
+        at a time.
 
         None where its values are too many to be written out.
         """
         made = f"{self!r}.tensor()"
         stored = ["from quantviz.tensors.lazy import InMemory"] if large else []
-        return [f"from quantviz.sources import {type(self).__name__}", *stored, f"x = InMemory({made})" if large else f"x = {made}"]
+        return [
+            f"from quantviz.sources import {type(self).__name__}",
+            *stored,
+            f"x = InMemory({made})" if large else f"x = {made}",
+        ]
 
     # ---- what it is seen as ----
 
     @property
     def original(self) -> Source:
-        """The source whose values these are: itself, but for a view of another one."""
+        """Return the source whose values these are: itself, but for a view of another one."""
         return self
 
     def seen(self, stored: Stored) -> Stored:
-        """The tensor of `original` as this source sees it."""
+        """Return the tensor of `original` as this source sees it."""
         return stored
 
     @property
@@ -132,20 +144,24 @@ class Source(Protocol):
         return Axes(self.shape)
 
     def place_of(self, cell: Shape) -> Shape:
-        """The place in the tensor of `original` of a cell."""
+        """Return the place in the tensor of `original` of a cell."""
         return cell
 
     def cell_of(self, place: Shape) -> Shape:
-        """The cell at which a place in the tensor of `original` lies."""
+        """Return the cell at which a place in the tensor of `original` lies."""
         return place
 
 
 def comment(key: str, language: str, **params: object) -> str:
-    """A line of comment for a script."""
+    """Return a line of comment for a script."""
     return "# " + text(key, language, **params)
 
 
 def file_code(file: str, name: str, large: bool, language: str) -> list[str]:
-    """The lines that read the tensor called `name`, which is Python already, out of a file."""
+    """Return the lines that read the tensor called `name`, which is Python already, out of a file."""
     need = comment("export.python.file", language, file=repr(file))
-    return [need, f"with qv.open_tensors({file!r}) as tensors:", f"    x = tensors.{'stored' if large else 'load'}({name})"]
+    return [
+        need,
+        f"with qv.open_tensors({file!r}) as tensors:",
+        f"    x = tensors.{'stored' if large else 'load'}({name})",
+    ]

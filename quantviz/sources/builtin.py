@@ -61,7 +61,8 @@ _LOUD_COLUMN = (
 
 _COURSE_3X3 = ((191.6, -13.5, 728.6), (92.14, 295.5, -184.0), (0.0, 684.6, 245.5))
 
-# torch.manual_seed(0); torch.randn(3, 3): the float32 values in full, so that no generator is needed to have them.
+# torch.manual_seed(0); torch.randn(3, 3): the float32 values in full, so that no generator is needed to have
+# them.
 _COURSE_RANDN_3X3 = (
     (1.5409960746765137, -0.293428897857666, -2.1787893772125244),
     (0.5684312582015991, -1.0845223665237427, -1.3985954523086548),
@@ -69,9 +70,24 @@ _COURSE_RANDN_3X3 = (
 )
 
 # The notebooks drew these three without a seed; they are known as printed, to four decimals.
-_COURSE_4X4_A = ((2.2076, -1.7764, -0.9115, -0.0222), (0.2167, -1.7484, -1.499, 0.71), (0.8893, 0.9245, -0.8773, 0.2604), (-1.0853, 0.8478, -0.3211, -0.5872))
-_COURSE_4X4_B = ((-0.8507, -0.2863, -0.0977, -0.6233), (-0.4456, 0.1131, 1.0762, 0.6507), (0.3937, -0.5725, 0.2385, -1.1075), (-1.4498, 1.4015, 0.9169, 1.2282))
-_COURSE_4X4_C = ((1.7235, 0.4838, 0.1597, 1.2745), (-0.3974, 0.0629, -1.5674, -0.4455), (1.3539, 1.3741, 0.8218, -1.8537), (0.322, -1.9573, 0.9014, 0.7699))
+_COURSE_4X4_A = (
+    (2.2076, -1.7764, -0.9115, -0.0222),
+    (0.2167, -1.7484, -1.499, 0.71),
+    (0.8893, 0.9245, -0.8773, 0.2604),
+    (-1.0853, 0.8478, -0.3211, -0.5872),
+)
+_COURSE_4X4_B = (
+    (-0.8507, -0.2863, -0.0977, -0.6233),
+    (-0.4456, 0.1131, 1.0762, 0.6507),
+    (0.3937, -0.5725, 0.2385, -1.1075),
+    (-1.4498, 1.4015, 0.9169, 1.2282),
+)
+_COURSE_4X4_C = (
+    (1.7235, 0.4838, 0.1597, 1.2745),
+    (-0.3974, 0.0629, -1.5674, -0.4455),
+    (1.3539, 1.3741, 0.8218, -1.8537),
+    (0.322, -1.9573, 0.9014, 0.7699),
+)
 
 _COURSE_W8A32 = ((-2.0, -1.13, 0.42), (-1.51, 0.25, 1.62), (0.23, 1.35, 2.15))
 
@@ -82,7 +98,7 @@ _COURSE_VECTOR = (5.47, 3.08, -7.59, 0.0, -1.95, -4.57, 10.8)
 
 
 def _picture() -> torch.Tensor:
-    """A shaded ball over a table before a soft wall, grey levels k/255 in [0, 1].
+    """Return a shaded ball over a table before a soft wall, grey levels k/255 in [0, 1].
 
     Large smooth gradients are what shows banding; the grain of the table is what dithers it away.
     """
@@ -91,7 +107,9 @@ def _picture() -> torch.Tensor:
     place = (torch.arange(_SIDE, dtype=torch.float64) + 0.5) / _SIDE
     down, across = torch.meshgrid(place, place, indexing="ij")
     wall = 0.30 + 0.55 * (1 - down) * (0.55 + 0.45 * across)
-    grain = 0.02 * torch.sin(37 * across + 9 * torch.sin(5 * down)) + 0.015 * torch.sin(61 * down + 23 * across)
+    grain = 0.02 * torch.sin(37 * across + 9 * torch.sin(5 * down)) + 0.015 * torch.sin(
+        61 * down + 23 * across
+    )
     table = 0.38 + 0.35 * down + grain
     shadow = 0.55 * torch.exp(-(((across - 0.60) / 0.26) ** 2) - ((down - 0.80) / 0.055) ** 2)
     scene = torch.where(down < 0.66, wall, table * (1 - shadow))
@@ -109,7 +127,7 @@ def _picture() -> torch.Tensor:
 
 
 def _real_weight() -> torch.Tensor:
-    """The stored slice; its origin is told in `data/README.md`."""
+    """Return the stored slice; its origin is told in `data/README.md`."""
     import torch
 
     raw = (Path(__file__).parent / "data" / "real_weight.f32").read_bytes()
@@ -151,12 +169,12 @@ class Builtin(Source):
 
     @property
     def shape(self) -> Shape:
-        """The tensor's shape."""
+        """Return the tensor's shape."""
         return self._entry().shape
 
     @property
     def literal(self) -> Any:
-        """The values as nested tuples, or None for a tensor that is computed or stored."""
+        """Return the values as nested tuples, or None for a tensor that is computed or stored."""
         return self._entry().literal
 
     def problems(self) -> Iterator[QuantVizError]:
@@ -165,7 +183,7 @@ class Builtin(Source):
             yield QuantVizError("source.unknown_builtin", got=self.name, known=", ".join(BUILTINS))
 
     def tensor(self) -> torch.Tensor:
-        """The tensor, float32; a fresh one at each call."""
+        """Return the tensor, float32; a fresh one at each call."""
         import torch
 
         entry = self._entry()
@@ -174,7 +192,7 @@ class Builtin(Source):
         return tensor
 
     def title(self, language: str) -> str:
-        """The tensor's name for people."""
+        """Return the tensor's name for people."""
         return text(f"sources.builtin.{self.name}.name", language)
 
     @property

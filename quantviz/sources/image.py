@@ -42,12 +42,15 @@ CHANNELS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
 
 
 def image_tensor(data: bytes, channel: str = "grey", *, longest_side: int = LONGEST_SIDE) -> torch.Tensor:
-    """The picture in `data` as float32, without the notes; see `read_image`."""
+    """Return the picture in `data` as float32, without the notes; see `read_image`."""
     return read_image(data, channel, longest_side=longest_side)[0]
 
 
-def read_image(data: bytes, channel: str = "grey", *, filename: str = "?", longest_side: int = LONGEST_SIDE) -> tuple[torch.Tensor, tuple[Note, ...]]:
-    """The picture in `data`, a PNG or JPEG file that errors call `filename`, and notes on what was done to it.
+def read_image(
+    data: bytes, channel: str = "grey", *, filename: str = "?", longest_side: int = LONGEST_SIDE
+) -> tuple[torch.Tensor, tuple[Note, ...]]:
+    """Return the picture in `data`, a PNG or JPEG file that errors call `filename`, and notes on what was
+    done to it.
 
     The tensor is float32 with whole numbers from 0 to 255, as stored: (height, width), or
     (3, height, width) for the channel "all". A picture is turned upright as its camera says, laid on
@@ -61,17 +64,29 @@ def read_image(data: bytes, channel: str = "grey", *, filename: str = "?", longe
     picture, (width, height) = _decoded(data, clipped(filename), longest_side)
     notes: tuple[Note, ...] = ()
     if max(width, height) > longest_side:
-        notes = (Note.of("source.picture_shrunk", width=width, height=height, new_width=picture.width, new_height=picture.height),)
+        notes = (
+            Note.of(
+                "source.picture_shrunk",
+                width=width,
+                height=height,
+                new_width=picture.width,
+                new_height=picture.height,
+            ),
+        )
     chosen = CHANNELS[channel](picture)
-    values = torch.frombuffer(bytearray(chosen.tobytes()), dtype=torch.uint8).reshape(chosen.height, chosen.width, -1)
+    values = torch.frombuffer(bytearray(chosen.tobytes()), dtype=torch.uint8).reshape(
+        chosen.height, chosen.width, -1
+    )
     planes = values.permute(2, 0, 1).to(torch.float32).contiguous()
     return (planes if channel == "all" else planes[0]), notes
 
 
 def _decoded(data: bytes, file: str, longest_side: int) -> tuple[Any, tuple[int, int]]:
-    """Return the picture in red, green and blue, upright and no larger than wanted, and the size it has in the file, upright too.
+    """Return the picture in red, green and blue, upright and no larger than wanted, and the size it has in
+    the file, upright too.
 
-    That size is checked before any pixel is decoded. Of a large picture there is only ever one copy at full size.
+    That size is checked before any pixel is decoded. Of a large picture there is only ever one copy at full
+    size.
     """
     from PIL import Image, ImageOps
 
@@ -82,7 +97,9 @@ def _decoded(data: bytes, file: str, longest_side: int) -> tuple[Any, tuple[int,
         with Image.open(BytesIO(data), formats=("PNG", "JPEG")) as opened:
             width, height = opened.size
             if width * height > MOST_PIXELS:
-                raise QuantVizError("image.too_large", file=file, width=width, height=height, most=MOST_PIXELS)
+                raise QuantVizError(
+                    "image.too_large", file=file, width=width, height=height, most=MOST_PIXELS
+                )
             # A JPEG can be decoded at a half, a quarter, an eighth: still at least as large as what is shown.
             opened.draft("RGB", (longest_side, longest_side))
             small = _shrunk(opened, (width, height), longest_side)

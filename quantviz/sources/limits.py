@@ -1,4 +1,6 @@
-"""What a file may ask for, as the environment sets it. Light, for it is looked at before anything is opened."""
+"""What a file may ask for, as the environment sets it. Light, for it is looked at before anything is
+opened.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ class Limits:
 
     #: Bytes of a file. One that is mapped takes no memory for them.
     file_bytes: int = 2**36
-    #: Elements of what is loaded at once: of the window, or of the whole tensor where the format has no windows.
+    #: Elements of what is loaded at once: of the window, or of the whole tensor where the format has no
+    #: windows.
     elements: int = 2**28
     #: Tensors in one file.
     tensors: int = 100_000
@@ -36,7 +39,9 @@ class Limits:
 
     @classmethod
     def of_environment(cls) -> Limits:
-        """The limits as the environment sets them; `QuantVizError` for what is no whole number above 0."""
+        """Return the limits as the environment sets them; `QuantVizError` for what is no whole number above
+        0.
+        """
         variables = {each.name: f"{LIMIT_VARIABLE}{each.name.upper()}" for each in fields(cls)}
         given = {name: os.environ[variable] for name, variable in variables.items() if variable in os.environ}
         for name, value in given.items():

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 #: The environment variable with the folder's path.
 FOLDER = "QUANTVIZ_DATA_DIR"
 
-#: Most files that are listed, how deep below the folder, and how many entries of folders are looked at for it.
+#: Most files that are listed, how deep below the folder, and how many entries of folders are looked at for
+#: it.
 MOST_LISTED = 2_000
 DEEPEST = 8
 _MOST_LOOKED_AT = 100_000
@@ -48,18 +49,20 @@ class Listing:
     files: tuple[str, ...]
     #: Whether there are more than were looked at.
     cut_short: bool
-    #: What cannot be read, though its name promises tensors, and folders that cannot be looked into: links that lead nowhere,
-    #: in a circle or out, and what the server may not open.
+    #: What cannot be read, though its name promises tensors, and folders that cannot be looked into: links
+    #: that lead nowhere, in a circle or out, and what the server may not open.
     skipped: tuple[str, ...] = ()
 
 
 def folder_offered() -> bool:
-    """Whether the environment names a folder."""
+    """Return whether the environment names a folder."""
     return bool(os.environ.get(FOLDER))
 
 
 def data_folder() -> Path | None:
-    """The folder, without links in its path; none where the environment names none. `QuantVizError` if it is no folder."""
+    """Return the folder, without links in its path; none where the environment names none. `QuantVizError` if
+    it is no folder.
+    """
     if not folder_offered():
         return None
     folder = Path(os.environ[FOLDER]).resolve()
@@ -69,7 +72,9 @@ def data_folder() -> Path | None:
 
 
 def list_files() -> Listing:
-    """The files below the folder that some reader may read, none that is hidden; links to folders are not followed."""
+    """Return the files below the folder that some reader may read, none that is hidden; links to folders are
+    not followed.
+    """
     from quantviz.sources.files import reader_of
 
     folder = data_folder()
@@ -108,7 +113,7 @@ def list_files() -> Listing:
 
 
 def _is_readable(file: str) -> bool:
-    """Whether the path below the folder leads to a plain file in it that this process may read."""
+    """Return whether the path below the folder leads to a plain file in it that this process may read."""
     try:
         real = _real_path(file)
     except QuantVizError:
@@ -117,7 +122,8 @@ def _is_readable(file: str) -> bool:
 
 
 def open_local(file: str) -> Catalog:
-    """The tensors of the file at that path below the folder; whoever keeps this or one of its tensors keeps it open.
+    """Return the tensors of the file at that path below the folder; whoever keeps this or one of its tensors
+    keeps it open.
 
     `QuantVizError` for a path that leads out of the folder, and as from `open_tensors`.
     """
@@ -127,7 +133,9 @@ def open_local(file: str) -> Catalog:
 
 
 def local_version(file: str) -> str:
-    """Another text as soon as the file at that path is another one, or for an index one of the shards; `QuantVizError` where it is gone."""
+    """Return another text as soon as the file at that path is another one, or for an index one of the shards;
+    `QuantVizError` where it is gone.
+    """
     from quantviz.sources.files import ShardedCatalog, reader_of
 
     real = _real_path(file)
@@ -138,7 +146,9 @@ def local_version(file: str) -> str:
 
 
 def _stat_text(path: Path) -> str:
-    """Which file lies at that path; a shard that is not there any more is said when one of its tensors is asked for."""
+    """Return which file lies at that path; a shard that is not there any more is said when one of its tensors
+    is asked for.
+    """
     try:
         found = path.stat()
     except OSError:
@@ -163,7 +173,7 @@ def _open(file: str) -> FileData:
 
 
 def _real_path(file: str) -> Path:
-    """Where the file lies when all links are followed, if that is below the folder."""
+    """Return where the file lies when all links are followed, if that is below the folder."""
     folder = data_folder()
     if folder is None:
         raise _error("not_set", file)
@@ -182,12 +192,14 @@ def _real_path(file: str) -> Path:
 
 
 def _hidden(parts: tuple[str, ...]) -> bool:
-    """Whether a part of a path is hidden, or leads upwards."""
+    """Return whether a part of a path is hidden, or leads upwards."""
     return any(part.startswith(".") for part in parts)
 
 
 def _descriptor(real: Path) -> int:
-    """Open a file that was found below the folder: step by step, so that a link put there since then is not followed."""
+    """Open a file that was found below the folder: step by step, so that a link put there since then is not
+    followed.
+    """
     from quantviz.sources.files.catalog import READ_FLAGS
 
     folder = data_folder()
@@ -238,7 +250,9 @@ class LocalTensor(Source):
 
     @classmethod
     def of(cls, file: str, name: str, catalog: Catalog | None = None) -> LocalTensor:
-        """The tensor of that name, its shape from the file's header, where the open file is at hand from that. `QuantVizError` if it cannot be read."""
+        """Return the tensor of that name, its shape from the file's header, where the open file is at hand
+        from that. `QuantVizError` if it cannot be read.
+        """
         info = (catalog or open_local(file)).info(name)
         if info.problem:
             raise info.problem.again()
@@ -252,15 +266,17 @@ class LocalTensor(Source):
             yield problem
 
     def stored(self, catalog: Catalog | None = None) -> Stored:
-        """The tensor, mapped from its file where that allows it; from the open file where that is at hand."""
+        """Return the tensor, mapped from its file where that allows it; from the open file where that is at
+        hand.
+        """
         return self._catalog(catalog).stored(self.name)
 
     def open(self, at_hand: AtHand = AtHand()) -> Stored:  # noqa: B008 (it holds nothing)
-        """The tensor where it lies."""
+        """Return the tensor where it lies."""
         return self.stored(at_hand.catalog(self.file))
 
     def title(self, language: str) -> str:
-        """The file below the folder and the tensor in it, with what no screen can show spelled out."""
+        """Return the file below the folder and the tensor in it, with what no screen can show spelled out."""
         return visible(f"{self.file} · {self.name}")
 
     @property
@@ -278,16 +294,16 @@ class LocalTensor(Source):
         return f"{self.id}.{self.to_payload()}"
 
     def code(self, large: bool, language: str) -> list[str]:
-        """The lines that read it: whoever copies them has the file, but not the server's folder."""
+        """Return the lines that read it: whoever copies them has the file, but not the server's folder."""
         return file_code(PurePosixPath(self.file).name, repr(self.name), large, language)
 
     def tensor(self) -> torch.Tensor:
-        """All of it in memory, float32; `QuantVizError` where there are too many elements for that."""
+        """Return all of it in memory, float32; `QuantVizError` where there are too many elements for that."""
         return self._catalog().load(self.name)
 
     @property
     def version(self) -> str:
-        """Another text as soon as the file is another one; `QuantVizError` where it is gone."""
+        """Return another text as soon as the file is another one; `QuantVizError` where it is gone."""
         return local_version(self.file)
 
     def _catalog(self, opened: Catalog | None = None) -> Catalog:
@@ -296,23 +312,35 @@ class LocalTensor(Source):
         if info.problem:
             raise info.problem.again()
         if info.shape != self.shape:
-            raise QuantVizError("local.other_shape", file=short(self.file), name=short(self.name), got=info.shape, expected=self.shape)
+            raise QuantVizError(
+                "local.other_shape",
+                file=short(self.file),
+                name=short(self.name),
+                got=info.shape,
+                expected=self.shape,
+            )
         return catalog
 
     def to_payload(self) -> str:
-        """The source for a link, in `[A-Za-z0-9_-]`: names are any text there is."""
+        """Return the source for a link, in `[A-Za-z0-9_-]`: names are any text there is."""
         fields = json.dumps([self.file, self.name, *self.shape], ensure_ascii=False, separators=(",", ":"))
         return base64.urlsafe_b64encode(fields.encode("utf-8", "surrogatepass")).decode("ascii").rstrip("=")
 
     @classmethod
     def from_payload(cls, payload: str) -> LocalTensor:
-        """The source of a link; `QuantVizError` for anything that `to_payload` does not write."""
+        """Return the source of a link; `QuantVizError` for anything that `to_payload` does not write."""
         try:
             raw = base64.b64decode(payload + "=" * (-len(payload) % 4), altchars=b"-_", validate=True)
             fields: Any = json.loads(raw.decode("utf-8", "surrogatepass"))
             file, name, *shape = fields
             whole = all(type(length) is int and 0 < length < 2**63 for length in shape)
-            if not isinstance(file, str) or not isinstance(name, str) or not 1 <= len(shape) <= 4 or not whole or math.prod(shape) >= 2**63:
+            if (
+                not isinstance(file, str)
+                or not isinstance(name, str)
+                or not 1 <= len(shape) <= 4
+                or not whole
+                or math.prod(shape) >= 2**63
+            ):
                 raise ValueError
         except (binascii.Error, ValueError, TypeError, RecursionError):
             raise QuantVizError("local.payload_damaged") from None

@@ -1,4 +1,6 @@
-"""A tensor of more axes seen as a matrix: its first axis by all the others, as engines store and group a convolution's weight."""
+"""A tensor of more axes seen as a matrix: its first axis by all the others, as engines store and group a
+convolution's weight.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ class AsMatrix(Source):
 
     @property
     def shape(self) -> Shape:
-        """Rows and columns."""
+        """Return rows and columns."""
         rows, *rest = self.source.shape
         return rows, math.prod(rest)
 
@@ -46,18 +48,18 @@ class AsMatrix(Source):
         yield from self.source.problems()
 
     def tensor(self) -> torch.Tensor:
-        """The tensor, float32 of `shape`."""
+        """Return the tensor, float32 of `shape`."""
         from quantviz.tensors.lazy import as_matrix
 
         x: torch.Tensor = as_matrix(self.source.tensor())
         return x
 
     def open(self, at_hand: AtHand = AtHand()) -> Stored:  # noqa: B008 (it holds nothing)
-        """The tensor where it lies."""
+        """Return the tensor where it lies."""
         return self.seen(self.source.open(at_hand))
 
     def seen(self, stored: Stored) -> Stored:
-        """The source's tensor as a matrix."""
+        """Return the source's tensor as a matrix."""
         from quantviz.tensors.lazy import as_matrix
 
         matrix: Stored = as_matrix(stored)
@@ -65,12 +67,12 @@ class AsMatrix(Source):
 
     @property
     def original(self) -> Source:
-        """The source itself."""
+        """Return the source itself."""
         return self.source.original
 
     @property
     def axes(self) -> Axes:
-        """Rows and columns; of a convolution's weight the rows are its output channels."""
+        """Return rows and columns; of a convolution's weight the rows are its output channels."""
         return Axes(self.shape, convolution=len(self.source.shape) == _CONVOLUTION)
 
     @property
@@ -79,7 +81,7 @@ class AsMatrix(Source):
         return self.source.kind
 
     def title(self, language: str) -> str:
-        """The tensor's name for people."""
+        """Return the tensor's name for people."""
         return self.source.title(language)
 
     @property
@@ -89,7 +91,7 @@ class AsMatrix(Source):
 
     @property
     def stored_as(self) -> str:
-        """The quantized type that its values were decoded from."""
+        """Return the quantized type that its values were decoded from."""
         return self.source.stored_as
 
     @property
@@ -112,16 +114,16 @@ class AsMatrix(Source):
         return f"{self.id}({self.source.link_text()})"
 
     def link_problem(self) -> QuantVizError | None:
-        """Why a link cannot carry it."""
+        """Return why a link cannot carry it."""
         return self.source.link_problem()
 
     def code(self, large: bool, language: str) -> list[str] | None:
-        """The source's own lines, and the one that makes a matrix of it."""
+        """Return the source's own lines, and the one that makes a matrix of it."""
         lines = self.source.code(large, language)
         return None if lines is None else [*lines, "x = qv.as_matrix(x)"]
 
     def place_of(self, cell: Shape) -> Shape:
-        """The place in the source's own tensor of a cell of the matrix.
+        """Return the place in the source's own tensor of a cell of the matrix.
 
         >>> from quantviz.sources.typed import Typed
         >>> AsMatrix(Typed((1.0,) * 24, (2, 3, 2, 2))).place_of((1, 7))
@@ -134,7 +136,7 @@ class AsMatrix(Source):
         return row, *rest
 
     def cell_of(self, place: Shape) -> Shape:
-        """The cell of the matrix at which a place in the source's own tensor lies.
+        """Return the cell of the matrix at which a place in the source's own tensor lies.
 
         >>> from quantviz.sources.typed import Typed
         >>> AsMatrix(Typed((1.0,) * 24, (2, 3, 2, 2))).cell_of((1, 1, 1, 1))
@@ -144,5 +146,7 @@ class AsMatrix(Source):
 
 
 def as_opened(source: Source) -> Source:
-    """A tensor from a file as it is seen at first: one of four axes, a convolution's weight, as a matrix."""
+    """Return a tensor from a file as it is seen at first: one of four axes, a convolution's weight, as a
+    matrix.
+    """
     return AsMatrix(source) if len(source.shape) == _CONVOLUTION else source

@@ -29,7 +29,8 @@ LARGEST_SIDE = 2**14
 LARGEST_COUNT = 2**24
 #: Largest seed. The generator reads 32 bits of it: larger seeds would repeat smaller ones.
 LARGEST_SEED = 2**32 - 1
-#: Largest value of a mean, a factor and the like; far enough inside float32 (3.4e38) that what is drawn stays in it.
+#: Largest value of a mean, a factor and the like; far enough inside float32 (3.4e38) that what is drawn stays
+#: in it.
 LARGEST_NUMBER = 1e30
 
 
@@ -68,26 +69,41 @@ class _Random(Source):
         return (self.rows, self.cols)
 
     def problems(self) -> Iterator[QuantVizError]:
-        """Fields that are no numbers of their kind, or outside `limits`, and more elements than `LARGEST_COUNT`."""
+        """Fields that are no numbers of their kind, or outside `limits`, and more elements than
+        `LARGEST_COUNT`.
+        """
         own = [
             problem
             for field in dataclasses.fields(self)
-            for problem in self._field_problems(field.name, getattr(self, field.name), str(field.type).startswith("int"))
+            for problem in self._field_problems(
+                field.name, getattr(self, field.name), str(field.type).startswith("int")
+            )
         ]
         yield from own
         if not own and self.rows * self.cols > LARGEST_COUNT:
-            yield QuantVizError("source.too_many", source=self.id, rows=self.rows, cols=self.cols, count=self.rows * self.cols, most=LARGEST_COUNT)
+            yield QuantVizError(
+                "source.too_many",
+                source=self.id,
+                rows=self.rows,
+                cols=self.cols,
+                count=self.rows * self.cols,
+                most=LARGEST_COUNT,
+            )
 
     def _field_problems(self, name: str, value: Any, whole: bool) -> Iterator[QuantVizError]:
         if name not in self.limits or value is None:
             return
         if not isinstance(value, int if whole else int | float) or isinstance(value, bool):
-            yield QuantVizError("field_not_integer" if whole else "source.not_number", owner=self.id, field=name, got=value)
+            yield QuantVizError(
+                "field_not_integer" if whole else "source.not_number", owner=self.id, field=name, got=value
+            )
         elif not self.limits[name].lowest <= value <= self.limits[name].highest:  # NaN too
-            yield QuantVizError("source.limits", source=self.id, field=name, got=value, **self.limits[name]._asdict())
+            yield QuantVizError(
+                "source.limits", source=self.id, field=name, got=value, **self.limits[name]._asdict()
+            )
 
     def tensor(self) -> torch.Tensor:
-        """The tensor, float32 of shape (rows, cols); the first of `problems()` is raised."""
+        """Return the tensor, float32 of shape (rows, cols); the first of `problems()` is raised."""
         import torch
 
         for problem in self.problems():
@@ -288,14 +304,19 @@ class OneOutlier(_Random):
 
     @property
     def place(self) -> Shape:
-        """Where the outlier is, (row, col)."""
-        return (self.rows // 2 if self.row is None else self.row, self.cols // 2 if self.col is None else self.col)
+        """Return where the outlier is, (row, col)."""
+        return (
+            self.rows // 2 if self.row is None else self.row,
+            self.cols // 2 if self.col is None else self.col,
+        )
 
     def problems(self) -> Iterator[QuantVizError]:
         found = tuple(super().problems())
         yield from found
         if not found and not (self.place[0] < self.rows and self.place[1] < self.cols):
-            yield QuantVizError("source.place", row=self.place[0], col=self.place[1], rows=self.rows, cols=self.cols)
+            yield QuantVizError(
+                "source.place", row=self.place[0], col=self.place[1], rows=self.rows, cols=self.cols
+            )
 
     def _draw(self, draws: _Draws) -> torch.Tensor:
         values = draws.normal()
@@ -317,5 +338,6 @@ class AllPositive(_Random):
     limits: ClassVar[Mapping[str, Limits]] = _limits(scale=Limits(1e-20, LARGEST_NUMBER))
 
     def _draw(self, draws: _Draws) -> torch.Tensor:
-        # A draw of exactly 0 or 1 (one in 2**53) is moved to its neighbour: its logarithm would be infinite or 0.
+        # A draw of exactly 0 or 1 (one in 2**53) is moved to its neighbour: its logarithm would be infinite
+        # or 0.
         return -draws.uniform().clamp(min=2**-53, max=1 - 2**-53).log() * self.scale

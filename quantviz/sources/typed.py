@@ -95,7 +95,7 @@ class Typed(Source):
             yield QuantVizError("typed.too_many", most=MOST_ELEMENTS)
 
     def tensor(self) -> torch.Tensor:
-        """The tensor, float32 of `shape`; a fresh one at each call."""
+        """Return the tensor, float32 of `shape`; a fresh one at each call."""
         import torch
 
         return torch.frombuffer(bytearray(self.__dict__["_bits"]), dtype=torch.float32).reshape(self.shape)
@@ -119,11 +119,15 @@ class Typed(Source):
         return f"{self.id}.{self.to_payload()}"
 
     def link_problem(self) -> QuantVizError | None:
-        """A link has room for few values."""
-        return QuantVizError("link.typed_too_large", count=len(self.values)) if len(self.values) > MOST_IN_LINK else None
+        """Return a link has room for few values."""
+        return (
+            QuantVizError("link.typed_too_large", count=len(self.values))
+            if len(self.values) > MOST_IN_LINK
+            else None
+        )
 
     def code(self, large: bool, language: str) -> list[str] | None:
-        """The values as nested lists, unless there are too many."""
+        """Return the values as nested lists, unless there are too many."""
         if len(self.values) > MOST_WRITTEN_OUT:
             return None
         # NaN and Inf are no words of Python's own.
@@ -131,7 +135,7 @@ class Typed(Source):
 
     @classmethod
     def of(cls, nested: Any, *, most: int = MOST_ELEMENTS) -> Typed:
-        """The tensor in nested lists or tuples of numbers, or in anything that has `tolist()`.
+        """Return the tensor in nested lists or tuples of numbers, or in anything that has `tolist()`.
 
         `QuantVizError` for rows of unequal length, more than 4 axes, and what is no number.
 
@@ -140,25 +144,31 @@ class Typed(Source):
         >>> Typed.of([[1, 2], [3]])
         Traceback (most recent call last):
             ...
-        quantviz.errors.QuantVizError: All rows must have the same length: row 2 has 1 numbers, the rows before it have 2. \
+        quantviz.errors.QuantVizError: All rows must have the same length: row 2 has 1 numbers, the rows
+        before it have 2. \
 Add the missing numbers or remove the extra ones.
         """
         values, shape = flattened(nested, most)
         return cls(tuple(values), shape)
 
     def to_payload(self) -> str:
-        """The tensor for a link, bit for bit, in `[A-Za-z0-9._=-]`: the shape, a dot, and its float32 values deflated.
+        """Return the tensor for a link, bit for bit, in `[A-Za-z0-9._=-]`: the shape, a dot, and its float32
+        values deflated.
 
         At most 256 elements, which stay under 2,000 characters; `QuantVizError` above.
         """
         if len(self.values) > MOST_IN_LINK:
             raise QuantVizError("typed.too_large_for_link", got=len(self.values), most=MOST_IN_LINK)
         packed = zlib.compress(struct.pack(f"<{len(self.values)}f", *self.values), 9)
-        return "x".join(map(str, self.shape)) + "." + base64.urlsafe_b64encode(packed).decode("ascii").rstrip("=")
+        return (
+            "x".join(map(str, self.shape))
+            + "."
+            + base64.urlsafe_b64encode(packed).decode("ascii").rstrip("=")
+        )
 
     @classmethod
     def from_payload(cls, payload: str) -> Typed:
-        """The tensor of a link; `QuantVizError` for anything that `to_payload` does not write."""
+        """Return the tensor of a link; `QuantVizError` for anything that `to_payload` does not write."""
         match = _PAYLOAD.fullmatch(payload)
         shape = tuple(map(int, match[1].split("x"))) if match else ()
         count = math.prod(shape)
@@ -176,7 +186,9 @@ Add the missing numbers or remove the extra ones.
         return cls(struct.unpack(f"<{count}f", raw), shape)
 
     def to_text(self) -> str:
-        """The tensor in brackets, each value as short as float32 allows; `parse_tensor` reads it back bit for bit."""
+        """Return the tensor in brackets, each value as short as float32 allows; `parse_tensor` reads it back
+        bit for bit.
+        """
         rows = [f"[{', '.join(map(shortest, row))}]" for row in _cut(self.values, self.shape[-1])]
         for depth in range(len(self.shape) - 2, -1, -1):
             # Rows of a block are aligned under its first, as torch prints them.
@@ -189,7 +201,7 @@ _PAYLOAD = re.compile(r"([1-9]\d{0,2}(?:x[1-9]\d{0,2}){0,3})\.([A-Za-z0-9_-]{1,2
 
 
 def shortest(value: float) -> str:
-    """A float32 in the fewest digits that read back as the same float32.
+    """Return a float32 in the fewest digits that read back as the same float32.
 
     >>> shortest(191.60000610351562), shortest(-0.0), shortest(1e-45), shortest(728.0)
     ('191.6', '-0.0', '1e-45', '728.0')
@@ -207,7 +219,8 @@ def _cut(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
 
 
 def flattened(nested: Any, most: int) -> tuple[array[float], Shape]:
-    """The numbers in nested lists or tuples, or in anything that has `tolist()`, last axis fastest, and their shape; errors as from `Typed.of`.
+    """Return the numbers in nested lists or tuples, or in anything that has `tolist()`, last axis fastest,
+    and their shape; errors as from `Typed.of`.
 
     >>> flattened([[1, 2], [3, 4]], most=4)
     (array('d', [1.0, 2.0, 3.0, 4.0]), (2, 2))
@@ -231,7 +244,13 @@ def flattened(nested: Any, most: int) -> tuple[array[float], Shape]:
 
 def _shown(item: Any) -> Any:
     """What stands where a number should: short, and of a list only what it is."""
-    return _clipped(item) if isinstance(item, str) else item if item is None or isinstance(item, bool | int | float) else type(item).__name__
+    return (
+        _clipped(item)
+        if isinstance(item, str)
+        else item
+        if item is None or isinstance(item, bool | int | float)
+        else type(item).__name__
+    )
 
 
 def _check_growth(shape: Shape, length: int, most: int) -> None:
@@ -259,7 +278,9 @@ def _as_float(item: Any, position: int, shape: Shape) -> float:
     except OverflowError:
         value = math.inf
     if abs(value) >= _BEYOND_FLOAT32 and not (type(item) is float and math.isinf(item)):
-        raise QuantVizError("typed.not_number_beyond", index=_index_of(position, shape), got=_clipped(str(item)[:50]))
+        raise QuantVizError(
+            "typed.not_number_beyond", index=_index_of(position, shape), got=_clipped(str(item)[:50])
+        )
     return value
 
 
@@ -267,7 +288,7 @@ def _as_float(item: Any, position: int, shape: Shape) -> float:
 
 
 def parse_tensor(text: str, *, decimal_comma: bool | None = None, most: int = MOST_ELEMENTS) -> Typed:
-    """The tensor that `text` holds: a list, a table, a spreadsheet's cells, a printed array or tensor.
+    """Return the tensor that `text` holds: a list, a table, a spreadsheet's cells, a printed array or tensor.
 
     `decimal_comma` says what `1,5` means; left at None it is decided from the text, and where both
     readings are possible the `QuantVizError` `typed.comma_ambiguous` shows them. Not more than `most`
@@ -284,7 +305,8 @@ def parse_tensor(text: str, *, decimal_comma: bool | None = None, most: int = MO
     >>> parse_tensor("1,5 2,5")
     Traceback (most recent call last):
         ...
-    quantviz.errors.QuantVizError: The commas can be read in two ways: 1, 5, 2, 5 or 1.5, 2.5. Say whether a comma separates numbers or marks decimals.
+    quantviz.errors.QuantVizError: The commas can be read in two ways: 1, 5, 2, 5 or 1.5, 2.5. Say whether a
+    comma separates numbers or marks decimals.
     """
     if len(text) > _CHARACTERS_AN_ELEMENT * most:
         raise QuantVizError("typed.too_long", got=len(text), most=_CHARACTERS_AN_ELEMENT * most)
@@ -321,7 +343,9 @@ _WORD = r"[^\s,，、;\[\]()]"
 _TOKEN = re.compile(rf"{_WORD}+|\S|\t|\n")
 #: The same with a comma between digits taken as part of the number.
 _TOKEN_DECIMAL = re.compile(rf"{_WORD}+(?:(?<=\d),(?=\d){_WORD}*)*|\S|\t|\n")
-_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?:nan|inf|infinity|∞)", re.ASCII | re.IGNORECASE)
+_NUMBER = re.compile(
+    r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?:nan|inf|infinity|∞)", re.ASCII | re.IGNORECASE
+)
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?", re.ASCII)
 #: A quoted cell on one line, to its end where it has one.
 _QUOTED = re.compile(r'"(?:[^"\n]|"")*("?)')
@@ -335,7 +359,10 @@ _PRINT_HEAD = re.compile(
     r"(?P<call>(?:(?:torch|np|numpy|jnp)\.)?(?:tensor|as_tensor|Tensor|FloatTensor|array|asarray|Array)\s*\()?",
     re.ASCII,
 )
-_PRINT_TAIL = re.compile(r"""(?:,\s*[A-Za-z_]\w*\s*=\s*(?:<[^<>]*>|\([^()]*\)|'[^']*'|"[^"]*"|[\w.:]+)\s*)*,?\s*\)\s*;?\s*""", re.ASCII)
+_PRINT_TAIL = re.compile(
+    r"""(?:,\s*[A-Za-z_]\w*\s*=\s*(?:<[^<>]*>|\([^()]*\)|'[^']*'|"[^"]*"|[\w.:]+)\s*)*,?\s*\)\s*;?\s*""",
+    re.ASCII,
+)
 _ARGUMENT = re.compile(r",\s*[A-Za-z_]\w*\s*=", re.ASCII)
 
 
@@ -354,13 +381,13 @@ class _Page:
         self.text = text
 
     def error(self, key: str, position: int, **params: object) -> QuantVizError:
-        """An error at `position`, with line and column counted from 1."""
+        """Return an error at `position`, with line and column counted from 1."""
         line = self.text.count("\n", 0, position) + 1
         return QuantVizError(key, line=line, column=position - self.text.rfind("\n", 0, position), **params)
 
 
 def is_number(word: str) -> bool:
-    """Whether a word is a number as it is typed, nan and inf among them.
+    """Return whether a word is a number as it is typed, nan and inf among them.
 
     >>> is_number("-1e3"), is_number("inf"), is_number("width")
     (True, True, False)
@@ -373,7 +400,9 @@ def _clipped(word: str) -> str:
 
 
 def _inside(page: _Page) -> tuple[int, int]:
-    """Where the numbers of `x = tensor(…, dtype=…)` start and end; the whole text if there is no such wrapping."""
+    """Return where the numbers of `x = tensor(…, dtype=…)` start and end; the whole text if there is no such
+    wrapping.
+    """
     head = _PRINT_HEAD.match(page.text)
     assert head
     if not head["call"]:
@@ -403,13 +432,15 @@ def _unquoted(page: _Page, start: int, end: int, decimal_comma: bool) -> str:
         if plain and beside <= _BESIDE_A_CELL:
             return f" {match[0][1:-1]} "
         separated = _SEPARATED_DIGITS.fullmatch(content) and not plain
-        raise page.error("typed.separator_in_cell" if separated else "typed.no_number", first, got=_clipped(match[0]))
+        raise page.error(
+            "typed.separator_in_cell" if separated else "typed.no_number", first, got=_clipped(match[0])
+        )
 
     return page.text[:start] + _QUOTED.sub(cell, page.text[start:end]) + page.text[end:]
 
 
 def _commas_are_decimal(page: _Page, start: int, end: int, most: int) -> bool:
-    """Whether commas mark decimals: False unless it can be both, which is for the person to say.
+    """Return whether commas mark decimals: False unless it can be both, which is for the person to say.
 
     Both is possible only where no number has a point, no word has two commas (`1,5,2`), and something
     else already separates numbers of a row: `1,5 2,5`.
@@ -423,7 +454,9 @@ def _commas_are_decimal(page: _Page, start: int, end: int, most: int) -> bool:
         return False
     # The text as a line of kinds, "w" for a word. Inside brackets a new line is only space.
     space = "\t\n" if _is_nested(tokens) else "\t"
-    kinds = "".join("w" if token.kind == "word" else token.kind for token in tokens if token.kind not in space)
+    kinds = "".join(
+        "w" if token.kind == "word" else token.kind for token in tokens if token.kind not in space
+    )
     beside = "ww" in kinds or "w;w" in kinds or "w,w" in kinds
     # `1, 2,3` is only typed in haste; a comma at the end of a line marks no decimal.
     separates = ",\n" in kinds or ("w,w" in kinds and len(marked) < len(words))
@@ -438,7 +471,7 @@ def _commas_are_decimal(page: _Page, start: int, end: int, most: int) -> bool:
 
 
 def _tokens(page: _Page, start: int, end: int, decimal_comma: bool, most: int) -> list[_Token]:
-    """Words and separators, spaces left out; refused as soon as there are too many words."""
+    """Return words and separators, spaces left out; refused as soon as there are too many words."""
     tokens, words = [], 0
     for match in (_TOKEN_DECIMAL if decimal_comma else _TOKEN).finditer(page.text, start, end):
         text = match[0]
@@ -477,7 +510,7 @@ def _number(page: _Page, word: _Token, decimal_comma: bool) -> float:
 
 
 def _table_shape(page: _Page, tokens: list[_Token]) -> Shape:
-    """The shape of a table without brackets; one row is a vector."""
+    """Return the shape of a table without brackets; one row is a vector."""
     row_ends = {"\n", ";"} if _semicolons_end_rows(tokens) else {"\n"}
     rows, length = 0, 0
     for ends_row, group in itertools.groupby(tokens, key=lambda token: token.kind in row_ends):
@@ -492,7 +525,9 @@ def _table_shape(page: _Page, tokens: list[_Token]) -> Shape:
 
 
 def _semicolons_end_rows(tokens: list[_Token]) -> bool:
-    """Whether `;` ends a row (`1 2; 3 4`) or separates cells (`1;2;3`, as spreadsheets export them)."""
+    """Return whether `;` ends a row (`1 2; 3 4`) or separates cells (`1;2;3`, as spreadsheets export
+    them).
+    """
     words = 0
     for token in tokens:
         if token.kind in (";", "\n"):
@@ -505,7 +540,7 @@ def _semicolons_end_rows(tokens: list[_Token]) -> bool:
 
 
 def _cells(page: _Page, row: list[_Token]) -> list[_Token]:
-    """The words of one row; an empty cell between two separators is an error."""
+    """Return the words of one row; an empty cell between two separators is an error."""
     cells: list[_Token] = []
     pending: _Token | None = None
     for token in row:
@@ -542,7 +577,7 @@ class _List:
 
 
 def _nested_shape(page: _Page, tokens: list[_Token]) -> Shape:
-    """The shape of nested brackets; several lists side by side are stacked."""
+    """Return the shape of nested brackets; several lists side by side are stacked."""
     open_lists = [_List(None)]
     for token in tokens:
         here = open_lists[-1]
@@ -581,7 +616,13 @@ def _add_item(page: _Page, here: _List, item_shape: Shape, token: _Token) -> Non
     elif here.item_shape != item_shape:
         if () in (here.item_shape, item_shape):
             raise page.error("typed.mixed", token.start)
-        raise page.error("typed.ragged", token.start, row=here.count, got=_lengths(item_shape), expected=_lengths(here.item_shape))
+        raise page.error(
+            "typed.ragged",
+            token.start,
+            row=here.count,
+            got=_lengths(item_shape),
+            expected=_lengths(here.item_shape),
+        )
 
 
 def _end_row(page: _Page, here: _List, token: _Token) -> None:

@@ -60,24 +60,24 @@ class Upload(Source):
 
     @property
     def place_in_file(self) -> UploadedFile:
-        """The file, and which of its tensors."""
+        """Return the file, and which of its tensors."""
         return self.file or UploadedFile.named(self.name)
 
     @property
     def kind(self) -> str:
-        """A picture has a channel to be chosen."""
+        """Return a picture has a channel to be chosen."""
         return "image" if self.place_in_file.channel else "file"
 
     def tensor(self) -> torch.Tensor:
-        """Nothing: the values are where it was uploaded, and `open` asks there."""
+        """Return nothing: the values are where it was uploaded, and `open` asks there."""
         raise QuantVizError("link.upload")
 
     def open(self, at_hand: AtHand = AtHand()) -> Stored:  # noqa: B008 (it holds nothing)
-        """The tensor, where it was uploaded in this session."""
+        """Return the tensor, where it was uploaded in this session."""
         return at_hand.uploaded(self)
 
     def title(self, language: str) -> str:
-        """The file's name and the tensor's."""
+        """Return the file's name and the tensor's."""
         return self.name
 
     @property
@@ -87,7 +87,7 @@ class Upload(Source):
 
     @property
     def stored_as(self) -> str:
-        """The quantized type that its values were decoded from."""
+        """Return the quantized type that its values were decoded from."""
         return self.place_in_file.source_type
 
     @property
@@ -100,11 +100,13 @@ class Upload(Source):
         return self.id
 
     def link_problem(self) -> QuantVizError:
-        """A link cannot carry it."""
+        """Return a link cannot carry it."""
         return QuantVizError("link.upload")
 
     def code(self, large: bool, language: str) -> list[str]:
-        """The lines that read the file. Names are a stranger's text: only their `repr` gets into the script."""
+        """Return the lines that read the file. Names are a stranger's text: only their `repr` gets into the
+        script.
+        """
         at = self.place_in_file
         if at.channel is None:
             return file_code(at.file, repr(at.tensor) if at.tensor else "tensors.names[0]", large, language)

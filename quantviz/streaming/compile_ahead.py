@@ -1,4 +1,6 @@
-"""Compiles what a first opening of a large tensor asks for: in this process, or in one of its own for another."""
+"""Compiles what a first opening of a large tensor asks for: in this process, or in one of its own for
+another.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from quantviz.compiled.kernel_cache import cache_folder
 
 #: How much later than others the compiling process gets its turn.
 _NICE = 10
-#: Objects after which garbage is looked for: compiling leaves hardly any, and the looks took a sixth of its time.
+#: Objects after which garbage is looked for: compiling leaves hardly any, and the looks took a sixth of its
+#: time.
 _OBJECTS_BETWEEN_LOOKS = 200_000
 #: What fixed kernels are run on, so that they are compiled for what a large tensor is to them.
 _SAMPLE = (1032, 1024)
@@ -46,7 +49,9 @@ def _compile_fixed() -> None:
     values[0, 0], values[1, 1] = 8.0, -8.0
     x, scheme = InMemory(values), Scheme("int8")
     known = measuring.facts(x)
-    qparams = measuring.qparams(x, scheme, measuring.ranges(x, scheme, absmax=known.absmax), absmax=known.absmax)
+    qparams = measuring.qparams(
+        x, scheme, measuring.ranges(x, scheme, absmax=known.absmax), absmax=known.absmax
+    )
     for how in ("largest", "mean"):
         overview.overview(x, scheme, qparams, overview.Patch(0, 0, *_SAMPLE), (64, 64), how, View.of(_SAMPLE))
     assert measuring.measure(x, scheme, qparams=qparams, by_axis=True, known=known).path == "fused"
@@ -59,7 +64,7 @@ def _compile_fixed() -> None:
 
 
 def is_kept() -> bool:
-    """Whether all that every scheme needs is in the folder of compiled code."""
+    """Return whether all that every scheme needs is in the folder of compiled code."""
     folder = cache_folder()
     return folder is not None and (folder / FIXED).exists()
 
@@ -78,11 +83,13 @@ def serve() -> None:
 
 
 def process() -> subprocess.Popen[str] | None:
-    """A process that compiles; none where it could not hand over what it makes."""
+    """Return a process that compiles; none where it could not hand over what it makes."""
     if cache_folder() is None:
         return None
     root = Path(__file__).parents[2]
     code = f"import sys; sys.path.insert(0, {str(root)!r}); from quantviz import compiling; compiling.serve()"
     # A thread: two would only hinder those who answer meanwhile.
     few = {**os.environ, "OMP_NUM_THREADS": "1", "QUANTVIZ_THREADS": "1"}
-    return subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=few)
+    return subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=few
+    )

@@ -1,7 +1,7 @@
 """Metrics, ranges and codes of tensors of any size, in streaming passes without full-size temporaries.
 
-Each pass gives what the reference (`quantize`, `metrics`) gives: codes and values bit for bit, sums to within 1e-6 of the mean
-magnitude of what they add (`lanes.TERMS`), most of them to far less.
+Each pass gives what the reference (`quantize`, `metrics`) gives: codes and values bit for bit, sums to within
+1e-6 of the mean magnitude of what they add (`lanes.TERMS`), most of them to far less.
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ LANES = 16
 BAND = 2**16
 #: How many elements before they are needed they are asked of memory.
 AHEAD = 1024
-#: Elements of a piece that the reference's own operations run on: what they make of it stays in a core's cache.
+#: Elements of a piece that the reference's own operations run on: what they make of it stays in a core's
+#: cache.
 CHUNK = 2**16
 
 
@@ -95,22 +96,22 @@ class Facts(Picklable):
 
     @property
     def nonfinite(self) -> int:
-        """How many are NaN, Inf or -Inf."""
+        """Return how many are NaN, Inf or -Inf."""
         return self.found.count if self.found else 0
 
     @property
     def nan(self) -> int:
-        """How many are NaN."""
+        """Return how many are NaN."""
         return self.found.nan if self.found else 0
 
     @property
     def first_nonfinite(self) -> Shape | None:
-        """Where the first of them is."""
+        """Return where the first of them is."""
         return self.found.first if self.found else None
 
     @property
     def absmax(self) -> float:
-        """The largest finite magnitude."""
+        """Return the largest finite magnitude."""
         return max(abs(self.lo), abs(self.hi))
 
 
@@ -123,7 +124,8 @@ class Measured(Picklable):
     layout: BlockLayout
     #: The metrics that were asked for, by id.
     metrics: Mapping[str, float]
-    #: "reference", "fused" (compiled for this arithmetic) or "chunked" (the reference's own operations, a piece at a time).
+    #: "reference", "fused" (compiled for this arithmetic) or "chunked" (the reference's own operations, a
+    #: piece at a time).
     path: str
     #: Seconds this call spent compiling.
     compiled_seconds: float
@@ -142,7 +144,13 @@ class Measured(Picklable):
         return f"Measured({self.scheme!r}, shape={self.shape}, {own})"
 
     def _repr_html_(self) -> str:
-        return table([("scheme", repr(self.scheme)), ("shape", self.shape), *((name, f"{value:.6g}") for name, value in self.metrics.items())])
+        return table(
+            [
+                ("scheme", repr(self.scheme)),
+                ("shape", self.shape),
+                *((name, f"{value:.6g}") for name, value in self.metrics.items()),
+            ]
+        )
 
 
 # ---- what is compiled, and on how many threads ---------------------------------------------------
@@ -152,7 +160,7 @@ _T = TypeVar("_T")
 
 @cache
 def _compiled() -> ModuleType | None:
-    """The compiled kernels; none where numba is not installed."""
+    """Return the compiled kernels; none where numba is not installed."""
     try:
         from quantviz.compiled import kernels
     except ImportError as missing:
@@ -163,8 +171,12 @@ def _compiled() -> ModuleType | None:
 
 
 def fixed_ready() -> bool:
-    """Whether the kernels that all schemes share can be called: they are compiled, or waited for here."""
-    if not kernel_cache.has_numba() or not (background.waits() or background.warmer().ready(background.FIXED)):
+    """Return whether the kernels that all schemes share can be called: they are compiled, or waited for
+    here.
+    """
+    if not kernel_cache.has_numba() or not (
+        background.waits() or background.warmer().ready(background.FIXED)
+    ):
         return False
     return _compiled() is not None
 
@@ -176,10 +188,10 @@ def _wait_for_kernels() -> None:
 
 
 def scheme_ready(scheme: Scheme, shape: Shape) -> bool:
-    """Whether the same holds of all that a scheme needs on a tensor of `shape`.
+    """Return whether the same holds of all that a scheme needs on a tensor of `shape`.
 
-    A scheme's own code takes a fraction of a second, so where the reference takes longer it is waited for once
-    the shared kernels are there.
+    A scheme's own code takes a fraction of a second, so where the reference takes longer it is waited for
+    once the shared kernels are there.
     """
     if not fixed_ready():
         return False
@@ -192,7 +204,9 @@ def scheme_ready(scheme: Scheme, shape: Shape) -> bool:
 
 
 def cache_folder() -> Path | None:
-    """Where compiled code is kept from one process to the next; none where it is compiled anew in each."""
+    """Return where compiled code is kept from one process to the next; none where it is compiled anew in
+    each.
+    """
     return kernel_cache.cache_folder() if _compiled() else None
 
 
@@ -220,7 +234,9 @@ def default_threads() -> int:
 
 
 def shared_out(work: Callable[[Iterator[_T]], None], items: Iterable[_T], threads: int | None = None) -> None:
-    """Run `work` on `threads` threads (`default_threads()` where none is given), each taking the next item when it is done with one."""
+    """Run `work` on `threads` threads (`default_threads()` where none is given), each taking the next item
+    when it is done with one.
+    """
     listed = list(items)
     lock, rest = threading.Lock(), iter(listed)
 
@@ -265,37 +281,53 @@ class _Band(Stored):
 
 
 def _rows_of_band(layout: BlockLayout, piece: int) -> int:
-    """How many rows of the view, in whole blocks, hold about `piece` elements."""
+    """Return how many rows of the view, in whole blocks, hold about `piece` elements."""
     step = layout.block_shape[0]
     return min(max(piece // math.prod(layout.view_shape[1:]) // step, 1) * step, layout.view_shape[0])
 
 
 def _banded(layout: BlockLayout, first: int, last: int) -> BlockLayout:
-    """The layout of the rows from `first`, where a block begins, to before `last`."""
+    """Return the layout of the rows from `first`, where a block begins, to before `last`."""
     return BlockLayout(
-        (last - first, *layout.view_shape[1:]), layout.block_shape, (-(-(last - first) // layout.block_shape[0]), *layout.grid_shape[1:]), layout.tail
+        (last - first, *layout.view_shape[1:]),
+        layout.block_shape,
+        (-(-(last - first) // layout.block_shape[0]), *layout.grid_shape[1:]),
+        layout.tail,
     )
 
 
 def _in_line(layout: BlockLayout) -> BlockLayout:
-    """The layout of the flat elements where there is but one block: it has no lines to be kept apart."""
+    """Return the layout of the flat elements where there is but one block: it has no lines to be kept
+    apart.
+    """
     count = math.prod(layout.view_shape)
-    return BlockLayout((count,), (count,), (1,), layout.tail) if layout.block_count == 1 and count == layout.block_size else layout
+    return (
+        BlockLayout((count,), (count,), (1,), layout.tail)
+        if layout.block_count == 1 and count == layout.block_size
+        else layout
+    )
 
 
 def _fills(layout: BlockLayout) -> bool:
-    """Whether every block is full."""
+    """Return whether every block is full."""
     return all(n % of == 0 for n, of in zip(layout.view_shape, layout.block_shape, strict=True))
 
 
-def _windows(layout: BlockLayout, piece: int) -> Iterator[tuple[tuple[slice, ...], BlockLayout, tuple[slice, ...]]]:
-    """The view in windows of whole blocks of about `piece` elements: the window, its layout, and where its blocks are in the grid."""
+def _windows(
+    layout: BlockLayout, piece: int
+) -> Iterator[tuple[tuple[slice, ...], BlockLayout, tuple[slice, ...]]]:
+    """The view in windows of whole blocks of about `piece` elements: the window, its layout, and where its
+    blocks are in the grid.
+    """
     axis = max(range(len(layout.grid_shape)), key=lambda a: layout.grid_shape[a])
     of_block = math.prod(n for a, n in enumerate(layout.view_shape) if a != axis) * layout.block_shape[axis]
     step = max(piece // of_block, 1)
     for first in range(0, layout.grid_shape[axis], step):
         last = min(first + step, layout.grid_shape[axis])
-        low, high = first * layout.block_shape[axis], min(last * layout.block_shape[axis], layout.view_shape[axis])
+        low, high = (
+            first * layout.block_shape[axis],
+            min(last * layout.block_shape[axis], layout.view_shape[axis]),
+        )
         view = tuple(high - low if a == axis else n for a, n in enumerate(layout.view_shape))
         grid = tuple(last - first if a == axis else n for a, n in enumerate(layout.grid_shape))
         window, place = ([slice(0, n) for n in lengths] for lengths in (layout.view_shape, layout.grid_shape))
@@ -304,7 +336,7 @@ def _windows(layout: BlockLayout, piece: int) -> Iterator[tuple[tuple[slice, ...
 
 
 def _read(x: Stored, layout: BlockLayout, window: tuple[slice, ...]) -> torch.Tensor:
-    """A window of the view, which has one or two axes where it is not the tensor's shape."""
+    """Return a window of the view, which has one or two axes where it is not the tensor's shape."""
     if layout.view_shape == x.shape and not isinstance(x, _Band):
         return x.read(window)
     length = layout.view_shape[-1]
@@ -322,7 +354,7 @@ def _read(x: Stored, layout: BlockLayout, window: tuple[slice, ...]) -> torch.Te
 
 
 def facts(x: Stored) -> Facts:
-    """Ends, places and counts of a tensor, in one pass.
+    """Return ends, places and counts of a tensor, in one pass.
 
     >>> from quantviz.tensors.lazy import InMemory
     >>> found = facts(InMemory(torch.tensor([[1.0, -3.0], [torch.nan, 3.0]])))
@@ -346,11 +378,23 @@ def facts(x: Stored) -> Facts:
     lo, hi = (
         (0.0, 0.0)
         if best[machinery.SIZE] < 0
-        else (_of_key(min(state[machinery.LOW] for state in states)), _of_key(max(state[machinery.HIGH] for state in states)))
+        else (
+            _of_key(min(state[machinery.LOW] for state in states)),
+            _of_key(max(state[machinery.HIGH] for state in states)),
+        )
     )
-    nan, inf, minus_inf, negative = (int(sum(state[at] for state in states)) for at in (machinery.NAN, machinery.INF, machinery.MINUS_INF, machinery.NEGATIVE))
-    first = min((int(state[machinery.FIRST_BAD]) for state in states if state[machinery.FIRST_BAD] >= 0), default=-1)
-    found = NonFinite(nan, inf, minus_inf, place_of(first, x.shape), float(x.run(first, first + 1)[0])) if first >= 0 else None
+    nan, inf, minus_inf, negative = (
+        int(sum(state[at] for state in states))
+        for at in (machinery.NAN, machinery.INF, machinery.MINUS_INF, machinery.NEGATIVE)
+    )
+    first = min(
+        (int(state[machinery.FIRST_BAD]) for state in states if state[machinery.FIRST_BAD] >= 0), default=-1
+    )
+    found = (
+        NonFinite(nan, inf, minus_inf, place_of(first, x.shape), float(x.run(first, first + 1)[0]))
+        if first >= 0
+        else None
+    )
     return Facts(lo, hi, place_of(int(best[machinery.SIZE_AT]), x.shape), found, negative)
 
 
@@ -361,7 +405,7 @@ def _of_key(key: int) -> float:
 
 
 def _facts_of_runs(x: Stored) -> Facts:
-    """The same by numpy."""
+    """Return the same by numpy."""
     lo, hi, best, largest, negative = math.inf, -math.inf, -1.0, 0, 0
     nan = inf = minus_inf = 0
     first, value = -1, 0.0
@@ -392,10 +436,20 @@ def _facts_of_runs(x: Stored) -> Facts:
 
 
 class StreamedBlocks:
-    """What `Blocks` answers, of a tensor that is read a part at a time. Needs numba: where its kernels are not waited for, windows are asked."""
+    """What `Blocks` answers, of a tensor that is read a part at a time. Needs numba: where its kernels are
+    not waited for, windows are asked.
+    """
 
     def __init__(
-        self, x: Stored, layout: BlockLayout, dtype: torch.dtype, *, finite_only: bool, absolute: bool = False, alone: bool = False, piece: int = PIECE
+        self,
+        x: Stored,
+        layout: BlockLayout,
+        dtype: torch.dtype,
+        *,
+        finite_only: bool,
+        absolute: bool = False,
+        alone: bool = False,
+        piece: int = PIECE,
     ) -> None:
         self._x, self._layout, self._dtype = x, layout, dtype
         self._finite_only, self._absolute, self._alone, self._piece = finite_only, absolute, alone, piece
@@ -403,12 +457,12 @@ class StreamedBlocks:
         self._one = layout.block_count == 1 and layout.tail != "pad"
 
     def min_max(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Smallest and largest value of each block."""
+        """Return smallest and largest value of each block."""
         lo, hi = self._found()
         return lo.to(self._dtype), hi.to(self._dtype)
 
     def extreme(self) -> torch.Tensor:
-        """The first element of largest magnitude of each block, with its sign."""
+        """Return the first element of largest magnitude of each block, with its sign."""
         if not fixed_ready() and not self._one:
             return self._by_window(lambda blocks: (blocks.extreme(),), 1)[0]
         lo, hi = self._found()
@@ -426,25 +480,38 @@ class StreamedBlocks:
                     continue
                 machinery, (length, width) = _kernels(), self._along
                 at = start // length, _bases(self._layout, start, stop)
-                machinery.find_firsts(_run_of(self._x, start, stop), start, length, width, *at, sizes, wanted, flat)
+                machinery.find_firsts(
+                    _run_of(self._x, start, stop), start, length, width, *at, sizes, wanted, flat
+                )
                 if not wanted.any():
                     break
             extreme = viewed(torch.from_numpy(flat), self._layout.grid_shape)
         return extreme.to(self._dtype)
 
     def magnitudes(self) -> StreamedBlocks:
-        """The same blocks of |x|."""
-        return StreamedBlocks(self._x, self._layout, self._dtype, finite_only=self._finite_only, absolute=True, alone=self._alone, piece=self._piece)
+        """Return the same blocks of |x|."""
+        return StreamedBlocks(
+            self._x,
+            self._layout,
+            self._dtype,
+            finite_only=self._finite_only,
+            absolute=True,
+            alone=self._alone,
+            piece=self._piece,
+        )
 
     def percentiles(self, *percents: float) -> tuple[torch.Tensor, ...]:
-        """The `percents` (0 to 100) of each block, interpolated linearly between two values."""
+        """Return the `percents` (0 to 100) of each block, interpolated linearly between two values."""
         if self._one and self._x.count > self._piece:
             _wait_for_kernels()
             return self._percentiles_of_one(percents)
-        return self._by_window(lambda blocks: (blocks.magnitudes() if self._absolute else blocks).percentiles(*percents), len(percents))
+        return self._by_window(
+            lambda blocks: (blocks.magnitudes() if self._absolute else blocks).percentiles(*percents),
+            len(percents),
+        )
 
     def mean_magnitude(self) -> torch.Tensor:
-        """The mean of |x| of each block: the exact sum rounded once."""
+        """Return the mean of |x| of each block: the exact sum rounded once."""
         if self._one:
             _wait_for_kernels()
             machinery, partials, count = _kernels(), np.zeros(128), 0
@@ -452,7 +519,9 @@ class StreamedBlocks:
                 run = _run_of(self._x, start, stop)
                 machinery.add_exactly(run, self._finite_only, partials)
                 count += int(np.isfinite(run).sum()) if self._finite_only else run.size
-            mean = torch.tensor(math.fsum(partials[1 : 1 + int(partials[0])]), dtype=torch.float64) / max(count, 1)
+            mean = torch.tensor(math.fsum(partials[1 : 1 + int(partials[0])]), dtype=torch.float64) / max(
+                count, 1
+            )
             return mean.expand(self._layout.grid_shape).to(self._dtype).clone()
         return self._by_window(lambda blocks: (blocks.mean_magnitude(),), 1)[0]
 
@@ -462,11 +531,11 @@ class StreamedBlocks:
 
     @property
     def _along(self) -> tuple[int, int]:
-        """The lengths of the view and of a block along the last axis."""
+        """Return the lengths of the view and of a block along the last axis."""
         return self._layout.view_shape[-1], self._layout.block_shape[-1]
 
     def _found(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """The ends of each block, float32."""
+        """Return the ends of each block, float32."""
         if self._ends is None and not fixed_ready():
             self._ends = self._found_plainly()
         if self._ends is None:
@@ -474,11 +543,16 @@ class StreamedBlocks:
             grids: list[tuple[Array, Array]] = []
 
             def work(runs: Iterator[tuple[int, int]]) -> None:
-                lo, hi = np.full(layout.block_count, 0x7FFFFFFF, np.int32), np.full(layout.block_count, -0x80000000, np.int32)
+                lo, hi = (
+                    np.full(layout.block_count, 0x7FFFFFFF, np.int32),
+                    np.full(layout.block_count, -0x80000000, np.int32),
+                )
                 grids.append((lo, hi))
                 for start, stop in runs:
                     at = start // length, _bases(layout, start, stop)
-                    machinery.find_ends(_run_of(self._x, start, stop), start, length, width, *at, self._finite_only, lo, hi)
+                    machinery.find_ends(
+                        _run_of(self._x, start, stop), start, length, width, *at, self._finite_only, lo, hi
+                    )
 
             runs = list(_shares(self._x.count, self._piece, in_place=self._x.in_place))
             if self._alone:
@@ -495,12 +569,15 @@ class StreamedBlocks:
             ends = tuple(viewed(torch.from_numpy(each), layout.grid_shape) for each in (lo, hi))
             if layout.tail == "pad":
                 part = block_sizes(layout) < layout.block_size
-                ends = torch.where(part, ends[0].clamp(max=0), ends[0]), torch.where(part, ends[1].clamp(min=0), ends[1])
+                ends = (
+                    torch.where(part, ends[0].clamp(max=0), ends[0]),
+                    torch.where(part, ends[1].clamp(min=0), ends[1]),
+                )
             self._ends = ends[0], ends[1]
         return self._ends
 
     def _found_plainly(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """The same without kernels of ours."""
+        """Return the same without kernels of ours."""
         if not self._one:
             lo, hi = self._by_window(lambda blocks: blocks.min_max(), 2)
             return lo.to(torch.float32), hi.to(torch.float32)
@@ -519,7 +596,9 @@ class StreamedBlocks:
         lo, hi = (torch.full(self._layout.grid_shape, end, dtype=torch.float32) for end in ends)
         return lo, hi
 
-    def _by_window(self, asked: Callable[[Blocks], tuple[torch.Tensor, ...]], count: int) -> tuple[torch.Tensor, ...]:
+    def _by_window(
+        self, asked: Callable[[Blocks], tuple[torch.Tensor, ...]], count: int
+    ) -> tuple[torch.Tensor, ...]:
         """What `Blocks` answers of one window after the other."""
         answers = tuple(self.constant(0.0) for _ in range(count))
 
@@ -527,7 +606,9 @@ class StreamedBlocks:
             for window, layout, place in windows:
                 values = _read(self._x, self._layout, window)
                 counted = torch.isfinite(values) if self._finite_only else None
-                for answer, part in zip(answers, asked(Blocks(values, layout, self._dtype, counted)), strict=True):
+                for answer, part in zip(
+                    answers, asked(Blocks(values, layout, self._dtype, counted)), strict=True
+                ):
                     answer[place] = part
 
         windows = _windows(self._layout, self._piece)
@@ -538,7 +619,9 @@ class StreamedBlocks:
         return answers
 
     def _percentiles_of_one(self, percents: tuple[float, ...]) -> tuple[torch.Tensor, ...]:
-        """Of one block: a count of the upper 16 bits, then a sort of the few values that the places lie among."""
+        """Of one block: a count of the upper 16 bits, then a sort of the few values that the places lie
+        among.
+        """
         machinery = _kernels()
         counts: list[Array] = []
 
@@ -565,15 +648,23 @@ class StreamedBlocks:
             for start, stop in runs:
                 run = _run_of(self._x, start, stop)
                 found = np.empty(run.size, np.float32)
-                picked.append(found[: machinery.pick_tops(run, self._absolute, self._finite_only, marked, found)].copy())
+                picked.append(
+                    found[: machinery.pick_tops(run, self._absolute, self._finite_only, marked, found)].copy()
+                )
 
         shared_out(pick, _runs(self._x.count, self._piece))
         values = np.sort(np.concatenate(picked)).astype(np.float64)
         # Where the values of each upper half begin among those picked.
         sizes = np.diff(ends, prepend=0) * marked
         begins = np.cumsum(sizes) - sizes
-        ordered = [torch.tensor(values[begins[top] + at - (ends[top] - sizes[top])]) for top, at in zip(tops, wanted, strict=True)]
-        answers = (lower + (upper - lower) * (place - low) for place, low, lower, upper in zip(places, below, ordered[::2], ordered[1::2], strict=True))
+        ordered = [
+            torch.tensor(values[begins[top] + at - (ends[top] - sizes[top])])
+            for top, at in zip(tops, wanted, strict=True)
+        ]
+        answers = (
+            lower + (upper - lower) * (place - low)
+            for place, low, lower, upper in zip(places, below, ordered[::2], ordered[1::2], strict=True)
+        )
         return tuple(answer.expand(self._layout.grid_shape).to(self._dtype).clone() for answer in answers)
 
 
@@ -589,7 +680,11 @@ def ranges(x: Stored, scheme: Scheme, *, piece: int = PIECE, absmax: float | Non
     layout = scheme.layout(x.shape)
     if scheme.calibration.of_values:
         return _ranges(x, scheme, layout, piece)
-    largest = cache(lambda: torch.tensor((facts(x).absmax if absmax is None else absmax) if scheme.arithmetic.scale.global_rule else 0.0))
+    largest = cache(
+        lambda: torch.tensor(
+            (facts(x).absmax if absmax is None else absmax) if scheme.arithmetic.scale.global_rule else 0.0
+        )
+    )
     rows, length = _rows_of_band(layout, min(BAND, piece)), math.prod(layout.view_shape[1:])
     bands = list(_runs(layout.view_shape[0], rows))
     found: list[Range | QParams] = [QParams(0.0)] * len(bands)
@@ -604,10 +699,16 @@ def ranges(x: Stored, scheme: Scheme, *, piece: int = PIECE, absmax: float | Non
             found[k] = calibrated(_blocks(band, scheme, part, piece, alone=alone), scheme, trial)
 
     shared_out(work, range(len(bands)), 1 if len(bands) == 1 else None)
-    return found[0] if len(bands) == 1 else _one_after_the_other(found, [_banded(layout, *band) for band in bands])
+    return (
+        found[0]
+        if len(bands) == 1
+        else _one_after_the_other(found, [_banded(layout, *band) for band in bands])
+    )
 
 
-def _ranges(x: Stored, scheme: Scheme, layout: BlockLayout, piece: int, *, alone: bool = False) -> Range | QParams:
+def _ranges(
+    x: Stored, scheme: Scheme, layout: BlockLayout, piece: int, *, alone: bool = False
+) -> Range | QParams:
     return calibrated(_blocks(x, scheme, layout, piece, alone=alone), scheme, _no_trial)
 
 
@@ -616,7 +717,7 @@ def _no_trial(found: Range, of: torch.Tensor | None = None, /) -> torch.Tensor:
 
 
 def _blocks(x: Stored, scheme: Scheme, layout: BlockLayout, piece: int, *, alone: bool) -> BlockValues:
-    """The blocks of a tensor, or of a band of it, as a calibration asks of them."""
+    """Return the blocks of a tensor, or of a band of it, as a calibration asks of them."""
     dtype, finite_only = torch_dtype(scheme.arithmetic.scale_math), scheme.nonfinite == "ignore"
     if _compiled() is None:
         return cast("BlockValues", _ReadBlocks(x, layout, dtype, finite_only))
@@ -643,10 +744,15 @@ def _one_after_the_other(parts: list[Range | QParams], layouts: list[BlockLayout
     """What was said of one band after the other, as of the whole."""
     of_ranges = [part for part in parts if isinstance(part, Range)]
     if len(of_ranges) == len(parts):
-        return Range(*(torch.cat([getattr(part, name) for part in of_ranges]) for name in ("lo", "hi", "extreme")))
+        return Range(
+            *(torch.cat([getattr(part, name) for part in of_ranges]) for name in ("lo", "hi", "extreme"))
+        )
     given = [part for part in parts if isinstance(part, QParams)]
     scale, zero_point = (
-        torch.cat([_grid_of(getattr(part, name), layout) for part, layout in zip(given, layouts, strict=True)]) for name in ("scale", "zero_point")
+        torch.cat(
+            [_grid_of(getattr(part, name), layout) for part, layout in zip(given, layouts, strict=True)]
+        )
+        for name in ("scale", "zero_point")
     )
     return QParams(scale, zero_point)
 
@@ -655,22 +761,43 @@ def _grid_of(values: Any, layout: BlockLayout) -> torch.Tensor:
     numbers = torch.as_tensor(values, dtype=torch.float64)
     grid = to_grid(numbers, layout)
     if grid is None:
-        raise QuantVizError("qparams_count", got=numbers.numel(), blocks=layout.block_count, grid=layout.grid_shape)
+        raise QuantVizError(
+            "qparams_count", got=numbers.numel(), blocks=layout.block_count, grid=layout.grid_shape
+        )
     return grid
 
 
 class _Trial:
-    """Σ error² of each block of a tensor, or of a band of it, with one range or several: see `calibration.Context.trial`.
+    """Σ error² of each block of a tensor, or of a band of it, with one range or several: see
+    `calibration.Context.trial`.
 
-    What is added up follows from the plan alone, so that the answer has the same bits for any number of threads.
+    What is added up follows from the plan alone, so that the answer has the same bits for any number of
+    threads.
     """
 
     def __init__(
-        self, x: Stored, start: int, stop: int, scheme: Scheme, layout: BlockLayout, absmax: Callable[[], torch.Tensor], *, alone: bool, piece: int
+        self,
+        x: Stored,
+        start: int,
+        stop: int,
+        scheme: Scheme,
+        layout: BlockLayout,
+        absmax: Callable[[], torch.Tensor],
+        *,
+        alone: bool,
+        piece: int,
     ) -> None:
-        self._x, self._start, self._scheme, self._layout, self._absmax, self._alone = x, start, scheme, layout, absmax, alone
+        self._x, self._start, self._scheme, self._layout, self._absmax, self._alone = (
+            x,
+            start,
+            scheme,
+            layout,
+            absmax,
+            alone,
+        )
         self._cells = _in_line(layout)
-        # Whole lines, or parts of one; many times as many cells as there are blocks, each of which has sums of its own.
+        # Whole lines, or parts of one; many times as many cells as there are blocks, each of which has sums
+        # of its own.
         length, size = self._cells.view_shape[-1], max(piece, _CELLS_A_BLOCK * layout.block_count)
         lines = [(start, stop)] if length <= size else _runs(stop, length, start)
         step = max(size // length, 1) * length if length <= size else size
@@ -681,11 +808,21 @@ class _Trial:
         if program is None:
             return one_by_one(self._by_reference)(found, of)
         params, refused = params_to_try(found, self._absmax(), self._scheme, self._layout, of)
-        begins, of_trial, places = _side_by_side(np.arange(self._layout.block_count) if of is None else of.numpy(), self._layout.block_count)
+        begins, of_trial, places = _side_by_side(
+            np.arange(self._layout.block_count) if of is None else of.numpy(), self._layout.block_count
+        )
         known = block_values(params)
-        columns = (known[name].to(torch.float64).expand(refused.shape).flatten().numpy() for name in program.params)
-        of_trials = np.concatenate([column[of_trial] for column in columns]), len(of_trial), *program.constants
-        sums = self._added_up(len(of_trial), lambda start, stop: self._noises(program, start, stop, begins, of_trials))
+        columns = (
+            known[name].to(torch.float64).expand(refused.shape).flatten().numpy() for name in program.params
+        )
+        of_trials = (
+            np.concatenate([column[of_trial] for column in columns]),
+            len(of_trial),
+            *program.constants,
+        )
+        sums = self._added_up(
+            len(of_trial), lambda start, stop: self._noises(program, start, stop, begins, of_trials)
+        )
         return finite_or_infinite(viewed(torch.from_numpy(sums[places]), tuple(refused.shape)), refused)
 
     def _added_up(self, count: int, of_piece: Callable[[int, int], Array]) -> Array:
@@ -707,31 +844,63 @@ class _Trial:
     def _program(self) -> _Program | None:
         # What a range is made into, whichever calibration found it.
         ranged = self._scheme.replace(calibration=MinMax())
-        return None if not by_hand("sums") else _program(ranged, _types(ranged), self._layout.block_shape[-1] == 1)
+        return (
+            None
+            if not by_hand("sums")
+            else _program(ranged, _types(ranged), self._layout.block_shape[-1] == 1)
+        )
 
-    def _noises(self, program: _Program, start: int, stop: int, begins: Array, of_trials: tuple[Any, ...]) -> Array:
+    def _noises(
+        self, program: _Program, start: int, stop: int, begins: Array, of_trials: tuple[Any, ...]
+    ) -> Array:
         from quantviz.compiled import trials
 
-        (length, width), first, noises = (self._cells.view_shape[-1], self._cells.block_shape[-1]), start - self._start, np.zeros(begins[-1])
-        bases, chance = _bases(self._cells, first, stop - self._start), self._scheme.arithmetic.ties == "stochastic"
+        (length, width), first, noises = (
+            (self._cells.view_shape[-1], self._cells.block_shape[-1]),
+            start - self._start,
+            np.zeros(begins[-1]),
+        )
+        bases, chance = (
+            _bases(self._cells, first, stop - self._start),
+            self._scheme.arithmetic.ties == "stochastic",
+        )
         place = start, min(length, stop - start), first % length, width, bases, begins
-        trials.add_noises(program.trials_address(), _run_of(self._x, start, stop), *place, of_trials, program.leaves_out, chance, noises)
+        trials.add_noises(
+            program.trials_address(),
+            _run_of(self._x, start, stop),
+            *place,
+            of_trials,
+            program.leaves_out,
+            chance,
+            noises,
+        )
         return noises
 
     def _by_reference(self, found: Range) -> torch.Tensor:
         params, refused = params_to_try(found, self._absmax(), self._scheme, self._layout)
-        sums = self._added_up(self._layout.block_count, lambda start, stop: self._noise_by_reference(params, start, stop))
+        sums = self._added_up(
+            self._layout.block_count, lambda start, stop: self._noise_by_reference(params, start, stop)
+        )
         return finite_or_infinite(viewed(torch.from_numpy(sums), self._layout.grid_shape), refused)
 
     def _noise_by_reference(self, params: QParams, start: int, stop: int) -> Array:
         total = np.zeros(self._layout.block_count)
         for at, end in _runs(stop, CHUNK, start):
             run = _run_of(self._x, at, end)
-            error = errors_of_cells(torch.from_numpy(np.array(run)), self._scheme, params, self._layout, torch.arange(at, end), self._start)
+            error = errors_of_cells(
+                torch.from_numpy(np.array(run)),
+                self._scheme,
+                params,
+                self._layout,
+                torch.arange(at, end),
+                self._start,
+            )
             if self._scheme.nonfinite == "ignore":
                 error = error.masked_fill(~torch.from_numpy(np.isfinite(run)), 0)
             numbers = block_numbers(torch.arange(at - self._start, end - self._start), self._layout)
-            total += np.bincount(numbers.numpy(), weights=error.to(torch.float64).square().numpy(), minlength=len(total))
+            total += np.bincount(
+                numbers.numpy(), weights=error.to(torch.float64).square().numpy(), minlength=len(total)
+            )
         return total
 
 
@@ -740,8 +909,10 @@ _CELLS_A_BLOCK = 256
 
 
 def _side_by_side(of: Array, blocks: int) -> tuple[Array, Array, Array]:
-    """Trials as kernels take them, where `of` are the numbers of their blocks, ascending: those of a block fill whole vectors, if need be by one
-    of them again and again. Where those of each block begin, and the end; which trial each one is; and where each trial is."""
+    """Trials as kernels take them, where `of` are the numbers of their blocks, ascending: those of a block
+    fill whole vectors, if need be by one of them again and again. Where those of each block begin, and the
+    end; which trial each one is; and where each trial is.
+    """
     from quantviz.compiled.vector_sums import WIDTH
 
     counts = np.bincount(of, minlength=blocks)
@@ -759,7 +930,9 @@ def _kernels() -> Any:
     return machinery
 
 
-def qparams(x: Stored, scheme: Scheme, found: Range | QParams | None = None, absmax: float | None = None) -> QParams:
+def qparams(
+    x: Stored, scheme: Scheme, found: Range | QParams | None = None, absmax: float | None = None
+) -> QParams:
     """What `choose_qparams` gives, from ranges and a largest finite magnitude that may be known already.
 
     >>> from quantviz.tensors.lazy import InMemory
@@ -779,7 +952,8 @@ def qparams(x: Stored, scheme: Scheme, found: Range | QParams | None = None, abs
 class _Program:
     """A scheme's compiled arithmetic, for blocks laid out in one way."""
 
-    #: Where it is in memory, and the same that gives sums alone (of all cells, and of such as saturation leaves as they are), and errors alone.
+    #: Where it is in memory, and the same that gives sums alone (of all cells, and of such as saturation
+    #: leaves as they are), and errors alone.
     address: int
     sums_addresses: Callable[[], tuple[int, int]]
     errors_address: Callable[[], int]
@@ -802,24 +976,78 @@ class _Program:
         known = block_values(params)
         return np.concatenate([known[name].to(torch.float64).flatten().numpy() for name in self.params])
 
-    def run(self, x: Stored, start: int, stop: int, layout: BlockLayout, offset: int, of_blocks: Array, made: Buffers, tally: Tally | None) -> None:
-        """From `start` to before `stop` of a tensor, whose blocks begin at `offset`: into `made`, or, chunk by chunk, added to a tally."""
+    def run(
+        self,
+        x: Stored,
+        start: int,
+        stop: int,
+        layout: BlockLayout,
+        offset: int,
+        of_blocks: Array,
+        made: Buffers,
+        tally: Tally | None,
+    ) -> None:
+        """From `start` to before `stop` of a tensor, whose blocks begin at `offset`: into `made`, or, chunk
+        by chunk, added to a tally.
+        """
         to = tally or Tally(self.code_min, 0, ())
         by_axis, totals = (to.shape, to.signal, to.noise), (to.code_min, to.sums, to.counts, to.seen)
-        place, known = self.place(layout, start, stop, offset), (of_blocks, layout.block_count, *self.constants)
+        place, known = (
+            self.place(layout, start, stop, offset),
+            (of_blocks, layout.block_count, *self.constants),
+        )
         keep, room = tally is None, np.empty(_kernels().SUMMED)
         code = self._code(layout, tally)
-        _kernels().drive(code, AHEAD, _run_of(x, start, stop), start, place, known, made.arrays, keep, self.leaves_out, by_axis, room, totals)
+        _kernels().drive(
+            code,
+            AHEAD,
+            _run_of(x, start, stop),
+            start,
+            place,
+            known,
+            made.arrays,
+            keep,
+            self.leaves_out,
+            by_axis,
+            room,
+            totals,
+        )
 
-    def of_pieces(self, x: Stored, start: int, stop: int, layout: BlockLayout, of_blocks: Array, made: Buffers, tally: Tally, pieces: Pieces) -> None:
-        """The same for some planned pieces, from the beginning of the first of `pieces`: their sums go there, all else to the tally."""
+    def of_pieces(
+        self,
+        x: Stored,
+        start: int,
+        stop: int,
+        layout: BlockLayout,
+        of_blocks: Array,
+        made: Buffers,
+        tally: Tally,
+        pieces: Pieces,
+    ) -> None:
+        """The same for some planned pieces, from the beginning of the first of `pieces`: their sums go there,
+        all else to the tally.
+        """
         place, known = self.place(layout, start, stop, 0), (of_blocks, layout.block_count, *self.constants)
         to = tally.shape, np.empty(_kernels().SUMMED), tally.code_min, tally.counts, tally.seen, pieces.arrays
         code = self._code(layout, tally)
-        _kernels().drive_pieces(code, AHEAD, _run_of(x, start, stop), start, pieces.size, place, known, made.arrays, self.leaves_out, *to)
+        _kernels().drive_pieces(
+            code,
+            AHEAD,
+            _run_of(x, start, stop),
+            start,
+            pieces.size,
+            place,
+            known,
+            made.arrays,
+            self.leaves_out,
+            *to,
+        )
 
-    def of_bands(self, x: Stored, layout: BlockLayout, piece: int, absmax: float, made: Buffers, tally: Tally) -> Callable[[int, int, int, Pieces], int]:
-        """What takes the ranges of the blocks from one place to before another, whole rows of the view, and the sums of their cells.
+    def of_bands(
+        self, x: Stored, layout: BlockLayout, piece: int, absmax: float, made: Buffers, tally: Tally
+    ) -> Callable[[int, int, int, Pieces], int]:
+        """What takes the ranges of the blocks from one place to before another, whole rows of the view, and
+        the sums of their cells.
 
         It is told how many cells of the first of some pieces are done, and answers up to where it came.
         """
@@ -829,25 +1057,56 @@ class _Program:
         band = _banded(layout, 0, _rows_of_band(layout, min(BAND, piece)))
         size, (length, width) = math.prod(band.view_shape), (layout.view_shape[-1], layout.block_shape[-1])
         ends = (np.empty(band.block_count, np.int32) for _ in range(2))
-        before = ranges, size, layout.block_size, self.leaves_out, np.array([absmax]), *ends, self._code(layout, tally)
+        before = (
+            ranges,
+            size,
+            layout.block_size,
+            self.leaves_out,
+            np.array([absmax]),
+            *ends,
+            self._code(layout, tally),
+        )
         place = 0, length, width, 0, _bases(band, 0, size)
         known = np.empty(len(self.params) * band.block_count), band.block_count, *self.constants
-        after = place, known, made.arrays, self.leaves_out, tally.shape, np.empty(_kernels().SUMMED), tally.code_min, tally.counts, tally.seen
+        after = (
+            place,
+            known,
+            made.arrays,
+            self.leaves_out,
+            tally.shape,
+            np.empty(_kernels().SUMMED),
+            tally.code_min,
+            tally.counts,
+            tally.seen,
+        )
         drive = _kernels().drive_bands
 
         def run(start: int, stop: int, done: int, pieces: Pieces) -> int:
-            return start + int(drive(*before, _run_of(x, start, stop), start, done, pieces.size, *after, pieces.arrays))
+            return start + int(
+                drive(*before, _run_of(x, start, stop), start, done, pieces.size, *after, pieces.arrays)
+            )
 
         return run
 
-    def place(self, layout: BlockLayout, start: int, stop: int, offset: int) -> tuple[int, int, int, int, Array]:
-        """Where the cells from `start` to before `stop` lie, as the kernels take it."""
+    def place(
+        self, layout: BlockLayout, start: int, stop: int, offset: int
+    ) -> tuple[int, int, int, int, Array]:
+        """Return where the cells from `start` to before `stop` lie, as the kernels take it."""
         length, width = layout.view_shape[-1], layout.block_shape[-1]
-        return offset, length, width, (start - offset) // length, _bases(layout, start - offset, stop - offset)
+        return (
+            offset,
+            length,
+            width,
+            (start - offset) // length,
+            _bases(layout, start - offset, stop - offset),
+        )
 
-    def _code(self, layout: BlockLayout, tally: Tally | None) -> tuple[int, int, tuple[int, float, float], int]:
-        """The addresses of what makes cells; of what gives sums alone, where that is asked for and quicker; and of what gives errors
-        alone, where sums of lines are too; else 0."""
+    def _code(
+        self, layout: BlockLayout, tally: Tally | None
+    ) -> tuple[int, int, tuple[int, float, float], int]:
+        """Return the addresses of what makes cells; of what gives sums alone, where that is asked for and
+        quicker; and of what gives errors alone, where sums of lines are too; else 0.
+        """
         if tally is None or self.leaves_out or 1 < layout.block_shape[-1] < LANES:
             return self.address, 0, (0, *self.ends), 0
         of_all, of_plain = self.sums_addresses()
@@ -855,7 +1114,8 @@ class _Program:
 
 
 class Pieces:
-    """The sums of some planned pieces of a tensor, a row each: what a piece adds up to follows from the plan alone.
+    """The sums of some planned pieces of a tensor, a row each: what a piece adds up to follows from the plan
+    alone.
 
     >>> Pieces(2, 2**19, 0).arrays[0].shape
     (2, 8)
@@ -868,12 +1128,12 @@ class Pieces:
         self.arrays = np.zeros((count, SUMS)), np.zeros((count, lines)), np.zeros((count, lines))
 
     def of(self, k: int, tally: Tally) -> Tally:
-        """The tally with the sums of one piece in place of its own."""
+        """Return the tally with the sums of one piece in place of its own."""
         sums, signal, noise = self.arrays
         return tally.with_sums(sums[k], signal[k], noise[k])
 
     def add_to(self, tally: Tally) -> None:
-        """Adds the sums of one piece after the other to those of a tally."""
+        """Add the sums of one piece after the other to those of a tally."""
         for sums, signal, noise in zip(*self.arrays, strict=True):
             tally.sums += sums
             tally.signal += signal
@@ -896,7 +1156,7 @@ class InOrder(Generic[_T]):
         self._waiting: dict[int, tuple[int, _T]] = {}
 
     def put(self, first: int, made: _T, count: int = 1) -> None:
-        """Takes what was made of `count` pieces from piece `first` on."""
+        """Take what was made of `count` pieces from piece `first` on."""
         with self._lock:
             self._waiting[first] = count, made
             while self._next in self._waiting:
@@ -906,7 +1166,9 @@ class InOrder(Generic[_T]):
 
 
 class Buffers:
-    """Where what is made of some cells is put: codes, values, errors, whether saturation changed the code, and errors in steps."""
+    """Where what is made of some cells is put: codes, values, errors, whether saturation changed the code,
+    and errors in steps.
+    """
 
     def __init__(self, size: int) -> None:
         self.arrays: tuple[Array, ...] = (
@@ -918,15 +1180,19 @@ class Buffers:
         )
 
     def part(self, start: int, stop: int) -> Buffers:
-        """Some of the same places."""
+        """Return some of the same places."""
         part = Buffers(0)
         part.arrays = tuple(array[start:stop] for array in self.arrays)
         return part
 
 
 @lru_cache(maxsize=256)
-def _program(scheme: Scheme, params: tuple[tuple[str, torch.dtype], ...], by_element: bool) -> _Program | None:
-    """The compiled arithmetic of a scheme; none where numba is not there, or torch is asked for what cannot be written down."""
+def _program(
+    scheme: Scheme, params: tuple[tuple[str, torch.dtype], ...], by_element: bool
+) -> _Program | None:
+    """Return the compiled arithmetic of a scheme; none where numba is not there, or torch is asked for what
+    cannot be written down.
+    """
     machinery = _compiled()
     if machinery is None:
         return None
@@ -936,7 +1202,10 @@ def _program(scheme: Scheme, params: tuple[tuple[str, torch.dtype], ...], by_ele
         return None
     constants = np.array(code.floats, np.float64), np.array(code.integers, np.int64), code.tables.numpy()
     address = machinery.compiler().cells(code, by_element)
-    sums_addresses, errors_address = (cache(partial(made, code, by_element)) for made in (machinery.compiler().sums, machinery.compiler().errors))
+    sums_addresses, errors_address = (
+        cache(partial(made, code, by_element))
+        for made in (machinery.compiler().sums, machinery.compiler().errors)
+    )
     trials_address = cache(partial(machinery.compiler().trials, code))
     names = machinery.params_of(code)
     of_ranges = cache(lambda: _block_program(scheme, names))
@@ -946,11 +1215,18 @@ def _program(scheme: Scheme, params: tuple[tuple[str, torch.dtype], ...], by_ele
 
 
 def _block_program(scheme: Scheme, names: tuple[str, ...]) -> tuple[int, Array, Array, Array] | None:
-    """The compiled arithmetic of blocks and the numbers that it reads; none where it cannot be written down."""
+    """Return the compiled arithmetic of blocks and the numbers that it reads; none where it cannot be written
+    down.
+    """
     code = _block_code(scheme, names)
     if code is None:
         return None
-    return _kernels().compiler().blocks(code, names), np.array(code.floats, np.float64), np.array(code.integers, np.int64), code.tables.numpy()
+    return (
+        _kernels().compiler().blocks(code, names),
+        np.array(code.floats, np.float64),
+        np.array(code.integers, np.int64),
+        code.tables.numpy(),
+    )
 
 
 def _block_code(scheme: Scheme, names: tuple[str, ...]) -> BlockCode | None:
@@ -963,7 +1239,7 @@ def _block_code(scheme: Scheme, names: tuple[str, ...]) -> BlockCode | None:
 
 
 def _program_of(scheme: Scheme, params: QParams, layout: BlockLayout) -> _Program | None:
-    """The compiled arithmetic for these parameters."""
+    """Return the compiled arithmetic for these parameters."""
     return _program(scheme, _types_of(params), layout.block_shape[-1] == 1)
 
 
@@ -972,7 +1248,7 @@ def _types_of(params: QParams) -> tuple[tuple[str, torch.dtype], ...]:
 
 
 def _run_of(x: Stored, start: int, stop: int) -> Array:
-    """A run of x as the kernels take it: read-only, whatever it is a view of."""
+    """Return a run of x as the kernels take it: read-only, whatever it is a view of."""
     run = x.run(start, stop)[:]
     if not run.flags.aligned or not run.flags.c_contiguous:
         run = run.copy()
@@ -981,18 +1257,24 @@ def _run_of(x: Stored, start: int, stop: int) -> Array:
 
 
 def _bases(layout: BlockLayout, start: int, stop: int) -> Array:
-    """The number of the first block of each row of the view's last axis that a flat run goes through."""
+    """Return the number of the first block of each row of the view's last axis that a flat run goes
+    through.
+    """
     length = layout.view_shape[-1]
     rest = np.arange(start // length, (stop - 1) // length + 1)
     bases, factor = np.zeros(len(rest), np.int64), layout.grid_shape[-1]
-    for n, size, count in reversed(list(zip(layout.view_shape, layout.block_shape, layout.grid_shape, strict=True))[:-1]):
+    for n, size, count in reversed(
+        list(zip(layout.view_shape, layout.block_shape, layout.grid_shape, strict=True))[:-1]
+    ):
         bases += rest % n // size * factor
         rest, factor = rest // n, factor * count
     return bases
 
 
 def warm(scheme: Scheme, shape: Shape) -> None:
-    """Compiles what `measure` and `codes` need for a scheme on a tensor of `shape`, so that a later call does not wait for it."""
+    """Compile what `measure` and `codes` need for a scheme on a tensor of `shape`, so that a later call does
+    not wait for it.
+    """
     layout = _in_line(scheme.layout(shape))
     program = _program(scheme, _types(scheme), layout.block_shape[-1] == 1)
     if program is not None:
@@ -1003,8 +1285,8 @@ def warm(scheme: Scheme, shape: Shape) -> None:
 
 
 def compiles(scheme: Scheme, shape: Shape, *, by_axis: bool = False) -> bool:
-    """Whether `measure` would wait for something to be compiled for a scheme on a tensor of `shape`: it is neither in memory nor kept in
-    `cache_folder()`.
+    """Return whether `measure` would wait for something to be compiled for a scheme on a tensor of `shape`:
+    it is neither in memory nor kept in `cache_folder()`.
 
     >>> compiles(Scheme(), (3, 3))
     False
@@ -1015,7 +1297,7 @@ def compiles(scheme: Scheme, shape: Shape, *, by_axis: bool = False) -> bool:
 
 
 def _known_sources(scheme: Scheme, shape: Shape, *, by_axis: bool) -> bool:
-    """Whether all that a scheme needs on a tensor of `shape` is compiled."""
+    """Return whether all that a scheme needs on a tensor of `shape` is compiled."""
     layout = _in_line(scheme.layout(shape))
     rows = _rows_of_piece(layout, shape, _Asked(scheme, None, by_axis, None, PIECE, None))
     banded = rows < layout.view_shape[0] and _fills(layout) and scheme.calibration.of_values
@@ -1040,14 +1322,22 @@ def _types(scheme: Scheme) -> tuple[tuple[str, torch.dtype], ...]:
     """What is known of a scheme's blocks by name, whatever the tensor."""
     one = BlockLayout((1,), (1,), (1,))
     # No error, which nothing lessens.
-    found = calibrated(Blocks(torch.ones(1), one, torch_dtype(scheme.arithmetic.scale_math)), scheme, one_by_one(lambda _: torch.zeros(1, dtype=torch.float64)))
+    found = calibrated(
+        Blocks(torch.ones(1), one, torch_dtype(scheme.arithmetic.scale_math)),
+        scheme,
+        one_by_one(lambda _: torch.zeros(1, dtype=torch.float64)),
+    )
     return _types_of(qparams_of_range(found, torch.tensor(1.0), scheme, one))
 
 
-def codes(x: Stored, scheme: Scheme, qparams: QParams, start: int, stop: int, *, path: str | None = None) -> tuple[Array, Array, Array, Array]:
-    """`q`, `x_hat`, `error` and `clipped` of the elements from `start` to before `stop` in row-major order; one axis each.
+def codes(
+    x: Stored, scheme: Scheme, qparams: QParams, start: int, stop: int, *, path: str | None = None
+) -> tuple[Array, Array, Array, Array]:
+    """`q`, `x_hat`, `error` and `clipped` of the elements from `start` to before `stop` in row-major order;
+    one axis each.
 
-    `qparams` are those of the whole tensor, as `kernels.qparams` gives them. `path` forces "fused" or "chunked".
+    `qparams` are those of the whole tensor, as `kernels.qparams` gives them. `path` forces "fused" or
+    "chunked".
 
     >>> from quantviz.tensors.lazy import InMemory
     >>> x = InMemory(torch.tensor([1.0, 0.3, -7.0]))
@@ -1067,12 +1357,15 @@ def codes(x: Stored, scheme: Scheme, qparams: QParams, start: int, stop: int, *,
 
 
 def _result(x: Stored, scheme: Scheme, qparams: QParams, start: int, stop: int) -> QuantResult:
-    """The reference on a run."""
-    return quantize_cells(torch.from_numpy(np.array(x.run(start, stop))), scheme, qparams, x.shape, torch.arange(start, stop))
+    """Return the reference on a run."""
+    return quantize_cells(
+        torch.from_numpy(np.array(x.run(start, stop))), scheme, qparams, x.shape, torch.arange(start, stop)
+    )
 
 
 class Coder:
-    """What becomes of runs of a large tensor under a scheme, prepared once: `qparams` are those of the whole tensor.
+    """What becomes of runs of a large tensor under a scheme, prepared once: `qparams` are those of the whole
+    tensor.
 
     >>> x, scheme = torch.tensor([1.0, 0.3, -7.0]), Scheme("int4")
     >>> coder, made = Coder(scheme, QParams(torch.tensor([1.0]), torch.tensor([0])), (3,)), Buffers(2)
@@ -1093,25 +1386,38 @@ class Coder:
         return self._program is not None
 
     def errors(self, start: int, stop: int) -> tuple[int, tuple[Any, ...], tuple[Any, ...]]:
-        """What compiled arithmetic takes to give errors alone of elements from `start` to before `stop`, as `kernels.put` is given it: its address,
-        where blocks lie, and what is known of them."""
+        """What compiled arithmetic takes to give errors alone of elements from `start` to before `stop`, as
+        `kernels.put` is given it: its address, where blocks lie, and what is known of them.
+        """
         assert self._program is not None
         assert self._of_blocks is not None
         place = self._program.place(self._layout, start, stop, 0)
-        return self._program.errors_address(), place, (self._of_blocks, self._layout.block_count, *self._program.constants)
+        return (
+            self._program.errors_address(),
+            place,
+            (self._of_blocks, self._layout.block_count, *self._program.constants),
+        )
 
     def put(self, values: Array, start: int, made: Buffers) -> None:
         """What the elements of the tensor from `start` on, `values`, become: as many of `made`."""
         stop = start + len(values)
         if self._program is not None and self._of_blocks is not None:
-            self._program.run(_Held(values, start, self._shape), start, stop, self._layout, 0, self._of_blocks, made, None)
+            self._program.run(
+                _Held(values, start, self._shape), start, stop, self._layout, 0, self._of_blocks, made, None
+            )
             return
         self.put_at(values, torch.arange(start, stop), made)
 
     def put_at(self, values: Array, places: torch.Tensor, made: Buffers) -> None:
-        """The same of elements anywhere: `places` are theirs in row-major order. By the reference's operations."""
-        r = quantize_cells(torch.from_numpy(np.array(values)), self._scheme, self._qparams, self._shape, places)
-        for array, part in zip(made.arrays, (r.q, r.x_hat, r.error, r.clipped, steps_of_error(r)), strict=True):
+        """The same of elements anywhere: `places` are theirs in row-major order. By the reference's
+        operations.
+        """
+        r = quantize_cells(
+            torch.from_numpy(np.array(values)), self._scheme, self._qparams, self._shape, places
+        )
+        for array, part in zip(
+            made.arrays, (r.q, r.x_hat, r.error, r.clipped, steps_of_error(r)), strict=True
+        ):
             array[:] = part.numpy()
 
 
@@ -1154,12 +1460,13 @@ def measure(
         scheme: The scheme, a recipe or a text form, as in `quantize`.
         qparams: Scale and zero point in place of the scheme's calibration, as in `quantize`.
         by_axis: Whether to add up Σx² and Σe² along each axis too.
-        metrics: Ids of `METRICS`; all of them by `metrics=METRICS`. Where none are named, those that the one pass over the tensor
+        metrics: Ids of `METRICS`; all of them by `metrics=METRICS`. Where none are named, those that the one
+            pass over the tensor
             gives: others, such as what needs a count of each code, take one more.
         path: One of "reference", "fused" and "chunked", to force it.
         piece: About how many elements are read at a time. Sums depend on it, in their last digits.
-        threads: How many threads take part, `default_threads()` where not given. The answer has the same bits for any number.
-        known: The `facts` of `x`, where they are known.
+        threads: How many threads take part, `default_threads()` where not given. The answer has the same bits
+            for any number. known: The `facts` of `x`, where they are known.
 
     Raises:
         QuantVizError: As `quantize` does, and for an unknown metric.
@@ -1175,7 +1482,11 @@ def measure(
     if path == "reference" or (path is None and not _takes_fused_path(scheme, stored.shape, by_axis=by_axis)):
         if path is None and qparams is None and isinstance(x, Stored):
             return measured(quantized(x, scheme, known), by_axis=by_axis, metrics=wanted)
-        return measured(quantize(_whole(stored) if isinstance(x, Stored) else x, scheme, qparams=qparams), by_axis=by_axis, metrics=wanted)
+        return measured(
+            quantize(_whole(stored) if isinstance(x, Stored) else x, scheme, qparams=qparams),
+            by_axis=by_axis,
+            metrics=wanted,
+        )
     if path is None and not scheme_ready(scheme, stored.shape):
         path = "chunked"
     if qparams is not None:
@@ -1202,16 +1513,24 @@ def measure(
         if not tally.finite:
             params, at = _params_of_whole(asked, scheme, qparams, known), tally.largest_at
             value = float(codes(asked, scheme, params, at, at + 1)[1][0])
-            raise infinite_value(value, place_of(at, stored.shape), stored.shape, params, scheme, scheme.layout(stored.shape))
+            raise infinite_value(
+                value, place_of(at, stored.shape), stored.shape, params, scheme, scheme.layout(stored.shape)
+            )
     if not scheme.shifted and not scheme.number_format.signed:
         negative = (known or facts(asked)).negative
         notes = (*notes, Note.of("negatives_clip", count=negative)) if negative else notes
     if _compiled() is None:
         notes = (*notes, Note.of("without_numba"))
-    moments, missing = tally.moments(), {name for metric in wanted for name in METRICS[metric].reads} - ONE_PASS
+    moments, missing = (
+        tally.moments(),
+        {name for metric in wanted for name in METRICS[metric].reads} - ONE_PASS,
+    )
     if missing:
         params = _params_of_whole(asked, scheme, qparams, known)
-        moments = dataclasses.replace(moments, **_more_moments(asked, Coder(scheme, params, asked.shape, path), missing, scheme, threads))
+        moments = dataclasses.replace(
+            moments,
+            **_more_moments(asked, Coder(scheme, params, asked.shape, path), missing, scheme, threads),
+        )
     return Measured(
         scheme,
         stored.shape,
@@ -1228,11 +1547,17 @@ def measure(
 
 
 #: The fields of `Moments` that the one pass over a tensor gives.
-ONE_PASS = frozenset(each.name for each in dataclasses.fields(Moments) if getattr(Tally(0, 1, ()).moments(), each.name) is not None)
+ONE_PASS = frozenset(
+    each.name
+    for each in dataclasses.fields(Moments)
+    if getattr(Tally(0, 1, ()).moments(), each.name) is not None
+)
 
 
 def metrics_named(ids: Iterable[str] | None) -> tuple[str, ...]:
-    """Return the metrics that are asked for by id, those of one pass where none are named; `QuantVizError` for one there is not."""
+    """Return the metrics that are asked for by id, those of one pass where none are named; `QuantVizError`
+    for one there is not.
+    """
     if ids is None:
         return tuple(name for name, metric in METRICS.items() if metric.reads <= ONE_PASS)
     wanted = tuple(ids)
@@ -1243,15 +1568,21 @@ def metrics_named(ids: Iterable[str] | None) -> tuple[str, ...]:
 
 
 def _takes_fused_path(scheme: Scheme, shape: Shape, *, by_axis: bool) -> bool:
-    """Whether compiled kernels answer sooner: for what is large, and from `FUSED` on where nothing need be compiled or imported for it."""
+    """Return whether compiled kernels answer sooner: for what is large, and from `FUSED` on where nothing
+    need be compiled or imported for it.
+    """
     count = math.prod(shape)
     if count <= FUSED or count > SMALL:
         return count > SMALL
     return "quantviz.compiled.kernels" in sys.modules and bool(_known_sources(scheme, shape, by_axis=by_axis))
 
 
-def _more_moments(x: Stored, coder: Coder, wanted: Collection[str], scheme: Scheme, threads: int | None) -> dict[str, torch.Tensor]:
-    """Return those fields of `Moments` that take one more pass, which makes the cells again where their codes or errors are asked for."""
+def _more_moments(
+    x: Stored, coder: Coder, wanted: Collection[str], scheme: Scheme, threads: int | None
+) -> dict[str, torch.Tensor]:
+    """Return those fields of `Moments` that take one more pass, which makes the cells again where their codes
+    or errors are asked for.
+    """
     pieces = list(_runs(x.count, PIECE))
     found: list[Moments | None] = [None] * len(pieces)
     of_cells = not {"abs_e", "code_counts"}.isdisjoint(wanted)
@@ -1280,10 +1611,14 @@ def _moments_of_chunk(values: Array, made: Buffers, wanted: Collection[str], sch
         sums = {"x": x.sum(), "x3": (square * x).sum(), "x4": (square * square).sum()}
     found = {name: torch.tensor(total, dtype=torch.float64) for name, total in sums.items() if name in wanted}
     if "abs_e" in wanted:
-        found["abs_e"] = torch.tensor(np.abs(made.arrays[2][keep].astype(np.float64)).sum(), dtype=torch.float64)
+        found["abs_e"] = torch.tensor(
+            np.abs(made.arrays[2][keep].astype(np.float64)).sum(), dtype=torch.float64
+        )
     if "code_counts" in wanted:
         fmt = scheme.number_format
-        found["code_counts"] = torch.from_numpy(np.bincount(made.arrays[0][keep] - fmt.code_min, minlength=fmt.levels)).to(torch.float64)
+        found["code_counts"] = torch.from_numpy(
+            np.bincount(made.arrays[0][keep] - fmt.code_min, minlength=fmt.levels)
+        ).to(torch.float64)
     return Moments(**found)
 
 
@@ -1313,13 +1648,15 @@ class _Asked:
 
 
 def _streamed(x: Stored, asked: _Asked, known: Facts | None) -> tuple[Tally, str]:
-    """The sums of all cells, and which path ran."""
+    """Return the sums of all cells, and which path ran."""
     scheme, given = asked.scheme, asked.given
     layout, fmt = _in_line(scheme.layout(x.shape)), scheme.number_format
     rows = _rows_of_piece(layout, x.shape, asked)
     compiled = asked.path != "chunked" and _compiled() is not None
     banded = compiled and given is None and rows < layout.view_shape[0] and scheme.calibration.of_values
-    absmax = torch.tensor((known or facts(x)).absmax if banded and scheme.arithmetic.scale.global_rule else 0.0)
+    absmax = torch.tensor(
+        (known or facts(x)).absmax if banded and scheme.arithmetic.scale.global_rule else 0.0
+    )
     whole = Tally(fmt.code_min, fmt.levels, x.shape if asked.by_axis else ())
     params: QParams | None = None if banded else _params_of_whole(x, scheme, given, known)
     types = _types(scheme) if params is None else _types_of(params)
@@ -1327,7 +1664,11 @@ def _streamed(x: Stored, asked: _Asked, known: Facts | None) -> tuple[Tally, str
     if program is None:
         params = params or _params_of_whole(x, scheme, given, known)
         return _chunked(x, asked, params, whole), "chunked"
-    in_order, tallies, lines = InOrder[Pieces](lambda pieces: pieces.add_to(whole)), [whole], len(whole.signal)
+    in_order, tallies, lines = (
+        InOrder[Pieces](lambda pieces: pieces.add_to(whole)),
+        [whole],
+        len(whole.signal),
+    )
 
     def tally() -> Tally:
         tallies.append(Tally(fmt.code_min, fmt.levels, x.shape if asked.by_axis else ()))
@@ -1341,16 +1682,30 @@ def _streamed(x: Stored, asked: _Asked, known: Facts | None) -> tuple[Tally, str
             row, end = first * rows, min(last * rows, layout.view_shape[0])
             while row < end:
                 k = row // rows
-                row = run(row * of_row, end * of_row, (row - k * rows) * of_row, _rest_of(pieces, k - first)) // of_row
+                row = (
+                    run(row * of_row, end * of_row, (row - k * rows) * of_row, _rest_of(pieces, k - first))
+                    // of_row
+                )
                 if row < end:
                     # A band that must be looked at more closely, and the rest of its piece.
                     k = row // rows
                     upto = min((k + 1) * rows, end)
                     part = _banded(layout, row, upto)
-                    found = _ranges(_Band(x, row * of_row, part.view_shape), scheme, part, asked.piece, alone=True)
+                    found = _ranges(
+                        _Band(x, row * of_row, part.view_shape), scheme, part, asked.piece, alone=True
+                    )
                     of_band = qparams_of_range(found, absmax, scheme, part)
                     to = pieces.of(k - first, own)
-                    program.run(x, row * of_row, upto * of_row, part, row * of_row, program.of_blocks(of_band), made, to)
+                    program.run(
+                        x,
+                        row * of_row,
+                        upto * of_row,
+                        part,
+                        row * of_row,
+                        program.of_blocks(of_band),
+                        made,
+                        to,
+                    )
                     row = upto
             in_order.put(first, pieces, last - first)
 
@@ -1363,15 +1718,20 @@ def _streamed(x: Stored, asked: _Asked, known: Facts | None) -> tuple[Tally, str
             in_order.put(first, pieces, last - first)
 
     size = _size_of_piece(x.shape, asked)
-    count, most = (-(-layout.view_shape[0] // rows) if banded else -(-x.count // size)), max(1, _MOST_LINES // max(lines, 1))
+    count, most = (
+        (-(-layout.view_shape[0] // rows) if banded else -(-x.count // size)),
+        max(1, _MOST_LINES // max(lines, 1)),
+    )
     shares = _shares(count, 1, in_place=x.in_place, threads=asked.threads)
-    shares = ((start, min(start + most, last)) for first, last in shares for start in range(first, last, most))
+    shares = (
+        (start, min(start + most, last)) for first, last in shares for start in range(first, last, most)
+    )
     shared_out(of_bands if banded else of_runs, shares, asked.threads)
     return whole.join(tallies[1:]), "fused"
 
 
 def _chunked(x: Stored, asked: _Asked, params: QParams, whole: Tally) -> Tally:
-    """The same by the reference's operations. The sums of a piece follow from the plan alone."""
+    """Return the same by the reference's operations. The sums of a piece follow from the plan alone."""
     in_order, size = InOrder[Pieces](lambda pieces: pieces.add_to(whole)), _size_of_piece(x.shape, asked)
     tallies: list[Tally] = []
 
@@ -1393,19 +1753,21 @@ _MOST_LINES = 2**20
 
 
 def _size_of_piece(shape: Shape, asked: _Asked) -> int:
-    """How many elements a planned piece has: many times as many as it has sums of lines, so that these take no time."""
+    """Return how many elements a planned piece has: many times as many as it has sums of lines, so that these
+    take no time.
+    """
     return max(asked.piece, 128 * sum(shape) if asked.by_axis else 0)
 
 
 def _rows_of_piece(layout: BlockLayout, shape: Shape, asked: _Asked) -> int:
-    """How many rows of the view a planned piece has: whole bands."""
+    """Return how many rows of the view a planned piece has: whole bands."""
     size = _size_of_piece(shape, asked)
     band = _rows_of_band(layout, min(BAND, size))
     return max(_rows_of_band(layout, size) // band, 1) * band
 
 
 def _rest_of(pieces: Pieces, k: int) -> Pieces:
-    """Those from the k-th on, in the same memory."""
+    """Return those from the k-th on, in the same memory."""
     rest = Pieces(0, pieces.size, 0)
     sums, signal, noise = pieces.arrays
     rest.arrays = sums[k:], signal[k:], noise[k:]
@@ -1417,14 +1779,22 @@ def measured(r: QuantResult, *, by_axis: bool = False, metrics: Iterable[str] | 
     errors = r.error.abs()
     errors = errors if r.counted is None else errors.masked_fill(~r.counted, -1)
     axes = tuple(Moments.along(r, axis) for axis in range(r.x.dim() if by_axis else 0))
-    largest, counted = place_of(int(errors.argmax()), r.shape), r.x.numel() if r.counted is None else int(r.counted.sum())
+    largest, counted = (
+        place_of(int(errors.argmax()), r.shape),
+        r.x.numel() if r.counted is None else int(r.counted.sum()),
+    )
     moments = Moments.of(r)
-    found = MappingProxyType(metrics_of(moments, bits_per_element(r.scheme, r.tensor_shape), metrics_named(metrics)))
-    return Measured(r.scheme, r.shape, r.layout, found, "reference", 0.0, r.notes, largest, moments, axes, counted)
+    found = MappingProxyType(
+        metrics_of(moments, bits_per_element(r.scheme, r.tensor_shape), metrics_named(metrics))
+    )
+    return Measured(
+        r.scheme, r.shape, r.layout, found, "reference", 0.0, r.notes, largest, moments, axes, counted
+    )
 
 
 def quantized(x: Stored, scheme: Scheme, known: Facts | None = None) -> QuantResult:
-    """Return what `quantize` gives, with ranges that must be searched for found by compiled kernels, where those answer sooner.
+    """Return what `quantize` gives, with ranges that must be searched for found by compiled kernels, where
+    those answer sooner.
 
     `known` are the `facts` of x, where they are at hand.
 
@@ -1442,7 +1812,7 @@ def quantized(x: Stored, scheme: Scheme, known: Facts | None = None) -> QuantRes
 
 
 def as_asked(x: Any, stored: Stored, scheme: Scheme, known: Facts) -> tuple[Stored, tuple[Note, ...]]:
-    """The tensor as the scheme wants NaN and Inf to be, and what is to be said of it."""
+    """Return the tensor as the scheme wants NaN and Inf to be, and what is to be said of it."""
     found = known.found
     if found is None:
         return stored, ()
@@ -1459,7 +1829,7 @@ def as_asked(x: Any, stored: Stored, scheme: Scheme, known: Facts) -> tuple[Stor
 
 
 def place_of(flat: int, shape: Shape) -> Shape:
-    """The index of the element at a place in row-major order.
+    """Return the index of the element at a place in row-major order.
 
     >>> place_of(5, (2, 3))
     (1, 2)
@@ -1470,9 +1840,12 @@ def place_of(flat: int, shape: Shape) -> Shape:
     return index
 
 
-def _shares(count: int, least: int, step: int = 1, *, in_place: bool, threads: int | None = None) -> Iterator[tuple[int, int]]:
-    """From … to, for threads to take one after the other: `least` each, a multiple of `step`; where nothing is copied, as much as half of what
-    each thread has before it, since for each of them the interpreter is waited for, which others may use.
+def _shares(
+    count: int, least: int, step: int = 1, *, in_place: bool, threads: int | None = None
+) -> Iterator[tuple[int, int]]:
+    """From … to, for threads to take one after the other: `least` each, a multiple of `step`; where nothing
+    is copied, as much as half of what each thread has before it, since for each of them the interpreter is
+    waited for, which others may use.
 
     >>> list(_shares(10, 4, in_place=False))
     [(0, 4), (4, 8), (8, 10)]

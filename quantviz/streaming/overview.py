@@ -1,4 +1,5 @@
-"""A tensor larger than the screen: what a picture of some pixels shows of it, and the worst of its cells, rows and blocks.
+"""A tensor larger than the screen: what a picture of some pixels shows of it, and the worst of its cells,
+rows and blocks.
 
 Everything is read a part at a time: nothing is made that is as large as the tensor.
 """
@@ -26,7 +27,16 @@ from quantviz.schemes.formats import NumberFormat
 from quantviz.schemes.granularity import BlockLayout, Shape, Window, flat_index
 from quantviz.schemes.scheme import Scheme
 from quantviz.streaming import pooling_without_numba
-from quantviz.streaming.measuring import Buffers, Coder, Facts, InOrder, facts, fixed_ready, place_of, shared_out
+from quantviz.streaming.measuring import (
+    Buffers,
+    Coder,
+    Facts,
+    InOrder,
+    facts,
+    fixed_ready,
+    place_of,
+    shared_out,
+)
 from quantviz.tensors.lazy import InMemory, Stored, Values
 from quantviz.tensors.views import POOLS, View
 
@@ -38,12 +48,13 @@ CHUNK = 1 << 18
 _LONG_CHUNK = 1 << 20
 #: Cells of which errors are made at a time, then looked at while a core has them at hand.
 _ERRORS = 1 << 18
-#: Cells that are looked at at once where they lie: the interpreter, which others may use, is waited for less often.
+#: Cells that are looked at at once where they lie: the interpreter, which others may use, is waited for less
+#: often.
 _IN_PLACE = 1 << 22
 
 
 def _pooling() -> Any:
-    """The compiled kernels: where nothing large is opened, numba is not waited for."""
+    """Return the compiled kernels: where nothing large is opened, numba is not waited for."""
     from quantviz.compiled import pooling
 
     if not fixed_ready():
@@ -52,7 +63,7 @@ def _pooling() -> Any:
 
 
 def _still(values: Array) -> Array:
-    """The same as kernels take it, read-only: compiled once for what lies in memory and in files."""
+    """Return the same as kernels take it, read-only: compiled once for what lies in memory and in files."""
     view = values[:]
     view.flags.writeable = False
     return view
@@ -74,19 +85,21 @@ class Patch:
 class Overview:
     """What a picture of h × w pixels shows of a patch: a block of cells a pixel.
 
-    With "largest", `x`, `q` and `x_hat` are those of one cell, the first of largest |x|, and `error` is the error of
-    largest magnitude, which another cell may have. With "mean" and "rms" each is taken by itself over all cells.
-    A cell that is NaN is left out; a pixel is NaN where all its cells are. Inf is larger than any number.
+    With "largest", `x`, `q` and `x_hat` are those of one cell, the first of largest |x|, and `error` is the
+    error of largest magnitude, which another cell may have. With "mean" and "rms" each is taken by itself
+    over all cells. A cell that is NaN is left out; a pixel is NaN where all its cells are. Inf is larger than
+    any number.
     """
 
     #: float32 (h, w), as `x_hat` and `error`.
     x: Array
-    #: With "largest" the codes, else float32: their mean or RMS as numbers, or, where a format's codes are no numbers, of
-    #: what they stand for before any scale (what `GRIDS[kind].decode` gives).
+    #: With "largest" the codes, else float32: their mean or RMS as numbers, or, where a format's codes are no
+    #: numbers, of what they stand for before any scale (what `GRIDS[kind].decode` gives).
     q: Array
     x_hat: Array
     error: Array
-    #: With "largest" the place of the cell shown, row-major among the cells of its pixel, uint32 (h, w); else 0.
+    #: With "largest" the place of the cell shown, row-major among the cells of its pixel, uint32 (h, w); else
+    #: 0.
     x_at: Array
     #: The same for the error.
     error_at: Array
@@ -107,11 +120,13 @@ def overview(
     *,
     known: tuple[Array, Array] | None = None,
 ) -> Overview:
-    """The four panels of a patch of x in at most `pixels` (height, width): one pixel a cell where there are no more cells than that.
+    """Return the four panels of a patch of x in at most `pixels` (height, width): one pixel a cell where
+    there are no more cells than that.
 
-    `qparams` are those of the whole tensor, as `choose_qparams` gives them; `view` names the two axes that are rows and
-    columns and where the others are held (the last two at 0 where none is given; its corner is not heeded). `known` is what
-    `pooled` gives for the same pixels, where it is at hand: it is the same under every scheme.
+    `qparams` are those of the whole tensor, as `choose_qparams` gives them; `view` names the two axes that
+    are rows and columns and where the others are held (the last two at 0 where none is given; its corner is
+    not heeded). `known` is what `pooled` gives for the same pixels, where it is at hand: it is the same under
+    every scheme.
 
     >>> from quantviz import choose_qparams
     >>> from quantviz.tensors.lazy import InMemory
@@ -133,7 +148,7 @@ def overview(
 
 
 def _largest_errors(x: Stored, frame: _Frame, coder: Coder) -> tuple[Array, Array]:
-    """The error of largest magnitude of each pixel, and its place in it."""
+    """Return the error of largest magnitude of each pixel, and its place in it."""
     pool = _Largest(frame)
     compiled = coder.is_compiled and frame.strides[-1] == 1
     at_once = CHUNK if not compiled else _IN_PLACE if x.in_place else _LONG_CHUNK
@@ -153,8 +168,10 @@ def _largest_errors(x: Stored, frame: _Frame, coder: Coder) -> tuple[Array, Arra
     return pool.result()
 
 
-def _averages(x: Stored, frame: _Frame, coder: Coder, fmt: NumberFormat, how: str) -> tuple[Array, Array, tuple[Array, Array]]:
-    """Codes, values and errors of each pixel's cells as one number."""
+def _averages(
+    x: Stored, frame: _Frame, coder: Coder, fmt: NumberFormat, how: str
+) -> tuple[Array, Array, tuple[Array, Array]]:
+    """Return codes, values and errors of each pixel's cells as one number."""
     of_codes, of_values, of_errors = (_pool(frame, how) for _ in range(3))
 
     def add(parts: Iterator[list[_Part]]) -> None:
@@ -182,14 +199,15 @@ class Spread:
     far: float
 
 
-#: Bits of a float32 by which magnitudes are sorted: 11 after its exponent, so that a percentile is told to three digits.
+#: Bits of a float32 by which magnitudes are sorted: 11 after its exponent, so that a percentile is told to
+#: three digits.
 _SORTED_BITS = 19
 #: Elements that are sorted at once.
 _SORTED = 2**20
 
 
 def spread(x: Stored) -> Spread:
-    """How far the magnitudes of `x` spread, from one pass over it; each to a part in 4000.
+    """Return how far the magnitudes of `x` spread, from one pass over it; each to a part in 4000.
 
     >>> from quantviz.tensors.lazy import InMemory
     >>> found = spread(InMemory(torch.cat([torch.full((98,), 0.5), torch.zeros(2), torch.tensor([1000.0])])))
@@ -219,7 +237,9 @@ def spread(x: Stored) -> Spread:
     return Spread(value(0.5, 0), value(0.99, zeros))
 
 
-def pooled(x: Stored, patch: Patch, pixels: tuple[int, int], how: str = "largest", view: View | None = None) -> tuple[Array, Array]:
+def pooled(
+    x: Stored, patch: Patch, pixels: tuple[int, int], how: str = "largest", view: View | None = None
+) -> tuple[Array, Array]:
     """What `overview` shows of x itself: `Overview.x` and `Overview.x_at`."""
     frame = _Frame.of(x.shape, patch, pixels, view)
     pool = _pool(frame, how)
@@ -233,7 +253,8 @@ def pooled(x: Stored, patch: Patch, pixels: tuple[int, int], how: str = "largest
 
 
 def overview_of(x: torch.Tensor, q: torch.Tensor, x_hat: torch.Tensor, pixels: tuple[int, int]) -> Overview:
-    """What a picture of at most `pixels` shows of matrices that are there already, whoever made them: "largest" of all their cells.
+    """What a picture of at most `pixels` shows of matrices that are there already, whoever made them:
+    "largest" of all their cells.
 
     `x` and `x_hat` are float32.
 
@@ -247,7 +268,9 @@ def overview_of(x: torch.Tensor, q: torch.Tensor, x_hat: torch.Tensor, pixels: t
     frame = _Frame.of((rows, cols), patch, pixels, None)
     places = frame.places_in(x_at)
     codes, dequantized = (each.flatten()[places].numpy() for each in (q, x_hat))
-    return Overview(values, codes, dequantized, errors, x_at, error_at, frame.row_edges, frame.col_edges, "largest")
+    return Overview(
+        values, codes, dequantized, errors, x_at, error_at, frame.row_edges, frame.col_edges, "largest"
+    )
 
 
 # ---- where cells lie ----------------------------------------------------------------------------
@@ -255,7 +278,9 @@ def overview_of(x: torch.Tensor, q: torch.Tensor, x_hat: torch.Tensor, pixels: t
 
 @dataclass(frozen=True)
 class _Part:
-    """Cells that are read at once: some lines of a frame, of each the same stretch; absolute, from … to before."""
+    """Cells that are read at once: some lines of a frame, of each the same stretch; absolute, from … to
+    before.
+    """
 
     lines: tuple[int, int]
     cells: tuple[int, int]
@@ -265,8 +290,8 @@ class _Part:
 class _Frame:
     """How the pixels of a patch lie in a tensor.
 
-    Looked at in the order of memory: lines of cells that are neighbours, which are rows, or columns where the last axis is
-    shown downwards. Only where the last axis is not shown at all are neighbours apart.
+    Looked at in the order of memory: lines of cells that are neighbours, which are rows, or columns where the
+    last axis is shown downwards. Only where the last axis is not shown at all are neighbours apart.
     """
 
     shape: Shape
@@ -300,14 +325,20 @@ class _Frame:
 
     @property
     def strides(self) -> tuple[int, int, int]:
-        """The place of line 0, cell 0 in the flat tensor, and the way to the next line and to the next cell."""
+        """Return the place of line 0, cell 0 in the flat tensor, and the way to the next line and to the next
+        cell.
+        """
         steps = [math.prod(self.shape[axis + 1 :]) for axis in range(len(self.shape))]
         shown = (self.line_axis, self.cell_axis)
-        base = sum(i * step for axis, (i, step) in enumerate(zip(self.at, steps, strict=True)) if axis not in shown)
+        base = sum(
+            i * step for axis, (i, step) in enumerate(zip(self.at, steps, strict=True)) if axis not in shown
+        )
         return base, 0 if self.line_axis is None else steps[self.line_axis], steps[self.cell_axis]
 
     def parts(self, most: int) -> Iterator[list[_Part]]:
-        """All cells in parts of about `most`: whole pixels, or the pieces of a larger one, which belong together."""
+        """All cells in parts of about `most`: whole pixels, or the pieces of a larger one, which belong
+        together.
+        """
         tallest, widest = int(np.diff(self.line_edges).max()), int(np.diff(self.cell_edges).max())
         width = int(self.cell_edges[-1] - self.cell_edges[0])
         # Whole lines where they are not too long: their neighbours follow in memory.
@@ -325,7 +356,7 @@ class _Frame:
             yield _Part((line, min(line + height, bottom)), (cell, min(cell + width, right)))
 
     def read(self, x: Stored, part: _Part) -> Values:
-        """Its cells, line after line, one axis."""
+        """Return its cells, line after line, one axis."""
         base, line_stride, cell_stride = self.strides
         (top, bottom), (left, right) = part.lines, part.cells
         width = right - left
@@ -335,7 +366,9 @@ class _Frame:
                 return x.run(start, start + (bottom - top) * width)
             values = np.empty((bottom - top) * width, dtype=np.float32)
             for i in range(bottom - top):
-                values[i * width : (i + 1) * width] = x.run(start + i * line_stride, start + i * line_stride + width)
+                values[i * width : (i + 1) * width] = x.run(
+                    start + i * line_stride, start + i * line_stride + width
+                )
             return values
         index: list[int | slice] = list(self.at)
         assert self.line_axis is not None
@@ -362,7 +395,7 @@ class _Frame:
             coder.put(values[slice(*here)], start + line * line_stride, made.part(*here))
 
     def places_in(self, at: Array) -> torch.Tensor:
-        """The place in the flat tensor of the cell `at` of each pixel, int64 (h, w)."""
+        """Return the place in the flat tensor of the cell `at` of each pixel, int64 (h, w)."""
         heights, widths = np.diff(self.row_edges)[:, None], np.diff(self.col_edges)[None, :]
         rows = self.row_edges[:-1, None] + at // widths
         cols = self.col_edges[None, :-1] + at % widths
@@ -373,7 +406,7 @@ class _Frame:
 
 
 def _edges(first: int, count: int, pixels: int) -> Array:
-    """Where each pixel begins, and the end: int64, absolute."""
+    """Return where each pixel begins, and the end: int64, absolute."""
     pixels = min(pixels, count)
     return first + np.arange(pixels + 1, dtype=np.int64) * count // pixels
 
@@ -402,12 +435,26 @@ class _Largest:
     def add(self, values: Array, part: _Part) -> None:
         frame, kernels = self._frame, _pooling() if fixed_ready() else pooling_without_numba
         kernels.add_largest(
-            _still(values.view(np.int32)), part.lines, part.cells, frame.line_edges, frame.cell_edges, frame.turned, self._values.view(np.int32), self._at
+            _still(values.view(np.int32)),
+            part.lines,
+            part.cells,
+            frame.line_edges,
+            frame.cell_edges,
+            frame.turned,
+            self._values.view(np.int32),
+            self._at,
         )
 
     def add_errors(self, values: Values, part: _Part, coder: Coder, buffers: Buffers) -> None:
-        """Adds the errors of a part whose cells, `values`, are neighbours in memory: each is made, looked at and forgotten."""
-        frame, (base, stride, _), (top, bottom), (left, right) = self._frame, self._frame.strides, part.lines, part.cells
+        """Add the errors of a part whose cells, `values`, are neighbours in memory: each is made, looked at
+        and forgotten.
+        """
+        frame, (base, stride, _), (top, bottom), (left, right) = (
+            self._frame,
+            self._frame.strides,
+            part.lines,
+            part.cells,
+        )
         start = base + top * stride + left
         address, place, of_blocks = coder.errors(start, start + (bottom - top - 1) * stride + right - left)
         bits = _still(buffers.arrays[2].view(np.int32))
@@ -432,10 +479,21 @@ class _Sums:
 
     def add(self, values: Array, part: _Part) -> None:
         frame = self._frame
-        _pooling().add_sums(_still(values), part.lines, part.cells, frame.line_edges, frame.cell_edges, self._squared, self._sums, self._counts)
+        _pooling().add_sums(
+            _still(values),
+            part.lines,
+            part.cells,
+            frame.line_edges,
+            frame.cell_edges,
+            self._squared,
+            self._sums,
+            self._counts,
+        )
 
     def result(self) -> tuple[Array, Array]:
-        means = np.divide(self._sums, self._counts, out=np.full_like(self._sums, math.nan), where=self._counts > 0)
+        means = np.divide(
+            self._sums, self._counts, out=np.full_like(self._sums, math.nan), where=self._counts > 0
+        )
         values = (np.sqrt(means) if self._squared else means).astype(np.float32)
         values = values.T.copy() if self._frame.turned else values
         return values, np.zeros(values.shape, dtype=np.uint32)
@@ -455,7 +513,9 @@ _CELLS_A_SUM = 8
 
 
 def worst(lines: Moments, n: int) -> Array:
-    """Return the places of the `n` lines or blocks of largest Σe², the worst first, of equal ones the first; NaN last."""
+    """Return the places of the `n` lines or blocks of largest Σe², the worst first, of equal ones the first;
+    NaN last.
+    """
     noise = _array(lines.e2)
     if n < len(noise):
         least = np.partition(noise, len(noise) - n)[len(noise) - n]
@@ -492,9 +552,11 @@ class Survey:
     layout: BlockLayout
     qparams: QParams
     histograms: HistogramData
-    #: The cells of largest |error|, the largest first, of equal ones the first in row-major order; none without error.
+    #: The cells of largest |error|, the largest first, of equal ones the first in row-major order; none
+    #: without error.
     cells: tuple[WorstCell, ...]
-    #: Of each index of each axis, over all others: Σx², Σe², the largest |e| and how many cells count; none for an axis longer than `MOST_KEPT`.
+    #: Of each index of each axis, over all others: Σx², Σe², the largest |e| and how many cells count; none
+    #: for an axis longer than `MOST_KEPT`.
     axes: tuple[Moments | None, ...]
     #: The same of the worst blocks.
     blocks: Moments
@@ -505,7 +567,7 @@ class Survey:
 
 
 def survey(x: Stored, scheme: Scheme, qparams: QParams, n: int = 20, *, known: Facts | None = None) -> Survey:
-    """Histograms, the `n` worst cells and blocks, and the sums of each line, from one pass over x.
+    """Return histograms, the `n` worst cells and blocks, and the sums of each line, from one pass over x.
 
     `qparams` are those of the whole tensor, as `choose_qparams` gives them. `known` are the
     `facts` of x, where they are at hand: one more pass finds them else.
@@ -537,23 +599,34 @@ def survey(x: Stored, scheme: Scheme, qparams: QParams, n: int = 20, *, known: F
 
 
 def worst_cells(found: Survey) -> dict[str, list[Any]]:
-    """The worst cells as columns of a table: `index`, `x`, `x_hat`, `error`, and the error in `steps`."""
-    return {name: [getattr(cell, name) for cell in found.cells] for name in ("index", "x", "x_hat", "error", "steps")}
+    """Return the worst cells as columns of a table: `index`, `x`, `x_hat`, `error`, and the error in
+    `steps`.
+    """
+    return {
+        name: [getattr(cell, name) for cell in found.cells]
+        for name in ("index", "x", "x_hat", "error", "steps")
+    }
 
 
 def worst_lines(found: Survey, axis: int, n: int = 20) -> dict[str, list[Any]]:
-    """The worst lines along an axis, say rows, as columns of a table: `index`, `sqnr_db`, `rmse`, `largest_error` and `noise_share`.
+    """Return the worst lines along an axis, say rows, as columns of a table: `index`, `sqnr_db`, `rmse`,
+    `largest_error` and `noise_share`.
 
-    Ranked by noise, Σerror²: mending the first helps the whole tensor most. By SQNR a line of next to nothing, which no
-    output would miss, would come first; it stands beside it. `noise_share` is the part of the tensor's noise. Empty for an axis longer than `MOST_KEPT`.
+    Ranked by noise, Σerror²: mending the first helps the whole tensor most. By SQNR a line of next to
+    nothing, which no output would miss, would come first; it stands beside it. `noise_share` is the part of
+    the tensor's noise. Empty for an axis longer than `MOST_KEPT`.
     """
     lines = found.axes[axis]
     places = np.zeros(0, dtype=np.int64) if lines is None else worst(lines, n)
-    return {"index": places.tolist(), **({} if lines is None else _columns(lines.at(torch.from_numpy(places)), found.noise))}
+    return {
+        "index": places.tolist(),
+        **({} if lines is None else _columns(lines.at(torch.from_numpy(places)), found.noise)),
+    }
 
 
 def worst_blocks(found: Survey, n: int = 20) -> dict[str, list[Any]]:
-    """The worst blocks as columns of a table: `block`, the place in the grid, `index`, that of its first cell, its `scale`, and as for lines.
+    """Return the worst blocks as columns of a table: `block`, the place in the grid, `index`, that of its
+    first cell, its `scale`, and as for lines.
 
     Ranked as in `worst_lines`.
     """
@@ -573,13 +646,19 @@ def worst_blocks(found: Survey, n: int = 20) -> dict[str, list[Any]]:
 def _columns(lines: Moments, noise: float) -> dict[str, list[Any]]:
     e2 = _array(lines.e2)
     share = e2 / noise if noise else np.zeros_like(e2)
-    found = {"sqnr_db": sqnr_db_of_lines(lines), "rmse": METRICS["rmse"].of(lines), "largest_error": METRICS["max_abs_error"].of(lines)}
+    found = {
+        "sqnr_db": sqnr_db_of_lines(lines),
+        "rmse": METRICS["rmse"].of(lines),
+        "largest_error": METRICS["max_abs_error"].of(lines),
+    }
     return {**{name: values.tolist() for name, values in found.items()}, "noise_share": share.tolist()}
 
 
 @dataclass(frozen=True, eq=False)
 class _Plan:
-    """What a survey counts and adds up, and of which pieces: it follows from the tensor and the scheme alone."""
+    """What a survey counts and adds up, and of which pieces: it follows from the tensor and the scheme
+    alone.
+    """
 
     shape: Shape
     scheme: Scheme
@@ -590,13 +669,15 @@ class _Plan:
 
     @cached_property
     def layout(self) -> BlockLayout:
-        """The scheme's blocks."""
+        """Return the scheme's blocks."""
         return self.scheme.layout(self.shape)
 
     @cached_property
     def lines(self) -> tuple[BlockLayout | None, ...]:
-        """The lines along each axis, as blocks; none where they are too many to be kept."""
-        return tuple(_of_axis(self.shape, axis) if n <= MOST_KEPT else None for axis, n in enumerate(self.shape))
+        """Return the lines along each axis, as blocks; none where they are too many to be kept."""
+        return tuple(
+            _of_axis(self.shape, axis) if n <= MOST_KEPT else None for axis, n in enumerate(self.shape)
+        )
 
     @cached_property
     def all_kept(self) -> bool:
@@ -604,10 +685,14 @@ class _Plan:
         return self.layout.block_count <= MOST_KEPT or self.layout.grid_shape[0] == 1
 
     def pieces(self) -> Iterator[tuple[int, int]]:
-        """From … to of pieces of about `_LONG_CHUNK`, or many times as many cells as have sums of their own each, so that joining
-        takes no time; where not all blocks are kept, of whole rows of blocks."""
+        """From … to of pieces of about `_LONG_CHUNK`, or many times as many cells as have sums of their own
+        each, so that joining takes no time; where not all blocks are kept, of whole rows of blocks.
+        """
         kept = [*filter(None, self.lines), *([self.layout] if self.all_kept else [])]
-        most, count = max(_LONG_CHUNK, _CELLS_A_SUM * sum(math.prod(each.grid_shape[1:]) for each in kept)), math.prod(self.shape)
+        most, count = (
+            max(_LONG_CHUNK, _CELLS_A_SUM * sum(math.prod(each.grid_shape[1:]) for each in kept)),
+            math.prod(self.shape),
+        )
         row = 1 if self.all_kept else _row_of_blocks(self.layout)
         size = max(1, most // row) * row
         return ((start, min(start + size, count)) for start in range(0, count, size))
@@ -623,13 +708,17 @@ class _Tally:
         self._worst: list[tuple[float, int]] = []
         self._axes = [_Adder(lines, start, stop) if lines else None for lines in plan.lines]
         # Channels are blocks and lines at once.
-        twins = (adder for adder, lines in zip(self._axes, plan.lines, strict=True) if adder and lines and _same_blocks(lines, plan.layout))
+        twins = (
+            adder
+            for adder, lines in zip(self._axes, plan.lines, strict=True)
+            if adder and lines and _same_blocks(lines, plan.layout)
+        )
         self._blocks = next(twins, None) or (_Adder(plan.layout, start, stop) if plan.all_kept else None)
         self._worst_blocks: list[tuple[Array, Moments]] = []
         self._noise = 0.0
 
     def add(self, x: Stored, coder: Coder, buffers: Buffers) -> None:
-        """Adds its cells."""
+        """Add its cells."""
         plan, blocks = self._plan, self._blocks or _Adder(self._plan.layout, self._start, self._stop)
         largest = _WorstOfRun(plan.n)
         for begin in range(self._start, self._stop, CHUNK):
@@ -641,8 +730,18 @@ class _Tally:
             finite = np.isfinite(values)
             if not finite.all():
                 counted = tuple(each[finite] for each in counted)
-                values, error = np.where(finite, values, np.float32(0)), np.where(finite, error, np.float32(0))
-            _pooling().add_to_bins(_still(counted[0]), *counted[1:], plan.bins.edges, plan.bins.cuts, self._value_counts, self._error_counts)
+                values, error = (
+                    np.where(finite, values, np.float32(0)),
+                    np.where(finite, error, np.float32(0)),
+                )
+            _pooling().add_to_bins(
+                _still(counted[0]),
+                *counted[1:],
+                plan.bins.edges,
+                plan.bins.cuts,
+                self._value_counts,
+                self._error_counts,
+            )
             for adder in {id(adder): adder for adder in (*self._axes, blocks) if adder}.values():
                 adder.add(values, error, None if finite.all() else ~finite, begin)
             largest.add(error, begin)
@@ -654,7 +753,7 @@ class _Tally:
             self._noise += float(_array(found.e2).sum())
 
     def join(self, other: _Tally) -> None:
-        """Adds what another counted of some of its cells."""
+        """Add what another counted of some of its cells."""
         self._value_counts += other._value_counts
         self._error_counts += other._error_counts
         self._worst += other._worst
@@ -691,16 +790,25 @@ class _Tally:
         plan = self._plan
         places = [place for _, place in sorted(self._worst)[: plan.n]]
         values = torch.tensor([float(x.run(place, place + 1)[0]) for place in places], dtype=torch.float32)
-        r = quantize_cells(values, plan.scheme, plan.qparams, plan.shape, torch.tensor(places, dtype=torch.int64))
+        r = quantize_cells(
+            values, plan.scheme, plan.qparams, plan.shape, torch.tensor(places, dtype=torch.int64)
+        )
         numbers = (each.tolist() for each in (r.x, r.q, r.x_hat, r.error, steps_of_error(r)))
-        return tuple(WorstCell(place_of(place, plan.shape), *each) for place, *each in zip(places, *numbers, strict=True))
+        return tuple(
+            WorstCell(place_of(place, plan.shape), *each)
+            for place, *each in zip(places, *numbers, strict=True)
+        )
 
 
 class _WorstOfRun:
     """The cells of largest |error| of a run, the first of equal ones."""
 
     def __init__(self, n: int) -> None:
-        self._sizes, self._places, self._count = np.full(n, -1.0, dtype=np.float32), np.zeros(n, dtype=np.int64), 0
+        self._sizes, self._places, self._count = (
+            np.full(n, -1.0, dtype=np.float32),
+            np.zeros(n, dtype=np.int64),
+            0,
+        )
 
     def add(self, error: Array, start: int) -> None:
         self._count = _pooling().keep_largest(error, start, self._sizes, self._places, self._count)
@@ -711,29 +819,46 @@ class _WorstOfRun:
 
 
 class _Adder:
-    """Adds up by the blocks of a layout that the cells from `start` to before `stop` reach, and others in the same rows of blocks."""
+    """Adds up by the blocks of a layout that the cells from `start` to before `stop` reach, and others in the
+    same rows of blocks.
+    """
 
     def __init__(self, layout: BlockLayout, start: int, stop: int) -> None:
         self._layout = layout
         row, inner = math.prod(layout.grid_shape[1:]), _row_of_blocks(layout)
         self.first = start // inner * row
         count = -(-stop // inner) * row - self.first
-        self._signal, self._noise, self._largest = np.zeros(count), np.zeros(count), np.zeros(count, dtype=np.float32)
+        self._signal, self._noise, self._largest = (
+            np.zeros(count),
+            np.zeros(count),
+            np.zeros(count, dtype=np.float32),
+        )
         self._left_out = np.zeros(count)
         fill = (1,) * (4 - len(layout.view_shape))
-        self._sizes = tuple(np.array(fill + lengths) for lengths in (layout.view_shape, layout.block_shape, layout.grid_shape))
+        self._sizes = tuple(
+            np.array(fill + lengths) for lengths in (layout.view_shape, layout.block_shape, layout.grid_shape)
+        )
 
     def add(self, x: Array, error: Array, left_out: Array | None, start: int) -> None:
-        """Adds a run from `start`; x and error are 0 where a cell is left out."""
-        _pooling().add_by_block(_still(x), error, start, *self._sizes, self.first, self._signal, self._noise, self._largest)
+        """Add a run from `start`; x and error are 0 where a cell is left out."""
+        _pooling().add_by_block(
+            _still(x), error, start, *self._sizes, self.first, self._signal, self._noise, self._largest
+        )
         if left_out is not None:
             ones = left_out.astype(np.float32)
             _pooling().add_by_block(
-                _still(ones), ones, start, *self._sizes, self.first, self._left_out, np.zeros_like(self._noise), np.zeros_like(self._largest)
+                _still(ones),
+                ones,
+                start,
+                *self._sizes,
+                self.first,
+                self._left_out,
+                np.zeros_like(self._noise),
+                np.zeros_like(self._largest),
             )
 
     def join(self, other: _Adder) -> None:
-        """Adds what another added up by some of the same blocks."""
+        """Add what another added up by some of the same blocks."""
         here = slice(other.first - self.first, other.first - self.first + len(other._noise))
         self._signal[here] += other._signal
         self._noise[here] += other._noise
@@ -748,19 +873,32 @@ class _Adder:
         cells = np.ones(len(self._noise), dtype=np.int64)
         for at, size, length in zip(places, layout.block_shape, layout.view_shape, strict=True):
             cells *= np.minimum(size, length - at * size)
-        x2, e2, largest, count = map(torch.from_numpy, (self._signal, self._noise, self._largest.astype(np.float64), cells - self._left_out))
+        x2, e2, largest, count = map(
+            torch.from_numpy,
+            (self._signal, self._noise, self._largest.astype(np.float64), cells - self._left_out),
+        )
         return Moments(cells=count, x2=x2, e2=e2, max_error=largest)
 
 
 def _of_axis(shape: Shape, axis: int) -> BlockLayout:
-    """The lines along an axis, as blocks."""
-    return BlockLayout(shape, tuple(1 if i == axis else n for i, n in enumerate(shape)), tuple(n if i == axis else 1 for i, n in enumerate(shape)))
+    """Return the lines along an axis, as blocks."""
+    return BlockLayout(
+        shape,
+        tuple(1 if i == axis else n for i, n in enumerate(shape)),
+        tuple(n if i == axis else 1 for i, n in enumerate(shape)),
+    )
 
 
 def _same_blocks(one: BlockLayout, other: BlockLayout) -> bool:
-    return (one.view_shape, one.block_shape, one.grid_shape) == (other.view_shape, other.block_shape, other.grid_shape)
+    return (one.view_shape, one.block_shape, one.grid_shape) == (
+        other.view_shape,
+        other.block_shape,
+        other.grid_shape,
+    )
 
 
 def _row_of_blocks(layout: BlockLayout) -> int:
-    """How many cells of the flat tensor the blocks at one place along the grid's first axis are: neighbours."""
+    """Return how many cells of the flat tensor the blocks at one place along the grid's first axis are:
+    neighbours.
+    """
     return layout.block_shape[0] * math.prod(layout.view_shape[1:])

@@ -16,7 +16,14 @@ _TOGETHER = 2**16
 
 
 def add_largest(
-    bits: Array, lines: tuple[int, int], cells: tuple[int, int], line_edges: Array, cell_edges: Array, turned: bool, found: Array, found_at: Array
+    bits: Array,
+    lines: tuple[int, int],
+    cells: tuple[int, int],
+    line_edges: Array,
+    cell_edges: Array,
+    turned: bool,
+    found: Array,
+    found_at: Array,
 ) -> None:
     """Do what `pooling.add_largest` does."""
     stride = cells[1] - cells[0]
@@ -35,13 +42,17 @@ def add_largest(
         at = across * whole + down + row if turned else (down + row) * np.diff(here)[pixels] + across
         new, new_at = found[i, first:last], found_at[i, first:last]
         value, known, known_at = of_lines[row, cell], new[pixels] & _MAGNITUDE, new_at[pixels]
-        better = (known_at < 0) | (value & _MAGNITUDE > known) | ((value & _MAGNITUDE == known) & (at < known_at))
+        better = (
+            (known_at < 0) | (value & _MAGNITUDE > known) | ((value & _MAGNITUDE == known) & (at < known_at))
+        )
         new[pixels[better]], new_at[pixels[better]] = value[better], at[better]
         top, i = bottom, i + 1
 
 
 def _firsts(values: Array, begin: Array, turned: bool) -> tuple[Array, Array, Array]:
-    """The pixels of some lines that have a number, and line and column of the first cell of largest magnitude of each."""
+    """Return the pixels of some lines that have a number, and line and column of the first cell of largest
+    magnitude of each.
+    """
     columns = np.full(values.shape[1], -1, dtype=np.int32)
     step = max(1, _TOGETHER // values.shape[1])
     for start in range(0, len(values), step):
@@ -57,7 +68,8 @@ def _firsts(values: Array, begin: Array, turned: bool) -> tuple[Array, Array, Ar
         row[part] = (_sizes(values[:, cell[part]]) == most[pixels[part]]).argmax(0)
     if not len(pixels):
         return pixels, row, cell
-    # Of several columns with as large a cell the leftmost where lines are columns of the picture, else the one that has it highest.
+    # Of several columns with as large a cell the leftmost where lines are columns of the picture, else the
+    # one that has it highest.
     starts = np.flatnonzero(np.diff(pixels, prepend=-1))
     place = cell if turned else row * values.shape[1] + cell
     least = np.repeat(np.minimum.reduceat(place, starts), np.diff(starts, append=len(pixels)))

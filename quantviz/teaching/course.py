@@ -66,14 +66,16 @@ Number = float | torch.Tensor
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 #: The number format whose codes a dtype holds.
-_FORMATS: Mapping[torch.dtype, str] = MappingProxyType({torch.int8: "int8", torch.uint8: "uint8", torch.int16: "int16", torch.uint16: "uint16"})
+_FORMATS: Mapping[torch.dtype, str] = MappingProxyType(
+    {torch.int8: "int8", torch.uint8: "uint8", torch.int16: "int16", torch.uint16: "uint16"}
+)
 _DTYPES: Mapping[str, torch.dtype] = MappingProxyType({name: dtype for dtype, name in _FORMATS.items()})
 #: Notebook 001 computes with float32 tensors where 000 and 003 take Python's numbers.
 _IN_FLOAT32 = CONVENTIONS["course"].replace(scale_math="float32", scale_dtype="float32")
 
 
 def _also_called(**names: str) -> Callable[[Function], Function]:
-    """Lets a parameter go by another notebook's name for it, `_also_called(other="own")`."""
+    """Let a parameter go by another notebook's name for it, `_also_called(other="own")`."""
 
     def decorate(function: Function) -> Function:
         @wraps(function)
@@ -93,8 +95,10 @@ def _also_called(**names: str) -> Callable[[Function], Function]:
 
 
 @_also_called(tensor="r_tensor")
-def get_q_scale_and_zero_point(r_tensor: torch.Tensor, dtype: torch.dtype = torch.int8, *, strict: bool = False) -> tuple[float, int]:
-    """One scale and zero point for a whole tensor, from its smallest and largest value.
+def get_q_scale_and_zero_point(
+    r_tensor: torch.Tensor, dtype: torch.dtype = torch.int8, *, strict: bool = False
+) -> tuple[float, int]:
+    """Return one scale and zero point for a whole tensor, from its smallest and largest value.
 
     Notebook 000, cell 49 (`r_tensor`), and notebook 003, cell 17 (`tensor`). `r_tensor` has 1 to 4
     axes; `dtype` is that of the codes: int8, uint8, int16 or uint16. The scale is in the tensor's
@@ -119,9 +123,14 @@ def get_q_scale_and_zero_point(r_tensor: torch.Tensor, dtype: torch.dtype = torc
 
 
 def linear_q_with_scale_and_zero_point(
-    tensor: torch.Tensor, scale: Number, zero_point: Number, dtype: torch.dtype = torch.int8, *, strict: bool = False
+    tensor: torch.Tensor,
+    scale: Number,
+    zero_point: Number,
+    dtype: torch.dtype = torch.int8,
+    *,
+    strict: bool = False,
 ) -> torch.Tensor:
-    """The codes `clamp(round(tensor / scale + zero_point))`, of the tensor's shape and of `dtype`.
+    """Return the codes `clamp(round(tensor / scale + zero_point))`, of the tensor's shape and of `dtype`.
 
     Notebook 000, cell 53; notebook 003, cell 2. `scale` and `zero_point` are numbers, or tensors
     that broadcast to the tensor's shape: (3, 1) over (3, 3) is one for each row.
@@ -140,8 +149,10 @@ def linear_q_with_scale_and_zero_point(
 
 
 @_also_called(q="quantized_tensor")
-def linear_dequantization(quantized_tensor: torch.Tensor, scale: Number, zero_point: Number, *, strict: bool = False) -> torch.Tensor:
-    """The values `scale * (quantized_tensor - zero_point)` in float32, of the codes' shape.
+def linear_dequantization(
+    quantized_tensor: torch.Tensor, scale: Number, zero_point: Number, *, strict: bool = False
+) -> torch.Tensor:
+    """Return the values `scale * (quantized_tensor - zero_point)` in float32, of the codes' shape.
 
     Notebook 000, cell 62 (`quantized_tensor`), and notebook 003, cell 10 (`q`). `scale` and
     `zero_point` broadcast as in `linear_q_with_scale_and_zero_point`, and the same are refused.
@@ -161,8 +172,10 @@ def linear_dequantization(quantized_tensor: torch.Tensor, scale: Number, zero_po
     return values_of_codes(q, Scheme("int8", "asymmetric", granularity), params)
 
 
-def linear_quantization(tensor: torch.Tensor, dtype: torch.dtype = torch.int8, *, strict: bool = False) -> tuple[torch.Tensor, float, int]:
-    """Codes of the tensor's shape, scale and zero point: the two functions above in one.
+def linear_quantization(
+    tensor: torch.Tensor, dtype: torch.dtype = torch.int8, *, strict: bool = False
+) -> tuple[torch.Tensor, float, int]:
+    """Return codes of the tensor's shape, scale and zero point: the two functions above in one.
 
     Notebook 000, cell 70; notebook 003, cell 22. Under `strict` a `dtype` other than int8 gets
     003's mixture: clamped to `dtype`, with scale and zero point for int8.
@@ -172,14 +185,20 @@ def linear_quantization(tensor: torch.Tensor, dtype: torch.dtype = torch.int8, *
     ([[127, -128, -72, -15]], 0.015624, -14)
     """
     scale, zero_point = get_q_scale_and_zero_point(tensor, dtype=dtype, strict=strict)
-    return linear_q_with_scale_and_zero_point(tensor, scale, zero_point, dtype=dtype, strict=strict), scale, zero_point
+    return (
+        linear_q_with_scale_and_zero_point(tensor, scale, zero_point, dtype=dtype, strict=strict),
+        scale,
+        zero_point,
+    )
 
 
 # ---- symmetric, per channel, per group: notebook 003 --------------------------------------------
 
 
-def get_q_scale_symmetric(tensor: torch.Tensor, dtype: torch.dtype = torch.int8, *, strict: bool = False) -> float:
-    """The scale that makes the largest magnitude the largest code, in the tensor's unit for one code.
+def get_q_scale_symmetric(
+    tensor: torch.Tensor, dtype: torch.dtype = torch.int8, *, strict: bool = False
+) -> float:
+    """Return the scale that makes the largest magnitude the largest code, in the tensor's unit for one code.
 
     Notebook 003, cell 28. An all-zero tensor has scale 1; under `strict` it has the notebook's 0,
     by which the next cell divides.
@@ -194,8 +213,10 @@ def get_q_scale_symmetric(tensor: torch.Tensor, dtype: torch.dtype = torch.int8,
     return float(choose_qparams(tensor, Scheme(_format(dtype))).scale.item())
 
 
-def linear_q_symmetric(tensor: torch.Tensor, dtype: torch.dtype = torch.int8, *, strict: bool = False) -> tuple[torch.Tensor, float]:
-    """Codes of the tensor's shape with zero point 0, and their one scale.
+def linear_q_symmetric(
+    tensor: torch.Tensor, dtype: torch.dtype = torch.int8, *, strict: bool = False
+) -> tuple[torch.Tensor, float]:
+    """Return codes of the tensor's shape with zero point 0, and their one scale.
 
     Notebook 003, cell 31, whose scale is for int8 whatever `dtype` says: so it is under `strict`.
 
@@ -216,7 +237,7 @@ def linear_q_symmetric(tensor: torch.Tensor, dtype: torch.dtype = torch.int8, *,
 def linear_q_symmetric_per_channel(
     tensor: torch.Tensor, dim: int, dtype: torch.dtype = torch.int8, *, strict: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Codes with one scale for each index of axis `dim`, and those scales.
+    """Return codes with one scale for each index of axis `dim`, and those scales.
 
     Notebook 003, cell 45. For a tensor [A, B] the float32 scales are [A, 1] with `dim=0` and [1, B]
     with `dim=1`; `dim` may count from the end. `strict` has the notebook's scales for int8 whatever
@@ -235,7 +256,10 @@ def linear_q_symmetric_per_channel(
     """
     if strict:
         across = dim % tensor.dim()
-        scales = torch.tensor([get_q_scale_symmetric(channel, strict=True) for channel in tensor.unbind(dim)], dtype=torch.float32)
+        scales = torch.tensor(
+            [get_q_scale_symmetric(channel, strict=True) for channel in tensor.unbind(dim)],
+            dtype=torch.float32,
+        )
         scale = scales[tuple(slice(None) if axis == across else None for axis in range(tensor.dim()))]
         return linear_q_with_scale_and_zero_point(tensor, scale, 0, dtype, strict=True), scale
     r = quantize(tensor, Scheme(_format(dtype), granularity=PerChannel(dim)))
@@ -245,7 +269,7 @@ def linear_q_symmetric_per_channel(
 def linear_q_symmetric_per_group(
     tensor: torch.Tensor, group_size: int, dtype: torch.dtype = torch.int8, *, strict: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Codes with one scale for each `group_size` neighbours along the last axis, and those scales.
+    """Return codes with one scale for each `group_size` neighbours along the last axis, and those scales.
 
     Notebook 003, cell 49. For a tensor [A, B] the float32 scales are [A * B / group_size, 1], row
     after row. Raises `QuantVizError` where the group size does not divide the last axis.
@@ -262,14 +286,18 @@ def linear_q_symmetric_per_group(
     if strict:
         if tensor.shape[1] % group_size or tensor.dim() != 2:
             raise AssertionError
-        q, scale = linear_q_symmetric_per_channel(blocks.viewed(tensor, (-1, group_size)), 0, dtype, strict=True)
+        q, scale = linear_q_symmetric_per_channel(
+            blocks.viewed(tensor, (-1, group_size)), 0, dtype, strict=True
+        )
         return blocks.viewed(q, tuple(tensor.shape)), scale
     r = quantize(tensor, Scheme(_format(dtype), granularity=PerGroup(group_size)))
     return r.q.to(dtype), r.qparams.scale.to(torch.float32).flatten().unsqueeze(1)
 
 
-def linear_dequantization_per_group(quantized_tensor: torch.Tensor, scale: torch.Tensor, group_size: int, *, strict: bool = False) -> torch.Tensor:
-    """The float32 values of codes with one scale for each group, of the codes' shape.
+def linear_dequantization_per_group(
+    quantized_tensor: torch.Tensor, scale: torch.Tensor, group_size: int, *, strict: bool = False
+) -> torch.Tensor:
+    """Return the float32 values of codes with one scale for each group, of the codes' shape.
 
     Notebook 003, cell 50; `scale` is what `linear_q_symmetric_per_group` gives. Raises
     `QuantVizError` where groups and scales do not fit the codes.
@@ -279,13 +307,19 @@ def linear_dequantization_per_group(quantized_tensor: torch.Tensor, scale: torch
     tensor([[ 1.0079, -2.0157,  4.0000,  0.5000,  0.2520, -0.1260]])
     """
     if strict:
-        values = linear_dequantization(blocks.viewed(quantized_tensor, (-1, group_size)), scale, 0, strict=True)
+        values = linear_dequantization(
+            blocks.viewed(quantized_tensor, (-1, group_size)), scale, 0, strict=True
+        )
         return blocks.viewed(values, tuple(quantized_tensor.shape))
-    return values_of_codes(as_plain(quantized_tensor), Scheme(granularity=PerGroup(group_size)), QParams(scale))
+    return values_of_codes(
+        as_plain(quantized_tensor), Scheme(granularity=PerGroup(group_size)), QParams(scale)
+    )
 
 
-def quantized_linear_W8A32_without_bias(input: torch.Tensor, q_w: torch.Tensor, s_w: Number, z_w: Number, *, strict: bool = False) -> torch.Tensor:
-    """A linear layer with 8-bit weights and 32-bit activations: `input` times the dequantized weight.
+def quantized_linear_W8A32_without_bias(
+    input: torch.Tensor, q_w: torch.Tensor, s_w: Number, z_w: Number, *, strict: bool = False
+) -> torch.Tensor:
+    """Return a linear layer with 8-bit weights and 32-bit activations: `input` times the dequantized weight.
 
     Notebook 003, cell 53. `input` is float32 [..., in], `q_w` are codes [out, in] of int8 or uint8;
     the result is float32 [..., out]. Raises `QuantVizError` for other dtypes and lengths.
@@ -332,7 +366,13 @@ class QuantizationParams:
 
 
 def get_symmetric_qparams(
-    x: torch.Tensor, per_channel: bool = False, channel_dim: int = 0, dtype: torch.dtype = torch.int8, eps: float = 1e-8, *, strict: bool = False
+    x: torch.Tensor,
+    per_channel: bool = False,
+    channel_dim: int = 0,
+    dtype: torch.dtype = torch.int8,
+    eps: float = 1e-8,
+    *,
+    strict: bool = False,
 ) -> QuantizationParams:
     """Scales that make the largest magnitude the largest code; the zero point is 0.
 
@@ -362,7 +402,13 @@ def get_symmetric_qparams(
 
 
 def get_asymmetric_qparams(
-    x: torch.Tensor, per_channel: bool = False, channel_dim: int = 0, dtype: torch.dtype = torch.int8, eps: float = 1e-8, *, strict: bool = False
+    x: torch.Tensor,
+    per_channel: bool = False,
+    channel_dim: int = 0,
+    dtype: torch.dtype = torch.int8,
+    eps: float = 1e-8,
+    *,
+    strict: bool = False,
 ) -> QuantizationParams:
     """Scales and zero points that lay the smallest and largest value on the two ends of the codes.
 
@@ -383,14 +429,16 @@ def get_asymmetric_qparams(
     if strict:
         low, high = _ends(dtype)
         axes = _other_axes(x, channel_dim)
-        lo, hi = (x.amin(axes, keepdim=True), x.amax(axes, keepdim=True)) if per_channel else (x.min(), x.max())
+        lo, hi = (
+            (x.amin(axes, keepdim=True), x.amax(axes, keepdim=True)) if per_channel else (x.min(), x.max())
+        )
         scale = torch.clip((hi - lo) / (high - low), eps)
         return QuantizationParams(scale, torch.clip(low - torch.round(lo / scale), low, high), low, high)
     return _qparams(x, "asymmetric", per_channel, channel_dim, dtype, eps)
 
 
 def quantize_tensor(x: torch.Tensor, qparams: QuantizationParams, *, strict: bool = False) -> torch.Tensor:
-    """The codes `clip(round(x / scale + zero_point), q_min, q_max)`, of the shape of `x`.
+    """Return the codes `clip(round(x / scale + zero_point), q_min, q_max)`, of the shape of `x`.
 
     Notebook 001, cell 23. Their dtype is that of the number format that reaches from `q_min` to
     `q_max`; `QuantVizError` where there is none. The notebook stores them as int8 whatever the
@@ -404,14 +452,17 @@ def quantize_tensor(x: torch.Tensor, qparams: QuantizationParams, *, strict: boo
     ([255, 129, 0], [-1, -127, 0])
     """
     if strict:
-        return _stored(torch.clip(torch.round(x / qparams.scale + qparams.zero_point), qparams.q_min, qparams.q_max), torch.int8)
+        return _stored(
+            torch.clip(torch.round(x / qparams.scale + qparams.zero_point), qparams.q_min, qparams.q_max),
+            torch.int8,
+        )
     scheme = _scheme_of_codes(qparams.q_min, qparams.q_max)
     q = _quantized(x, qparams.scale, qparams.zero_point, scheme).q
     return q.to(_DTYPES.get(scheme.format, q.dtype))
 
 
 def dequantize_tensor(q: torch.Tensor, qparams: QuantizationParams, *, strict: bool = False) -> torch.Tensor:
-    """The values `scale * (q - zero_point)` in float32, of the shape of `q`.
+    """Return the values `scale * (q - zero_point)` in float32, of the shape of `q`.
 
     Notebook 001, cell 35. `strict` checks nothing.
 
@@ -424,16 +475,23 @@ def dequantize_tensor(q: torch.Tensor, qparams: QuantizationParams, *, strict: b
 
 
 def quantize_dequant(
-    x: torch.Tensor, per_channel: bool = False, channel_dim: int = 0, dtype: torch.dtype = torch.int8, sym: bool = True, *, strict: bool = False
+    x: torch.Tensor,
+    per_channel: bool = False,
+    channel_dim: int = 0,
+    dtype: torch.dtype = torch.int8,
+    sym: bool = True,
+    *,
+    strict: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor, QuantizationParams]:
-    """Codes, dequantized values and parameters, symmetric or (`sym=False`) asymmetric.
+    """Return codes, dequantized values and parameters, symmetric or (`sym=False`) asymmetric.
 
     Notebook 001, cell 40, and it differs where the three functions it calls do.
 
     >>> x = torch.randn(3, 3, generator=torch.Generator().manual_seed(0))
     >>> q, x_hat, params = quantize_dequant(x, sym=False)
     >>> q.tolist(), params
-    ([[127, 1, -128], [60, -53, -75], [49, 78, -28]], QuantizationParams(scale=tensor(0.0146), zero_point=tensor(21.), q_min=-128, q_max=127))
+    ([[127, 1, -128], [60, -53, -75], [49, 78, -28]], QuantizationParams(scale=tensor(0.0146),
+    zero_point=tensor(21.), q_min=-128, q_max=127))
     """
     choose = get_symmetric_qparams if sym else get_asymmetric_qparams
     qparams = choose(x, per_channel, channel_dim, dtype, strict=strict)
@@ -459,12 +517,17 @@ def linear_quantizer(tensor: torch.Tensor, s: Number, z: Number, *, strict: bool
         print(rounded)
         return _stored(rounded.clamp(-128, 127), torch.int8)
     r = _quantized(tensor, s, z, Scheme("int8", "asymmetric"))
-    print(run_operations(code_operations(r.scheme), {"x": r.x, "scale": r.qparams.scale, "zero_point": r.qparams.zero_point})["y"])
+    print(
+        run_operations(
+            code_operations(r.scheme),
+            {"x": r.x, "scale": r.qparams.scale, "zero_point": r.qparams.zero_point},
+        )["y"]
+    )
     return r.q
 
 
 def linear_dequantizer(tensor: torch.Tensor, s: Number, z: Number, *, strict: bool = False) -> torch.Tensor:
-    """The values `s * (tensor - z)` in float32: `linear_dequantization` by another name.
+    """Return the values `s * (tensor - z)` in float32: `linear_dequantization` by another name.
 
     Notebook 002, cell 51.
 
@@ -487,7 +550,7 @@ def plot_quantization_errors(
     result: QuantResult | None = None,
     selected: tuple[int, int] | None = None,
 ) -> Any:
-    """The four heatmaps of `quantviz.plot_quantization_errors`, a plotly figure.
+    """Return the four heatmaps of `quantviz.plot_quantization_errors`, a plotly figure.
 
     Notebook 000, cell 68 and the last cells, which have no such function and end in a `NameError`.
     plotly is imported here and not before.
@@ -498,7 +561,9 @@ def plot_quantization_errors(
     """
     from quantviz.figures import panels
 
-    return panels.plot_quantization_errors(original, quantized, dequantized, dtype, n_bits, result=result, selected=selected)
+    return panels.plot_quantization_errors(
+        original, quantized, dequantized, dtype, n_bits, result=result, selected=selected
+    )
 
 
 # ---- between the notebooks' arguments and the core's --------------------------------------------
@@ -525,14 +590,18 @@ def _stored(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def _spread(scale: Number, zero_point: Number, shape: Shape) -> tuple[Granularity, QParams]:
-    """One scale for the tensor; or one for each cell, which is what broadcasting makes of a tensor of scales."""
+    """Return one scale for the tensor; or one for each cell, which is what broadcasting makes of a tensor of
+    scales.
+    """
     if not any(isinstance(value, torch.Tensor) and value.numel() != 1 for value in (scale, zero_point)):
         return PerTensor(), QParams(scale, zero_point)
     scales, zeros = (torch.as_tensor(value, dtype=torch.float64) for value in (scale, zero_point))
     try:
         return PerGroup(1), QParams(scales.broadcast_to(shape), zeros.broadcast_to(shape))
     except RuntimeError:
-        raise QuantVizError("course.broadcast", scale=tuple(scales.shape), zero_point=tuple(zeros.shape), shape=shape) from None
+        raise QuantVizError(
+            "course.broadcast", scale=tuple(scales.shape), zero_point=tuple(zeros.shape), shape=shape
+        ) from None
 
 
 def _quantized(x: torch.Tensor, scale: Number, zero_point: Number, scheme: Scheme) -> QuantResult:
@@ -541,9 +610,13 @@ def _quantized(x: torch.Tensor, scale: Number, zero_point: Number, scheme: Schem
     return quantize(tensor, scheme.replace(granularity=granularity), qparams=params)
 
 
-def _qparams(x: torch.Tensor, mode: str, per_channel: bool, channel_dim: int, dtype: torch.dtype, eps: float) -> QuantizationParams:
+def _qparams(
+    x: torch.Tensor, mode: str, per_channel: bool, channel_dim: int, dtype: torch.dtype, eps: float
+) -> QuantizationParams:
     granularity: Granularity = PerChannel(channel_dim) if per_channel else PerTensor()
-    scheme = Scheme(_format(dtype), mode, granularity, convention=_IN_FLOAT32.replace(**{"scale.floor": float(eps)}))
+    scheme = Scheme(
+        _format(dtype), mode, granularity, convention=_IN_FLOAT32.replace(**{"scale.floor": float(eps)})
+    )
     params = choose_qparams(x, scheme)
     scale, zero_point = params.scale, params.zero_point.to(torch.float32)
     # The core has one number for each block, (1, 1) for a whole matrix; the notebook a single one.
@@ -561,6 +634,8 @@ def _scheme_of_codes(low: int, high: int) -> Scheme:
 
 
 def _other_axes(x: torch.Tensor, channel_dim: int) -> tuple[int, ...]:
-    """The axes the notebook reduces: those whose number is not `channel_dim`, and all of them where none is left."""
+    """Return the axes the notebook reduces: those whose number is not `channel_dim`, and all of them where
+    none is left.
+    """
     axes = tuple(range(x.dim()))
     return tuple(axis for axis in axes if axis != channel_dim) or axes

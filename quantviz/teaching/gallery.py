@@ -1,4 +1,5 @@
-"""The bug gallery's programs: accidents that really happen in quantization code, each with the line that causes it.
+"""The bug gallery's programs: accidents that really happen in quantization code, each with the line that
+causes it.
 
 A program is a list of lines, each shown as Python and run by a function; a test runs the shown text
 itself and gets the same tensors, so that what is shown is what ran. Wrapped codes and NaN are
@@ -41,7 +42,7 @@ class Line:
         return tuple(self.code.partition(" = ")[0].split(", "))
 
     def given(self, values: Values) -> dict[str, Any]:
-        """The values it gives, by name."""
+        """Return the values it gives, by name."""
         result = self.run(values)
         return dict(zip(self.names, result if len(self.names) > 1 else (result,), strict=True))
 
@@ -73,15 +74,18 @@ class Bug:
 
     @property
     def fixed(self) -> Line:
-        """The correct line."""
+        """Return the correct line."""
         return next(line for line in self.lines if line.key == self.broken.key)
 
     def program(self, case: Case, broken: bool) -> tuple[Line, ...]:
-        """All lines, in the order they run."""
-        return (*case.given, *(self.broken if broken and line.key == self.broken.key else line for line in self.lines))
+        """Return all lines, in the order they run."""
+        return (
+            *case.given,
+            *(self.broken if broken and line.key == self.broken.key else line for line in self.lines),
+        )
 
     def case(self, case_id: str) -> Case:
-        """The case called `case_id`; `QuantVizError` lists the known ones."""
+        """Return the case called `case_id`; `QuantVizError` lists the known ones."""
         for case in self.cases:
             if case.id == case_id:
                 return case
@@ -109,7 +113,8 @@ class Outcome:
 
 
 def run_bug(bug: Bug, x: torch.Tensor, broken: bool, case: Case | None = None) -> Outcome:
-    """The bug's program on `x`, correct or broken, with what `case` sets before it (the first one's, if none).
+    """Return the bug's program on `x`, correct or broken, with what `case` sets before it (the first one's,
+    if none).
 
     >>> bug = BUGS["int8_difference_wraps"]
     >>> x = bug.cases[0].source.tensor()
@@ -122,11 +127,18 @@ def run_bug(bug: Bug, x: torch.Tensor, broken: bool, case: Case | None = None) -
     for line in lines:
         steps.append(line.given(values))
         values |= steps[-1]
-    return Outcome(x, values["q"].expand(x.shape), values["x_hat"].expand(x.shape), lines, tuple(steps), MappingProxyType(values))
+    return Outcome(
+        x,
+        values["q"].expand(x.shape),
+        values["x_hat"].expand(x.shape),
+        lines,
+        tuple(steps),
+        MappingProxyType(values),
+    )
 
 
 def differing(one: Outcome, other: Outcome) -> torch.Tensor:
-    """Where codes or values differ, bool of the tensor's shape. NaN equals NaN here."""
+    """Return where codes or values differ, bool of the tensor's shape. NaN equals NaN here."""
     return _differ(one.q.to(torch.float64), other.q.to(torch.float64)) | _differ(one.x_hat, other.x_hat)
 
 
@@ -135,14 +147,14 @@ def _differ(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
 
 def find_bug(bug_id: str) -> Bug:
-    """The bug called `bug_id`; `QuantVizError` lists the known ones."""
+    """Return the bug called `bug_id`; `QuantVizError` lists the known ones."""
     if bug_id not in BUGS:
         raise QuantVizError("bugs.unknown", got=bug_id, known=", ".join(BUGS))
     return BUGS[bug_id]
 
 
 def puzzle(number: int) -> Bug:
-    """The bug of puzzle `number`, counted from 1: in an order that the list of bugs does not tell."""
+    """Return the bug of puzzle `number`, counted from 1: in an order that the list of bugs does not tell."""
     if not 1 <= number <= len(BUGS):
         raise QuantVizError("bugs.unknown_puzzle", got=number, most=len(BUGS))
     return sorted(BUGS.values(), key=lambda bug: zlib.crc32(bug.id.encode()))[number - 1]
@@ -151,18 +163,30 @@ def puzzle(number: int) -> Bug:
 # ---- lines that several programs share ----------------------------------------------------------
 
 # A range that contains 0 gives a zero point inside the codes.
-_RANGE = Line("range", "lo, hi = x.min().clamp(max=0), x.max().clamp(min=0)", lambda v: (v["x"].min().clamp(max=0), v["x"].max().clamp(min=0)))
+_RANGE = Line(
+    "range",
+    "lo, hi = x.min().clamp(max=0), x.max().clamp(min=0)",
+    lambda v: (v["x"].min().clamp(max=0), v["x"].max().clamp(min=0)),
+)
 _RANGE_WITHOUT_0 = Line("range", "lo, hi = x.min(), x.max()", lambda v: (v["x"].min(), v["x"].max()))
 _SCALE = Line("scale", "scale = (hi - lo) / 255", lambda v: (v["hi"] - v["lo"]) / 255)
-_ZERO_POINT = Line("zero_point", "zero_point = int((-128 - lo / scale).round().clamp(-128, 127))", lambda v: _zero_point(v))
+_ZERO_POINT = Line(
+    "zero_point", "zero_point = int((-128 - lo / scale).round().clamp(-128, 127))", lambda v: _zero_point(v)
+)
 _CODES = Line(
     "codes",
     "q = (x / scale + zero_point).round().clamp(-128, 127).to(torch.int8)",
     lambda v: (v["x"] / v["scale"] + v["zero_point"]).round().clamp(-128, 127).to(torch.int8),
 )
-_VALUES = Line("values", "x_hat = scale * (q.float() - zero_point)", lambda v: v["scale"] * (v["q"].float() - v["zero_point"]))
+_VALUES = Line(
+    "values",
+    "x_hat = scale * (q.float() - zero_point)",
+    lambda v: v["scale"] * (v["q"].float() - v["zero_point"]),
+)
 _SYMMETRIC_CODES = Line(
-    "codes", "q = (x / scale).round().clamp(-127, 127).to(torch.int8)", lambda v: (v["x"] / v["scale"]).round().clamp(-127, 127).to(torch.int8)
+    "codes",
+    "q = (x / scale).round().clamp(-127, 127).to(torch.int8)",
+    lambda v: (v["x"] / v["scale"]).round().clamp(-127, 127).to(torch.int8),
 )
 _SYMMETRIC_VALUES = Line("values", "x_hat = scale * q.float()", lambda v: v["scale"] * v["q"].float())
 _INT8 = Line("dtype", "dtype = torch.int8", lambda v: torch.int8)
@@ -176,13 +200,21 @@ def _zero_point(v: Values) -> int:
 # ---- tensors made for a purpose -----------------------------------------------------------------
 
 # From -1.28 to 1.27, so that int8 gets the scale 0.01 and the zero point 0.
-_ZERO_POINT_0 = Typed.of([[-1.28, 0.4, 0.07, 1.01], [0.33, 1.27, -0.9, 0.02], [-0.55, 0.0, 0.84, -1.1], [0.6, -0.26, 1.18, -0.71]])
+_ZERO_POINT_0 = Typed.of(
+    [[-1.28, 0.4, 0.07, 1.01], [0.33, 1.27, -0.9, 0.02], [-0.55, 0.0, 0.84, -1.1], [0.6, -0.26, 1.18, -0.71]]
+)
 # Every row reaches 2.54, on one side or the other.
-_ROWS_ALIKE = Typed.of([[2.54, -0.4, 1.07, 0.3], [0.33, -2.54, -0.9, 2.1], [-1.55, 0.0, 0.84, 2.54], [-2.54, 0.66, 1.18, -0.71]])
+_ROWS_ALIKE = Typed.of(
+    [[2.54, -0.4, 1.07, 0.3], [0.33, -2.54, -0.9, 2.1], [-1.55, 0.0, 0.84, 2.54], [-2.54, 0.66, 1.18, -0.71]]
+)
 # The second row is a channel that was pruned away.
-_ZERO_ROW = Typed.of([[0.42, -1.3, 0.07, 0.9], [0.0, 0.0, 0.0, 0.0], [-0.55, 2.2, 0.84, -1.1], [0.6, -0.26, 1.18, -0.71]])
+_ZERO_ROW = Typed.of(
+    [[0.42, -1.3, 0.07, 0.9], [0.0, 0.0, 0.0, 0.0], [-0.55, 2.2, 0.84, -1.1], [0.6, -0.26, 1.18, -0.71]]
+)
 # Multiples of 0.5 up to 3.5: int4 hits each of them, so there is no error to correct.
-_ON_THE_GRID = Typed.of([[3.5, -1.0, 0.5, 2.0], [1.5, 0.0, -3.0, 1.0], [-2.5, 3.0, 0.5, -0.5], [2.5, -3.5, 1.0, 1.5]])
+_ON_THE_GRID = Typed.of(
+    [[3.5, -1.0, 0.5, 2.0], [1.5, 0.0, -3.0, 1.0], [-2.5, 3.0, 0.5, -0.5], [2.5, -3.5, 1.0, 1.5]]
+)
 _FIVES = Typed.of([[5.0] * 4] * 4)
 
 _RANDOM = Normal(rows=6, cols=6)
@@ -201,24 +233,44 @@ def _share(value: float) -> tuple[Line, ...]:
 _ALL = (
     Bug(
         "int8_difference_wraps",
-        (Case("notebook", Builtin("course_3x3")), Case("zero_point_0", _ZERO_POINT_0), Case("random", _RANDOM)),
+        (
+            Case("notebook", Builtin("course_3x3")),
+            Case("zero_point_0", _ZERO_POINT_0),
+            Case("random", _RANDOM),
+        ),
         (_RANGE, _SCALE, _ZERO_POINT, _CODES, _VALUES),
         Line("values", "x_hat = scale * (q - zero_point)", lambda v: v["scale"] * (v["q"] - v["zero_point"])),
     ),
     Bug(
         "times_255_wraps",
-        (Case("notebook", Builtin("course_3x3"), (_INT8,)), Case("picture", Uniform(rows=6, cols=6, lo=0.0), (_UINT8,)), Case("random", _RANDOM, (_INT8,))),
+        (
+            Case("notebook", Builtin("course_3x3"), (_INT8,)),
+            Case("picture", Uniform(rows=6, cols=6, lo=0.0), (_UINT8,)),
+            Case("random", _RANDOM, (_INT8,)),
+        ),
         (
             Line("absmax", "absmax = x.abs().max()", lambda v: v["x"].abs().max()),
             Line("q_max", "q_max = torch.iinfo(dtype).max", lambda v: torch.iinfo(v["dtype"]).max),
-            Line("codes", "q = (x / absmax * q_max).round().to(dtype)", lambda v: (v["x"] / v["absmax"] * v["q_max"]).round().to(v["dtype"])),
-            Line("values", "x_hat = q.float() / q_max * absmax", lambda v: v["q"].float() / v["q_max"] * v["absmax"]),
+            Line(
+                "codes",
+                "q = (x / absmax * q_max).round().to(dtype)",
+                lambda v: (v["x"] / v["absmax"] * v["q_max"]).round().to(v["dtype"]),
+            ),
+            Line(
+                "values",
+                "x_hat = q.float() / q_max * absmax",
+                lambda v: v["q"].float() / v["q_max"] * v["absmax"],
+            ),
         ),
         Line("q_max", "q_max = 255", lambda v: 255),
     ),
     Bug(
         "zero_point_clamped",
-        (Case("far_from_0", Uniform(rows=6, cols=6, lo=10.0, hi=20.0)), Case("both_sides", Builtin("course_3x3")), Case("random", Normal(6, 6, mean=4.0))),
+        (
+            Case("far_from_0", Uniform(rows=6, cols=6, lo=10.0, hi=20.0)),
+            Case("both_sides", Builtin("course_3x3")),
+            Case("random", Normal(6, 6, mean=4.0)),
+        ),
         (_RANGE, _SCALE, _ZERO_POINT, _CODES, _VALUES),
         _RANGE_WITHOUT_0,
     ),
@@ -231,11 +283,21 @@ _ALL = (
         ),
         (
             Line(
-                "limits", "q_min, q_max = torch.iinfo(dtype).min, torch.iinfo(dtype).max", lambda v: (torch.iinfo(v["dtype"]).min, torch.iinfo(v["dtype"]).max)
+                "limits",
+                "q_min, q_max = torch.iinfo(dtype).min, torch.iinfo(dtype).max",
+                lambda v: (torch.iinfo(v["dtype"]).min, torch.iinfo(v["dtype"]).max),
             ),
             _RANGE,
-            Line("scale", "scale = (hi - lo) / (q_max - q_min)", lambda v: (v["hi"] - v["lo"]) / (v["q_max"] - v["q_min"])),
-            Line("zero_point", "zero_point = int((q_min - lo / scale).round())", lambda v: int((v["q_min"] - v["lo"] / v["scale"]).round())),
+            Line(
+                "scale",
+                "scale = (hi - lo) / (q_max - q_min)",
+                lambda v: (v["hi"] - v["lo"]) / (v["q_max"] - v["q_min"]),
+            ),
+            Line(
+                "zero_point",
+                "zero_point = int((q_min - lo / scale).round())",
+                lambda v: int((v["q_min"] - v["lo"] / v["scale"]).round()),
+            ),
             Line(
                 "rounded",
                 "y = (x / scale + zero_point).round().clamp(q_min, q_max)",
@@ -258,32 +320,62 @@ _ALL = (
             Line("scale", "scale = top / 127", lambda v: v["top"] / 127),
             _SYMMETRIC_CODES,
             Line("size", "size = q.abs()", lambda v: v["q"].abs()),
-            Line("values", "x_hat = scale * q.sign() * size", lambda v: v["scale"] * v["q"].sign() * v["size"]),
+            Line(
+                "values", "x_hat = scale * q.sign() * size", lambda v: v["scale"] * v["q"].sign() * v["size"]
+            ),
         ),
-        Line("codes", "q = (x / scale).round().clamp(-128, 127).to(torch.int8)", lambda v: (v["x"] / v["scale"]).round().clamp(-128, 127).to(torch.int8)),
+        Line(
+            "codes",
+            "q = (x / scale).round().clamp(-128, 127).to(torch.int8)",
+            lambda v: (v["x"] / v["scale"]).round().clamp(-128, 127).to(torch.int8),
+        ),
     ),
     Bug(
         "leftover_parameters",
-        (Case("notebook", Builtin("course_randn_3x3")), Case("rows_alike", _ROWS_ALIKE), Case("random", _RANDOM)),
+        (
+            Case("notebook", Builtin("course_randn_3x3")),
+            Case("rows_alike", _ROWS_ALIKE),
+            Case("random", _RANDOM),
+        ),
         (
             Line("per_tensor", "scale = x.abs().max() / 127", lambda v: v["x"].abs().max() / 127),
-            Line("per_row", "row_scale = x.abs().amax(dim=1, keepdim=True) / 127", lambda v: v["x"].abs().amax(dim=1, keepdim=True) / 127),
+            Line(
+                "per_row",
+                "row_scale = x.abs().amax(dim=1, keepdim=True) / 127",
+                lambda v: v["x"].abs().amax(dim=1, keepdim=True) / 127,
+            ),
             _SYMMETRIC_CODES,
             _SYMMETRIC_VALUES,
         ),
-        Line("per_row", "scale = x.abs().amax(dim=1, keepdim=True) / 127", lambda v: v["x"].abs().amax(dim=1, keepdim=True) / 127),
+        Line(
+            "per_row",
+            "scale = x.abs().amax(dim=1, keepdim=True) / 127",
+            lambda v: v["x"].abs().amax(dim=1, keepdim=True) / 127,
+        ),
     ),
     Bug(
         "zero_point_added",
-        (Case("notebook", Builtin("course_w8a32")), Case("zero_point_0", _ZERO_POINT_0), Case("random", _RANDOM)),
+        (
+            Case("notebook", Builtin("course_w8a32")),
+            Case("zero_point_0", _ZERO_POINT_0),
+            Case("random", _RANDOM),
+        ),
         (
             _RANGE,
             _SCALE,
             _ZERO_POINT,
             _CODES,
-            Line("values", "x_hat = (q.float() - zero_point) * scale", lambda v: (v["q"].float() - v["zero_point"]) * v["scale"]),
+            Line(
+                "values",
+                "x_hat = (q.float() - zero_point) * scale",
+                lambda v: (v["q"].float() - v["zero_point"]) * v["scale"],
+            ),
         ),
-        Line("values", "x_hat = q.float() * scale + zero_point", lambda v: v["q"].float() * v["scale"] + v["zero_point"]),
+        Line(
+            "values",
+            "x_hat = q.float() * scale + zero_point",
+            lambda v: v["q"].float() * v["scale"] + v["zero_point"],
+        ),
     ),
     Bug(
         "constant_tensor",
@@ -295,7 +387,11 @@ _ALL = (
         ),
         (
             _RANGE,
-            Line("scale", "scale = ((hi - lo) / 255).clamp(min=eps)", lambda v: ((v["hi"] - v["lo"]) / 255).clamp(min=v["eps"])),
+            Line(
+                "scale",
+                "scale = ((hi - lo) / 255).clamp(min=eps)",
+                lambda v: ((v["hi"] - v["lo"]) / 255).clamp(min=v["eps"]),
+            ),
             _ZERO_POINT,
             _CODES,
             _VALUES,
@@ -306,39 +402,80 @@ _ALL = (
         "row_of_zeros",
         (Case("pruned_row", _ZERO_ROW), Case("no_zeros", Builtin("course_3x3")), Case("random", _RANDOM)),
         (
-            Line("absmax", "absmax = x.abs().amax(dim=1, keepdim=True)", lambda v: v["x"].abs().amax(dim=1, keepdim=True)),
-            Line("scale", "scale = torch.where(absmax > 0, absmax / 127, 1)", lambda v: torch.where(v["absmax"] > 0, v["absmax"] / 127, 1)),
-            # Codes that stay float, as in training with fake quantization: a cast to int8 would turn NaN into some code.
-            Line("codes", "q = (x / scale).round().clamp(-127, 127)", lambda v: (v["x"] / v["scale"]).round().clamp(-127, 127)),
+            Line(
+                "absmax",
+                "absmax = x.abs().amax(dim=1, keepdim=True)",
+                lambda v: v["x"].abs().amax(dim=1, keepdim=True),
+            ),
+            Line(
+                "scale",
+                "scale = torch.where(absmax > 0, absmax / 127, 1)",
+                lambda v: torch.where(v["absmax"] > 0, v["absmax"] / 127, 1),
+            ),
+            # Codes that stay float, as in training with fake quantization: a cast to int8 would turn NaN into
+            # some code.
+            Line(
+                "codes",
+                "q = (x / scale).round().clamp(-127, 127)",
+                lambda v: (v["x"] / v["scale"]).round().clamp(-127, 127),
+            ),
             Line("values", "x_hat = scale * q", lambda v: v["scale"] * v["q"]),
         ),
         Line("scale", "scale = absmax / 127", lambda v: v["absmax"] / 127),
     ),
     Bug(
         "one_axis_one_scale",
-        (Case("vector", Builtin("course_vector")), Case("matrix", Builtin("course_3x3")), Case("random", _RANDOM)),
         (
-            Line("dims", "dims = tuple(d for d in range(x.dim()) if d != 0)", lambda v: tuple(d for d in range(v["x"].dim()) if d != 0)),
+            Case("vector", Builtin("course_vector")),
+            Case("matrix", Builtin("course_3x3")),
+            Case("random", _RANDOM),
+        ),
+        (
+            Line(
+                "dims",
+                "dims = tuple(d for d in range(x.dim()) if d != 0)",
+                lambda v: tuple(d for d in range(v["x"].dim()) if d != 0),
+            ),
             Line(
                 "absmax",
                 "absmax = x.abs().amax(dim=dims, keepdim=True) if dims else x.abs()",
                 lambda v: v["x"].abs().amax(dim=v["dims"], keepdim=True) if v["dims"] else v["x"].abs(),
             ),
-            Line("scale", "scale = torch.where(absmax > 0, absmax / 127, 1)", lambda v: torch.where(v["absmax"] > 0, v["absmax"] / 127, 1)),
+            Line(
+                "scale",
+                "scale = torch.where(absmax > 0, absmax / 127, 1)",
+                lambda v: torch.where(v["absmax"] > 0, v["absmax"] / 127, 1),
+            ),
             _SYMMETRIC_CODES,
             _SYMMETRIC_VALUES,
         ),
-        Line("absmax", "absmax = x.abs().amax(dim=dims, keepdim=True)", lambda v: v["x"].abs().amax(dim=v["dims"], keepdim=True)),
+        Line(
+            "absmax",
+            "absmax = x.abs().amax(dim=dims, keepdim=True)",
+            lambda v: v["x"].abs().amax(dim=v["dims"], keepdim=True),
+        ),
     ),
     Bug(
         "error_sign",
-        (Case("biased", AllPositive(rows=5, cols=5)), Case("on_the_grid", _ON_THE_GRID), Case("random", _RANDOM)),
+        (
+            Case("biased", AllPositive(rows=5, cols=5)),
+            Case("on_the_grid", _ON_THE_GRID),
+            Case("random", _RANDOM),
+        ),
         (
             Line("scale", "scale = x.abs().max() / 7", lambda v: v["x"].abs().max() / 7),
-            Line("codes", "q = (x / scale).round().clamp(-7, 7).to(torch.int8)", lambda v: (v["x"] / v["scale"]).round().clamp(-7, 7).to(torch.int8)),
+            Line(
+                "codes",
+                "q = (x / scale).round().clamp(-7, 7).to(torch.int8)",
+                lambda v: (v["x"] / v["scale"]).round().clamp(-7, 7).to(torch.int8),
+            ),
             Line("rough", "y = scale * q.float()", lambda v: v["scale"] * v["q"].float()),
             Line("error", "error = y - x", lambda v: v["y"] - v["x"]),
-            Line("values", "x_hat = y - error.mean(dim=1, keepdim=True)", lambda v: v["y"] - v["error"].mean(dim=1, keepdim=True)),
+            Line(
+                "values",
+                "x_hat = y - error.mean(dim=1, keepdim=True)",
+                lambda v: v["y"] - v["error"].mean(dim=1, keepdim=True),
+            ),
         ),
         Line("error", "error = x - y", lambda v: v["x"] - v["y"]),
         bits=4,

@@ -31,11 +31,12 @@ class Blocks:
     layout: BlockLayout
     #: Dtype of the answers.
     dtype: torch.dtype
-    #: Which elements count, bool of the shape of `x`; none where all of them do. Of a block without any, all answers are 0.
+    #: Which elements count, bool of the shape of `x`; none where all of them do. Of a block without any, all
+    #: answers are 0.
     counted: torch.Tensor | None = None
 
     def min_max(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Smallest and largest value of each block."""
+        """Return smallest and largest value of each block."""
         inside, padded = _inside(self.layout), self.layout.tail == "pad"
         lo = _split(self._filled(math.inf), self.layout, 0 if padded else math.inf).amin(inside)
         hi = _split(self._filled(-math.inf), self.layout, 0 if padded else -math.inf).amax(inside)
@@ -45,7 +46,7 @@ class Blocks:
         return lo.to(self.dtype), hi.to(self.dtype)
 
     def extreme(self) -> torch.Tensor:
-        """The first element of largest magnitude of each block, with its sign."""
+        """Return the first element of largest magnitude of each block, with its sign."""
         rows = self._rows(0)
         sizes = rows.abs()
         if self.counted is not None:
@@ -54,12 +55,13 @@ class Blocks:
         return rows.gather(-1, sizes.argmax(-1, keepdim=True)).squeeze(-1).to(self.dtype)
 
     def magnitudes(self) -> Blocks:
-        """The same blocks of |x|."""
+        """Return the same blocks of |x|."""
         return Blocks(self.x.abs(), self.layout, self.dtype, self.counted)
 
     def percentiles(self, *percents: float) -> tuple[torch.Tensor, ...]:
-        """The `percents` (0 to 100) of each block, interpolated linearly between two values."""
-        # Sorted by hand: torch.quantile refuses more than 2**24 elements. What fills a short block, or is left out, comes last.
+        """Return the `percents` (0 to 100) of each block, interpolated linearly between two values."""
+        # Sorted by hand: torch.quantile refuses more than 2**24 elements. What fills a short block, or is
+        # left out, comes last.
         ordered = self._rows_of(self._filled(math.inf), math.inf).sort(-1).values.to(torch.float64)
         zeros = self._padding()
         last = self._rows_of(self._ones(), 0).sum(-1, dtype=torch.float64) + zeros - 1
@@ -69,7 +71,11 @@ class Blocks:
         negative = (ordered < 0).sum(-1)
 
         def at(place: torch.Tensor) -> torch.Tensor:
-            behind = torch.where(place < negative, place, place - zeros).clamp(0, ordered.shape[-1] - 1).to(torch.int64)
+            behind = (
+                torch.where(place < negative, place, place - zeros)
+                .clamp(0, ordered.shape[-1] - 1)
+                .to(torch.int64)
+            )
             values = ordered.gather(-1, behind.unsqueeze(-1)).squeeze(-1)
             return values.masked_fill((place >= negative) & (place < negative + zeros), 0)
 
@@ -82,8 +88,13 @@ class Blocks:
         return tuple(answers)
 
     def mean_magnitude(self) -> torch.Tensor:
-        """The mean of |x| of each block: the exact sum rounded once, so that no order of adding up changes it."""
-        sizes, counts = self._rows_of(self._filled(0).abs(), 0), self._rows_of(self._ones(), 0).sum(-1, dtype=torch.float64) + self._padding()
+        """Return the mean of |x| of each block: the exact sum rounded once, so that no order of adding up
+        changes it.
+        """
+        sizes, counts = (
+            self._rows_of(self._filled(0).abs(), 0),
+            self._rows_of(self._ones(), 0).sum(-1, dtype=torch.float64) + self._padding(),
+        )
         sums = torch.tensor([math.fsum(row) for row in sizes.flatten(0, -2).tolist()], dtype=torch.float64)
         # Nothing counted adds up to 0.
         return (sums.reshape(self.layout.grid_shape) / counts.clamp(min=1)).to(self.dtype)
@@ -93,14 +104,18 @@ class Blocks:
         return torch.full(self.layout.grid_shape, value, dtype=self.dtype)
 
     def _padding(self) -> torch.Tensor:
-        """How many zeros fill each block."""
-        return self.layout.block_size - block_sizes(self.layout) if self.layout.tail == "pad" else torch.zeros(self.layout.grid_shape, dtype=torch.int64)
+        """Return how many zeros fill each block."""
+        return (
+            self.layout.block_size - block_sizes(self.layout)
+            if self.layout.tail == "pad"
+            else torch.zeros(self.layout.grid_shape, dtype=torch.int64)
+        )
 
     def _rows(self, fill: float) -> torch.Tensor:
         return self._rows_of(self._filled(fill), fill)
 
     def _filled(self, fill: float) -> torch.Tensor:
-        """The tensor, with `fill` in place of what does not count."""
+        """Return the tensor, with `fill` in place of what does not count."""
         return self.x if self.counted is None else self.x.masked_fill(~self.counted, fill)
 
     def _ones(self) -> torch.Tensor:
@@ -108,29 +123,37 @@ class Blocks:
         return torch.ones_like(self.x) if self.counted is None else self.counted.to(self.x.dtype)
 
     def _rows_of(self, x: torch.Tensor, fill: float) -> torch.Tensor:
-        """(*grid_shape, elements of a block), each block in row-major order, `fill` where it does not fill up."""
+        """(*grid_shape, elements of a block), each block in row-major order, `fill` where it does not fill
+        up.
+        """
         split = _split(x, self.layout, fill)
         axes = split.dim()
         return split.permute(*range(0, axes, 2), *range(1, axes, 2)).reshape(*self.layout.grid_shape, -1)
 
 
 def expand(grid: torch.Tensor, layout: BlockLayout, shape: Shape) -> torch.Tensor:
-    """One value a block (`grid_shape`) as one value an element, broadcastable to the tensor's `shape`.
+    """Return one value a block (`grid_shape`) as one value an element, broadcastable to the tensor's `shape`.
 
     >>> from quantviz.schemes.granularity import PerGroup
     >>> expand(torch.tensor([[1.0, 2.0]]), PerGroup(2).layout((1, 4)), (1, 4)).tolist()
     [[1.0, 1.0, 2.0, 2.0]]
     """
-    if layout.view_shape == shape and all(1 in pair for pair in zip(layout.grid_shape, layout.block_shape, strict=True)):
+    if layout.view_shape == shape and all(
+        1 in pair for pair in zip(layout.grid_shape, layout.block_shape, strict=True)
+    ):
         return grid
     spread = _axes(layout)
     single = [n for blocks in layout.grid_shape for n in (blocks, 1)]
-    full = grid.reshape(single).expand(spread).reshape([blocks * size for blocks, size in zip(spread[::2], spread[1::2], strict=True)])
+    full = (
+        grid.reshape(single)
+        .expand(spread)
+        .reshape([blocks * size for blocks, size in zip(spread[::2], spread[1::2], strict=True)])
+    )
     return full[tuple(slice(n) for n in layout.view_shape)].reshape(shape)
 
 
 def block_ids(layout: BlockLayout, shape: Shape) -> torch.Tensor:
-    """The number of the block of each element, counted row-major over the grid, int32 of `shape`.
+    """Return the number of the block of each element, counted row-major over the grid, int32 of `shape`.
 
     >>> from quantviz.schemes.granularity import PerBlock
     >>> block_ids(PerBlock(1, 2).layout((2, 4)), (2, 4)).tolist()
@@ -141,7 +164,8 @@ def block_ids(layout: BlockLayout, shape: Shape) -> torch.Tensor:
 
 
 def flat_indices_of(shape: Shape, index: Window) -> torch.Tensor:
-    """The same of the part at `index` alone, one number or slice of step 1 for each axis: int64 of the part's shape.
+    """Return the same of the part at `index` alone, one number or slice of step 1 for each axis: int64 of the
+    part's shape.
 
     >>> flat_indices_of((3, 4), (slice(1, 3), slice(2, 4))).tolist()
     [[6, 7], [10, 11]]
@@ -154,7 +178,8 @@ def flat_indices_of(shape: Shape, index: Window) -> torch.Tensor:
 
 
 def block_numbers(places: torch.Tensor, layout: BlockLayout) -> torch.Tensor:
-    """The number of the block, counted row-major over the grid, of the elements at flat `places`: int64 of their shape.
+    """Return the number of the block, counted row-major over the grid, of the elements at flat `places`:
+    int64 of their shape.
 
     >>> from quantviz.schemes.granularity import PerBlock
     >>> block_numbers(torch.tensor([0, 3, 7]), PerBlock(1, 2).layout((2, 4))).tolist()
@@ -169,7 +194,7 @@ def block_numbers(places: torch.Tensor, layout: BlockLayout) -> torch.Tensor:
 
 
 def flat_indices(shape: Shape) -> torch.Tensor:
-    """The place of each element in row-major order, int64 of `shape`.
+    """Return the place of each element in row-major order, int64 of `shape`.
 
     >>> flat_indices((2, 2)).tolist()
     [[0, 1], [2, 3]]
@@ -178,20 +203,23 @@ def flat_indices(shape: Shape) -> torch.Tensor:
 
 
 def to_grid(values: torch.Tensor, layout: BlockLayout) -> torch.Tensor | None:
-    """One value for all blocks, or one a block in any shape, as `grid_shape`; none where the count does not fit."""
+    """Return one value for all blocks, or one a block in any shape, as `grid_shape`; none where the count
+    does not fit.
+    """
     if values.numel() == 1:
         return values.reshape(()).expand(layout.grid_shape).clone()
     return values.reshape(layout.grid_shape) if values.numel() == layout.block_count else None
 
 
 def block_values(x: torch.Tensor, layout: BlockLayout, block: Shape) -> torch.Tensor:
-    """The elements of the block at `block` of the grid, as a vector."""
+    """Return the elements of the block at `block` of the grid, as a vector."""
     window = tuple(slice(i * n, (i + 1) * n) for i, n in zip(block, layout.block_shape, strict=True))
     return x.reshape(layout.view_shape)[window].reshape(-1)
 
 
 def block_sums(values: torch.Tensor, layout: BlockLayout) -> torch.Tensor:
-    """The sum of each block's elements, of `grid_shape`; numbers that are no floats are added up as int64.
+    """Return the sum of each block's elements, of `grid_shape`; numbers that are no floats are added up as
+    int64.
 
     >>> from quantviz.schemes.granularity import PerBlock
     >>> block_sums(torch.arange(8).reshape(2, 4), PerBlock(2, 2).layout((2, 4))).tolist()
@@ -201,7 +229,7 @@ def block_sums(values: torch.Tensor, layout: BlockLayout) -> torch.Tensor:
 
 
 def block_sizes(layout: BlockLayout) -> torch.Tensor:
-    """How many elements of the tensor each block has, int64 of `grid_shape`.
+    """Return how many elements of the tensor each block has, int64 of `grid_shape`.
 
     >>> from quantviz.schemes.granularity import Flat
     >>> block_sizes(Flat(4).layout((2, 3), "short")).tolist()
@@ -214,7 +242,8 @@ def block_sizes(layout: BlockLayout) -> torch.Tensor:
 
 
 def matrix(values: torch.Tensor, row_axis: int | None, col_axis: int, at: Shape) -> torch.Tensor:
-    """The rows × columns seen of a tensor: two axes of it, the others held at `at` (whose entries for the two are ignored).
+    """Return the rows × columns seen of a tensor: two axes of it, the others held at `at` (whose entries for
+    the two are ignored).
 
     A tensor of one axis is one row (`row_axis` none).
 
@@ -228,7 +257,8 @@ def matrix(values: torch.Tensor, row_axis: int | None, col_axis: int, at: Shape)
 
 
 def viewed(values: torch.Tensor, shape: Shape) -> torch.Tensor:
-    """The same memory in another shape; `RuntimeError` where it does not lie in that order, as in a transposed tensor.
+    """Return the same memory in another shape; `RuntimeError` where it does not lie in that order, as in a
+    transposed tensor.
 
     >>> viewed(torch.arange(4), (-1, 2)).tolist()
     [[0, 1], [2, 3]]
@@ -238,16 +268,20 @@ def viewed(values: torch.Tensor, shape: Shape) -> torch.Tensor:
 
 def _split(x: torch.Tensor, layout: BlockLayout, fill: float) -> torch.Tensor:
     view, axes = x.reshape(layout.view_shape), _axes(layout)
-    missing = [blocks * size - n for blocks, size, n in zip(axes[::2], axes[1::2], layout.view_shape, strict=True)]
+    missing = [
+        blocks * size - n for blocks, size, n in zip(axes[::2], axes[1::2], layout.view_shape, strict=True)
+    ]
     if any(missing):
         view = torch.nn.functional.pad(view, [n for each in reversed(missing) for n in (0, each)], value=fill)
     return view.reshape(axes)
 
 
 def _axes(layout: BlockLayout) -> list[int]:
-    """Blocks along the first axis of the view, places in one of them, blocks along the second axis, and so on.
+    """Return blocks along the first axis of the view, places in one of them, blocks along the second axis,
+    and so on.
 
-    Of a block that reaches beyond the tensor nothing is made but one place, which tells that it does: it may be many times as long.
+    Of a block that reaches beyond the tensor nothing is made but one place, which tells that it does: it may
+    be many times as long.
 
     >>> from quantviz.schemes.granularity import PerGroup
     >>> _axes(PerGroup(4).layout((2, 10), "pad")), _axes(PerGroup(4000).layout((2, 10), "pad"))

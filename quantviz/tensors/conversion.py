@@ -1,4 +1,6 @@
-"""From what a person has to what is quantized: a float32 tensor of 1 to 4 axes, and what becomes of NaN and Inf in it."""
+"""From what a person has to what is quantized: a float32 tensor of 1 to 4 axes, and what becomes of NaN and
+Inf in it.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,21 @@ _EXACT = frozenset(
     }
 )
 #: Dtypes that are converted with a count of the values float32 cannot hold.
-_COUNTED = frozenset({torch.float64, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16, torch.uint32, torch.uint64})
-#: Elements of a tensor that repeats fewer by `expand` or broadcasting; what lies in memory is as large as that allows.
+_COUNTED = frozenset(
+    {
+        torch.float64,
+        torch.uint8,
+        torch.int8,
+        torch.int16,
+        torch.int32,
+        torch.int64,
+        torch.uint16,
+        torch.uint32,
+        torch.uint64,
+    }
+)
+#: Elements of a tensor that repeats fewer by `expand` or broadcasting; what lies in memory is as large as
+#: that allows.
 _MOST_REPEATED = 2**28
 
 
@@ -48,7 +63,9 @@ def as_float32(tensor: torch.Tensor) -> tuple[torch.Tensor, tuple[Note, ...]]:
     # NaN differs from itself but is no change; a finite value that became inf is refused later, by place.
     back = values.to(plain.dtype)
     changed = int(((back != plain) & (plain == plain)).sum())
-    return values, (Note.of("stored_as_float32", dtype=dtype_name(plain.dtype), changed=changed, count=plain.numel()),)
+    return values, (
+        Note.of("stored_as_float32", dtype=dtype_name(plain.dtype), changed=changed, count=plain.numel()),
+    )
 
 
 @dataclass(frozen=True)
@@ -76,20 +93,34 @@ class NonFinite:
             return None
         first = tuple(int(i) for i in torch.nonzero(~finite)[0])
         nan, inf = int(torch.isnan(values).sum()), int((values == math.inf).sum())
-        return cls(nan, inf, int((values == -math.inf).sum()), first, float((values if stored is None else stored)[first]))
+        return cls(
+            nan,
+            inf,
+            int((values == -math.inf).sum()),
+            first,
+            float((values if stored is None else stored)[first]),
+        )
 
     @property
     def count(self) -> int:
-        """How many there are together."""
+        """Return how many there are together."""
         return self.nan + self.inf + self.minus_inf
 
     @property
     def shown(self) -> str | float:
-        """The first one's name, or the number that it was."""
-        return "NaN" if math.isnan(self.value) else self.value if math.isfinite(self.value) else "Inf" if self.value > 0 else "-Inf"
+        """Return the first one's name, or the number that it was."""
+        return (
+            "NaN"
+            if math.isnan(self.value)
+            else self.value
+            if math.isfinite(self.value)
+            else "Inf"
+            if self.value > 0
+            else "-Inf"
+        )
 
     def refusal(self) -> QuantVizError:
-        """Why nothing is quantized."""
+        """Return why nothing is quantized."""
         key = "input_beyond_float32" if math.isfinite(self.value) else "input_nonfinite"
         return QuantVizError(key, value=self.shown, index=self.first, count=self.count)
 
@@ -102,11 +133,21 @@ class NonFinite:
         return self._note("nonfinite_clipped", smallest=smallest, largest=largest)
 
     def _note(self, key: str, **ends: float) -> Note:
-        return Note.of(key, count=self.count, nan=self.nan, inf=self.inf, minus_inf=self.minus_inf, index=self.first, value=self.shown, **ends)
+        return Note.of(
+            key,
+            count=self.count,
+            nan=self.nan,
+            inf=self.inf,
+            minus_inf=self.minus_inf,
+            index=self.first,
+            value=self.shown,
+            **ends,
+        )
 
 
 def as_real(x: Any) -> tuple[torch.Tensor, tuple[Note, ...]]:
-    """`x`, a real tensor or nested list of 1 to 4 axes, as float32, and what changed on the way. NaN and Inf come through.
+    """`x`, a real tensor or nested list of 1 to 4 axes, as float32, and what changed on the way. NaN and Inf
+    come through.
 
     Raises `QuantVizError` for anything else.
 
@@ -117,11 +158,13 @@ def as_real(x: Any) -> tuple[torch.Tensor, tuple[Note, ...]]:
 
 
 def as_input(x: Any, nonfinite: str = "refuse") -> tuple[torch.Tensor, tuple[Note, ...]]:
-    """`x`, a real tensor, array or nested list (see `as_plain`), as the tensor that is quantized, and what changed on the way.
+    """`x`, a real tensor, array or nested list (see `as_plain`), as the tensor that is quantized, and what
+    changed on the way.
 
     `nonfinite` is one of `scheme.NONFINITE`: under "refuse" and "clip" all of the answer is finite, under
     "ignore" NaN and Inf are still in it. Raises `QuantVizError` for anything else than 1 to 4 axes of real
-    numbers, and where NaN or Inf are refused, or there is nothing else, with the first place and how many there are.
+    numbers, and where NaN or Inf are refused, or there is nothing else, with the first place and how many
+    there are.
 
     >>> as_input([[1.0, 2.0], [3.0, 4.0]])[0].shape
     torch.Size([2, 2])
@@ -145,11 +188,13 @@ def as_input(x: Any, nonfinite: str = "refuse") -> tuple[torch.Tensor, tuple[Not
 
 
 def as_plain(x: Any) -> torch.Tensor:
-    """`x` as a dense tensor of real numbers on the CPU, detached, in its own dtype and with any number of axes.
+    """`x` as a dense tensor of real numbers on the CPU, detached, in its own dtype and with any number of
+    axes.
 
-    `x` is a torch tensor, nested list, NumPy array in any order of bytes and elements, or what NumPy reads as one, such
-    as a table of pandas. Raises `QuantVizError` for anything else, and for a masked array of NumPy in which something is
-    masked: what stands there is no value, so that neither using it nor making one up would be right.
+    `x` is a torch tensor, nested list, NumPy array in any order of bytes and elements, or what NumPy reads as
+    one, such as a table of pandas. Raises `QuantVizError` for anything else, and for a masked array of NumPy
+    in which something is masked: what stands there is no value, so that neither using it nor making one up
+    would be right.
 
     >>> as_plain(np.array([1.0, 2.0], dtype=">f4")[::-1])
     tensor([2., 1.])
@@ -160,14 +205,23 @@ def as_plain(x: Any) -> torch.Tensor:
 
 
 def refuse_other_kinds(tensor: torch.Tensor) -> None:
-    """`QuantVizError` for a tensor that is not dense or not of real numbers, or that repeats a few values more often than memory allows."""
-    if tensor.is_nested or tensor.layout != torch.strided or tensor.is_quantized or tensor.device.type == "meta":
+    """`QuantVizError` for a tensor that is not dense or not of real numbers, or that repeats a few values
+    more often than memory allows.
+    """
+    if (
+        tensor.is_nested
+        or tensor.layout != torch.strided
+        or tensor.is_quantized
+        or tensor.device.type == "meta"
+    ):
         raise QuantVizError("input_not_dense")
     if tensor.dtype not in _EXACT | _COUNTED:
         raise QuantVizError("input_dtype", dtype=dtype_name(tensor.dtype))
     # What was expanded or broadcast takes no memory until it is computed with.
     if tensor.numel() > max(_MOST_REPEATED, tensor.untyped_storage().nbytes() // tensor.itemsize):
-        raise QuantVizError("input_too_large", count=tensor.numel(), shape=tuple(tensor.shape), most=_MOST_REPEATED)
+        raise QuantVizError(
+            "input_too_large", count=tensor.numel(), shape=tuple(tensor.shape), most=_MOST_REPEATED
+        )
 
 
 def _converted(x: Any) -> torch.Tensor:
@@ -179,18 +233,24 @@ def _converted(x: Any) -> torch.Tensor:
         first: Any = x
         while isinstance(first, list | tuple) and first:
             first = first[0]
-        return torch.stack([as_plain(each) for each in x]) if isinstance(first, torch.Tensor | np.ndarray) else torch.tensor(x)
+        return (
+            torch.stack([as_plain(each) for each in x])
+            if isinstance(first, torch.Tensor | np.ndarray)
+            else torch.tensor(x)
+        )
     except QuantVizError:
         raise
     except MemoryError:
         shape = tuple(getattr(x, "shape", ()))
-        raise QuantVizError("input_too_large", count=math.prod(shape), shape=shape, most=_MOST_REPEATED) from None
+        raise QuantVizError(
+            "input_too_large", count=math.prod(shape), shape=shape, most=_MOST_REPEATED
+        ) from None
     except (ValueError, TypeError, RuntimeError, OverflowError):
         raise QuantVizError("input_not_tensor", got=type(x).__name__) from None
 
 
 def _of_array(array: np.ndarray[Any, Any]) -> torch.Tensor:
-    """A NumPy array as a tensor; in its own memory where torch can read that."""
+    """Return a NumPy array as a tensor; in its own memory where torch can read that."""
     if isinstance(array, np.ma.MaskedArray):
         if np.ma.is_masked(array):
             raise QuantVizError("input_masked", count=int(np.ma.getmaskarray(array).sum()), shape=array.shape)
@@ -204,7 +264,9 @@ def _of_array(array: np.ndarray[Any, Any]) -> torch.Tensor:
         raise QuantVizError("input_dtype", dtype=array.dtype)
     native = array.astype(array.dtype.newbyteorder("="), copy=False)
     # torch steps forwards, and by whole elements: the field of a structured array need not.
-    return torch.as_tensor(native.copy() if any(stride < 0 or stride % native.itemsize for stride in native.strides) else native)
+    return torch.as_tensor(
+        native.copy() if any(stride < 0 or stride % native.itemsize for stride in native.strides) else native
+    )
 
 
 def _tensor(x: Any) -> torch.Tensor:
@@ -228,12 +290,18 @@ def as_codes(q: Any, fmt: NumberFormat) -> torch.Tensor:
     wide = tensor.to(torch.float64 if tensor.is_floating_point() else torch.int64)
     known = (wide >= fmt.code_min) & (wide <= fmt.code_max) & (wide == wide.round())
     if not bool(known.all()):
-        raise QuantVizError("code_out_of_range", got=wide[~known][0].item(), format=fmt.id, smallest=fmt.code_min, largest=fmt.code_max)
+        raise QuantVizError(
+            "code_out_of_range",
+            got=wide[~known][0].item(),
+            format=fmt.id,
+            smallest=fmt.code_min,
+            largest=fmt.code_max,
+        )
     return tensor
 
 
 def dtype_name(dtype: torch.dtype) -> str:
-    """The dtype's name without its module.
+    """Return the dtype's name without its module.
 
     >>> dtype_name(torch.int8)
     'int8'
@@ -242,7 +310,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def torch_dtype(name: str) -> torch.dtype:
-    """The dtype that torch calls `name`.
+    """Return the dtype that torch calls `name`.
 
     >>> torch_dtype("float32")
     torch.float32

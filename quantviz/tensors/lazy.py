@@ -31,11 +31,11 @@ class Stored(ABC):
     @property
     @abstractmethod
     def shape(self) -> Shape:
-        """Its lengths, none of them 0."""
+        """Return its lengths, none of them 0."""
 
     @property
     def count(self) -> int:
-        """How many elements it has."""
+        """Return how many elements it has."""
         return math.prod(self.shape)
 
     @property
@@ -49,19 +49,24 @@ class Stored(ABC):
         return False
 
     def check(self) -> None:  # noqa: B027
-        """`QuantVizError` if it lies in a file that has been changed, so that this must not be read any more."""
+        """`QuantVizError` if it lies in a file that has been changed, so that this must not be read any
+        more.
+        """
 
     @abstractmethod
     def run(self, start: int, stop: int) -> Values:
-        """The elements from `start` to before `stop` in row-major order: one axis, contiguous, not to be changed.
+        """Return the elements from `start` to before `stop` in row-major order: one axis, contiguous, not to
+        be changed.
 
-        A view of the memory or file they lie in where they lie there as float32, else a copy. NaN and Inf come through.
-        `QuantVizError` if they lie in a file that has been changed.
+        A view of the memory or file they lie in where they lie there as float32, else a copy. NaN and Inf
+        come through. `QuantVizError` if they lie in a file that has been changed.
         """
 
     @abstractmethod
     def read(self, index: Window) -> torch.Tensor:
-        """The part at `index`, one number or slice of step 1 for each axis: float32, not to be changed."""
+        """Return the part at `index`, one number or slice of step 1 for each axis: float32, not to be
+        changed.
+        """
 
 
 class InMemory(Stored):
@@ -96,7 +101,8 @@ class InMemory(Stored):
 
 
 class Replaced(Stored):
-    """The same without NaN and Inf: Inf is `largest`, -Inf `smallest` and NaN 0. What is finite is not copied.
+    """The same without NaN and Inf: Inf is `largest`, -Inf `smallest` and NaN 0. What is finite is not
+    copied.
 
     >>> Replaced(InMemory(torch.tensor([1.0, math.inf, math.nan, -2.0])), -2.0, 1.0).run(1, 4).tolist()
     [1.0, 0.0, -2.0]
@@ -111,14 +117,19 @@ class Replaced(Stored):
 
     def run(self, start: int, stop: int) -> Values:
         values = self._stored.run(start, stop)
-        return values if np.isfinite(values).all() else np.nan_to_num(values, nan=0.0, posinf=self._largest, neginf=self._smallest)
+        return (
+            values
+            if np.isfinite(values).all()
+            else np.nan_to_num(values, nan=0.0, posinf=self._largest, neginf=self._smallest)
+        )
 
     def read(self, index: Window) -> torch.Tensor:
         return self._stored.read(index).nan_to_num(0.0, self._largest, self._smallest)
 
 
 class Matrix(Stored):
-    """A tensor of two axes or more as a matrix, its first axis by all the others; nothing is copied but what is read.
+    """A tensor of two axes or more as a matrix, its first axis by all the others; nothing is copied but what
+    is read.
 
     >>> x = Matrix(InMemory(torch.arange(12.0).view(2, 3, 2)))
     >>> x.shape, x.read((slice(0, 2), slice(1, 3))).tolist(), x.read((1, slice(None))).tolist()
@@ -148,14 +159,19 @@ class Matrix(Stored):
         return self._stored.run(start, stop)
 
     def read(self, index: Window) -> torch.Tensor:
-        rows, cols = (range(n)[part : part + 1] if isinstance(part, int) else range(n)[part] for part, n in zip(index, self._shape, strict=True))
+        rows, cols = (
+            range(n)[part : part + 1] if isinstance(part, int) else range(n)[part]
+            for part, n in zip(index, self._shape, strict=True)
+        )
         width = self._shape[1]
         if len(cols) == width:  # whole rows lie in one piece
             values = np.array(self.run(rows.start * width, rows.stop * width))
         else:
             values = np.empty(len(rows) * len(cols), dtype=np.float32)
             for i, row in enumerate(rows):
-                values[i * len(cols) : (i + 1) * len(cols)] = self.run(row * width + cols.start, row * width + cols.stop)
+                values[i * len(cols) : (i + 1) * len(cols)] = self.run(
+                    row * width + cols.start, row * width + cols.stop
+                )
         part = viewed(torch.from_numpy(values), (len(rows), len(cols)))
         return part[tuple(0 if isinstance(each, int) else slice(None) for each in index)]
 
@@ -164,7 +180,8 @@ def as_matrix(x: Any) -> Any:
     """`x` as a matrix, its first axis by all the others, as engines store and group a convolution's weight.
 
     Args:
-        x: A tensor or nested list of 2 to 4 axes (O, I, kh, kw), or a `Stored`, such as a catalogue's `stored(name)`.
+        x: A tensor or nested list of 2 to 4 axes (O, I, kh, kw), or a `Stored`, such as a catalogue's
+            `stored(name)`.
 
     Returns:
         A tensor of (O, I·kh·kw) in the same memory, or a `Stored` that reads no more than it is asked for.
@@ -195,7 +212,9 @@ def _refuse_vectors(shape: Shape) -> None:
 
 
 def as_stored(x: Any) -> tuple[Stored, tuple[Note, ...]]:
-    """`x` itself where it is `Stored`, else what `tensors.as_real` makes of it, and what changed on the way. NaN and Inf come through."""
+    """`x` itself where it is `Stored`, else what `tensors.as_real` makes of it, and what changed on the way.
+    NaN and Inf come through.
+    """
     if isinstance(x, Stored):
         return x, ()
     tensor, notes = as_real(x)

@@ -14,8 +14,8 @@ from quantviz.schemes.granularity import Shape, Window
 class ErrorView:
     """How the error is shown: as it is, or divided by something that each cell has its own of.
 
-    This says all there is to a view: the panels, their colours and the browser, which prints it into the cells, read it here. A view
-    is added by an entry in `ERROR_VIEWS` and its words.
+    This says all there is to a view: the panels, their colours and the browser, which prints it into the
+    cells, read it here. A view is added by an entry in `ERROR_VIEWS` and its words.
     """
 
     #: Whether it has a sign; without one it is a magnitude, in colours of one side.
@@ -45,14 +45,16 @@ ERROR_VIEWS: Mapping[str, ErrorView] = MappingProxyType(
 )
 #: How far the error's colours reach.
 ERROR_RANGES = ("held", "fit", "half_step", "same_as_x")
-#: How the colours of x and x̂ are spread over their values: evenly to the largest, by the logarithm beyond a linear middle, or evenly
-#: to the 99th percentile of the magnitudes.
+#: How the colours of x and x̂ are spread over their values: evenly to the largest, by the logarithm beyond a
+#: linear middle, or evenly to the 99th percentile of the magnitudes.
 VALUE_SCALES = ("linear", "symlog", "percentile")
 #: What the tiles count.
 SCOPES = ("tensor", "slice")
-#: What a pixel of many cells shows of them: the value of largest magnitude, their mean, their root mean square.
+#: What a pixel of many cells shows of them: the value of largest magnitude, their mean, their root mean
+#: square.
 POOLS = ("largest", "mean", "rms")
-#: Elements up to which the result for a whole tensor is made at once: it takes some five times the tensor's memory.
+#: Elements up to which the result for a whole tensor is made at once: it takes some five times the tensor's
+#: memory.
 MOST_WHOLE = 2**20
 #: Elements up to which a part of a larger tensor is made.
 MOST_PART = 2**20
@@ -60,7 +62,8 @@ MOST_PART = 2**20
 
 @dataclass(frozen=True)
 class View:
-    """Which part of a tensor is seen: a matrix of two of its axes, the others held at `at`, and a window of it.
+    """Which part of a tensor is seen: a matrix of two of its axes, the others held at `at`, and a window of
+    it.
 
     Rows and columns count from the matrix' first.
 
@@ -83,15 +86,22 @@ class View:
 
     @classmethod
     def of(cls, shape: Shape) -> View:
-        """The usual view: the last two axes, the others at 0, all of the matrix."""
+        """Return the usual view: the last two axes, the others at 0, all of the matrix."""
         return cls(len(shape) - 2 if len(shape) > 1 else None, len(shape) - 1, (0,) * len(shape))
 
     def fits(self, shape: Shape) -> bool:
-        """Whether a tensor of `shape` can be seen so."""
+        """Return whether a tensor of `shape` can be seen so."""
         axes = range(len(shape))
         ends = all(length is None or length > 0 for length in (self.height, self.width))
         if len(shape) == 1:
-            return self.rows is None and self.cols == 0 and len(self.at) == 1 and 0 <= self.left < shape[0] and self.top == 0 and ends
+            return (
+                self.rows is None
+                and self.cols == 0
+                and len(self.at) == 1
+                and 0 <= self.left < shape[0]
+                and self.top == 0
+                and ends
+            )
         return (
             self.rows is not None
             and self.rows in axes
@@ -105,16 +115,16 @@ class View:
         )
 
     def matrix(self, shape: Shape) -> tuple[int, int]:
-        """Rows and columns of the matrix that the window is cut from."""
+        """Return rows and columns of the matrix that the window is cut from."""
         return 1 if self.rows is None else shape[self.rows], shape[self.cols]
 
     def size(self, shape: Shape) -> tuple[int, int]:
-        """Rows and columns of the window."""
+        """Return rows and columns of the window."""
         rows, cols = self.matrix(shape)
         return min(rows - self.top, self.height or rows), min(cols - self.left, self.width or cols)
 
     def window(self, top: int, left: int, rows: int, cols: int, shape: Shape) -> View:
-        """The same matrix seen through another window, brought inside it.
+        """Return the same matrix seen through another window, brought inside it.
 
         >>> View.of((100, 200)).window(90, -5, 20, 50, (100, 200))
         View(rows=0, cols=1, at=(0, 0), top=80, left=0, height=20, width=50)
@@ -132,12 +142,15 @@ class View:
         )
 
     def showing(self, index: Shape, shape: Shape) -> View:
-        """The nearest view in which the cell at `index` is seen: the same one where it is, else as large a window around it.
+        """Return the nearest view in which the cell at `index` is seen: the same one where it is, else as
+        large a window around it.
 
         >>> View.of((100, 200)).window(0, 0, 10, 10, (100, 200)).showing((50, 3), (100, 200))
         View(rows=0, cols=1, at=(0, 0), top=45, left=0, height=10, width=10)
         """
-        matrix = dataclasses.replace(self, at=tuple(0 if axis in (self.rows, self.cols) else i for axis, i in enumerate(index)))
+        matrix = dataclasses.replace(
+            self, at=tuple(0 if axis in (self.rows, self.cols) else i for axis, i in enumerate(index))
+        )
         if matrix.seen(index, shape):
             return matrix
         rows, cols = self.size(shape)
@@ -147,7 +160,7 @@ class View:
         return matrix.window(top, left, rows, cols, shape)
 
     def index(self, row: int, col: int) -> Shape:
-        """The place in the tensor of the cell at `row`, `col` of the matrix.
+        """Return the place in the tensor of the cell at `row`, `col` of the matrix.
 
         >>> View(2, 0, (0, 5, 0)).index(1, 3)
         (3, 5, 1)
@@ -159,19 +172,22 @@ class View:
         return tuple(place)
 
     def place(self, index: Shape) -> tuple[int, int] | None:
-        """Row and column of the matrix at which the cell at `index` lies; none where it is not in this matrix."""
+        """Return row and column of the matrix at which the cell at `index` lies; none where it is not in this
+        matrix.
+        """
         row, col = 0 if self.rows is None else index[self.rows], index[self.cols]
         return (row, col) if self.index(row, col) == index else None
 
     def seen(self, index: Shape, shape: Shape) -> tuple[int, int] | None:
-        """The same where it lies in the window, else none."""
+        """Return the same where it lies in the window, else none."""
         place = self.place(index)
         rows, cols = self.size(shape)
         inside = place and self.top <= place[0] < self.top + rows and self.left <= place[1] < self.left + cols
         return place if inside else None
 
     def index_of(self, shape: Shape) -> Window:
-        """The index of the window in a tensor of `shape`: one number or slice for each axis, in the tensor's order.
+        """Return the index of the window in a tensor of `shape`: one number or slice for each axis, in the
+        tensor's order.
 
         >>> View.of((2, 3, 4)).index_of((2, 3, 4))
         (0, slice(0, 3, None), slice(0, 4, None))
@@ -184,13 +200,17 @@ class View:
         return tuple(picked)
 
     def index_text(self, shape: Shape) -> str:
-        """The same as Python writes it, whole axes as a colon.
+        """Return the same as Python writes it, whole axes as a colon.
 
         >>> View.of((3, 10, 5)).window(0, 0, 4, 5, (3, 10, 5)).index_text((3, 10, 5))
         '0, 0:4, :'
         """
         parts = [
-            str(part) if isinstance(part, int) else ":" if (part.start, part.stop) == (0, length) else f"{part.start}:{part.stop}"
+            str(part)
+            if isinstance(part, int)
+            else ":"
+            if (part.start, part.stop) == (0, length)
+            else f"{part.start}:{part.stop}"
             for part, length in zip(self.index_of(shape), shape, strict=True)
         ]
         return ", ".join(parts)

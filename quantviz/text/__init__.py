@@ -17,7 +17,7 @@ _FOLDER = Path(__file__).parent
 
 @cache
 def languages() -> tuple[str, ...]:
-    """The languages there are, the default one first.
+    """Return the languages there are, the default one first.
 
     >>> languages()
     ('en', 'zh')
@@ -28,13 +28,13 @@ def languages() -> tuple[str, ...]:
 
 @cache
 def catalogue(language: str) -> Mapping[str, str]:
-    """All sentences of one language by dotted key, read-only."""
+    """Return all sentences of one language by dotted key, read-only."""
     with (_FOLDER / f"{language}.toml").open("rb") as file:
         return MappingProxyType(dict(_flatten(tomllib.load(file))))
 
 
 def text(key: str, language: str = DEFAULT_LANGUAGE, /, **params: object) -> str:
-    """The sentence `key` in `language`, with `params` put into its braces.
+    """Return the sentence `key` in `language`, with `params` put into its braces.
 
     An unknown key is a bug of ours, hence a `KeyError`.
 
@@ -47,12 +47,19 @@ def text(key: str, language: str = DEFAULT_LANGUAGE, /, **params: object) -> str
 
 
 def visible(words: str) -> str:
-    r"""`words` with what has no look of its own spelled out: control characters, marks that turn the direction of the text, halves of characters.
+    r"""`words` with what has no look of its own spelled out: control characters, marks that turn the
+    direction of the text, halves of characters.
 
     >>> visible("\u202egnp.exe, 权重")
     '\\u202egnp.exe, 权重'
     """
-    return words if words.isprintable() else "".join(each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in words)
+    return (
+        words
+        if words.isprintable()
+        else "".join(
+            each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in words
+        )
+    )
 
 
 def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:

@@ -1,4 +1,6 @@
-"""Conventions compared: what agrees, where any two differ, and that the rule that is named is the rule that it was."""
+"""Conventions compared: what agrees, where any two differ, and that the rule that is named is the rule that
+it was.
+"""
 
 import dataclasses
 import itertools
@@ -37,7 +39,10 @@ def tensor(seed=0, shape=(4, 64)):
 @pytest.mark.parametrize("scheme", OFFERED, ids=str)
 def test_masks_and_groups_are_those_of_the_results_pair_by_pair(scheme):
     found = compare(tensor(), scheme)
-    codes, values = torch.zeros(found.lit.shape, dtype=torch.bool), torch.zeros(found.lit.shape, dtype=torch.bool)
+    codes, values = (
+        torch.zeros(found.lit.shape, dtype=torch.bool),
+        torch.zeros(found.lit.shape, dtype=torch.bool),
+    )
     group_of = {name: group for group in found.groups for name in group}
     assert list(found.results) == sorted(found.results, key=list(qv.CONVENTIONS).index)
     for (a, one), (b, other) in itertools.combinations(found.results.items(), 2):
@@ -86,7 +91,11 @@ def test_typed_numbers_part_where_they_tie():
     assert 0.39 <= apart.codes.float().mean() <= 0.45
     assert apart.largest_steps == pytest.approx(1, abs=1e-4)
     for index in torch.nonzero(found.codes_differ)[:10].tolist():
-        other = next(name for name in ("torch", "torchao", "onnxruntime") if found.results[name].q[tuple(index)] != found.results["course"].q[tuple(index)])
+        other = next(
+            name
+            for name in ("torch", "torchao", "onnxruntime")
+            if found.results[name].q[tuple(index)] != found.results["course"].q[tuple(index)]
+        )
         reason = why(found, "course", other, index)
         assert list(reason.fields) == ["order"]
         assert reason.tie
@@ -107,18 +116,30 @@ RULES = [
     ("scale.rule", "absmax_over_half_range", TYPED, qv.Scheme("int4")),
     ("scale.rule", "power_of_two_ceil", TYPED, qv.Scheme("float8_e4m3fn")),
     ("zero_in_range", True, TYPED + 3, qv.Scheme("int8", "asymmetric")),
-    ("zero_point_rule", "low_minus_rounded", torch.tensor([[-2.5, 251.5, 3.0]]), qv.Scheme("int8", "asymmetric", convention=COURSE.replace(narrow_range=True))),
+    (
+        "zero_point_rule",
+        "low_minus_rounded",
+        torch.tensor([[-2.5, 251.5, 3.0]]),
+        qv.Scheme("int8", "asymmetric", convention=COURSE.replace(narrow_range=True)),
+    ),
     ("zero_point_clamp", False, TYPED + 30, qv.Scheme("int8", "asymmetric")),
     ("zero_domain", "value", TYPED, qv.Scheme("uint4", "asymmetric")),
     ("scale.format", "float16", TYPED, qv.Scheme("int8")),
-    ("narrow_range", True, torch.tensor([[-1.0, 0.99, 0.3]]), qv.Scheme("int4", convention=COURSE.replace(**{"scale.rule": "absmax_over_half_range"}))),
+    (
+        "narrow_range",
+        True,
+        torch.tensor([[-1.0, 0.99, 0.3]]),
+        qv.Scheme("int4", convention=COURSE.replace(**{"scale.rule": "absmax_over_half_range"})),
+    ),
     ("scale.floor", 0.5, TYPED, qv.Scheme("int8")),
     ("negative_zero", "never", TYPED, qv.Scheme("float4_e2m1fn")),
     ("value_dtype", "float16", TYPED, qv.Scheme("int8")),
 ]
 
 
-@pytest.mark.parametrize(("field", "value", "x", "scheme"), RULES, ids=[f"{field}={value}" for field, value, *_ in RULES])
+@pytest.mark.parametrize(
+    ("field", "value", "x", "scheme"), RULES, ids=[f"{field}={value}" for field, value, *_ in RULES]
+)
 def test_a_pair_that_differs_in_one_rule_is_told_apart_by_it(field, value, x, scheme):
     own, other = scheme.arithmetic, scheme.arithmetic.replace(**{field: value})
     found = compare(x, scheme, [own, other])
@@ -132,7 +153,9 @@ def test_a_pair_that_differs_in_one_rule_is_told_apart_by_it(field, value, x, sc
 
 
 def test_the_rule_that_matters_is_found_among_many_that_do_not():
-    own = COURSE.replace(ties="away", scale_bits=8, zero_bits=8, **{"scale.floor": 1e-30, "scale.floor_rule": "one_below"})
+    own = COURSE.replace(
+        ties="away", scale_bits=8, zero_bits=8, **{"scale.floor": 1e-30, "scale.floor_rule": "one_below"}
+    )
     found = compare(TYPED, GIVEN, ["course", own])
     assert {tuple(rule.fields) for rule in rules(found, "course", str(own))} == {("ties",)}
 
@@ -145,8 +168,14 @@ def test_rules_that_only_matter_together_are_named_together():
 
 
 def test_an_engine_that_gets_no_numbers_says_so():
-    found = compare(TYPED, qv.Scheme("float8_e4m3fn", calibration=qv.ManualRange(-0.5, 0.5)), ["course", COURSE.replace(overflow="nan")])
-    assert {name: problem.key for name, problem in found.refused.items()} == {"course(overflow=nan)": "value_beyond_float32"}
+    found = compare(
+        TYPED,
+        qv.Scheme("float8_e4m3fn", calibration=qv.ManualRange(-0.5, 0.5)),
+        ["course", COURSE.replace(overflow="nan")],
+    )
+    assert {name: problem.key for name, problem in found.refused.items()} == {
+        "course(overflow=nan)": "value_beyond_float32"
+    }
     assert list(found.results) == ["course"]
 
 
@@ -169,7 +198,10 @@ def test_the_named_rules_turn_one_engines_cells_into_the_others(scheme, seed, da
     one, other = found.results[a], found.results[b]
     apart, told = difference(one, other), rules(found, a, b)
     # Every cell that differs has exactly one set of rules.
-    assert torch.equal(sum((rule.cells.int() for rule in told), torch.zeros(one.shape, dtype=torch.int32)), apart.either.int())
+    assert torch.equal(
+        sum((rule.cells.int() for rule in told), torch.zeros(one.shape, dtype=torch.int32)),
+        apart.either.int(),
+    )
     for rule in told:
         assert bool(turned(one, other, replaced(one, other, rule.fields))[rule.cells].all())
         differing = in_effect(one.scheme).arithmetic.differences(in_effect(other.scheme).arithmetic)

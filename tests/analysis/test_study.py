@@ -88,9 +88,14 @@ def test_ranges_are_asked_for_once(x, large):
             known[name] = make()
         return known[name]
 
-    for form in ("int4,symmetric,per_tensor,min_max,course", "int8,symmetric,per_tensor,min_max,course", "uint4,asymmetric,per_tensor,min_max,course"):
+    for form in (
+        "int4,symmetric,per_tensor,min_max,course",
+        "int8,symmetric,per_tensor,min_max,course",
+        "uint4,asymmetric,per_tensor,min_max,course",
+    ):
         Study.of(InMemory(x), qv.Scheme.parse(form), keep=keep)
-    # Symmetric and asymmetric ask for different percentiles, so that they are not told apart by what they ask here.
+    # Symmetric and asymmetric ask for different percentiles, so that they are not told apart by what they ask
+    # here.
     assert len(asked) == 2
 
 

@@ -1,4 +1,6 @@
-"""Tensors of one to four axes: what their axes are called, how a weight is seen, and whose words choices have."""
+"""Tensors of one to four axes: what their axes are called, how a weight is seen, and whose words choices
+have.
+"""
 
 import ast
 import io
@@ -19,7 +21,14 @@ from tests.helpers.offered import of_today
 from tests.helpers.session import APP, address, healthy, opened
 
 #: Lengths that no label has for another reason.
-SHAPES = {"vector": (577,), "linear": (144, 233), "stft": (258, 1, 256), "conv1d": (128, 129, 3), "stem": (61, 3, 7, 7), "wide": (512, 512, 3, 3)}
+SHAPES = {
+    "vector": (577,),
+    "linear": (144, 233),
+    "stft": (258, 1, 256),
+    "conv1d": (128, 129, 3),
+    "stem": (61, 3, 7, 7),
+    "wide": (512, 512, 3, 3),
+}
 #: Controls that are there to name a file's tensors, with their shapes.
 OF_FILES = ("folder_tensor", "file_tensor")
 
@@ -27,7 +36,10 @@ OF_FILES = ("folder_tensor", "file_tensor")
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     draw = torch.Generator().manual_seed(0)
-    safetensors.torch.save_file({name: torch.randn(shape, generator=draw) for name, shape in SHAPES.items()}, tmp_path / "model.safetensors")
+    safetensors.torch.save_file(
+        {name: torch.randn(shape, generator=draw) for name, shape in SHAPES.items()},
+        tmp_path / "model.safetensors",
+    )
     monkeypatch.setenv(FOLDER, str(tmp_path))
     return tmp_path
 
@@ -48,19 +60,31 @@ def state(at):
 def choosers(at):
     """Every control that offers a choice, by its key, with the words it offers."""
     kinds = (at.selectbox, at.radio, at.multiselect, at.segmented_control, at.pills)
-    return {each.key: [str(getattr(option, "content", option)) for option in each.options] for kind in kinds for each in kind}
+    return {
+        each.key: [str(getattr(option, "content", option)) for option in each.options]
+        for kind in kinds
+        for each in kind
+    }
 
 
 def buttons(at):
-    return {button.key: button.label.replace("\\", "") for button in at.button if button.key and button.key.startswith("per_")}
+    return {
+        button.key: button.label.replace("\\", "")
+        for button in at.button
+        if button.key and button.key.startswith("per_")
+    }
 
 
 # ---- whose words choices have -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scheme", ["int4,symmetric,per_group(size=1),min_max,course", "int4,symmetric,per_channel,min_max,course"])
+@pytest.mark.parametrize(
+    "scheme", ["int4,symmetric,per_group(size=1),min_max,course", "int4,symmetric,per_channel,min_max,course"]
+)
 def test_no_choice_names_a_length_of_the_tensor(folder, scheme):
-    """A label goes to the browser and comes back: of the tensor it may say what an axis is, never how long."""
+    """A label goes to the browser and comes back: of the tensor it may say what an axis is, never how
+    long.
+    """
     known = {}
     for name, shape in SHAPES.items():
         for matrix in (False, True) if len(shape) > 2 else (False,):
@@ -68,9 +92,15 @@ def test_no_choice_names_a_length_of_the_tensor(folder, scheme):
             for key, words in choosers(at).items():
                 # Powers of two are the sizes of groups in recipes' names.
                 lengths = {str(n) for n in shape if n > 9 and n & (n - 1)} if key not in OF_FILES else set()
-                assert _are_sizes(words) or not [each for each in words if lengths & set(re.findall(r"\d+", each))], (name, key, words)
+                assert _are_sizes(words) or not [
+                    each for each in words if lengths & set(re.findall(r"\d+", each))
+                ], (name, key, words)
                 known.setdefault(key, set()).update(words)
-    assert known["view_rows"] == {"output channel (axis 0)", "input channel (axis 1)", *(f"axis {n}" for n in range(4))}
+    assert known["view_rows"] == {
+        "output channel (axis 0)",
+        "input channel (axis 1)",
+        *(f"axis {n}" for n in range(4)),
+    }
     assert {"seen_as", "recipe", "convention", "kind", "calibration"} <= known.keys()
 
 
@@ -81,21 +111,39 @@ def _are_sizes(words):
 
 def test_every_choice_is_offered_by_one_function():
     """What guards against labels of another tensor is in `choose`: no module goes past it."""
-    controls = {"selectbox", "radio", "segmented_control", "pills", "multiselect", "menu_button", "select_slider", "feedback"}
+    controls = {
+        "selectbox",
+        "radio",
+        "segmented_control",
+        "pills",
+        "multiselect",
+        "menu_button",
+        "select_slider",
+        "feedback",
+    }
     found = 0
-    for path in [APP, *sorted((APP.parent / "pages").rglob("*.py")), *sorted((APP.parent / "quantviz" / "ui").rglob("*.py"))]:
+    for path in [
+        APP,
+        *sorted((APP.parent / "pages").rglob("*.py")),
+        *sorted((APP.parent / "quantviz" / "ui").rglob("*.py")),
+    ]:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 assert node.func.attr not in controls, f"{path.name}:{node.lineno}"
-            found += isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "choose"
+            found += (
+                isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "choose"
+            )
     assert found > 40
 
 
 BOXES = ("view_rows", "view_cols", "group_axis", "recipe", "convention", "format")
 
 
-@pytest.mark.parametrize(("key", "stale"), of_today(itertools.product(BOXES, ("axis 1 (1)", "output channel (axis 0)", "a name of yesterday")), 8))
+@pytest.mark.parametrize(
+    ("key", "stale"),
+    of_today(itertools.product(BOXES, ("axis 1 (1)", "output channel (axis 0)", "a name of yesterday")), 8),
+)
 def test_a_label_of_another_tensor_changes_nothing(folder, key, stale, monkeypatch):
     """What a browser sends that still shows the tensor before, with a click on something else."""
     from streamlit.testing.v1.element_tree import Selectbox
@@ -139,14 +187,22 @@ def test_a_label_of_another_tensor_changes_nothing(folder, key, stale, monkeypat
 def test_the_strip_calls_axes_by_the_rule(folder, name, matrix, english, chinese):
     for language, words in (("en", english), ("zh", chinese)):
         at = opened(t=form(source(name, matrix=matrix)), lang=language)
-        offered = [label for key, label in buttons(at).items() if key in ("per_row", "per_column") or key.startswith("per_axis")]
+        offered = [
+            label
+            for key, label in buttons(at).items()
+            if key in ("per_row", "per_column") or key.startswith("per_axis")
+        ]
         assert offered == words
 
 
 @pytest.mark.parametrize("matrix", [False, True])
 def test_one_word_is_one_axis(folder, matrix):
-    """The strip, the recipe, the sentence of the scheme and the number below the SQNR mean the same axis by the same words."""
-    at = opened(t=form(source("stem", matrix=matrix)), s="int4,symmetric,per_channel,min_max,course", lang="en")
+    """The strip, the recipe, the sentence of the scheme and the number below the SQNR mean the same axis by
+    the same words.
+    """
+    at = opened(
+        t=form(source("stem", matrix=matrix)), s="int4,symmetric,per_channel,min_max,course", lang="en"
+    )
     words = "output channel (axis 0)"
     key = next(key for key, label in buttons(at).items() if label == words)
     assert at.button(key=key).proto.type == "primary"
@@ -221,7 +277,9 @@ def test_an_upload_opens_as_a_matrix():
     numpy.save(buffer, numpy.arange(24, dtype="float32").reshape(2, 3, 2, 2))
     at = opened()
     at.selectbox(key="kind").set_value("file").run()
-    at.file_uploader(key="tensor_file").set_value(("conv.npy", buffer.getvalue(), "application/octet-stream")).run()
+    at.file_uploader(key="tensor_file").set_value(
+        ("conv.npy", buffer.getvalue(), "application/octet-stream")
+    ).run()
     assert (type(state(healthy(at)).source), state(at).source.shape) == (AsMatrix, (2, 12))
     at.segmented_control(key="seen_as").set_value("axes").run()
     assert state(healthy(at)).source.shape == (2, 3, 2, 2)
@@ -233,7 +291,13 @@ def test_a_matrix_of_a_typed_tensor_is_in_the_link():
     typed = f"typed.{Typed(tuple(range(24)), (2, 3, 4)).to_payload()}"
     found, problems = read_link({"v": "1", "t": f"as_matrix({typed})"})
     assert (found.source.shape, problems) == ((2, 12), ())
-    for bad in (f"as_matrix(as_matrix({typed}))", "as_matrix(normal)", "as_matrix(", "as_matrix()", f"as_matrix({typed}"):
+    for bad in (
+        f"as_matrix(as_matrix({typed}))",
+        "as_matrix(normal)",
+        "as_matrix(",
+        "as_matrix()",
+        f"as_matrix({typed}",
+    ):
         found, problems = read_link({"v": "1", "t": bad})
         assert problems, bad
         assert not isinstance(found.source, AsMatrix), bad

@@ -1,4 +1,6 @@
-"""Every calibration chosen by its control: the numbers are those of its scheme, and its link opens it again."""
+"""Every calibration chosen by its control: the numbers are those of its scheme, and its link opens it
+again.
+"""
 
 import dataclasses
 import itertools

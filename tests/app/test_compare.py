@@ -18,7 +18,8 @@ from quantviz.ui.lab.engine_comparison import _example
 from tests.helpers import session
 from tests.helpers.session import healthy
 
-#: The first screen's tensor under schemes that several engines offer, of every kind of format, mode and granularity.
+#: The first screen's tensor under schemes that several engines offer, of every kind of format, mode and
+#: granularity.
 SCHEMES = [
     "int4,symmetric,per_tensor,min_max,course",
     "int8,asymmetric,per_channel(axis=0),min_max,onnxruntime",
@@ -41,8 +42,14 @@ def comparing(scheme, compared=ALL, **params):
 
 def frames(at):
     """The path of the frame around the lit cells, or none."""
-    spec = json.loads(next(element for element in at.get("plotly_chart") if "panels_chart" in element.proto.id).proto.spec)
-    drawn = {shape["path"] for shape in spec["layout"]["shapes"] if shape["type"] == "path" and shape["line"]["width"] == 4}
+    spec = json.loads(
+        next(element for element in at.get("plotly_chart") if "panels_chart" in element.proto.id).proto.spec
+    )
+    drawn = {
+        shape["path"]
+        for shape in spec["layout"]["shapes"]
+        if shape["type"] == "path" and shape["line"]["width"] == 4
+    }
     assert len(drawn) < 2
     return next(iter(drawn), None)
 
@@ -56,13 +63,18 @@ def address(at):
 
 
 def html(at, name):
-    return "".join(element.proto.body for element in at.get("html") if f'class="qv-steps {name}"' in element.proto.body)
+    return "".join(
+        element.proto.body for element in at.get("html") if f'class="qv-steps {name}"' in element.proto.body
+    )
 
 
 def rows(at):
     """The table's cells as text, a row a group of engines."""
     body = html(at, "qv-compare").partition("<tbody>")[2].partition("</tbody>")[0]
-    return [[re.sub("<[^>]+>", "", cell) for cell in re.findall("<td[^>]*>(.*?)</td>", row)] for row in body.split("</tr>")[:-1]]
+    return [
+        [re.sub("<[^>]+>", "", cell) for cell in re.findall("<td[^>]*>(.*?)</td>", row)]
+        for row in body.split("</tr>")[:-1]
+    ]
 
 
 @pytest.mark.parametrize(("scheme", "language"), list(zip(SCHEMES, ["en", "zh"] * 3, strict=True)))
@@ -82,7 +94,9 @@ def test_the_lit_cells_and_the_counts_are_the_cores(scheme, language):
         assert row[1:3] == [str(int(apart.codes.sum())), str(int(apart.values.sum()))]
         assert row[-1] not in ("", "–")
     named = "".join(html(at, "qv-compare").split())
-    assert all("".join(catalogue(language)[f"conventions.{name}.name"].split()) in named for name in found.results)
+    assert all(
+        "".join(catalogue(language)[f"conventions.{name}.name"].split()) in named for name in found.results
+    )
     # No key, field or value is shown by its name in the code.
     assert "convention_fields" not in str(at.markdown) + named
 
@@ -94,7 +108,11 @@ def test_one_engine_lights_its_own_cells_and_the_link_keeps_it():
     apart = difference(results["course"], results["microxcaling"])
     assert frames(healthy(at)) == expected(apart.either)
     assert address(at)["m"] == "microxcaling"
-    places = [tuple(map(int, re.search(r"\d, \d", button.label)[0].split(", "))) for button in at.button if "compare_cell_" in str(button.key)]
+    places = [
+        tuple(map(int, re.search(r"\d, \d", button.label)[0].split(", ")))
+        for button in at.button
+        if "compare_cell_" in str(button.key)
+    ]
     # Cells of another code come before those of another value only.
     assert places == [tuple(place) for place in torch.nonzero(apart.codes)[:6].tolist()]
     at.segmented_control(key="compare_light").set_value("code").run()
@@ -124,7 +142,9 @@ def test_a_listed_cell_is_selected_and_says_its_rule_and_its_tie(language):
     words = catalogue(language)
     lines = [button.label for button in at.button if button.key and button.key.startswith("compare_cell_")]
     assert len(lines) == 6
-    assert all(words["convention_fields.order.name"] in line and words["compare.tie"] in line for line in lines)
+    assert all(
+        words["convention_fields.order.name"] in line and words["compare.tie"] in line for line in lines
+    )
     cell = tuple(map(int, re.search(r"\d, \d", lines[2])[0].split(", ")))
     if language == "en":  # AppTest itself writes what select boxes show, always in English
         at.button(key="compare_cell_2").click().run()
@@ -132,7 +152,11 @@ def test_a_listed_cell_is_selected_and_says_its_rule_and_its_tie(language):
     else:
         at = opened(_example().replace(cell=cell), lang=language)
     found = compare(_example().source.tensor(), _example().scheme)
-    other = next(group[0] for group in found.groups[1:] if found.results[group[0]].q[cell] != found.results["course"].q[cell])
+    other = next(
+        group[0]
+        for group in found.groups[1:]
+        if found.results[group[0]].q[cell] != found.results["course"].q[cell]
+    )
     detail = html(at, "qv-compare-why")
     for name in ("course", other):
         assert words[f"conventions.{name}.name"] in detail
@@ -192,8 +216,17 @@ def test_hidden_parts_are_not_told_here_either():
 
 
 def test_too_many_places_to_frame_are_counted_instead():
-    state = opening().with_source(Normal(128, 128)).replace(scheme=qv.Scheme("int3", convention="course"), compared="torchao")
-    apart = difference(*(qv.quantize(state.source.tensor(), state.scheme.replace(convention=name)) for name in ("course", "torchao")))
+    state = (
+        opening()
+        .with_source(Normal(128, 128))
+        .replace(scheme=qv.Scheme("int3", convention="course"), compared="torchao")
+    )
+    apart = difference(
+        *(
+            qv.quantize(state.source.tensor(), state.scheme.replace(convention=name))
+            for name in ("course", "torchao")
+        )
+    )
     mask = apart.either.numpy()
     sides = np.count_nonzero(mask[1:] != mask[:-1]) + np.count_nonzero(mask[:, 1:] != mask[:, :-1])
     at = opened(state)
@@ -205,19 +238,26 @@ def test_too_many_places_to_frame_are_counted_instead():
 @pytest.mark.parametrize(
     ("other", "light", "ways"),
     [
-        # Only what was not done yet, and what leaves few enough to frame: there code or value light up whole areas.
+        # Only what was not done yet, and what leaves few enough to frame: there code or value light up whole
+        # areas.
         (ALL, "code", ["one", "either"]),
         ("microxcaling", "code", ["either"]),
     ],
 )
 def test_the_advice_on_too_many_cells_is_what_helps_and_was_not_followed(other, light, ways):
-    state = opening().with_source(Normal(128, 128)).replace(scheme=qv.Scheme("int8", convention="course"), compared=other)
+    state = (
+        opening()
+        .with_source(Normal(128, 128))
+        .replace(scheme=qv.Scheme("int8", convention="course"), compared=other)
+    )
     at = opened(state)
     at.segmented_control(key="compare_light").set_value(light).run()
     assert frames(healthy(at)) is None
     words = catalogue("en")
     said = next(caption.value for caption in at.caption if "cells differ" in caption.value).replace("\\", "")
-    assert [way for way in ("zoom", "one", "code", "either") if words[f"compare.frame_by_{way}"] in said] == ways
+    assert [
+        way for way in ("zoom", "one", "code", "either") if words[f"compare.frame_by_{way}"] in said
+    ] == ways
 
 
 def test_pixels_of_many_cells_say_why_none_is_framed():

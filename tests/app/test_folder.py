@@ -18,7 +18,10 @@ from tests.helpers.session import address, healthy, opened
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     numpy.save(tmp_path / "a.npy", numpy.arange(6, dtype="float32").reshape(2, 3))
-    safetensors.torch.save_file({f"layer.{i:04}": torch.full((2, 2), float(i)) for i in range(MOST_OFFERED + 50)}, tmp_path / "many.safetensors")
+    safetensors.torch.save_file(
+        {f"layer.{i:04}": torch.full((2, 2), float(i)) for i in range(MOST_OFFERED + 50)},
+        tmp_path / "many.safetensors",
+    )
     (tmp_path / "bad.npy").write_bytes(b"no array")
     monkeypatch.setenv(FOLDER, str(tmp_path))
     return tmp_path
@@ -42,7 +45,10 @@ def test_choosing_a_file_and_one_of_its_tensors(folder):
     # Of many names a part is offered, beside a box that finds the others; the chosen one stays among them.
     assert len(at.selectbox(key="folder_tensor").options) == MOST_OFFERED
     at = healthy(at.text_input(key="folder_tensor_filter").set_value("LAY R.024").run())
-    assert [each.split()[0] for each in at.selectbox(key="folder_tensor").options] == ["layer.0000", *(f"layer.{i:04}" for i in range(240, 250))]
+    assert [each.split()[0] for each in at.selectbox(key="folder_tensor").options] == [
+        "layer.0000",
+        *(f"layer.{i:04}" for i in range(240, 250)),
+    ]
     at = healthy(choose(at, "folder_tensor", "layer.0245"))
     assert shown(at).name == "layer.0245"
     link = address(at)
@@ -54,7 +60,9 @@ def test_what_cannot_be_read_is_said_and_the_tensor_stays(folder):
     before = shown(at)
     at = choose(at, "folder_file", "bad.npy")
     assert not at.exception
-    assert [error.value.replace("\\", "") for error in at.sidebar.error] == ["The file 'bad.npy' is damaged or is not a .npy file. Save it again and try that."]
+    assert [error.value.replace("\\", "") for error in at.sidebar.error] == [
+        "The file 'bad.npy' is damaged or is not a .npy file. Save it again and try that."
+    ]
     assert shown(at) == before
     at = healthy(choose(at, "folder_file", "many.safetensors"))
     assert shown(at).name == "layer.0000"
@@ -62,7 +70,9 @@ def test_what_cannot_be_read_is_said_and_the_tensor_stays(folder):
 
 def test_names_that_no_screen_can_show_are_spelled_out(folder):
     x = json.dumps({"\ud800<b>\u202e**": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
-    (folder / os.fsdecode(b"\xff.safetensors")).write_bytes(struct.pack("<Q", len(x)) + x + struct.pack("<f", 2.5))
+    (folder / os.fsdecode(b"\xff.safetensors")).write_bytes(
+        struct.pack("<Q", len(x)) + x + struct.pack("<f", 2.5)
+    )
     at = healthy(choose(opened(), "kind", "folder"))
     assert at.selectbox(key="folder_file").options[-1] == "\\udcff.safetensors"
     at = healthy(at.selectbox(key="folder_file").select_index(3).run())
@@ -90,7 +100,9 @@ def opened_with_complaint(**link):
         at.query_params[name] = value
     at.run()
     assert not at.exception
-    return " ".join(element.value.replace("\\", "") for kind in ("error", "warning", "info") for element in at.get(kind))
+    return " ".join(
+        element.value.replace("\\", "") for kind in ("error", "warning", "info") for element in at.get(kind)
+    )
 
 
 def test_without_a_folder_there_is_no_such_choice(monkeypatch):
@@ -108,21 +120,34 @@ def test_what_cannot_be_read_does_not_take_the_list(folder):
     (folder / "<b>_*x*.npy").symlink_to("gone")
     at = healthy(choose(opened(), "kind", "folder"))
     assert at.selectbox(key="folder_file").options == ["a.npy", "bad.npy", "many.safetensors"]
-    said = [caption.value.replace("\\", "") for caption in at.sidebar.caption if "cannot be read" in caption.value]
-    assert said == ["Some of the folder cannot be read and is left out (2): <b>_*x*.npy, circle.npy. Check where these entries lead and who may read them."]
+    said = [
+        caption.value.replace("\\", "") for caption in at.sidebar.caption if "cannot be read" in caption.value
+    ]
+    assert said == [
+        "Some of the folder cannot be read and is left out (2): <b>_*x*.npy, circle.npy. Check where these entries lead and who may read them."
+    ]
 
 
 def test_an_index_opens_although_its_first_shard_is_gone(folder):
     safetensors.torch.save_file({"b": torch.full((2, 2), 3.0)}, folder / "two.safetensors")
     (folder / "one.safetensors").symlink_to("gone")
-    (folder / "m.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": "one.safetensors", "b": "two.safetensors"}}))
-    at = healthy(choose(healthy(choose(opened(), "kind", "folder")), "folder_file", "m.safetensors.index.json"))
+    (folder / "m.safetensors.index.json").write_text(
+        json.dumps({"weight_map": {"a": "one.safetensors", "b": "two.safetensors"}})
+    )
+    at = healthy(
+        choose(healthy(choose(opened(), "kind", "folder")), "folder_file", "m.safetensors.index.json")
+    )
     assert shown(at).name == "b"
 
 
 @pytest.fixture
 def shapes(tmp_path, monkeypatch):
-    tensors = {"b3": torch.arange(60.0).view(2, 5, 6), "empty": torch.zeros(0, 4), "fc": torch.randn(8, 64), "scalar": torch.tensor(1.5)}
+    tensors = {
+        "b3": torch.arange(60.0).view(2, 5, 6),
+        "empty": torch.zeros(0, 4),
+        "fc": torch.randn(8, 64),
+        "scalar": torch.tensor(1.5),
+    }
     safetensors.torch.save_file(tensors, tmp_path / "m.safetensors")
     monkeypatch.setenv(FOLDER, str(tmp_path))
     return tmp_path
@@ -138,7 +163,14 @@ def under(at, form):
 Q4_0 = "int4,symmetric,per_group(size=32),min_max,gguf_signed"
 
 
-@pytest.mark.parametrize("form", [Q4_0, "int4,symmetric,per_channel(axis=0),min_max,course", "int4,symmetric,per_block(rows=4,cols=4),min_max,course"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        Q4_0,
+        "int4,symmetric,per_channel(axis=0),min_max,course",
+        "int4,symmetric,per_block(rows=4,cols=4),min_max,course",
+    ],
+)
 @pytest.mark.parametrize(("name", "said"), [("empty", "empty"), ("scalar", "got 0, shape")])
 def test_a_tensor_without_axes_or_values_is_refused_in_one_sentence(shapes, form, name, said):
     at = choose(healthy(choose(opened(), "kind", "folder")), "folder_file", "m.safetensors")
@@ -160,7 +192,10 @@ def test_a_scheme_comes_back_with_a_tensor_that_it_fits(shapes):
     fitted = at.session_state["lab_state"].scheme
     assert not fitted.problems((2, 5, 6))
     assert fitted.granularity.axis == -1
-    assert any("A tensor of 2 × 5 × 6 cannot have one scale for each group of 32" in caption.value for caption in at.caption)
+    assert any(
+        "A tensor of 2 × 5 × 6 cannot have one scale for each group of 32" in caption.value
+        for caption in at.caption
+    )
     at = healthy(choose(at, "folder_tensor", "fc"))
     assert str(at.session_state["lab_state"].scheme) == Q4_0
     assert not any("cannot have" in caption.value for caption in at.caption)

@@ -32,7 +32,10 @@ def body(at, name):
 def table(at):
     """The rows of the code table: code to cells."""
     rows = re.findall(r'<tr data-code="(-?\d+)"([^>]*)>(.*?)</tr>', body(at, 'class="qv-codes"'))
-    return {int(code): [*re.findall(r"<td>(.*?)</td>", cells), "selected" in marked] for code, marked, cells in rows}
+    return {
+        int(code): [*re.findall(r"<td>(.*?)</td>", cells), "selected" in marked]
+        for code, marked, cells in rows
+    }
 
 
 def selected(at):
@@ -40,7 +43,9 @@ def selected(at):
 
 
 def figure(at, name):
-    return json.loads(next(element for element in at.get("plotly_chart") if name in element.proto.id).proto.spec)
+    return json.loads(
+        next(element for element in at.get("plotly_chart") if name in element.proto.id).proto.spec
+    )
 
 
 def told_values(trace):
@@ -50,7 +55,11 @@ def told_values(trace):
     import numpy as np
 
     packed = trace["customdata"]
-    return packed if isinstance(packed, list) else np.frombuffer(base64.b64decode(packed["bdata"]), packed["dtype"]).tolist()
+    return (
+        packed
+        if isinstance(packed, list)
+        else np.frombuffer(base64.b64decode(packed["bdata"]), packed["dtype"]).tolist()
+    )
 
 
 def plain(text):
@@ -89,13 +98,17 @@ def test_every_format_opens_and_says_its_values(name):
     assert f"{len(finite_values(fmt)):,} values" in body(at, 'class="qv-small"')
 
 
-@pytest.mark.parametrize("name", ["float4_e2m1fn", "float8_e5m2", "float16", "int8", "uint4", "nf4", "ternary"])
+@pytest.mark.parametrize(
+    "name", ["float4_e2m1fn", "float8_e5m2", "float16", "int8", "uint4", "nf4", "ternary"]
+)
 def test_a_number_lands_where_the_grid_says(name):
     fmt, at = FORMATS[name], opened(a=name, b="none", lang="en")
     for typed, x in (("0.7", 0.7), ("-1/3", -1 / 3), ("1e9", 1e9), ("5*2^-9", 5 * 2.0**-9)):
         at.text_input(key="formats_number").set_value(typed).run()
         values = finite_values(fmt)
-        wanted = nearest(torch.tensor(x, dtype=torch.float64), fmt, "even").clamp(values[0], values[-1]).item()
+        wanted = (
+            nearest(torch.tensor(x, dtype=torch.float64), fmt, "even").clamp(values[0], values[-1]).item()
+        )
         assert [fmt.value(code) for code in selected(healthy(at))] == [wanted]
         assert float(address(at)["x"]) == x
 
@@ -105,7 +118,9 @@ def test_the_first_screen_is_a_tie_of_two_formats():
     assert address(at) == {"a": "float4_e2m1fn", "b": "int4", "x": "2.5", "lang": "en"}
     said = plain(body(at, 'class="qv-landings"'))
     assert said.count("exactly half-way between 2 and 3") == 2
-    assert plain(body(at, 'class="qv-reading"')) == "+1 × 2^(2 − 1) × (1 + 0/2) = 2".replace("^(", "").replace(")", "", 1)
+    assert plain(body(at, 'class="qv-reading"')) == "+1 × 2^(2 − 1) × (1 + 0/2) = 2".replace(
+        "^(", ""
+    ).replace(")", "", 1)
     values = [trace for trace in figure(at, "formats_line")["data"] if trace.get("name") == "values"]
     assert len(values) == 2
     at.selectbox(key="formats_ties").set_value("up").run()
@@ -139,7 +154,23 @@ def test_codes_that_are_no_numbers_are_in_the_address():
     assert "c" not in address(healthy(at))
 
 
-@pytest.mark.parametrize("name", of_today(["float16", "float8_e4m3fnuz", "float8_e5m2", "float8_e8m0fnu", "fp4", "int8", "uint16", "ternary", "int1"], 4))
+@pytest.mark.parametrize(
+    "name",
+    of_today(
+        [
+            "float16",
+            "float8_e4m3fnuz",
+            "float8_e5m2",
+            "float8_e8m0fnu",
+            "fp4",
+            "int8",
+            "uint16",
+            "ternary",
+            "int1",
+        ],
+        4,
+    ),
+)
 @pytest.mark.parametrize("code", ["first", "last"])
 def test_the_ends_of_a_format_come_back_with_the_link(name, code):
     fmt = FORMATS[name]
@@ -187,7 +218,9 @@ def test_the_facts_of_formats_brought_to_one_are_in_the_same_unit():
     heads = [plain(each) for each in re.findall(r"<th[^>]*>(.*?)</th>", table)[1:]]
     of_int4 = dict(zip(heads, map(plain, re.findall(r"<td>(.*?)</td>", table)[-12:]), strict=False))
     told_facts = {name: told(of_int4[name]) for name in ("largest", "lowest", "nearest to 0", "gap at 0.3")}
-    assert told_facts == pytest.approx({"largest": 1, "lowest": -8 / 7, "nearest to 0": 1 / 7, "gap at 0.3": 1 / 7}, rel=1e-5)
+    assert told_facts == pytest.approx(
+        {"largest": 1, "lowest": -8 / 7, "nearest to 0": 1 / 7, "gap at 0.3": 1 / 7}, rel=1e-5
+    )
     at = opened(a="float8_e4m3fn", b="none", x="0.3", n="1", lang="en")
     assert "after 1 the next would be 1.07143" in plain(body(at, "qv-end"))
 
@@ -219,7 +252,10 @@ def test_formats_of_16_bits_are_not_brought_to_one():
         ("float8_e4m3fn", "after 448 the next would be 480, but its code 0x7F is NaN."),
         ("float16", "after 65504 the next would be 65536, but exponent 31 is Inf and NaN."),
         ("float8_e5m2", "after 57344 the next would be 65536, but exponent 31 is Inf and NaN."),
-        ("float8_e4m3fnuz", "240 has the last code of its sign; NaN has code 0x80, which would be −0, and there is no Inf."),
+        (
+            "float8_e4m3fnuz",
+            "240 has the last code of its sign; NaN has code 0x80, which would be −0, and there is no Inf.",
+        ),
         ("float4_e2m1fn", "6 has the last code of its sign; no code is Inf or NaN."),
         ("nf4", ""),
     ],
@@ -250,7 +286,10 @@ def test_what_cannot_be_read_is_said_beside_the_number_and_nothing_changes():
     assert address(healthy(at))["x"] == "3"
 
 
-@pytest.mark.parametrize(("typed", "words"), [("inf", "table of codes below"), ("", "You have not typed a number yet"), ("1/0", "divides by zero")])
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [("inf", "table of codes below"), ("", "You have not typed a number yet"), ("1/0", "divides by zero")],
+)
 def test_what_gives_no_finite_number_is_told_with_the_way_out(typed, words):
     at = opened(lang="en")
     at.text_input(key="formats_number").set_value(typed).run()
@@ -301,4 +340,6 @@ def test_every_format_and_rule_has_its_words(language):
 
 def test_every_rule_is_offered():
     at = opened(lang="en")
-    assert [*at.selectbox(key="formats_ties").options] == [catalogue("en")[f"formats.ties.{name}"] for name in TIES]
+    assert [*at.selectbox(key="formats_ties").options] == [
+        catalogue("en")[f"formats.ties.{name}"] for name in TIES
+    ]

@@ -34,14 +34,20 @@ def healthy(at):
 def drawn(at, row):
     """The four panels of a row as the browser gets them, and how many cells are framed or whether any is."""
     spec = json.loads(chart(at, f"gallery_{row}_panels_chart").proto.spec)
-    return [decoded(trace["z"]) for trace in spec["data"]], [shape for shape in spec["layout"].get("shapes", ()) if shape["type"] == "path"]
+    return [decoded(trace["z"]) for trace in spec["data"]], [
+        shape for shape in spec["layout"].get("shapes", ()) if shape["type"] == "path"
+    ]
 
 
 def read(at):
     """Every word on the page, without Markdown's backslashes."""
     parts = [*at.markdown, *at.caption, *at.success, *at.warning]
     html = [element.proto.body for element in at.get("html") if "<style" not in element.proto.body]
-    return " ".join([*(str(part.value) for part in parts), *html, *(button.label for button in at.button)]).replace("\\", "").replace("\u2060", "")
+    return (
+        " ".join([*(str(part.value) for part in parts), *html, *(button.label for button in at.button)])
+        .replace("\\", "")
+        .replace("\u2060", "")
+    )
 
 
 def source(at):
@@ -67,14 +73,18 @@ def test_every_bug_is_shown_both_ways(bug, language):
     correct, broken = (run_bug(bug, x, each) for each in (False, True))
     for row, outcome in (("correct", correct), ("broken", broken)):
         panels, frames = drawn(at, row)
-        for got, wanted in zip(panels, (outcome.x, outcome.q, outcome.x_hat, outcome.x_hat - outcome.x), strict=True):
+        for got, wanted in zip(
+            panels, (outcome.x, outcome.q, outcome.x_hat, outcome.x_hat - outcome.x), strict=True
+        ):
             assert np.allclose(got.reshape(x.shape), wanted.numpy(), equal_nan=True)
         assert frames
     words, page = catalogue(language), read(at)
     for field in ("belief", "happens", "practice"):
         assert words[f"bugs.{bug.id}.{field}"] in page
     assert words[f"bugs.{bug.id}.notes.{bug.cases[0].id}"] in page
-    assert words["bugs.page.differ"].format(count=int(differing(correct, broken).sum()), all=x.numel()) in page
+    assert (
+        words["bugs.page.differ"].format(count=int(differing(correct, broken).sum()), all=x.numel()) in page
+    )
     assert address(at) == {"bug": bug.id, "lang": language}
     assert bug.id in source(at)
 
@@ -98,7 +108,9 @@ def test_both_rows_have_the_same_colours():
         ends = [
             [
                 (axis["cmin"], axis["cmax"])
-                for name, axis in sorted(json.loads(chart(at, f"gallery_{row}_panels_chart").proto.spec)["layout"].items())
+                for name, axis in sorted(
+                    json.loads(chart(at, f"gallery_{row}_panels_chart").proto.spec)["layout"].items()
+                )
                 if "coloraxis" in name
             ]
             for row in ("correct", "broken")
@@ -111,7 +123,12 @@ def test_a_seed_is_kept_in_the_link_and_dropped_with_the_bug():
     at = opened(bug="int8_difference_wraps", case="random", lang="en")
     before = drawn(at, "correct")[0][0]
     at.number_input(key="gallery_seed").set_value(7).run()
-    assert address(healthy(at)) == {"bug": "int8_difference_wraps", "case": "random", "seed": "7", "lang": "en"}
+    assert address(healthy(at)) == {
+        "bug": "int8_difference_wraps",
+        "case": "random",
+        "seed": "7",
+        "lang": "en",
+    }
     seeded = drawn(at, "correct")[0][0]
     assert not np.array_equal(seeded, before)
     assert np.array_equal(drawn(opened(**address(at)), "correct")[0][0], seeded)

@@ -1,4 +1,6 @@
-"""Hostile uploads in the app: the tensor that was open stays open, a sentence says why, and names are shown as plain text."""
+"""Hostile uploads in the app: the tensor that was open stays open, a sentence says why, and names are shown
+as plain text.
+"""
 
 import json
 import re
@@ -20,12 +22,30 @@ def give(at, filename, data):
     return at
 
 
-KINDS = ("markdown", "caption", "html", "info", "warning", "error", "success", "metric", "selectbox", "code", "download_button", "plotly_chart", "text")
+KINDS = (
+    "markdown",
+    "caption",
+    "html",
+    "info",
+    "warning",
+    "error",
+    "success",
+    "metric",
+    "selectbox",
+    "code",
+    "download_button",
+    "plotly_chart",
+    "text",
+)
 
 
 def shown(at):
     """What is sent to the page, piece by piece. The names to choose from are looked at by themselves."""
-    found = [element.proto.SerializeToString().decode("utf-8", "replace") for kind in KINDS for element in at.get(kind)]
+    found = [
+        element.proto.SerializeToString().decode("utf-8", "replace")
+        for kind in KINDS
+        for element in at.get(kind)
+    ]
     assert len(found) > 10
     return found
 
@@ -34,11 +54,21 @@ def test_a_bad_upload_leaves_the_open_tensor_open():
     at = give(uploader(), "x.npy", CASES["version3.npy"].content)
     assert not at.error
     before, tiles = address(at), [tile.value for tile in at.metric]
-    for filename in ("bytearray.pt", "system.pt", "twice.npz", "cut100.npy", "exponent.json", "hidden.csv", "tensors2.gguf"):
+    for filename in (
+        "bytearray.pt",
+        "system.pt",
+        "twice.npz",
+        "cut100.npy",
+        "exponent.json",
+        "hidden.csv",
+        "tensors2.gguf",
+    ):
         give(at, filename, CASES[filename].content)
         (error,) = at.error
         assert filename in error.value.replace("\\", "")
-        assert not [word for word in ("weights_only", "Traceback", "allow_pickle", "zipfile") if word in error.value]
+        assert not [
+            word for word in ("weights_only", "Traceback", "allow_pickle", "zipfile") if word in error.value
+        ]
         assert (address(at), [tile.value for tile in at.metric]) == (before, tiles), filename
     # No reader is named like this one, so there is no Python either that would cut a part out of it.
     give(at, "letter.docx", b"PK")

@@ -64,9 +64,19 @@ class Tab(Session):
 
 def put(url, data):
     token = generate_xsrf_token_string()
-    part = f'--x\r\nContent-Disposition: form-data; name="file"; filename="{SECRET}"\r\n\r\n'.encode() + data + b"\r\n--x--\r\n"
-    headers = {"Content-Type": "multipart/form-data; boundary=x", "X-Xsrftoken": token, "Cookie": f"_streamlit_xsrf={token}"}
-    urllib.request.urlopen(urllib.request.Request(url, data=part, headers=headers, method="PUT"), timeout=30).close()
+    part = (
+        f'--x\r\nContent-Disposition: form-data; name="file"; filename="{SECRET}"\r\n\r\n'.encode()
+        + data
+        + b"\r\n--x--\r\n"
+    )
+    headers = {
+        "Content-Type": "multipart/form-data; boundary=x",
+        "X-Xsrftoken": token,
+        "Cookie": f"_streamlit_xsrf={token}",
+    }
+    urllib.request.urlopen(
+        urllib.request.Request(url, data=part, headers=headers, method="PUT"), timeout=30
+    ).close()
 
 
 def weights():
@@ -93,7 +103,8 @@ def test_an_upload_is_its_sessions_own_and_goes_with_it(monkeypatch):
         held = memory(process)
         assert held - before > MEBIBYTES * 2**20
 
-        # The other knows all that there is to know: the address that the page shows now, and the file's name at the server.
+        # The other knows all that there is to know: the address that the page shows now, and the file's name
+        # at the server.
         other = Tab(address, mine.shown_query)
         await other.open()
         await other.choose("kind", "A file")

@@ -44,7 +44,9 @@ def test_the_first_screen_is_one_loud_column():
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_every_scenario_opens_in_every_language(name, language):
     at = opened(**write_link(opening(name)), lang=language)
-    assert catalogue(language)[f"scenarios.{name}.look"].replace("\\", "")[:12] in "".join(m.value for m in at.markdown).replace("\\", "")
+    assert catalogue(language)[f"scenarios.{name}.look"].replace("\\", "")[:12] in "".join(
+        m.value for m in at.markdown
+    ).replace("\\", "")
     assert len(at.metric) == 5
     # The address reopens this very state, and every number is there.
     assert address(at)["t"] == write_link(opening(name))["t"]
@@ -172,7 +174,11 @@ def test_the_error_has_four_views(view):
     at.radio(key="error_view").set_value(view).run()
     assert address(healthy(at))["e"] == view
     r = result(at)
-    expected = {"absolute": r.error.abs(), "relative": r.error / r.x.abs(), "steps": r.error / r.step_of_cells()}[view].numpy()
+    expected = {
+        "absolute": r.error.abs(),
+        "relative": r.error / r.x.abs(),
+        "steps": r.error / r.step_of_cells(),
+    }[view].numpy()
     shown = panels(at)[3]
     assert np.allclose(shown, expected, equal_nan=True) or np.allclose(shown, abs(expected), equal_nan=True)
 
@@ -222,8 +228,14 @@ def test_uploads_stay_in_the_session_and_bad_ones_change_nothing():
     at = opened()
     at.selectbox(key="kind").set_value("file").run()
     buffer = io.BytesIO()
-    np.savez(buffer, first=np.arange(12, dtype=np.float64).reshape(3, 4) / 10, second=np.ones((2, 3, 4), dtype=np.float32))
-    at.file_uploader(key="tensor_file").set_value(("two.npz", buffer.getvalue(), "application/octet-stream")).run()
+    np.savez(
+        buffer,
+        first=np.arange(12, dtype=np.float64).reshape(3, 4) / 10,
+        second=np.ones((2, 3, 4), dtype=np.float32),
+    )
+    at.file_uploader(key="tensor_file").set_value(
+        ("two.npz", buffer.getvalue(), "application/octet-stream")
+    ).run()
     assert panels(healthy(at))[0].shape == (3, 4)
     assert address(at)["t"] == "upload"
     assert any("links cannot carry uploads" in info.value for info in at.info)
@@ -236,7 +248,9 @@ def test_uploads_stay_in_the_session_and_bad_ones_change_nothing():
     at.number_input(key="view_at_0").set_value(1).run()
     at.selectbox(key="view_rows").set_value(0).run()
     assert panels(healthy(at))[0].shape == (2, 4)
-    at.file_uploader(key="tensor_file").set_value(("bad.npz", b"PK\x03\x04nonsense", "application/octet-stream")).run()
+    at.file_uploader(key="tensor_file").set_value(
+        ("bad.npz", b"PK\x03\x04nonsense", "application/octet-stream")
+    ).run()
     assert "bad" in at.error[0].value
     assert panels(at)[0].shape == (2, 4)
 
@@ -252,17 +266,25 @@ def test_a_quantized_file_is_dequantized_and_says_so():
     at.file_uploader(key="tensor_file").set_value(("small.gguf", file, "application/octet-stream")).run()
     x = dequantize(BLOCK_TYPES[12], torch.from_numpy(raw))
     assert f"{qv.metrics(qv.quantize(x, qv.Scheme('int4')))['mse']:.4g}" == healthy(at).metric[0].value
-    assert any("4 × 256" in element.proto.body and "Q4_K → float32" in element.proto.body for element in at.get("html"))
+    assert any(
+        "4 × 256" in element.proto.body and "Q4_K → float32" in element.proto.body
+        for element in at.get("html")
+    )
     assert any("Q4_K, 4.5 bits per weight" in info.value.replace("\\", "") for info in at.info)
     at.selectbox(key="file_tensor").set_value("other").run()
     assert "IQ2" in at.error[0].value
-    assert any("4 × 256" in element.proto.body and "Q4_K → float32" in element.proto.body for element in at.get("html"))
+    assert any(
+        "4 × 256" in element.proto.body and "Q4_K → float32" in element.proto.body
+        for element in at.get("html")
+    )
 
 
 def test_pickles_run_nothing():
     at = opened()
     at.selectbox(key="kind").set_value("file").run()
-    at.file_uploader(key="tensor_file").set_value(("evil.pt", b"cos\nsystem\n(S'touch /tmp/quantviz_evil'\ntR.", "application/octet-stream")).run()
+    at.file_uploader(key="tensor_file").set_value(
+        ("evil.pt", b"cos\nsystem\n(S'touch /tmp/quantviz_evil'\ntR.", "application/octet-stream")
+    ).run()
     assert not at.exception
     assert len(at.error) == 1
     assert "weights_only" not in at.error[0].value
@@ -284,7 +306,9 @@ def test_nonfinite_tensors_are_refused_and_the_open_one_stays():
     at.selectbox(key="kind").set_value("file").run()
     buffer = io.BytesIO()
     np.save(buffer, np.array([[1.0, np.nan], [2.0, 3.0]], dtype=np.float32))
-    at.file_uploader(key="tensor_file").set_value(("nan.npy", buffer.getvalue(), "application/octet-stream")).run()
+    at.file_uploader(key="tensor_file").set_value(
+        ("nan.npy", buffer.getvalue(), "application/octet-stream")
+    ).run()
     assert "(0, 1)" in at.error[0].value.replace("\\", "")
     assert panels(at)[0].shape == (8, 8)
 
@@ -298,7 +322,9 @@ def test_recipes_are_this_tensors_own():
     x = torch.randn(64, 128, generator=torch.Generator().manual_seed(0), dtype=torch.float64).float()
     fitting = [scheme for scheme in qv.RECIPES.values() if not scheme.problems((64, 128))]
     assert len(table) == len(fitting) > 20
-    assert [round(value, 6) for value in table["sqnr_db"]] == [round(qv.metrics(qv.quantize(x, scheme))["sqnr_db"], 6) for scheme in fitting]
+    assert [round(value, 6) for value in table["sqnr_db"]] == [
+        round(qv.metrics(qv.quantize(x, scheme))["sqnr_db"], 6) for scheme in fitting
+    ]
     # Those that do not fit are named with the reason, which says what fits.
     said = next(caption.value for caption in at.caption if "TQ1" in caption.value)
     assert "256" in said
@@ -310,7 +336,9 @@ def test_a_tensor_that_cannot_be_quantized_leaves_the_open_one():
     at.selectbox(key="kind").set_value("file").run()
     buffer = io.BytesIO()
     np.save(buffer, np.array([[3e38, -3e38], [1.0, 2.0]], dtype=np.float32))
-    at.file_uploader(key="tensor_file").set_value(("huge.npy", buffer.getvalue(), "application/octet-stream")).run()
+    at.file_uploader(key="tensor_file").set_value(
+        ("huge.npy", buffer.getvalue(), "application/octet-stream")
+    ).run()
     assert any("too wide for float32" in warning.value for warning in at.warning)
     assert panels(at)[0].shape == (8, 8)
     assert len(at.metric) == 5
@@ -323,7 +351,9 @@ def test_undo_finds_uploads_again(monkeypatch):
     def upload(name, side):
         buffer = io.BytesIO()
         np.save(buffer, np.full((side, side), 0.5, dtype=np.float32))
-        at.file_uploader(key="tensor_file").set_value((name, buffer.getvalue(), "application/octet-stream")).run()
+        at.file_uploader(key="tensor_file").set_value(
+            (name, buffer.getvalue(), "application/octet-stream")
+        ).run()
         assert panels(healthy(at))[0].shape == (side, side)
 
     def undo(side):
@@ -345,7 +375,8 @@ def test_undo_finds_uploads_again(monkeypatch):
     undo(3)
     redo(4)
     redo(5)
-    # Where there is no room for so many, undo reaches back as far as there are tensors: to the one that was open.
+    # Where there is no room for so many, undo reaches back as far as there are tensors: to the one that was
+    # open.
     monkeypatch.setattr(tensor, "_UPLOAD_BYTES", 1)
     upload("d.npy", 6)
     undo(5)
@@ -403,7 +434,9 @@ def test_a_step_that_could_not_be_taken_is_none_to_undo():
     at.selectbox(key="kind").set_value("file").run()
     buffer = io.BytesIO()
     np.save(buffer, np.array([[3e38, -3e38], [1.0, 2.0]], dtype=np.float32))
-    at.file_uploader(key="tensor_file").set_value(("huge.npy", buffer.getvalue(), "application/octet-stream")).run()
+    at.file_uploader(key="tensor_file").set_value(
+        ("huge.npy", buffer.getvalue(), "application/octet-stream")
+    ).run()
     assert any("too wide for float32" in warning.value for warning in at.warning)
     assert at.button(key="undo").disabled
 
@@ -486,7 +519,9 @@ WIDE = "normal(rows=2,cols=256)"
 
 
 def opened_in(monkeypatch, language, **params):
-    """The app in a language. AppTest asks for the words of an option outside the session, where there is no language to be had."""
+    """The app in a language. AppTest asks for the words of an option outside the session, where there is no
+    language to be had.
+    """
     monkeypatch.setattr("quantviz.ui.shell.words.language", lambda: language)
     return opened(lang=language, **params)
 
@@ -501,24 +536,50 @@ def in_turn(monkeypatch, names, **params):
 
 def test_each_engine_leaves_only_what_it_offers(monkeypatch):
     changed = 0
-    for at, name, words in in_turn(monkeypatch, list(qv.CONVENTIONS), t=WIDE, s="int4,symmetric,per_tensor,min_max,course"):
+    for at, name, words in in_turn(
+        monkeypatch, list(qv.CONVENTIONS), t=WIDE, s="int4,symmetric,per_tensor,min_max,course"
+    ):
         before = qv.Scheme.parse(address(at)["s"])
         at.selectbox(key="convention").set_value(name).run()
         scheme, offer = qv.Scheme.parse(address(healthy(at))["s"]), qv.CONVENTIONS[name].offer
         assert scheme.convention == qv.CONVENTIONS[name]
         assert scheme == before.adapted(name, (2, 256))
         # What nobody asked for is said.
-        others = any(getattr(before, field) != getattr(scheme, field) for field in ("format", "mode", "granularity", "calibration"))
+        others = any(
+            getattr(before, field) != getattr(scheme, field)
+            for field in ("format", "mode", "granularity", "calibration")
+        )
         changed += others
-        assert others == any("Set instead" in caption.value or "已改为" in caption.value for caption in at.caption), name
+        assert others == any(
+            "Set instead" in caption.value or "已改为" in caption.value for caption in at.caption
+        ), name
         modes = {words[f"modes.{mode}.name"] for mode in offer.modes or qv.MODES}
         assert set(at.segmented_control(key="mode").options) <= modes
         formats = {words[f"formats.{fmt}.name"] for fmt in offer.formats or qv.FORMATS}
-        assert set(at.selectbox(key="format").options) - {words[f"strip.integer_{sign}"] for sign in ("signed", "unsigned")} <= formats
-        free = {button.key for button in at.button if button.key and button.key.startswith("per_") and not button.disabled}
-        kinds = {"per_tensor": "per_tensor", "per_row": "per_channel", "per_group": "per_group", "per_block": "per_block", "per_flat": "flat"}
+        assert (
+            set(at.selectbox(key="format").options)
+            - {words[f"strip.integer_{sign}"] for sign in ("signed", "unsigned")}
+            <= formats
+        )
+        free = {
+            button.key
+            for button in at.button
+            if button.key and button.key.startswith("per_") and not button.disabled
+        }
+        kinds = {
+            "per_tensor": "per_tensor",
+            "per_row": "per_channel",
+            "per_group": "per_group",
+            "per_block": "per_block",
+            "per_flat": "flat",
+        }
         assert {kinds[key] for key in free & kinds.keys()} <= set(offer.granularities or kinds.values())
-        assert not at.button(key=next(key for key, kind in kinds.items() if kind == scheme.granularity.id)).disabled or scheme.granularity.id == "per_channel"
+        assert (
+            not at.button(
+                key=next(key for key, kind in kinds.items() if kind == scheme.granularity.id)
+            ).disabled
+            or scheme.granularity.id == "per_channel"
+        )
     assert changed > 10
 
 
@@ -575,8 +636,12 @@ def with_rules(at):
 def test_each_rule_can_be_changed_and_stands_in_the_link():
     from quantviz.schemes.conventions import FIELDS
 
-    at = with_rules(opened(t="normal(rows=2,cols=32)", s="int8,asymmetric,per_group(size=16),min_max,torchao"))
-    assert {f"rule_{name.replace('.', '_')}" for name in FIELDS} <= {each.key for each in (*at.selectbox, *at.number_input)}
+    at = with_rules(
+        opened(t="normal(rows=2,cols=32)", s="int8,asymmetric,per_group(size=16),min_max,torchao")
+    )
+    assert {f"rule_{name.replace('.', '_')}" for name in FIELDS} <= {
+        each.key for each in (*at.selectbox, *at.number_input)
+    }
     at.selectbox(key="rule_ties").set_value("stochastic").run()
     with_rules(at).number_input(key="rule_seed").set_value(7).run()
     assert address(healthy(at))["s"].endswith("torchao(ties=stochastic,seed=7)")
@@ -590,7 +655,9 @@ def test_each_rule_can_be_changed_and_stands_in_the_link():
 
 
 def test_a_rule_that_cannot_be_is_a_sentence_beside_it():
-    at = with_rules(opened(t="normal(rows=2,cols=40)", s="int4,symmetric,per_group(size=32),min_max,onnxruntime_blocked"))
+    at = with_rules(
+        opened(t="normal(rows=2,cols=40)", s="int4,symmetric,per_group(size=32),min_max,onnxruntime_blocked")
+    )
     at.selectbox(key="rule_tail").set_value("refuse")
     at.session_state["rules"] = True
     at.run()
@@ -630,7 +697,11 @@ def test_what_is_stored_is_told_for_every_recipe(language):
         r = qv.quantize(torch.randn(4, 256, generator=torch.Generator().manual_seed(0)), scheme)
         own = {tile.key: tile for tile in tiles(Study.of_result(r), state.replace(scheme=scheme))}
         stored = stored_bits(scheme)
-        assert own["bits"].raw == stored.code + ((stored.scale + stored.zero_point) * r.layout.block_count + stored.tensor) / 1024
+        assert (
+            own["bits"].raw
+            == stored.code
+            + ((stored.scale + stored.zero_point) * r.layout.block_count + stored.tensor) / 1024
+        )
         assert str(stored.scale) in own["bits"].facts["block"]
         assert bool(own["bits"].facts["tensor"]) == bool(stored.tensor)
         assert ("0.289" in own["mse"].facts["steps"]) == (scheme.number_format.kind == "integer")
@@ -646,13 +717,17 @@ def test_locked_schemes_keep_every_new_control():
     at = with_rules(opened(t=WIDE, s="int4,symmetric,per_tensor,min_max,course", k="lock-scheme"))
     for key in ("format", "recipe", "convention", "rule_ties", "rule_scale_format"):
         assert at.selectbox(key=key).disabled, key
-    assert all(button.disabled for button in at.button if button.key in ("per_row", "per_flat", "rules_as_engine"))
+    assert all(
+        button.disabled for button in at.button if button.key in ("per_row", "per_flat", "rules_as_engine")
+    )
     assert at.number_input(key="rule_seed").disabled
 
 
 @pytest.mark.parametrize("scheme", ["int4", "float8_e4m3fn", "nf4"])
 def test_the_copied_python_prints_the_rmse_of_the_tile(scheme):
-    """In steps only where a format has equal ones; it printed steps for floats, where the tile gives the RMSE itself."""
+    """In steps only where a format has equal ones; it printed steps for floats, where the tile gives the RMSE
+    itself.
+    """
     state = opening().replace(scheme=qv.Scheme(scheme))
     at = opened(**write_link(state))
     printed = io.StringIO()
@@ -693,7 +768,9 @@ def test_every_metric_of_the_whole_tensor_is_below_the_fold():
     found = qv.metrics(qv.quantize(state.source.tensor(), state.scheme))
     assert list(table["metric"]) == [catalogue("en")[f"metrics.{name}.name"] for name in qv.METRICS]
     shares = {name for name, each in qv.METRICS.items() if each.unit == "share"}
-    assert list(table["value"]) == [number(100 * value if name in shares else value, 6) for name, value in found.items()]
+    assert list(table["value"]) == [
+        number(100 * value if name in shares else value, 6) for name, value in found.items()
+    ]
     assert [button for button in at.get("download_button") if button.key == "download_metrics"]
 
 

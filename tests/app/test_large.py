@@ -47,7 +47,9 @@ def test_the_whole_is_a_picture_and_a_part_is_cells(x):
     assert state(at).view.size((300, 260)) == (32, 32)
     heat = [trace for trace in figure(at)["data"] if trace["type"] == "heatmap"]
     z = heat[0]["z"]
-    cells = np.frombuffer(base64.b64decode(z["bdata"]), dtype=z["dtype"]).reshape([int(n) for n in z["shape"].split(",")])
+    cells = np.frombuffer(base64.b64decode(z["bdata"]), dtype=z["dtype"]).reshape(
+        [int(n) for n in z["shape"].split(",")]
+    )
     view = state(at).view
     assert np.array_equal(cells, x[view.top : view.top + 32, view.left : view.left + 32].numpy())
 
@@ -55,7 +57,9 @@ def test_the_whole_is_a_picture_and_a_part_is_cells(x):
 def test_jumps_find_the_worst(x):
     at = healthy(opened(t=LARGE, s=SCHEME))
     error = qv.quantize(x, qv.Scheme.parse(SCHEME)).error
-    assert state(jump(at, "largest_error")).cell == tuple(int(i) for i in torch.nonzero(error.abs() == error.abs().max())[0])
+    assert state(jump(at, "largest_error")).cell == tuple(
+        int(i) for i in torch.nonzero(error.abs() == error.abs().max())[0]
+    )
     assert state(jump(at, "worst_row")).cell[0] == int(error.double().square().sum(1).argmax()) == 271
     assert state(jump(at, "worst_column")).cell[1] == int(error.double().square().sum(0).argmax())
     assert state(jump(at, "worst_block")).cell[0] == 271
@@ -103,7 +107,9 @@ def test_errors_of_one_cell_are_told_apart_only_there():
     assert not any(text("error.of_one_cell") == caption.value for caption in at.caption)
 
 
-@pytest.mark.parametrize(("what", "first"), [("cells", "error"), ("rows", "noise_share"), ("columns", "rmse"), ("blocks", "scale")])
+@pytest.mark.parametrize(
+    ("what", "first"), [("cells", "error"), ("rows", "noise_share"), ("columns", "rmse"), ("blocks", "scale")]
+)
 def test_the_ranked_table(what, first):
     at = opened(t=LARGE, s=SCHEME)
     at.session_state["worst"] = True
@@ -127,7 +133,9 @@ def test_a_tensor_too_large_to_be_made_as_a_whole(monkeypatch):
     # One more pass is taken only for who wants to see what comes of it.
     surveyed = []
     survey = overview.survey
-    monkeypatch.setattr(overview, "survey", lambda *given, **named: surveyed.append(given) or survey(*given, **named))
+    monkeypatch.setattr(
+        overview, "survey", lambda *given, **named: surveyed.append(given) or survey(*given, **named)
+    )
     healthy(at.run())
     assert (len(at.get("plotly_chart")), surveyed) == (1, [])
     at.session_state["histograms_of_large"] = True
@@ -140,35 +148,70 @@ def test_a_tensor_too_large_to_be_made_as_a_whole(monkeypatch):
     shared_cache._cache.clear()
 
 
-@pytest.mark.parametrize(("button", "large"), [("group", qv.PerGroup(128, -1)), ("block", qv.PerBlock(128, 128)), ("flat", qv.Flat(64))])
+@pytest.mark.parametrize(
+    ("button", "large"),
+    [("group", qv.PerGroup(128, -1)), ("block", qv.PerBlock(128, 128)), ("flat", qv.Flat(64))],
+)
 def test_blocks_of_a_layer_begin_as_large_as_they_usually_are(monkeypatch, button, large):
     side = "normal(rows=256,cols=384)"
-    assert healthy(opened(t=side, s=SCHEME).button(key=f"per_{button}").click().run()).session_state["lab_state"].scheme.granularity != large
+    assert (
+        healthy(opened(t=side, s=SCHEME).button(key=f"per_{button}").click().run())
+        .session_state["lab_state"]
+        .scheme.granularity
+        != large
+    )
     monkeypatch.setattr("quantviz.lab.state.MOST_WHOLE", 1000)
-    assert healthy(opened(t=side, s=SCHEME).button(key=f"per_{button}").click().run()).session_state["lab_state"].scheme.granularity == large
+    assert (
+        healthy(opened(t=side, s=SCHEME).button(key=f"per_{button}").click().run())
+        .session_state["lab_state"]
+        .scheme.granularity
+        == large
+    )
 
 
 @pytest.mark.parametrize(
     ("granularity", "shape", "block", "en", "zh"),
     [
-        (qv.PerGroup(16, axis=1), (4096, 11008), (3999, 687), "row 3999, columns 10992–11007", "第 3999 行，第 10992–11007 列"),
+        (
+            qv.PerGroup(16, axis=1),
+            (4096, 11008),
+            (3999, 687),
+            "row 3999, columns 10992–11007",
+            "第 3999 行，第 10992–11007 列",
+        ),
         (qv.PerChannel(1), (64, 128), (0, 5), "column 5", "第 5 列"),
         (qv.PerTensor(), (64, 128), (0, 0), "the whole tensor", "整个张量"),
-        (qv.PerBlock(4, 8), (3, 64, 128), (1, 2, 0), "axis 0: 1, rows 8–11, columns 0–7", "轴 0：1，第 8–11 行，第 0–7 列"),
+        (
+            qv.PerBlock(4, 8),
+            (3, 64, 128),
+            (1, 2, 0),
+            "axis 0: 1, rows 8–11, columns 0–7",
+            "轴 0：1，第 8–11 行，第 0–7 列",
+        ),
         (qv.Flat(64), (64, 128), (3,), "row 1, columns 64–127", "第 1 行，第 64–127 列"),
         (qv.Flat(256), (64, 128), (1,), "rows 2–3", "第 2–3 行"),
         (qv.Flat(192), (6, 128), (1,), "cells (1, 64) to (2, 127)", "单元格 (1, 64) 到 (2, 127)"),
-        (qv.Flat(2, strided=True), (4, 8), (0, 2), "from (0, 2) on, every 16 cells", "从 (0, 2) 起，每 16 个单元格取一个"),
+        (
+            qv.Flat(2, strided=True),
+            (4, 8),
+            (0, 2),
+            "from (0, 2) on, every 16 cells",
+            "从 (0, 2) 起，每 16 个单元格取一个",
+        ),
     ],
 )
 def test_a_blocks_place_in_the_tensor_is_told_in_words(monkeypatch, granularity, shape, block, en, zh):
     for language, told in (("en", en), ("zh", zh)):
-        monkeypatch.setattr(navigation, "say", lambda key, _language=language, **params: text(key, _language, **params))
+        monkeypatch.setattr(
+            navigation, "say", lambda key, _language=language, **params: text(key, _language, **params)
+        )
         assert navigation.block_words(granularity.layout(shape), shape, View.of(shape), block) == told
 
 
 def test_the_table_of_the_worst_blocks_tells_where_they_lie():
     at = opened(t=LARGE, s="int4,symmetric,per_group(size=20,axis=-1),min_max,course")
     at.session_state["worst"], at.session_state["worst_of"] = True, "blocks"
-    table = next(element.value for element in healthy(at.run()).dataframe if "noise_share" in element.value.columns)
+    table = next(
+        element.value for element in healthy(at.run()).dataframe if "noise_share" in element.value.columns
+    )
     assert all(re.fullmatch(r"row \d+, columns \d+–\d+", place) for place in table["block"])

@@ -76,10 +76,15 @@ def wrong_answer(question, scenes):
     if isinstance(question, Direction):
         return next(name for name in DIRECTIONS if name != truth)
     if isinstance(question, Number):
-        return next((value for value in question.mistaken(scenes) if not question.within.accepts(value, truth)), 1e6 + 7 * abs(truth))
+        return next(
+            (value for value in question.mistaken(scenes) if not question.within.accepts(value, truth)),
+            1e6 + 7 * abs(truth),
+        )
     if isinstance(question, Cell):
         rows, cols = scenes[HERE].state.source.shape
-        return next(((row, col) for row in range(rows) for col in range(cols) if (row, col) not in truth), None)
+        return next(
+            ((row, col) for row in range(rows) for col in range(cols) if (row, col) not in truth), None
+        )
     if isinstance(question, Choice):
         return next(i for i in range(len(question.options)) if i != truth)
     return tuple(reversed(truth))
@@ -113,7 +118,11 @@ def not_told(at, step, scenes):
             values = getattr(r, part).numpy()
             for dtype in (values.dtype, np.float32, np.float64):
                 # A few cells are no secret: x̂ of a whole tensor is.
-                assert values.size < 4 or np.unique(values).size < 2 or values.astype(dtype).tobytes() not in sent, part
+                assert (
+                    values.size < 4
+                    or np.unique(values).size < 2
+                    or values.astype(dtype).tobytes() not in sent
+                ), part
     for question in step.questions:
         texts = [question.why, *(mistake.says for mistake in question.mistakes)]
         texts += [option.says for option in question.options] if isinstance(question, Choice) else []
@@ -151,7 +160,9 @@ def test_each_step_answered_wrong_and_right(name, language):
             told = [element.value for element in (*at.success, *at.error)]
             assert len(told) == len(step.questions), told
             start = words["lessons.right" if right else "lessons.wrong"].partition("{")[0]
-            assert sum(text.startswith(start) for text in told) >= len(step.questions) - sum(isinstance(q, Cell) for q in step.questions)
+            assert sum(text.startswith(start) for text in told) >= len(step.questions) - sum(
+                isinstance(q, Cell) for q in step.questions
+            )
             if not right:
                 healthy(at.button(key="lesson_again").click().run())
         healthy(at.button(key="lesson_next").click().run())
@@ -201,7 +212,9 @@ def test_the_lab_opens_with_the_steps_state():
     assert asked(at, "s") == str(lesson.steps[0].state.scheme)
     assert "Opened from step 1 of the lesson" in at.markdown[0].value
     # It is the tensor of an example too, whose words are not this lesson's.
-    assert not [name for name in SCENARIOS if catalogue("en")[f"scenarios.{name}.look"] in at.markdown[0].value]
+    assert not [
+        name for name in SCENARIOS if catalogue("en")[f"scenarios.{name}.look"] in at.markdown[0].value
+    ]
     healthy(at.button(key="back_to_lesson").click().run())
     assert (asked(at, "l"), asked(at, "p")) == ("rounding_against_clipping", "1")
     # Who takes an example in the Lab is told of that example, and has left the lesson.
@@ -286,12 +299,16 @@ def test_withheld_answers_are_not_told_by_the_progress_either(language):
     for telling in ("✓ </td>", "1 / 1", "right", "答对 1", "✓"):
         assert sent["3.58"].count(telling) == sent["99"].count(telling)
     assert "qv-card-progress" in sent["99"]
-    assert [button.proto.label for button in at.get("download_button")] == [catalogue(language)["lessons.progress.download"]]
+    assert [button.proto.label for button in at.get("download_button")] == [
+        catalogue(language)["lessons.progress.download"]
+    ]
 
 
 def test_what_comes_after_the_next_question_is_not_told_by_the_progress_before():
     steps = [(name, i, step) for name, lesson in lessons().items() for i, step in enumerate(lesson.steps)]
-    name, i, step = next(each for each in steps if len(each[2].questions) == 2 and each[2].questions[0].kind == "direction")
+    name, i, step = next(
+        each for each in steps if len(each[2].questions) == 2 and each[2].questions[0].kind == "direction"
+    )
     at = opened(l=name, p=str(i + 1))
     for k, question in enumerate(step.questions):
         answer(at, question, question.truth(step.scenes()), f"answer_{name}_{i}_{k}_0")
@@ -318,7 +335,10 @@ def test_noted_answers_get_their_feedback_when_the_teacher_opens_them():
 
 
 def test_a_step_asked_again_is_at_the_same_attempt_after_a_reload():
-    at = restored(opened(l="range_to_grid", p="3"), [Answer("range_to_grid", 2, 0, attempt, 99.0, True) for attempt in (0, 1)])
+    at = restored(
+        opened(l="range_to_grid", p="3"),
+        [Answer("range_to_grid", 2, 0, attempt, 99.0, True) for attempt in (0, 1)],
+    )
     assert at.error
     healthy(at.button(key="lesson_again").click().run())
     assert at.text_input(key="answer_range_to_grid_2_0_2")
@@ -333,12 +353,19 @@ def load(at, content):
 def test_a_downloaded_file_is_loaded_again_and_a_bad_one_refused():
     given = [Answer("range_to_grid", 2, 0, 0, 3.58, True)]
     at = opened(l="range_to_grid", p="3")
-    for content, said in ((b"{", "cannot be read"), (b" " * 300_000, "too large"), (as_json(given).replace(b"3.58", b"Infinity"), "cannot be read")):
+    for content, said in (
+        (b"{", "cannot be read"),
+        (b" " * 300_000, "too large"),
+        (as_json(given).replace(b"3.58", b"Infinity"), "cannot be read"),
+    ):
         load(at, content)
         assert said in at.error[0].value
         assert not at.session_state["lesson_answers"]
     load(at, as_json([*given, Answer("no_such", 0, 0, 0, 1.0, True)]))
-    assert any("loaded from the file: 1" in element.value and "no question of these lessons: 1" in element.value for element in at.success)
+    assert any(
+        "loaded from the file: 1" in element.value and "no question of these lessons: 1" in element.value
+        for element in at.success
+    )
     assert any(element.value.startswith("Right") for element in at.success)
     # Another learner's turn at the same computer.
     progress(at)
@@ -358,7 +385,12 @@ def test_hands_are_counted_where_a_teacher_wants_it():
     at = opened(l="symmetric")
     assert not [box for box in at.number_input if "_hands_" in box.key]
     healthy(at.toggle[0].set_value(True).run())
-    direction = [(i, k) for i, step in enumerate(lessons()["symmetric"].steps) for k, q in enumerate(step.questions[:1]) if q.kind in ("direction", "choice")]
+    direction = [
+        (i, k)
+        for i, step in enumerate(lessons()["symmetric"].steps)
+        for k, q in enumerate(step.questions[:1])
+        if q.kind in ("direction", "choice")
+    ]
     for _ in range(direction[0][0]):
         healthy(at.button(key="lesson_next").click().run())
     boxes = [box for box in at.number_input if "_hands_" in box.key]
@@ -366,7 +398,11 @@ def test_hands_are_counted_where_a_teacher_wants_it():
     boxes[0].set_value(6)
     boxes[1].set_value(2)
     healthy(at.run())
-    bars = [element.proto.body for element in at.get("html") if element.proto.body.startswith('<div class="qv-hands')]
+    bars = [
+        element.proto.body
+        for element in at.get("html")
+        if element.proto.body.startswith('<div class="qv-hands')
+    ]
     assert "width: 75.0%" in bars[0]
     assert "width: 25.0%" in bars[1]
     assert not any("qv-right" in bar for bar in bars)
@@ -376,9 +412,15 @@ def test_a_lesson_with_a_mistake_is_told_and_the_others_work(tmp_path, monkeypat
     for language in languages():
         shutil.copytree(Path(quantviz.teaching.lessons.__file__).parent / language, tmp_path / language)
     broken = next((tmp_path / "en").glob("02_*.md"))
-    broken.write_text(broken.read_text(encoding="utf-8").replace("```lab\nlink = ", "```lab\nlinc = ", 1), encoding="utf-8")
+    broken.write_text(
+        broken.read_text(encoding="utf-8").replace("```lab\nlink = ", "```lab\nlinc = ", 1), encoding="utf-8"
+    )
     line = (
-        broken.read_text(encoding="utf-8").splitlines().index(next(line for line in broken.read_text(encoding="utf-8").splitlines() if line.startswith("linc")))
+        broken.read_text(encoding="utf-8")
+        .splitlines()
+        .index(
+            next(line for line in broken.read_text(encoding="utf-8").splitlines() if line.startswith("linc"))
+        )
         + 1
     )
     monkeypatch.setattr(quantviz.teaching.lessons, "_FOLDER", tmp_path)
@@ -388,7 +430,9 @@ def test_a_lesson_with_a_mistake_is_told_and_the_others_work(tmp_path, monkeypat
         assert len(at.error) == 1
         assert f"02\\_symmetric\\.md, line {line}" in at.error[0].value
         assert "Unknown field" in at.error[0].value
-        assert [button.key for button in at.button if button.key.startswith("open_")] == [f"open_{name}" for name in IDS if name != "symmetric"]
+        assert [button.key for button in at.button if button.key.startswith("open_")] == [
+            f"open_{name}" for name in IDS if name != "symmetric"
+        ]
         healthy(at.button(key="open_asymmetric").click().run())
         assert not at.error
         at = opened(l="symmetric", lang="en")

@@ -1,4 +1,6 @@
-"""A source is one class in the registry and its words: it is then in the Lab, its links and its scripts, without another edit."""
+"""A source is one class in the registry and its words: it is then in the Lab, its links and its scripts,
+without another edit.
+"""
 
 import ast
 import os
@@ -80,19 +82,22 @@ def test_a_made_up_source_is_in_the_lab_by_its_entry_alone():
     assert done.returncode == 0, done.stderr[-3000:]
 
 
-#: The controls of one kind of source, which show and change what only that kind has: the text that was typed, a file of the folder
-#: and a tensor in it, the name of a built-in tensor.
+#: The controls of one kind of source, which show and change what only that kind has: the text that was typed,
+#: a file of the folder and a tensor in it, the name of a built-in tensor.
 CONTROLS = {("typed_input.py", "Typed"), ("folder.py", "LocalTensor"), ("sidebar.py", "Builtin")}
 
 
 def test_nobody_asks_a_source_for_its_class():
-    """Sources answer for themselves: outside their package only the controls of one kind look whether a source is theirs."""
+    """Sources answer for themselves: outside their package only the controls of one kind look whether a
+    source is theirs.
+    """
     package = ROOT / "quantviz"
     classes = {
         node.name
         for path in (package / "sources").glob("*.py")
         for node in ast.parse(path.read_text(encoding="utf-8")).body
-        if isinstance(node, ast.ClassDef) and {ast.unparse(base) for base in node.bases} & {"Source", "_Random"}
+        if isinstance(node, ast.ClassDef)
+        and {ast.unparse(base) for base in node.bases} & {"Source", "_Random"}
     }
     assert {"Upload", "Typed", "LocalTensor", "AsMatrix", "Builtin", "Normal"} <= classes
     asked = {

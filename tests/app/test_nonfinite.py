@@ -73,7 +73,9 @@ def test_every_cell_of_it_can_be_clicked():
     for row, col in np.ndindex(X.shape):
         at.number_input(key="cell_row").set_value(row)
         at.number_input(key="cell_col").set_value(col).run()
-        sentence = next(element.proto.body for element in healthy(at).get("html") if "qv-sentence" in element.proto.body)
+        sentence = next(
+            element.proto.body for element in healthy(at).get("html") if "qv-sentence" in element.proto.body
+        )
         assert ("left out" in sentence) == (not np.isfinite(X[row, col]))
 
 
@@ -108,7 +110,9 @@ def test_another_file_takes_the_place_of_the_one_that_waits():
     assert panels(healthy(at))[0].shape == (3, 3)
     assert OFFERED not in keys(at)
     upload(at, X)
-    at.file_uploader(key="tensor_file").set_value(("worse.npy", b"\x93NUMPY", "application/octet-stream")).run()
+    at.file_uploader(key="tensor_file").set_value(
+        ("worse.npy", b"\x93NUMPY", "application/octet-stream")
+    ).run()
     assert OFFERED not in keys(at)
 
 

@@ -1,4 +1,6 @@
-"""What of Streamlit is not public and leaned on all the same: what another release has changed is said by name."""
+"""What of Streamlit is not public and leaned on all the same: what another release has changed is said by
+name.
+"""
 
 import ast
 import re
@@ -17,7 +19,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_it_was_tried_on_the_release_that_is_installed():
-    assert version("streamlit") == streamlit_private.TRIED, "try all of quantviz/ui/shell/streamlit_private.py on the new release, then raise TRIED"
+    assert version("streamlit") == streamlit_private.TRIED, (
+        "try all of quantviz/ui/shell/streamlit_private.py on the new release, then raise TRIED"
+    )
 
 
 def test_what_it_leans_on_is_there():
@@ -45,7 +49,9 @@ def page_of_two_steps():
 
 
 def test_a_callback_comes_to_its_end_although_another_message_arrives():
-    """Of two quick clicks the first was lost: Streamlit ends a callback where it next looks into the session's state."""
+    """Of two quick clicks the first was lost: Streamlit ends a callback where it next looks into the
+    session's state.
+    """
     at = AppTest.from_function(page_of_two_steps, default_timeout=30).run()
     at.button(key="both").click().run()
     assert not at.exception
@@ -59,5 +65,9 @@ def test_nothing_private_of_streamlit_is_used_elsewhere():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and re.match(r"streamlit\.(?!testing)", node.module or ""):
                 raise AssertionError(f"{path.name} imports {node.module}")
-            private = isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__")
+            private = (
+                isinstance(node, ast.Attribute)
+                and node.attr.startswith("_")
+                and not node.attr.startswith("__")
+            )
             assert not (private and getattr(node.value, "id", "") in ("st", "runtime")), path.name

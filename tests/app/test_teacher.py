@@ -1,4 +1,6 @@
-"""A teacher's link through AppTest: what it hides is not in the page at all, what it locks holds, and the page that builds it."""
+"""A teacher's link through AppTest: what it hides is not in the page at all, what it locks holds, and the
+page that builds it.
+"""
 
 import itertools
 import json
@@ -55,7 +57,9 @@ def html(at, name):
 
 
 def titles(at):
-    spec = json.loads(next(element for element in at.get("plotly_chart") if "panels_chart" in element.proto.id).proto.spec)
+    spec = json.loads(
+        next(element for element in at.get("plotly_chart") if "panels_chart" in element.proto.id).proto.spec
+    )
     return [trace["name"] for trace in spec["data"] if trace["type"] == "heatmap"]
 
 
@@ -141,7 +145,9 @@ def test_what_is_locked_is_in_sight_and_says_why(group):
     at = with_recipes(opened(Classroom(locked=frozenset({group}))))
     for each in LOCKABLE:
         assert set(locked_widgets(at, each)) == {each == group}
-    assert sum(catalogue("en")["room.locked"] in caption.value for caption in at.caption) == (3 if group == "scheme" else 1)
+    assert sum(catalogue("en")["room.locked"] in caption.value for caption in at.caption) == (
+        3 if group == "scheme" else 1
+    )
 
 
 @pytest.mark.parametrize("source", ["normal(rows=4,cols=4)", "builtin(name=course_3x3)", "typed.2x2"])
@@ -149,7 +155,11 @@ def test_every_kind_of_tensor_is_locked(source):
     from quantviz.sources.typed import Typed
 
     form = f"typed.{Typed.of([[1.0, 2.0]]).to_payload()}" if source.startswith("typed") else source
-    at = opened(Classroom(locked=frozenset({"tensor"})), t=form, s="int8,symmetric,per_group(size=2),given(scale=0.5),course")
+    at = opened(
+        Classroom(locked=frozenset({"tensor"})),
+        t=form,
+        s="int8,symmetric,per_group(size=2),given(scale=0.5),course",
+    )
     sidebar = [*at.sidebar.selectbox, *at.sidebar.number_input, *at.sidebar.text_area]
     of_range = [widget for widget in sidebar if widget.key and widget.key.startswith("range_")]
     of_scheme = [widget for widget in sidebar if widget.key in ("recipe", "convention")]
@@ -174,7 +184,11 @@ def test_a_locked_scheme_stays_whatever_is_clicked():
 
 
 def test_reset_leads_back_to_what_the_link_opened():
-    at = opened(Classroom(locked=frozenset({"tensor"})), t="normal(rows=4,cols=4)", s="int3,symmetric,per_tensor,min_max,course")
+    at = opened(
+        Classroom(locked=frozenset({"tensor"})),
+        t="normal(rows=4,cols=4)",
+        s="int3,symmetric,per_tensor,min_max,course",
+    )
     at.segmented_control(key="bits").set_value(8).run()
     at.button(key="reset").click().run()
     assert address(healthy(at))["t"] == "normal(rows=4,cols=4)"
@@ -288,7 +302,10 @@ def test_the_choice_is_kept_over_a_page_switch():
     assert parameters(link(healthy(at)))["k"] == "projector"
 
 
-@pytest.mark.parametrize("url", ["http://localhost:8501/teacher", "http://127.0.0.1:8501/teacher", "http://[::1]:8501/teacher", None])
+@pytest.mark.parametrize(
+    "url",
+    ["http://localhost:8501/teacher", "http://127.0.0.1:8501/teacher", "http://[::1]:8501/teacher", None],
+)
 def test_on_localhost_the_reason_stands_in_the_code_s_place(url):
     at = teacher(url)
     assert qr(at) == []

@@ -1,4 +1,6 @@
-"""What the Lab is measured against: a bare Streamlit page, default settings, torch imported, one 2×2 Plotly figure."""
+"""What the Lab is measured against: a bare Streamlit page, default settings, torch imported, one 2×2 Plotly
+figure.
+"""
 
 import plotly.graph_objects as go
 import streamlit as st

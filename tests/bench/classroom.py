@@ -5,8 +5,8 @@
 Speaks Streamlit's own websocket protocol to the real server on loopback, from one process that is light
 beside it. A session opens its page as a browser does, on one of three usual screens, and then
 changes something: bits, mode, what has one scale, the cell, the view of the error. An answer counts from
-when the change was due until all of it has come, and on the Lab must show another picture than before; an exception,
-an error on the page or a lost connection is told.
+when the change was due until all of it has come, and on the Lab must show another picture than before; an
+exception, an error on the page or a lost connection is told.
 
 - cold: on a server that has just started, 40 sessions open within 30 s;
 - steady: 30 sessions each change something every 3 s;
@@ -40,7 +40,8 @@ from websockets.typing import Origin, Subprotocol
 
 from tests.bench.servers import ROOT, server_process
 
-#: The class: sessions that change something every so many seconds; 95 % of the answers within so many seconds.
+#: The class: sessions that change something every so many seconds; 95 % of the answers within so many
+#: seconds.
 STEADY, EVERY, P95 = 30, 3.0, 0.5
 #: Sessions that open within so many seconds on a cold server, and that change something within so many.
 CROWD, COLD_WITHIN, BURST_WITHIN = 40, 30.0, 2.0
@@ -50,13 +51,20 @@ SLOWEST = 5.0
 MEMORY = 40.0
 #: After so many seconds an answer is not waited for any more.
 _LOST = 60.0
-#: Widths of the panels on screens of 1366, 1536 and 1920 pixels, and how far from what they were laid out for a page does not tell of them.
+#: Widths of the panels on screens of 1366, 1536 and 1920 pixels, and how far from what they were laid out for
+#: a page does not tell of them.
 _WIDTHS, _NEAR = (1066, 1236, 1620), 0.03
 #: Runs for which a browser keeps large messages, as Streamlit's own page does.
 _KEPT_RUNS = 2
 #: What a person sees of a page, and the choices that a person has.
-_SHOWN = frozenset({"metric", "html", "markdown", "plotly_chart", "bidi_component", "dataframe", "code", "alert"})
-_CHOICES: Mapping[str, str] = {"button_group": "string_array_value", "radio": "string_value", "selectbox": "string_value"}
+_SHOWN = frozenset(
+    {"metric", "html", "markdown", "plotly_chart", "bidi_component", "dataframe", "code", "alert"}
+)
+_CHOICES: Mapping[str, str] = {
+    "button_group": "string_array_value",
+    "radio": "string_value",
+    "selectbox": "string_value",
+}
 _CLICKS = ("trigger_value", "json_trigger_value")
 #: What people change on the Lab; on the other pages they choose among all there is but the language.
 _LAB, _LANGUAGE = ("bits", "mode", "error_view"), "language_choice"
@@ -154,14 +162,23 @@ class Session:
         what = self._some_change()
         await self._ask(what)
         # A browser forgets what is not on the page any more, and what was but a click.
-        self._states = {name: state for name, state in self._states.items() if name in self._widgets and state.WhichOneof("value") not in _CLICKS}
-        # A question may be answered, or a view chosen that is the same of many cells: that shows in the browser alone.
+        self._states = {
+            name: state
+            for name, state in self._states.items()
+            if name in self._widgets and state.WhichOneof("value") not in _CLICKS
+        }
+        # A question may be answered, or a view chosen that is the same of many cells: that shows in the
+        # browser alone.
         if self.page == "lab" and not what.id.endswith("-error_view") and self._picture() == before:
             self.errors.append(f"{what.id.rpartition('-')[2]}: nothing changed")
 
     def _some_change(self) -> WidgetState:
         """Another value of one of the page's choices, a button of the scheme, or a click on a cell."""
-        changes = [change for change in (self._change_of(name, *each) for name, each in self._widgets.items()) if change]
+        changes = [
+            change
+            for change in (self._change_of(name, *each) for name, each in self._widgets.items())
+            if change
+        ]
         if not changes:
             raise Dropped(f"{self.page}: there is nothing to change")
         return self.random.choice(changes)
@@ -174,10 +191,23 @@ class Session:
                 return None
             state.id = f"$$STREAMLIT_INTERNAL_KEY_{name}__events"
             state.json_trigger_value = json.dumps([{"event": "cell", "value": cell}])
-        elif kind == "button" and key.startswith("per_" if self.page == "lab" else "go_") and not element.disabled and element.type != "primary":
+        elif (
+            kind == "button"
+            and key.startswith("per_" if self.page == "lab" else "go_")
+            and not element.disabled
+            and element.type != "primary"
+        ):
             state.trigger_value = True
-        elif kind in _CHOICES and not element.disabled and (key in _LAB if self.page == "lab" else key != _LANGUAGE):
-            options = [option.content for option in element.options] if kind == "button_group" else list(element.options)
+        elif (
+            kind in _CHOICES
+            and not element.disabled
+            and (key in _LAB if self.page == "lab" else key != _LANGUAGE)
+        ):
+            options = (
+                [option.content for option in element.options]
+                if kind == "button_group"
+                else list(element.options)
+            )
             # One bit goes with one of the modes only, and is refused in the other.
             others = [option for option in options if option not in (*_values(self._states.get(name)), "1")]
             if not others:
@@ -213,7 +243,8 @@ class Session:
                         self._runs += 1
                         self._widgets, self._seen = {}, {}
                     elif kind == "navigation":
-                        # Which page it is: a new session knows the app's own script only, and a server that has just started the folder's files.
+                        # Which page it is: a new session knows the app's own script only, and a server that
+                        # has just started the folder's files.
                         if self.opened and self._script != message.navigation.page_script_hash:
                             self.errors.append(f"{self.page}: answered with another page")
                         self._script = message.navigation.page_script_hash
@@ -221,14 +252,27 @@ class Session:
                         self.shown_query = message.page_info_changed.query_string
                     elif kind in ("delta", "ref_hash"):
                         self._take(message)
-                    elif kind == "script_finished" and started >= asked and message.script_finished == ForwardMsg.FINISHED_SUCCESSFULLY:
+                    elif (
+                        kind == "script_finished"
+                        and started >= asked
+                        and message.script_finished == ForwardMsg.FINISHED_SUCCESSFULLY
+                    ):
                         if message.metadata.run.script_run_id in ("", run):
                             break
-                    elif kind == "script_finished" and message.script_finished == ForwardMsg.FINISHED_WITH_COMPILE_ERROR:
+                    elif (
+                        kind == "script_finished"
+                        and message.script_finished == ForwardMsg.FINISHED_WITH_COMPILE_ERROR
+                    ):
                         self.errors.append("the script did not compile")
-                    if self._bridge and self._bridge not in self._states and abs(self._width - self._laid_out) > _NEAR * self._laid_out:
+                    if (
+                        self._bridge
+                        and self._bridge not in self._states
+                        and abs(self._width - self._laid_out) > _NEAR * self._laid_out
+                    ):
                         # A browser tells the width as soon as the bridge is in the page.
-                        await self._send(WidgetState(id=self._bridge, json_value=json.dumps({"width": self._width})))
+                        await self._send(
+                            WidgetState(id=self._bridge, json_value=json.dumps({"width": self._width}))
+                        )
                         asked += 1
                 else:
                     raise Dropped("the connection was closed")
@@ -280,16 +324,28 @@ def _chosen(kind: str, element: Any) -> WidgetState:
     state = WidgetState(id=element.id)
     if kind == "button_group":
         state.string_array_value.SetInParent()  # nothing chosen is told too
-        state.string_array_value.data.extend(element.raw_values if element.set_value else [element.options[n].content for n in element.default])
+        state.string_array_value.data.extend(
+            element.raw_values if element.set_value else [element.options[n].content for n in element.default]
+        )
     else:
-        state.string_value = element.raw_value if element.set_value else element.options[element.default] if element.options else ""
+        state.string_value = (
+            element.raw_value
+            if element.set_value
+            else element.options[element.default]
+            if element.options
+            else ""
+        )
     return state
 
 
 def _values(state: WidgetState | None) -> list[str]:
     if state is None:
         return []
-    return list(state.string_array_value.data) if state.WhichOneof("value") == "string_array_value" else [state.string_value]
+    return (
+        list(state.string_array_value.data)
+        if state.WhichOneof("value") == "string_array_value"
+        else [state.string_value]
+    )
 
 
 # ---- the three ways to come ---------------------------------------------------------------------
@@ -322,7 +378,11 @@ class Answers:
     @property
     def p95(self) -> float:
         """95 % took at most so long."""
-        return statistics.quantiles(self.seconds, n=20, method="inclusive")[-1] if len(self.seconds) > 1 else float("nan")
+        return (
+            statistics.quantiles(self.seconds, n=20, method="inclusive")[-1]
+            if len(self.seconds) > 1
+            else float("nan")
+        )
 
     @property
     def worst(self) -> float:
@@ -331,11 +391,17 @@ class Answers:
 
 
 async def cold(sessions: Sequence[Session]) -> Answers:
-    """All open within `COLD_WITHIN`: a quarter in the first second, while the server still imports, the rest evenly."""
+    """All open within `COLD_WITHIN`: a quarter in the first second, while the server still imports, the rest
+    evenly.
+    """
     answers, start = Answers(), time.monotonic()
     at_once = len(sessions) // 4
-    due = [start + n / at_once for n in range(at_once)] + [start + COLD_WITHIN * (n + 1) / (len(sessions) - at_once) for n in range(len(sessions) - at_once)]
-    await asyncio.gather(*(answers.time(when, session.open) for when, session in zip(due, sessions, strict=True)))
+    due = [start + n / at_once for n in range(at_once)] + [
+        start + COLD_WITHIN * (n + 1) / (len(sessions) - at_once) for n in range(len(sessions) - at_once)
+    ]
+    await asyncio.gather(
+        *(answers.time(when, session.open) for when, session in zip(due, sessions, strict=True))
+    )
     return answers.of(sessions)
 
 
@@ -355,7 +421,12 @@ async def steady(sessions: Sequence[Session], seconds: float) -> Answers:
 async def burst(sessions: Sequence[Session]) -> Answers:
     """Each changes one thing within `BURST_WITHIN` seconds."""
     answers, start = Answers(), time.monotonic()
-    await asyncio.gather(*(answers.time(start + session.random.uniform(0, BURST_WITHIN), session.change) for session in sessions))
+    await asyncio.gather(
+        *(
+            answers.time(start + session.random.uniform(0, BURST_WITHIN), session.change)
+            for session in sessions
+        )
+    )
     return answers.of(sessions)
 
 
@@ -370,7 +441,9 @@ def memory(process: int) -> int:
 # ---- one variant --------------------------------------------------------------------------------
 
 
-async def measure(variant: Variant, root: Path, seconds: float) -> list[tuple[str, Answers, float | None, str]]:
+async def measure(
+    variant: Variant, root: Path, seconds: float
+) -> list[tuple[str, Answers, float | None, str]]:
     """Cold, steady, burst on two fresh servers: name, answers, MiB a session, what was asked of it."""
     found: list[tuple[str, Answers, float | None, str]] = []
 
@@ -380,7 +453,9 @@ async def measure(variant: Variant, root: Path, seconds: float) -> list[tuple[st
     with server_process(root / "app.py", cwd=root) as (address, _):
         crowd = people(address, CROWD)
         found.append(("cold", await cold(crowd), None, "slowest"))
-        found.append(("burst", await burst([session for session in crowd if session.opened]), None, "slowest"))
+        found.append(
+            ("burst", await burst([session for session in crowd if session.opened]), None, "slowest")
+        )
     with server_process(root / "app.py", cwd=root) as (address, process):
         for session in people(address, len(variant.places)):
             await session.open()  # imports, and what all share
@@ -411,7 +486,9 @@ def own_seconds() -> Iterator[list[float]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--variant", nargs="+", default=["first", "mix", "random"])
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--root", type=Path, default=ROOT, help="where app.py lies")
@@ -421,7 +498,9 @@ def main() -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         for name in options.variant:
             print(name, flush=True)
-            for phase, answers, mib, bar in asyncio.run(measure(variants(folder)[name](), options.root, options.seconds)):
+            for phase, answers, mib, bar in asyncio.run(
+                measure(variants(folder)[name](), options.root, options.seconds)
+            ):
                 print(report(phase, answers, mib), flush=True)
                 for error in sorted(set(answers.errors + answers.dropped))[:5]:
                     print(f"      {error}", flush=True)
@@ -434,9 +513,7 @@ def main() -> None:
 def report(phase: str, answers: Answers, mib: float | None) -> str:
     """One line of the table."""
     middle = statistics.median(answers.seconds) if answers.seconds else float("nan")
-    line = (
-        f"  {phase:<7}{len(answers.seconds):>5} answers   p50 {1000 * middle:5.0f} ms   p95 {1000 * answers.p95:5.0f} ms   max {1000 * answers.worst:5.0f} ms"
-    )
+    line = f"  {phase:<7}{len(answers.seconds):>5} answers   p50 {1000 * middle:5.0f} ms   p95 {1000 * answers.p95:5.0f} ms   max {1000 * answers.worst:5.0f} ms"
     line += f"   dropped {len(answers.dropped)}   errors {len(answers.errors)}"
     return line + (f"   {mib:.1f} MiB a session" if mib is not None else "")
 

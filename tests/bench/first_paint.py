@@ -4,8 +4,8 @@
 
 Each round starts two fresh servers, one after the other, and opens /lab: one as it is, one where
 `import torch` fails at once. Counted is the time from the navigation until the title, the controls and
-the panels' skeleton are on the screen. Beside them a bare Python process imports streamlit, torch, pandas and plotly:
-what the panels cannot be shown without. Prints the medians and their ratios.
+the panels' skeleton are on the screen. Beside them a bare Python process imports streamlit, torch, pandas and
+plotly: what the panels cannot be shown without. Prints the medians and their ratios.
 """
 
 import argparse
@@ -64,12 +64,16 @@ def paint_ms(browser: Browser, folder: str | None) -> tuple[float, float | None]
 def import_ms() -> float:
     """Milliseconds of a process that imports what the panels need."""
     start = time.perf_counter()
-    subprocess.run([sys.executable, "-c", "import streamlit, torch, pandas, plotly.graph_objects"], check=True)
+    subprocess.run(
+        [sys.executable, "-c", "import streamlit, torch, pandas, plotly.graph_objects"], check=True
+    )
     return 1000 * (time.perf_counter() - start)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=7)
     rounds = parser.parse_args().rounds
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
@@ -83,8 +87,12 @@ def main() -> None:
     imports = statistics.median(each for _, _, each in measured)
     # Of each round by itself: what else the machine does in it hinders both.
     ratio = statistics.median(lab[1] / each for lab, _, each in measured if lab[1] is not None)
-    print(f"first paint: lab {with_torch:.0f} ms   without torch {without:.0f} ms   ratio {with_torch / without:.2f}   bar {BAR}")
-    print(f"first panels: after {panels:.0f} ms   imports alone {imports:.0f} ms   ratio {ratio:.2f}   bar {PANELS_BAR}")
+    print(
+        f"first paint: lab {with_torch:.0f} ms   without torch {without:.0f} ms   ratio {with_torch / without:.2f}   bar {BAR}"
+    )
+    print(
+        f"first panels: after {panels:.0f} ms   imports alone {imports:.0f} ms   ratio {ratio:.2f}   bar {PANELS_BAR}"
+    )
 
 
 if __name__ == "__main__":

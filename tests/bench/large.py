@@ -1,11 +1,12 @@
-"""A 4096×11008 matrix on the screen, against a 32×32 one: the same server, the same Chromium, clicked in turn.
+"""A 4096×11008 matrix on the screen, against a 32×32 one: the same server, the same Chromium, clicked in
+turn.
 
     python -m tests.bench.large
 
-The large one lies in a .safetensors in a folder of the server. Counted is, from the click on another bit width, the time
-until two of the four pictures have changed and were shown (x stays), and the bytes that the server sent; then the
-memory of a Chromium of its own with either page open, all its processes. Prints medians and their ratios. Each width is
-asked for once, so that nothing was found out about it before.
+The large one lies in a .safetensors in a folder of the server. Counted is, from the click on another bit
+width, the time until two of the four pictures have changed and were shown (x stays), and the bytes that the
+server sent; then the memory of a Chromium of its own with either page open, all its processes. Prints medians
+and their ratios. Each width is asked for once, so that nothing was found out about it before.
 """
 
 import argparse
@@ -44,7 +45,9 @@ class Sent:
 
     def _add(self, event: dict) -> None:
         frame = event["response"]
-        self.bytes += len(base64.b64decode(frame["payloadData"])) if frame["opcode"] == 2 else len(frame["payloadData"])
+        self.bytes += (
+            len(base64.b64decode(frame["payloadData"])) if frame["opcode"] == 2 else len(frame["payloadData"])
+        )
 
 
 def opened(page: Page, address: str) -> Page:
@@ -66,7 +69,9 @@ def browser_bytes(playwright: Playwright, address: str) -> int:
         for bits in (3, 5, 4):
             change_ms(page, bits)
         page.wait_for_timeout(2000)
-        found = subprocess.run(["pgrep", "-f", folder], capture_output=True, text=True, check=True).stdout.split()
+        found = subprocess.run(
+            ["pgrep", "-f", folder], capture_output=True, text=True, check=True
+        ).stdout.split()
         total = sum(_pss(int(pid)) for pid in found)
         context.close()
     return total
@@ -90,21 +95,29 @@ def matrix() -> torch.Tensor:
 
 
 def main() -> None:
-    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    ).parse_args()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         save_file({"weight": matrix()}, folder / "large.safetensors")
         lab = stack.enter_context(serving(ROOT / "app.py", cwd=ROOT, env={"QUANTVIZ_DATA_DIR": str(folder)}))
         playwright = stack.enter_context(sync_playwright())
         browser = playwright.chromium.launch(executable_path=chromium_path(), args=list(FLAGS))
-        sources = {"small": "normal(rows=32,cols=32)", "large": write_source(LocalTensor("large.safetensors", "weight", SHAPE))}
+        sources = {
+            "small": "normal(rows=32,cols=32)",
+            "large": write_source(LocalTensor("large.safetensors", "weight", SHAPE)),
+        }
         for granularity in SCHEMES:
             usual = granularity.replace("128", "32")
             address = {
                 name: f"{lab}/lab?t={source}&lang=en&s=int4,symmetric,{usual if name == 'small' else granularity},min_max,course"
                 for name, source in sources.items()
             }
-            pages = {name: opened(browser.new_page(viewport={"width": 1366, "height": 625}), address[name]) for name in sources}
+            pages = {
+                name: opened(browser.new_page(viewport={"width": 1366, "height": 625}), address[name])
+                for name in sources
+            }
             sent = {name: Sent(page) for name, page in pages.items()}
             times: dict[str, list[float]] = {name: [] for name in pages}
             weights: dict[str, list[int]] = {name: [] for name in pages}
@@ -128,7 +141,10 @@ def main() -> None:
             for page in pages.values():
                 page.close()
         browser.close()
-        memory = {name: browser_bytes(playwright, f"{lab}/lab?t={source}&lang=en") for name, source in sources.items()}
+        memory = {
+            name: browser_bytes(playwright, f"{lab}/lab?t={source}&lang=en")
+            for name, source in sources.items()
+        }
         print(
             f"Chromium: 32 × 32 {memory['small'] / 2**20:.0f} MB, 4096 × 11008 {memory['large'] / 2**20:.0f} MB,"
             f" ratio {memory['large'] / memory['small']:.2f} (bar {MEMORY_BAR})"

@@ -1,9 +1,11 @@
-"""What each piece of hand-written LLVM gains: the same work with it and with plain numba in its place, side by side.
+"""What each piece of hand-written LLVM gains: the same work with it and with plain numba in its place, side
+by side.
 
     python -m tests.bench.llvm [--rounds 15] [--pieces sums,addresses]
 
-Two processes of one thread each, the one with `QUANTVIZ_PLAIN_NUMBA` naming the piece, do the work in turn. What is printed is the median
-of the ratios of their CPU times, round by round. A piece stays where plain numba takes more than `BAR` times as long in some of its work.
+Two processes of one thread each, the one with `QUANTVIZ_PLAIN_NUMBA` naming the piece, do the work in turn.
+What is printed is the median of the ratios of their CPU times, round by round. A piece stays where plain
+numba takes more than `BAR` times as long in some of its work.
 """
 
 from __future__ import annotations
@@ -64,7 +66,10 @@ def works() -> dict[str, Callable[[], object]]:
     flat.flags.writeable = False
 
     def put(scheme: qv.Scheme) -> None:
-        coder, made = measuring.Coder(scheme, measuring.qparams(x, scheme), SHAPE, "fused"), measuring.Buffers(RUN)
+        coder, made = (
+            measuring.Coder(scheme, measuring.qparams(x, scheme), SHAPE, "fused"),
+            measuring.Buffers(RUN),
+        )
         for start in range(0, len(flat), RUN):
             coder.put(flat[start : start + RUN], start, made)
 
@@ -97,7 +102,9 @@ class Worker:
     def __init__(self, plain: str) -> None:
         env = {**os.environ, PLAIN_VARIABLE: plain, "OMP_NUM_THREADS": "1", "QUANTVIZ_THREADS": "1"}
         command = [sys.executable, "-m", "tests.bench.llvm", "--serve"]
-        process = subprocess.Popen(command, cwd=ROOT, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         assert process.stdin
         assert process.stdout
         self._process, self._to, self._from = process, process.stdin, process.stdout
@@ -123,7 +130,9 @@ def main() -> None:
     if chosen.serve:
         serve()
         return
-    print(f"float32 {SHAPE[0]} × {SHAPE[1]}, one thread; CPU time of plain numba over that of the piece written by hand (bar {BAR}).\n")
+    print(
+        f"float32 {SHAPE[0]} × {SHAPE[1]}, one thread; CPU time of plain numba over that of the piece written by hand (bar {BAR}).\n"
+    )
     print("| piece | work | by hand, ms | ratio |\n|---|---|---|---|")
     usual, gains = Worker(""), {}
     for piece in chosen.pieces.split(","):
@@ -132,7 +141,10 @@ def main() -> None:
             # The first call compiles.
             usual.seconds(work), plain.seconds(work)
             pairs = [(usual.seconds(work), plain.seconds(work)) for _ in range(chosen.rounds)]
-            own, ratio = statistics.median(own for own, _ in pairs), statistics.median(other / own for own, other in pairs)
+            own, ratio = (
+                statistics.median(own for own, _ in pairs),
+                statistics.median(other / own for own, other in pairs),
+            )
             gains[piece] = max(ratio, gains.get(piece, 0.0))
             print(f"| {piece} | {work} | {own * 1e3:.1f} | {ratio:.2f} |", flush=True)
         plain.close()

@@ -2,9 +2,10 @@
 
     python -m tests.bench.measure [--shape 4096x11008] [--rounds 7] [--only quantviz]
 
-A read is `x.sum()` on as many threads. Every entry and the read are run in turn, and the medians of the rounds compared. What is
-compared with has to quantize, dequantize and give the mean squared error alone; QuantViz gives all metrics. Memory is what a process
-of its own holds at its most beyond the tensor, as a share of it.
+A read is `x.sum()` on as many threads. Every entry and the read are run in turn, and the medians of the
+rounds compared. What is compared with has to quantize, dequantize and give the mean squared error alone;
+QuantViz gives all metrics. Memory is what a process of its own holds at its most beyond the tensor, as a
+share of it.
 """
 
 from __future__ import annotations
@@ -38,8 +39,20 @@ GRANULARITIES = {
     "groups of 128": qv.PerGroup(128),
 }
 #: Reads that cannot be done without, and how many times their duration it may take.
-READS = {"per tensor": 2, "per channel, axis 0": 1, "per channel, axis 1": 2, "groups of 32": 1, "groups of 128": 1}
-BARS = {"per tensor": 1.6, "per channel, axis 0": 1.6, "per channel, axis 1": 1.6, "groups of 32": 2.2, "groups of 128": 2.2}
+READS = {
+    "per tensor": 2,
+    "per channel, axis 0": 1,
+    "per channel, axis 1": 2,
+    "groups of 32": 1,
+    "groups of 128": 1,
+}
+BARS = {
+    "per tensor": 1.6,
+    "per channel, axis 0": 1.6,
+    "per channel, axis 1": 1.6,
+    "groups of 32": 2.2,
+    "groups of 128": 2.2,
+}
 #: Times that what is compared with is run.
 SLOW_ROUNDS = 2
 #: The most memory, as a share of the tensor.
@@ -74,32 +87,54 @@ def _course(x: torch.Tensor, name: str) -> Callable[[], float] | None:
 
 def _fake_quantize(x: torch.Tensor, name: str) -> Callable[[], float] | None:
     if name == "per tensor":
-        return lambda: _mse(x, torch.fake_quantize_per_tensor_affine(x, float(x.abs().max()) / 127, 0, -128, 127))
+        return lambda: _mse(
+            x, torch.fake_quantize_per_tensor_affine(x, float(x.abs().max()) / 127, 0, -128, 127)
+        )
     if name.startswith("per channel"):
         axis = int(name[-1])
 
         def by_channel() -> float:
             scale = x.abs().amax(1 - axis) / 127
-            return _mse(x, torch.fake_quantize_per_channel_affine(x, scale, torch.zeros(len(scale), dtype=torch.int32), axis, -128, 127))
+            return _mse(
+                x,
+                torch.fake_quantize_per_channel_affine(
+                    x, scale, torch.zeros(len(scale), dtype=torch.int32), axis, -128, 127
+                ),
+            )
 
         return by_channel
     rows = x.reshape(-1, int(name.split()[-1]))
 
     def by_group() -> float:
         scale = rows.abs().amax(1) / 127
-        return _mse(rows, torch.fake_quantize_per_channel_affine(rows, scale, torch.zeros(len(scale), dtype=torch.int32), 0, -128, 127))
+        return _mse(
+            rows,
+            torch.fake_quantize_per_channel_affine(
+                rows, scale, torch.zeros(len(scale), dtype=torch.int32), 0, -128, 127
+            ),
+        )
 
     return by_group
 
 
 def _torchao(x: torch.Tensor, name: str) -> Callable[[], float] | None:
-    from torchao.quantization.quant_primitives import MappingType, choose_qparams_affine, dequantize_affine, quantize_affine
+    from torchao.quantization.quant_primitives import (
+        MappingType,
+        choose_qparams_affine,
+        dequantize_affine,
+        quantize_affine,
+    )
 
     block = GRANULARITIES[name].block_shape(tuple(x.shape))
 
     def run() -> float:
         scale, zero = choose_qparams_affine(x, MappingType.SYMMETRIC, block, torch.int8)
-        return _mse(x, dequantize_affine(quantize_affine(x, block, scale, zero, torch.int8), block, scale, zero, torch.int8))
+        return _mse(
+            x,
+            dequantize_affine(
+                quantize_affine(x, block, scale, zero, torch.int8), block, scale, zero, torch.int8
+            ),
+        )
 
     return run
 
@@ -109,28 +144,61 @@ def _onnxruntime(x: torch.Tensor, name: str) -> Callable[[], float] | None:
     import onnxruntime
     from onnx import TensorProto, helper
 
-    block, grid = GRANULARITIES[name].block_shape(tuple(x.shape)), GRANULARITIES[name].layout(tuple(x.shape)).grid_shape
+    block, grid = (
+        GRANULARITIES[name].block_shape(tuple(x.shape)),
+        GRANULARITIES[name].layout(tuple(x.shape)).grid_shape,
+    )
     axis = 1 if grid[0] == 1 or name.startswith("groups") else 0
-    known = {"axis": axis, **({"block_size": block[1]} if name.startswith("groups") else {})} if name != "per tensor" else {}
+    known = (
+        {"axis": axis, **({"block_size": block[1]} if name.startswith("groups") else {})}
+        if name != "per tensor"
+        else {}
+    )
     shape = () if name == "per tensor" else grid if name.startswith("groups") else (max(grid),)
-    nodes = [helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], **known), helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"], **known)]
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], **known),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"], **known),
+    ]
     floats, codes = TensorProto.FLOAT, TensorProto.INT8
     inputs = [("x", floats, x.shape), ("s", floats, shape), ("z", codes, shape)]
-    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info(*each) for each in inputs], [helper.make_tensor_value_info("y", floats, x.shape)])
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info(*each) for each in inputs],
+        [helper.make_tensor_value_info("y", floats, x.shape)],
+    )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
 
     def run() -> float:
-        sizes = x.abs().max() if name == "per tensor" else x.abs().amax(1 - axis) if name.startswith("per") else x.abs().reshape(*grid, -1).amax(-1)
+        sizes = (
+            x.abs().max()
+            if name == "per tensor"
+            else x.abs().amax(1 - axis)
+            if name.startswith("per")
+            else x.abs().reshape(*grid, -1).amax(-1)
+        )
         scale = (sizes / 127).numpy()
-        return _mse(x, torch.from_numpy(session.run(None, {"x": x.numpy(), "s": scale, "z": np.zeros(shape, np.int8)})[0]))
+        return _mse(
+            x,
+            torch.from_numpy(
+                session.run(None, {"x": x.numpy(), "s": scale, "z": np.zeros(shape, np.int8)})[0]
+            ),
+        )
 
     return run
 
 
-OTHERS = {"the notebooks' code": _course, "torch.fake_quantize": _fake_quantize, "torchao": _torchao, "onnxruntime": _onnxruntime}
+OTHERS = {
+    "the notebooks' code": _course,
+    "torch.fake_quantize": _fake_quantize,
+    "torchao": _torchao,
+    "onnxruntime": _onnxruntime,
+}
 
 
 def entries(x: torch.Tensor, only: str) -> Iterator[tuple[str, str, Callable[[], object]]]:
@@ -167,9 +235,15 @@ print((held("VmHWM") - before) / (4 * x.numel()))
 
 
 def memory(shape: tuple[int, ...], scheme: qv.Scheme) -> float:
-    """What a process holds at its most while it measures, beyond what it held just before, as a share of the tensor. On Linux."""
+    """What a process holds at its most while it measures, beyond what it held just before, as a share of the
+    tensor. On Linux.
+    """
     code = _MEMORY.format(shape=shape, scheme=str(scheme))
-    return float(subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout)
+    return float(
+        subprocess.run(
+            [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout
+    )
 
 
 def seconds(run: Callable[[], object]) -> float:
@@ -180,7 +254,11 @@ def seconds(run: Callable[[], object]) -> float:
 
 def limits() -> str:
     """The machine, in a line."""
-    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if Path("/proc/cpuinfo").exists() else []
+    lines = (
+        Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        if Path("/proc/cpuinfo").exists()
+        else []
+    )
     found = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
     memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     cpu, cache = found.get("model name", platform.processor()), found.get("cache size", "?")
@@ -196,7 +274,9 @@ def _judged(ratio: float | None, name: str, title: str) -> str:
 
 
 def of_middle_size(rounds: int) -> None:
-    """Print what a tensor takes that is as quick by the reference as kernels take to compile, where they are compiled."""
+    """Print what a tensor takes that is as quick by the reference as kernels take to compile, where they are
+    compiled.
+    """
     print("float32 of a middle size, int8 per row, in ms; the bar is the reference.\n")
     print("| side | as it is | which path | by the reference | bar |\n|---|---|---|---|---|")
     scheme = qv.Scheme("int8", granularity=qv.PerChannel(0))
@@ -218,7 +298,9 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--shape", help="one shape in place of both, as 4096x11008")
     options.add_argument("--rounds", type=int, default=7)
-    options.add_argument("--only", default="", help="of the others those whose name has this in it; 'quantviz' for none")
+    options.add_argument(
+        "--only", default="", help="of the others those whose name has this in it; 'quantviz' for none"
+    )
     chosen = options.parse_args()
     torch.set_num_threads(os.cpu_count() or 1)
     print(limits())
@@ -226,7 +308,9 @@ def main() -> None:
     start = time.perf_counter()
     for _name, granularity in GRANULARITIES.items():
         measuring.measure(torch.ones(64, 128), qv.Scheme(granularity=granularity), path="fused")
-    print(f"first use of five granularities, compiled or read from that folder: {time.perf_counter() - start:.1f} s\n")
+    print(
+        f"first use of five granularities, compiled or read from that folder: {time.perf_counter() - start:.1f} s\n"
+    )
     of_middle_size(chosen.rounds)
     for shape in [tuple(map(int, chosen.shape.split("x")))] if chosen.shape else SHAPES:
         x = torch.empty(shape).normal_(generator=torch.Generator().manual_seed(0))
@@ -235,20 +319,38 @@ def main() -> None:
             if title.startswith("QuantViz"):
                 run()
         ours = [each for each in timed if each[0].startswith("QuantViz")]
-        # What takes a hundred reads need not be timed as often, and not in between: its threads go on waiting for work.
-        for group, rounds in ((ours, chosen.rounds), ([each for each in timed if each not in ours], SLOW_ROUNDS)):
+        # What takes a hundred reads need not be timed as often, and not in between: its threads go on waiting
+        # for work.
+        for group, rounds in (
+            (ours, chosen.rounds),
+            ([each for each in timed if each not in ours], SLOW_ROUNDS),
+        ):
             for _ in range(rounds):
                 for _, _, run, own, reads in group:
                     own.append(seconds(run))
                     reads.append(seconds(x.sum))
         read = statistics.median([each for *_, reads in timed for each in reads])
-        print(f"float32 {shape[0]} × {shape[1]}, a read takes {read * 1e3:.1f} ms. Times as multiples of a read; memory as a share of the tensor.\n")
+        print(
+            f"float32 {shape[0]} × {shape[1]}, a read takes {read * 1e3:.1f} ms. Times as multiples of a read; memory as a share of the tensor.\n"
+        )
         print("| what | " + " | ".join(f"{name} ({READS[name]})" for name in GRANULARITIES) + " |")
         print("|---|" + "---|" * len(GRANULARITIES))
-        print("| bar: reads × | " + " | ".join(f"{READS[name] * BARS[name]:.1f}" for name in GRANULARITIES) + " |")
+        print(
+            "| bar: reads × | "
+            + " | ".join(f"{READS[name] * BARS[name]:.1f}" for name in GRANULARITIES)
+            + " |"
+        )
         for title in dict.fromkeys(each[0] for each in timed):
-            cells = {name: statistics.median(own) / statistics.median(reads) for other, name, _, own, reads in timed if other == title}
-            print(f"| {title} | " + " | ".join(_judged(cells.get(name), name, title) for name in GRANULARITIES) + " |")
+            cells = {
+                name: statistics.median(own) / statistics.median(reads)
+                for other, name, _, own, reads in timed
+                if other == title
+            }
+            print(
+                f"| {title} | "
+                + " | ".join(_judged(cells.get(name), name, title) for name in GRANULARITIES)
+                + " |"
+            )
         shares = [memory(shape, qv.Scheme(granularity=granularity)) for granularity in GRANULARITIES.values()]
         judged = [f"{share:.3f}{'' if share <= MEMORY_BAR else ' (missed)'}" for share in shares]
         print(f"| QuantViz int8, memory (bar {MEMORY_BAR}) | " + " | ".join(judged) + " |\n")

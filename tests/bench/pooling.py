@@ -2,15 +2,17 @@
 
     python -m tests.bench.pooling [--rounds 15]
 
-All in one process on the same threads, in turn: `x.sum()`, ours (exact values and places), the same in two steps of torch,
-and `max_pool2d` of |x|, which has neither sign nor pixels of unequal size. Prints medians, and the median of the ratios to the read beside it;
-then what the four panels and the survey of a whole tensor take.
+All in one process on the same threads, in turn: `x.sum()`, ours (exact values and places), the same in two
+steps of torch, and `max_pool2d` of |x|, which has neither sign nor pixels of unequal size. Prints medians,
+and the median of the ratios to the read beside it; then what the four panels and the survey of a whole tensor
+take.
 """
 
 import argparse
 import os
 import statistics
 import time
+from functools import partial
 
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
@@ -29,7 +31,9 @@ SIDE = 512
 
 
 def two_steps(x):
-    """The largest magnitude of each column of a pixel's rows, then of its columns; as equal pixels as torch allows."""
+    """The largest magnitude of each column of a pixel's rows, then of its columns; as equal pixels as torch
+    allows.
+    """
     rows, cols = x.shape[0] // SIDE, x.shape[1] // SIDE
     by_row = x[: rows * SIDE].reshape(SIDE, rows, x.shape[1]).abs().amax(1)
     return by_row[:, : cols * SIDE].reshape(SIDE, SIDE, cols).amax(2)
@@ -65,14 +69,25 @@ def main():
         x = torch.zeros(shape).normal_(generator=torch.Generator().manual_seed(0))
         stored, patch, scheme = InMemory(x), Patch(0, 0, *shape), Scheme("int8", granularity=PerChannel(0))
         qparams, known = measuring.qparams(stored, scheme), measuring.facts(stored)
-        quick = {"one read": x.sum, "ours": lambda stored=stored, patch=patch: pooled(stored, patch, (SIDE, SIDE))}
-        slow = {"one read": x.sum, "torch, two steps": lambda x=x: two_steps(x), "max_pool2d": lambda x=x: max_pool(x)}
+        quick = {
+            "one read": x.sum,
+            "ours": lambda stored=stored, patch=patch: pooled(stored, patch, (SIDE, SIDE)),
+        }
+        slow = {
+            "one read": x.sum,
+            "torch, two steps": lambda x=x: two_steps(x),
+            "max_pool2d": lambda x=x: max_pool(x),
+        }
         whole = {
             "one read": x.sum,
-            "four panels": lambda stored=stored, patch=patch: overview(stored, scheme, qparams, patch, (256, 256)),  # noqa: B023
-            "survey": lambda stored=stored: survey(stored, scheme, qparams, known=known),  # noqa: B023
+            "four panels": partial(overview, stored, scheme, qparams, patch, (256, 256)),
+            "survey": partial(survey, stored, scheme, qparams, known=known),
         }
-        for title, works, count in ((f"to {SIDE}×{SIDE}", quick, rounds), (f"to {SIDE}×{SIDE}", slow, 3), ("int8 per channel, 256×256", whole, 5)):
+        for title, works, count in (
+            (f"to {SIDE}×{SIDE}", quick, rounds),
+            (f"to {SIDE}×{SIDE}", slow, 3),
+            ("int8 per channel, 256×256", whole, 5),
+        ):
             for name, taken, ratio in measure(works, count):
                 print(f"{shape[0]}×{shape[1]} {title:26} {name:18} {taken:8.1f} ms {ratio:6.2f}×")
 

@@ -22,9 +22,11 @@ from tests.helpers.browser import FLAGS, IDLE, chromium_path
 BAR = 1.5
 SIDES = (8, 32, 128)
 
-#: The pictures of heatmaps and of image traces; the cell out of sight that brings an image its colour bar is none.
+#: The pictures of heatmaps and of image traces; the cell out of sight that brings an image its colour bar is
+#: none.
 _PICTURES = ".js-plotly-plot .heatmaplayer image, .js-plotly-plot .imagelayer image"
-#: Clicks a button and resolves with the milliseconds until two of the four pictures have changed and were shown: x stays, and x̂ may.
+#: Clicks a button and resolves with the milliseconds until two of the four pictures have changed and were
+#: shown: x stays, and x̂ may.
 _CHANGE = f"""
 async (selector) => {{
   const pictures = () => [...document.querySelectorAll("{_PICTURES}")]
@@ -54,24 +56,35 @@ def change_ms(page: Page, bits: int) -> float:
     button = page.locator(f".st-key-bits button:has-text('{bits}')").first
     button.evaluate("node => node.setAttribute('data-bench', '1')")
     elapsed = page.evaluate(_CHANGE, "[data-bench='1']")
-    page.evaluate("document.querySelectorAll('[data-bench]').forEach(node => node.removeAttribute('data-bench'))")
+    page.evaluate(
+        "document.querySelectorAll('[data-bench]').forEach(node => node.removeAttribute('data-bench'))"
+    )
     return float(elapsed)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=15)
     rounds = parser.parse_args().rounds
     with ExitStack() as stack:
         bare_folder = stack.enter_context(tempfile.TemporaryDirectory())
         # Default settings: away from the project's own .streamlit/config.toml.
-        (Path(bare_folder) / "bare_page.py").write_text((Path(__file__).parent / "bare_page.py").read_text(encoding="utf-8"), encoding="utf-8")
+        (Path(bare_folder) / "bare_page.py").write_text(
+            (Path(__file__).parent / "bare_page.py").read_text(encoding="utf-8"), encoding="utf-8"
+        )
         bare = stack.enter_context(serving(Path(bare_folder) / "bare_page.py", cwd=Path(bare_folder)))
         lab = stack.enter_context(serving(ROOT / "app.py", cwd=ROOT))
-        browser = stack.enter_context(sync_playwright()).chromium.launch(executable_path=chromium_path(), args=list(FLAGS))
+        browser = stack.enter_context(sync_playwright()).chromium.launch(
+            executable_path=chromium_path(), args=list(FLAGS)
+        )
         for side in SIDES:
             pages = {}
-            for name, address in {"bare": f"{bare}/?side={side}", "lab": f"{lab}/lab?t=normal(rows={side},cols={side})&lang=en"}.items():
+            for name, address in {
+                "bare": f"{bare}/?side={side}",
+                "lab": f"{lab}/lab?t=normal(rows={side},cols={side})&lang=en",
+            }.items():
                 pages[name] = browser.new_page(viewport={"width": 1366, "height": 625})
                 pages[name].goto(address)
                 pages[name].wait_for_function(DRAWN, timeout=60000)
@@ -84,7 +97,10 @@ def main() -> None:
                         times[name].append(elapsed)
             medians = {name: statistics.median(values) for name, values in times.items()}
             ratio = medians["lab"] / medians["bare"]
-            print(f"{side:>4} × {side:<4} bare {medians['bare']:6.0f} ms   lab {medians['lab']:6.0f} ms   ratio {ratio:.2f}   bar {BAR}", flush=True)
+            print(
+                f"{side:>4} × {side:<4} bare {medians['bare']:6.0f} ms   lab {medians['lab']:6.0f} ms   ratio {ratio:.2f}   bar {BAR}",
+                flush=True,
+            )
             for page in pages.values():
                 page.close()
 

@@ -36,7 +36,8 @@ def browser():
 
 
 class Shelf:
-    """Contexts that are used again: a page in one finds Streamlit's and plotly's scripts compiled, which is most of what a page takes.
+    """Contexts that are used again: a page in one finds Streamlit's and plotly's scripts compiled, which is
+    most of what a page takes.
 
     Nothing of one test is left for the next: its pages are closed, and what they kept is cleared.
     """
@@ -52,10 +53,15 @@ class Shelf:
         return self._contexts.pop(tuple(options.items()), None) or self.new(**options)
 
     def put_back(self, context, **options):
-        origins = {"{0.scheme}://{0.netloc}".format(urlsplit(page.url)) for page in context.pages if page.url.startswith("http")}
+        origins = {
+            "{0.scheme}://{0.netloc}".format(urlsplit(page.url))
+            for page in context.pages
+            if page.url.startswith("http")
+        }
         keeper = self._keepers.get(context)
         if keeper is None and origins:
-            # One page stays open, and with it the process that has the scripts. Its server may be gone by now.
+            # One page stays open, and with it the process that has the scripts. Its server may be gone by
+            # now.
             keeper = self._keepers[context] = context.new_page()
             keeper.route("**/*", lambda route: route.fulfill(body="", content_type="text/html"))
             keeper.goto(min(origins))
@@ -67,7 +73,10 @@ class Shelf:
             context.clear_permissions()
             storage = context.new_cdp_session(keeper)
             for origin in origins:
-                storage.send("Storage.clearDataForOrigin", {"origin": origin, "storageTypes": "local_storage,indexeddb,websql,service_workers"})
+                storage.send(
+                    "Storage.clearDataForOrigin",
+                    {"origin": origin, "storageTypes": "local_storage,indexeddb,websql,service_workers"},
+                )
             storage.detach()
         self._contexts[tuple(options.items())] = context
 
@@ -94,7 +103,8 @@ def serve(tmp_path_factory):
 
 @pytest.fixture
 def new_page(shelf):
-    """`new_page(width, height, theme, language=None, touch=False)` opens an empty page in a context of its own.
+    """`new_page(width, height, theme, language=None, touch=False)` opens an empty page in a context of its
+    own.
 
     What the page writes to the console as an error, and every exception in it, fails the test at its end.
     """
@@ -110,7 +120,14 @@ def new_page(shelf):
         page.set_viewport_size({"width": width, "height": height})
         page.emulate_media(color_scheme=theme)
         page.set_default_timeout(45_000)
-        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" and not _streamlits_own(message) else None)
+        page.on(
+            "console",
+            lambda message: (
+                complaints.append(message.text)
+                if message.type == "error" and not _streamlits_own(message)
+                else None
+            ),
+        )
         page.on("pageerror", lambda error: complaints.append(str(error)))
         return page
 
@@ -123,7 +140,9 @@ def new_page(shelf):
 
 
 def _streamlits_own(message):
-    """Below /lab Streamlit asks for its own files in two places, one of which is not there; for the other see cold_start.py."""
+    """Below /lab Streamlit asks for its own files in two places, one of which is not there; for the other see
+    cold_start.py.
+    """
     return "_stcore" in message.location["url"] or "Running the app's main page" in message.text
 
 

@@ -18,14 +18,26 @@ seed = st.slider("tensor", 0, 9, 0, key="seed")
 x = torch.randn(shape if len(shape) == 2 else shape * 2, generator=torch.Generator().manual_seed(seed))
 if x.shape[0] >= 8:
     x[:, 2] *= 10
-granularity = {"tensor": qv.PerTensor(), "row": qv.PerChannel(0), "group": qv.PerGroup(4, 1)}[st.query_params.get("by", "group")]
+granularity = {"tensor": qv.PerTensor(), "row": qv.PerChannel(0), "group": qv.PerGroup(4, 1)}[
+    st.query_params.get("by", "group")
+]
 result = qv.quantize(x, qv.Scheme(f"int{bits}", st.query_params.get("mode", "symmetric"), granularity))
 data = result_panels(
-    result, error_view=st.query_params.get("view", "signed"), error_range=float(st.query_params["held"]) if "held" in st.query_params else None
+    result,
+    error_view=st.query_params.get("view", "signed"),
+    error_range=float(st.query_params["held"]) if "held" in st.query_params else None,
 )
 theme = st.context.theme.type or "light"
 width = bridge_width("bridge")
-cell = chart_bridge("bridge", "panels", data, selected=st.session_state.get("cell", (1, 2)), width=width, language=language, theme=theme)
+cell = chart_bridge(
+    "bridge",
+    "panels",
+    data,
+    selected=st.session_state.get("cell", (1, 2)),
+    width=width,
+    language=language,
+    theme=theme,
+)
 if cell is not None and cell != st.session_state.get("cell"):
     st.session_state["cell"] = cell
     st.rerun()

@@ -1,4 +1,6 @@
-"""Tensors of several axes in Chromium: what the browser still holds of the tensor before, and a weight seen as a matrix."""
+"""Tensors of several axes in Chromium: what the browser still holds of the tensor before, and a weight seen
+as a matrix.
+"""
 
 import pytest
 import safetensors.torch
@@ -10,14 +12,23 @@ from tests.helpers.browser import server, wait_idle
 from tests.helpers.picture import address, drawn, opened
 
 APP = ROOT / "app.py"
-SHAPES = {"stft": (258, 1, 256), "conv1d": (128, 129, 3), "stem": (64, 3, 7, 7), "wide": (512, 512, 3, 3), "linear": (48, 32)}
+SHAPES = {
+    "stft": (258, 1, 256),
+    "conv1d": (128, 129, 3),
+    "stem": (64, 3, 7, 7),
+    "wide": (512, 512, 3, 3),
+    "linear": (48, 32),
+}
 
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
     folder = tmp_path_factory.mktemp("weights")
     draw = torch.Generator().manual_seed(0)
-    safetensors.torch.save_file({name: torch.randn(shape, generator=draw) for name, shape in SHAPES.items()}, folder / "model.safetensors")
+    safetensors.torch.save_file(
+        {name: torch.randn(shape, generator=draw) for name, shape in SHAPES.items()},
+        folder / "model.safetensors",
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(FOLDER, str(folder))
         with server(APP, tmp_path_factory.mktemp("server") / "log") as served:
@@ -40,22 +51,31 @@ def open_folder(page, url, **params):
 
 def load(page, name):
     pick(page, "folder_tensor", f"{name}  [")
-    page.wait_for_function("words => document.querySelector('.qv-name').innerText.startsWith(words)", arg=" × ".join(map(str, SHAPES[name])))
+    page.wait_for_function(
+        "words => document.querySelector('.qv-name').innerText.startsWith(words)",
+        arg=" × ".join(map(str, SHAPES[name])),
+    )
     drawn(page)
 
 
 def complaints(page):
-    return page.locator("[data-testid=stAlertContentWarning], [data-testid=stAlertContentError]").all_text_contents()
+    return page.locator(
+        "[data-testid=stAlertContentWarning], [data-testid=stAlertContentError]"
+    ).all_text_contents()
 
 
 def test_a_click_after_other_tensors_does_what_it_says(new_page, url):
-    """Each select box in the browser holds the words of the tensor before, and sends them back with the next click."""
+    """Each select box in the browser holds the words of the tensor before, and sends them back with the next
+    click.
+    """
     page = open_folder(new_page(), url)
     for name in ("stft", "conv1d", "wide", "stft"):
         load(page, name)
         bits = "8" if "int4" in address(page)["s"] else "4"
         page.locator(".st-key-bits button", has_text=bits).first.click()
-        page.wait_for_function("bits => new URLSearchParams(location.search).get('s').startsWith('int' + bits)", arg=bits)
+        page.wait_for_function(
+            "bits => new URLSearchParams(location.search).get('s').startsWith('int' + bits)", arg=bits
+        )
         drawn(page)
         assert complaints(page) == [], name
         if len(SHAPES[name]) == 3:

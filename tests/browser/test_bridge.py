@@ -1,4 +1,6 @@
-"""The bridge in a real browser: clicks, taps, hover card, zoom and the phone's one panel, on `panels_demo.py`."""
+"""The bridge in a real browser: clicks, taps, hover card, zoom and the phone's one panel, on
+`panels_demo.py`.
+"""
 
 import re
 from pathlib import Path
@@ -31,7 +33,10 @@ def change_bits(page, key="ArrowRight"):
     before = page.evaluate("document.querySelector('.st-key-panels .js-plotly-plot').layout.meta.stamp")
     page.locator(".st-key-bits input").focus()
     page.keyboard.press(key)
-    page.wait_for_function("old => { const gd = document.querySelector('.st-key-panels .js-plotly-plot'); return gd?.layout?.meta.stamp !== old; }", arg=before)
+    page.wait_for_function(
+        "old => { const gd = document.querySelector('.st-key-panels .js-plotly-plot'); return gd?.layout?.meta.stamp !== old; }",
+        arg=before,
+    )
     wait_drawn(page)
 
 
@@ -69,7 +74,15 @@ def test_a_tap_selects_too(open_demo):
     said_cell(page, 3, 4)
 
 
-@pytest.mark.parametrize(("query", "block"), [("n=8&by=group", "4, 1"), ("n=8&by=row", "4"), ("n=8&by=tensor", "the whole tensor"), ("n=256&by=row", "4")])
+@pytest.mark.parametrize(
+    ("query", "block"),
+    [
+        ("n=8&by=group", "4, 1"),
+        ("n=8&by=row", "4"),
+        ("n=8&by=tensor", "the whole tensor"),
+        ("n=256&by=row", "4"),
+    ],
+)
 def test_the_card_tells_the_cell_in_each_panel(open_demo, query, block):
     page = open_demo(query)
     cards = []
@@ -83,7 +96,9 @@ def test_the_card_tells_the_cell_in_each_panel(open_demo, query, block):
     told = dict(zip(cards[0][1::2], cards[0][2::2], strict=True))
     assert cards[0][0] == "row 4, column 5"
     assert list(told) == ["x", "q", "x̂", "error x̂ − x", "block", "scale", "cause"]
-    number = {name: float(value.replace("−", "-")) for name, value in told.items() if name not in ("block", "cause")}
+    number = {
+        name: float(value.replace("−", "-")) for name, value in told.items() if name not in ("block", "cause")
+    }
     assert number["x̂"] == pytest.approx(number["q"] * number["scale"], rel=1e-4)
     assert number["error x̂ − x"] == pytest.approx(number["x̂"] - number["x"], abs=1e-4)
     assert told["block"] == block
@@ -191,7 +206,11 @@ def test_a_phone_shows_one_panel_and_a_switch(open_demo, shot, theme):
     buttons = page.get_by_role("group", name="Panel shown").get_by_role("button")
     assert buttons.all_inner_texts() == ["x", "q", "x̂", "error"]
     assert min(button.bounding_box()["height"] for button in buttons.all()) >= 40
-    shown = lambda: page.locator(".st-key-panels .subplot").evaluate_all("all => all.filter(one => one.getClientRects().length).length")  # noqa: E731
+
+    def shown():
+        count = "all => all.filter(one => one.getClientRects().length).length"
+        return page.locator(".st-key-panels .subplot").evaluate_all(count)
+
     assert shown() == 1
     for i, name in enumerate(PANELS):
         buttons.nth(i).click()
@@ -211,7 +230,10 @@ def test_a_phone_shows_one_panel_and_a_switch(open_demo, shot, theme):
 @pytest.mark.parametrize(("width", "name"), [(390, "single"), (760, "grid"), (1366, "row"), (1920, "row")])
 def test_the_arrangement_follows_the_width(open_demo, width, name):
     page = open_demo("n=8", width=width, height=900)
-    assert page.evaluate("document.querySelector('.st-key-panels .js-plotly-plot').layout.meta.arrangement") == name
+    assert (
+        page.evaluate("document.querySelector('.st-key-panels .js-plotly-plot').layout.meta.arrangement")
+        == name
+    )
     told = int(re.search(r"width (\d+)", page.inner_text("body"))[1])
     assert told == pytest.approx(page.locator(".st-key-panels").bounding_box()["width"], rel=0.03)
 
@@ -219,7 +241,9 @@ def test_the_arrangement_follows_the_width(open_demo, width, name):
 def test_a_narrowed_window_is_laid_out_anew(open_demo):
     page = open_demo("n=8", width=1366, height=1200)
     page.set_viewport_size({"width": 700, "height": 1200})
-    page.wait_for_function("document.querySelector('.st-key-panels .js-plotly-plot')?.layout?.meta.arrangement === 'grid'")
+    page.wait_for_function(
+        "document.querySelector('.st-key-panels .js-plotly-plot')?.layout?.meta.arrangement === 'grid'"
+    )
     wait_drawn(page)
     page.mouse.click(*middle(page, 3, 7, 7))
     said_cell(page, 7, 7)

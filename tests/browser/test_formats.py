@@ -33,7 +33,9 @@ def mark(page, value, row):
 
 
 def press(page, value, row):
-    """Press a mark as a person does: once more where nothing came of it, as on a busy machine while the plot is drawn anew."""
+    """Press a mark as a person does: once more where nothing came of it, as on a busy machine while the plot
+    is drawn anew.
+    """
     reached = f"new URLSearchParams(location.search).get('x') === '{value}'"
     for _ in range(4):
         x, y = mark(page, value, row)
@@ -69,7 +71,10 @@ def test_the_first_screen_and_what_can_be_pressed(new_page, serve, shot, languag
 
 
 def test_on_a_phone_the_chosen_row_is_in_view(new_page, serve, shot):
-    page = opened(new_page(390, 844, touch=True), f"{serve(APP)}/formats?a=float8_e4m3fn&b=float16&x=300&v=symlog&lang=en")
+    page = opened(
+        new_page(390, 844, touch=True),
+        f"{serve(APP)}/formats?a=float8_e4m3fn&b=float16&x=300&v=symlog&lang=en",
+    )
     page.wait_for_function("document.querySelector('.qv-codes').scrollTop > 0")
     shot(page, "phone")
     seen = page.evaluate(
@@ -90,5 +95,10 @@ def test_on_a_phone_the_chosen_row_is_in_view(new_page, serve, shot):
         assert one[0] >= 0, one
         assert one[1] <= 390, one
         for other in labels[:i]:
-            apart = one[1] <= other[0] + 1 or other[1] <= one[0] + 1 or one[3] <= other[2] + 2 or other[3] <= one[2] + 2
+            apart = (
+                one[1] <= other[0] + 1
+                or other[1] <= one[0] + 1
+                or one[3] <= other[2] + 2
+                or other[3] <= one[2] + 2
+            )
             assert apart, (one, other)

@@ -24,7 +24,9 @@ def opened(page, url, rows=ROWS, **params):
 
 
 def drawn(page, row):
-    page.wait_for_function("row => document.querySelectorAll(`.st-key-gallery_${row}_panels .qv-mark`).length >= 1", arg=row)
+    page.wait_for_function(
+        "row => document.querySelectorAll(`.st-key-gallery_${row}_panels .qv-mark`).length >= 1", arg=row
+    )
     wait_idle(page)
 
 
@@ -42,10 +44,14 @@ def cell_at(page, row, panel, cell):
 
 def test_both_rows_fit_a_laptop_and_a_click_follows_a_cell(new_page, url, shot):
     page = opened(new_page(), url, bug="int8_difference_wraps", lang="en")
-    bottom = page.evaluate("document.querySelector('.st-key-gallery_broken_panels').getBoundingClientRect().bottom")
+    bottom = page.evaluate(
+        "document.querySelector('.st-key-gallery_broken_panels').getBoundingClientRect().bottom"
+    )
     # Some pixels are left for a machine whose letters are higher.
     assert bottom <= 620
-    frames = page.evaluate("[...document.querySelectorAll('.shapelayer path')].map(path => path.getAttribute('d'))")
+    frames = page.evaluate(
+        "[...document.querySelectorAll('.shapelayer path')].map(path => path.getAttribute('d'))"
+    )
     assert frames
     assert not any("NaN" in path for path in frames)
     assert "x_hat = 730.08" in page.inner_text(".qv-program")
@@ -57,16 +63,23 @@ def test_both_rows_fit_a_laptop_and_a_click_follows_a_cell(new_page, url, shot):
 def test_on_a_phone_one_switch_turns_both_rows(new_page, url, shot):
     # Puzzle 1 is that of the zeros: solved, its one row becomes two.
     page = opened(new_page(390, 844, touch=True), url, rows=("broken",), spot=1, lang="zh")
-    page.locator(f".st-key-gallery_line_{[line.key for line in puzzle(1).lines].index(puzzle(1).broken.key)} button").tap()
+    page.locator(
+        f".st-key-gallery_line_{[line.key for line in puzzle(1).lines].index(puzzle(1).broken.key)} button"
+    ).tap()
     for row in ROWS:
         drawn(page, row)
     assert page.locator("[role=group] button[value=q]:visible").count() == 1
     page.locator("button[value=x_hat]:visible").tap()
-    shown = page.evaluate("[...document.querySelectorAll('[data-qv-panel]')].map(each => each.dataset.qvPanel)")
+    shown = page.evaluate(
+        "[...document.querySelectorAll('[data-qv-panel]')].map(each => each.dataset.qvPanel)"
+    )
     assert shown == ["x_hat", "x_hat"]
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     for row, count in (("correct", 0), ("broken", 4)):
-        printed = page.evaluate("row => [...document.querySelectorAll(`.st-key-gallery_${row}_panels [data-panel=x_hat] text`)].map(t => t.textContent)", row)
+        printed = page.evaluate(
+            "row => [...document.querySelectorAll(`.st-key-gallery_${row}_panels [data-panel=x_hat] text`)].map(t => t.textContent)",
+            row,
+        )
         assert printed.count("NaN") == count
     shot(page, "phone")
 

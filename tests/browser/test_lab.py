@@ -1,4 +1,6 @@
-"""The Lab in Chromium, as a student, a teacher and an engineer open it. Screenshots go to tests/browser/shots."""
+"""The Lab in Chromium, as a student, a teacher and an engineer open it. Screenshots go to
+tests/browser/shots.
+"""
 
 import io
 import itertools
@@ -28,7 +30,9 @@ def url(serve):
 
 
 def wait_address(page, name, value):
-    page.wait_for_function("([name, value]) => new URLSearchParams(location.search).get(name) === value", arg=[name, value])
+    page.wait_for_function(
+        "([name, value]) => new URLSearchParams(location.search).get(name) === value", arg=[name, value]
+    )
     wait_idle(page)
 
 
@@ -113,7 +117,9 @@ def test_the_zoom_is_kept_over_a_scheme_change_and_dropped_with_the_tensor(new_p
     page.mouse.move((x0 + x1) / 2, (y0 + y1) / 2, steps=4)
     page.mouse.move(x1, y1, steps=4)
     page.mouse.up()
-    page.wait_for_function("(() => { const r = document.querySelector('.st-key-panels .js-plotly-plot')._fullLayout.xaxis.range; return r[1] - r[0] < 12; })()")
+    page.wait_for_function(
+        "(() => { const r = document.querySelector('.st-key-panels .js-plotly-plot')._fullLayout.xaxis.range; return r[1] - r[0] < 12; })()"
+    )
     zoomed = ranges(page)
     page.locator(".st-key-bits button", has_text="3").click()
     wait_address(page, "s", "int3,symmetric,per_tensor,min_max,course")
@@ -139,14 +145,20 @@ def test_the_language_switches_in_place(new_page, url, shot):
 
 @pytest.mark.parametrize(
     "params",
-    [{}, {"t": "builtin(name=course_4x4_a)"}, {"t": "normal(rows=16,cols=16)", "s": "int4,symmetric,per_group(size=4),min_max,course"}],
+    [
+        {},
+        {"t": "builtin(name=course_4x4_a)"},
+        {"t": "normal(rows=16,cols=16)", "s": "int4,symmetric,per_group(size=4),min_max,course"},
+    ],
     ids=["example", "notebook", "random"],
 )
 def test_after_a_language_switch_everything_still_works(new_page, url, params):
     page = opened(new_page(), url, **params, lang="en")
     page.locator(".st-key-language_choice button", has_text="中文").click()
     wait_address(page, "lang", "zh")
-    shown = page.evaluate("(document.querySelector('.st-key-kind input')?.value || '') + document.querySelector('.st-key-kind').innerText")
+    shown = page.evaluate(
+        "(document.querySelector('.st-key-kind input')?.value || '') + document.querySelector('.st-key-kind').innerText"
+    )
     assert any(name in shown for name in ("示例", "课程", "随机")), shown
     page.locator(".st-key-bits button", has_text="8").click()
     page.wait_for_function("new URLSearchParams(location.search).get('s').startsWith('int8')")
@@ -164,7 +176,10 @@ def test_after_a_language_switch_everything_still_works(new_page, url, params):
 def test_an_upload(new_page, url, tmp_path, shot):
     from safetensors.torch import save_file
 
-    weights = {"layer.0.weight": torch.randn(24, 40, generator=torch.Generator().manual_seed(0)), "layer.1.weight": torch.ones(2, 3, 4, dtype=torch.bfloat16)}
+    weights = {
+        "layer.0.weight": torch.randn(24, 40, generator=torch.Generator().manual_seed(0)),
+        "layer.1.weight": torch.ones(2, 3, 4, dtype=torch.bfloat16),
+    }
     save_file(weights, tmp_path / "model.safetensors")
     page = opened(new_page(), url, lang="en")
     page.locator(".st-key-kind [data-baseweb=select], .st-key-kind [role=combobox]").first.click()
@@ -179,7 +194,9 @@ def test_an_upload(new_page, url, tmp_path, shot):
 
 
 def test_typed_cells_are_edited_in_place(new_page, url):
-    page = opened(new_page(), url, t="builtin(name=course_3x3)", s="int8,symmetric,per_tensor,min_max,course", lang="en")
+    page = opened(
+        new_page(), url, t="builtin(name=course_3x3)", s="int8,symmetric,per_tensor,min_max,course", lang="en"
+    )
     page.locator(".st-key-kind [data-baseweb=select], .st-key-kind [role=combobox]").first.click()
     page.get_by_text("Type or paste", exact=True).click()
     wait_idle(page)
@@ -222,17 +239,25 @@ def test_a_recipe_is_loaded_by_a_click(new_page, url, shot):
 SIZES = ((390, 844), (1366, 625), (1920, 1080))
 
 
-@pytest.mark.parametrize(("size", "theme", "language"), of_today(itertools.product(SIZES, ["light", "dark"], ["en", "zh"]), 5))
+@pytest.mark.parametrize(
+    ("size", "theme", "language"), of_today(itertools.product(SIZES, ["light", "dark"], ["en", "zh"]), 5)
+)
 def test_every_size_theme_and_language(new_page, url, shot, size, theme, language):
     width, height = size
     page = opened(new_page(width, height, theme, touch=width < 500), url, **write_link(opening(), language))
     page.wait_for_timeout(600)
     shot(page, f"{width}_{theme}_{language}")
-    main = page.evaluate("(() => { const m = document.querySelector('[data-testid=stMain]'); return [m.scrollWidth, m.clientWidth]; })()")
+    main = page.evaluate(
+        "(() => { const m = document.querySelector('[data-testid=stMain]'); return [m.scrollWidth, m.clientWidth]; })()"
+    )
     assert main[0] <= main[1], "the page scrolls sideways"
     if width >= 1366:
         for part in (".st-key-strip", ".st-key-tiles", ".st-key-panels", ".qv-sentence"):
-            assert page.locator(part).first.bounding_box()["y"] + page.locator(part).first.bounding_box()["height"] <= height, part
+            assert (
+                page.locator(part).first.bounding_box()["y"]
+                + page.locator(part).first.bounding_box()["height"]
+                <= height
+            ), part
     else:
         assert page.locator(".st-key-tiles [data-testid=stMetric]:visible").count() == 2
         page.locator(".st-key-more_tiles_shown label").click()
@@ -264,7 +289,14 @@ def test_a_large_tensor_is_drawn_as_images_and_still_exact(new_page, url, shot):
 
 def test_nothing_is_asked_of_another_machine(new_page, url):
     page, outside = new_page(), []
-    page.on("request", lambda request: outside.append(request.url) if request.url.startswith("http") and "127.0.0.1" not in request.url else None)
+    page.on(
+        "request",
+        lambda request: (
+            outside.append(request.url)
+            if request.url.startswith("http") and "127.0.0.1" not in request.url
+            else None
+        ),
+    )
     opened(page, url, lang="en")
     assert outside == []
 
@@ -301,13 +333,17 @@ def test_an_error_of_the_last_bit_is_printed_as_none_and_told_on_the_card(new_pa
 
 
 def test_choices_in_a_closed_popover_show_the_state_after_later_runs(new_page, url):
-    """The browser makes them when the popover is opened, from the last run, which need not be the one that set them."""
+    """The browser makes them when the popover is opened, from the last run, which need not be the one that
+    set them.
+    """
     page = opened(new_page(width=820), url, x="percentile", r="half_step", lang="en")
     page.locator(".st-key-bits button").filter(has_text="8").click()
     wait_address(page, "s", "int8,symmetric,per_tensor,min_max,course")
     for popover, chosen in (("value_choices", 2), ("error_choices", 2)):
         page.locator(f".st-key-{popover} button").first.click()
-        radios = page.locator(f".st-key-{'value_scale' if popover == 'value_choices' else 'error_range'} input")
+        radios = page.locator(
+            f".st-key-{'value_scale' if popover == 'value_choices' else 'error_range'} input"
+        )
         radios.first.wait_for(state="attached")
         assert [radio.is_checked() for radio in radios.all()].index(True) == chosen
         page.keyboard.press("Escape")
@@ -325,7 +361,14 @@ def test_a_saved_picture_is_named_and_titled_and_holds_the_values(new_page, url)
     name, content = saved(page, ".st-key-picture_svg button")
     assert name == "loud_column_int4-symmetric-per_tensor-min_max-course_15.3dB.svg"
     svg = content.decode("utf-8")
-    for told in ("one loud column · 8 × 8", "one scale for the whole tensor", "SQNR 15.3 dB", "error x̂ − x", ">−11.9<", "±1.64, held"):
+    for told in (
+        "one loud column · 8 × 8",
+        "one scale for the whole tensor",
+        "SQNR 15.3 dB",
+        "error x̂ − x",
+        ">−11.9<",
+        "±1.64, held",
+    ):
         assert told in svg, told
     # Plotly's camera saves the same.
     page.locator(".st-key-panels .js-plotly-plot").hover()

@@ -47,14 +47,21 @@ def test_a_cell_is_answered_by_a_click_on_a_cold_server(new_page, tmp_path, shot
     with server(ROOT / "app.py", tmp_path / "log") as cold:
         pages = [new_page(), new_page()]
         for page in pages:
-            page.goto(f"{cold}/lessons?{urlencode({'l': 'range_to_grid', 'p': 1, 'lang': 'en'})}", wait_until="commit")
+            page.goto(
+                f"{cold}/lessons?{urlencode({'l': 'range_to_grid', 'p': 1, 'lang': 'en'})}",
+                wait_until="commit",
+            )
         for page in pages:
             drawn(page)
             page.wait_for_function("!document.querySelector('[data-testid=stDialog]')")
             page.mouse.click(*cell_at(page, 0, 1, 2))
-            page.wait_for_function("[...document.querySelectorAll('.st-key-cell_answer input')].map(i => i.value).join() === '1,2'")
+            page.wait_for_function(
+                "[...document.querySelectorAll('.st-key-cell_answer input')].map(i => i.value).join() === '1,2'"
+            )
             page.locator(".st-key-commit_sure button").click()
-            page.wait_for_function("document.querySelector('.st-key-lesson_question').innerText.includes('row 1, column 2')")
+            page.wait_for_function(
+                "document.querySelector('.st-key-lesson_question').innerText.includes('row 1, column 2')"
+            )
         shot(pages[0], "cell_answered")
         assert "Traceback" not in (tmp_path / "log").read_text(encoding="utf-8")
 
@@ -67,7 +74,9 @@ def test_hovering_tells_only_what_is_open(new_page, url, shot):
     assert "error" not in before
     assert "x̂" in before
     page.mouse.click(*cell_at(page, 0, 0, 0))
-    page.wait_for_function("[...document.querySelectorAll('.st-key-cell_answer input')].map(i => i.value).join() === '0,0'")
+    page.wait_for_function(
+        "[...document.querySelectorAll('.st-key-cell_answer input')].map(i => i.value).join() === '0,0'"
+    )
     page.locator(".st-key-commit_guess button").click()
     page.wait_for_function("document.querySelector('.qv-rule')")
     drawn(page)
@@ -82,7 +91,9 @@ def test_the_address_is_the_step_and_the_lab_opens_from_it(new_page, url):
     page.wait_for_function("new URLSearchParams(location.search).get('p') === '2'")
     drawn(page)
     page.get_by_role("button", name="Open in the Lab").click()
-    page.wait_for_function("location.pathname.endsWith('/lab') && new URLSearchParams(location.search).get('s')")
+    page.wait_for_function(
+        "location.pathname.endsWith('/lab') && new URLSearchParams(location.search).get('s')"
+    )
     asked = page.evaluate("new URLSearchParams(location.search).get('s')")
     assert asked == str(lessons()["rounding_against_clipping"].steps[1].state.scheme)
     # No other scenario's words, though the tensor is also one's.
@@ -99,17 +110,25 @@ def test_the_address_is_the_step_and_the_lab_opens_from_it(new_page, url):
     page.wait_for_function("document.querySelector('.qv-place')?.innerText.includes('step 2 of')")
     wait_idle(page)
     page.go_back()
-    page.wait_for_function("location.pathname.endsWith('/lab') && document.querySelector('.st-key-header h1')")
+    page.wait_for_function(
+        "location.pathname.endsWith('/lab') && document.querySelector('.st-key-header h1')"
+    )
 
 
-@pytest.mark.parametrize(("width", "height", "theme", "language"), [(390, 844, "light", "zh"), (1366, 625, "dark", "en"), (1920, 1000, "light", "zh")])
+@pytest.mark.parametrize(
+    ("width", "height", "theme", "language"),
+    [(390, 844, "light", "zh"), (1366, 625, "dark", "en"), (1920, 1000, "light", "zh")],
+)
 def test_each_width_theme_and_language(new_page, url, shot, width, height, theme, language):
     page = opened(new_page(width, height, theme, touch=width < 600), url, l="symmetric", p=3, lang=language)
     shot(page, f"{width}_{theme}_{language}")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert violations(page) == []
     if width > 600:  # words, picture and the buttons to answer with are in sight together
-        assert page.evaluate("document.querySelector('.st-key-lesson_commit').getBoundingClientRect().bottom") <= height
+        assert (
+            page.evaluate("document.querySelector('.st-key-lesson_commit').getBoundingClientRect().bottom")
+            <= height
+        )
         assert page.evaluate(f"document.querySelector('{PANELS}').getBoundingClientRect().top") < height / 2
 
 
@@ -118,7 +137,12 @@ def test_a_projector_shows_the_picture_and_the_question(new_page, url, shot):
     assert page.locator("[data-testid=stSidebar]:visible").count() == 0
     assert page.evaluate(f"document.querySelector('{PANELS}').getBoundingClientRect().bottom") < 600
     assert page.evaluate("document.querySelector('.st-key-lesson_ask_0 p').getBoundingClientRect().top") < 600
-    assert page.evaluate("parseFloat(getComputedStyle(document.querySelector('.st-key-lesson_ask_0 p')).fontSize)") >= 20
+    assert (
+        page.evaluate(
+            "parseFloat(getComputedStyle(document.querySelector('.st-key-lesson_ask_0 p')).fontSize)"
+        )
+        >= 20
+    )
     shot(page, "projector")
 
 
@@ -127,18 +151,24 @@ def commit_number(page, typed, sure=True):
     field.fill(typed)
     field.press("Enter")
     page.locator(f".st-key-commit_{'sure' if sure else 'guess'} button").click()
-    page.wait_for_function("document.querySelector('.st-key-lesson_question')?.innerText.includes('You said') || document.querySelector('.qv-rule')")
+    page.wait_for_function(
+        "document.querySelector('.st-key-lesson_question')?.innerText.includes('You said') || document.querySelector('.qv-rule')"
+    )
 
 
 def kept(page):
-    return json.loads(page.evaluate("localStorage.getItem('quantviz.teaching.lessons.v1')") or "{}").get("answers", [])
+    return json.loads(page.evaluate("localStorage.getItem('quantviz.teaching.lessons.v1')") or "{}").get(
+        "answers", []
+    )
 
 
 def test_a_reload_and_another_link_keep_what_was_answered(new_page, url, shot):
     page = opened(new_page(), url, l="range_to_grid", p=3, lang="en", k="withheld")
     commit_number(page, "-128+184/3.5788")
     page.wait_for_function("localStorage.getItem('quantviz.teaching.lessons.v1')")
-    assert [sorted(answer) for answer in kept(page)] == [["attempt", "given", "lesson", "question", "step", "sure"]]
+    assert [sorted(answer) for answer in kept(page)] == [
+        ["attempt", "given", "lesson", "question", "step", "sure"]
+    ]
     # What is on the screen while the page loads: never the question as if it were still open.
     page.add_init_script("""
         window.qvOpen = 0;
@@ -151,7 +181,9 @@ def test_a_reload_and_another_link_keep_what_was_answered(new_page, url, shot):
         look();
     """)
     page.reload()
-    page.wait_for_function("document.querySelector('.st-key-lesson_question')?.innerText.includes('You said: −76.5')")
+    page.wait_for_function(
+        "document.querySelector('.st-key-lesson_question')?.innerText.includes('You said: −76.5')"
+    )
     drawn(page)
     assert page.evaluate("window.qvOpen") == 0
     assert "step 3 of" in page.inner_text(".qv-place")
@@ -164,7 +196,9 @@ def test_a_reload_and_another_link_keep_what_was_answered(new_page, url, shot):
     # The teacher opens the answers.
     for room in ({}, {"k": "shown"}):
         opened(page, url, l="range_to_grid", p=3, lang="en", **room)
-        page.wait_for_function("document.querySelector('.st-key-lesson_question')?.innerText.includes('You said: −76.5')")
+        page.wait_for_function(
+            "document.querySelector('.st-key-lesson_question')?.innerText.includes('You said: −76.5')"
+        )
         assert "Not this time." in page.inner_text(".st-key-lesson_question")
         assert len(kept(page)) == 1
     page.get_by_role("button", name="My progress (1)").click()
@@ -176,9 +210,13 @@ def test_two_pages_of_a_browser_lose_nothing_of_each_other(new_page, url):
     one = opened(new_page(), url, l="range_to_grid", p=3, lang="en")
     two = opened(one.context.new_page(), url, l="range_to_grid", p=5, lang="en")
     commit_number(one, "3.58")
-    one.wait_for_function("JSON.parse(localStorage.getItem('quantviz.teaching.lessons.v1'))?.answers.length === 1")
+    one.wait_for_function(
+        "JSON.parse(localStorage.getItem('quantviz.teaching.lessons.v1'))?.answers.length === 1"
+    )
     commit_number(two, "3")
-    two.wait_for_function("JSON.parse(localStorage.getItem('quantviz.teaching.lessons.v1')).answers.length === 2")
+    two.wait_for_function(
+        "JSON.parse(localStorage.getItem('quantviz.teaching.lessons.v1')).answers.length === 2"
+    )
     two.get_by_role("button", name="My progress (2)").wait_for()
 
 
@@ -199,7 +237,9 @@ def test_a_browser_that_keeps_nothing_says_so_and_the_lesson_works(new_page, url
     shot(page, "not_kept")
 
 
-@pytest.mark.parametrize("stored", ["{", "null", '{"quantviz": "lessons", "version": 9, "answers": []}', "x" * 300_000])
+@pytest.mark.parametrize(
+    "stored", ["{", "null", '{"quantviz": "lessons", "version": 9, "answers": []}', "x" * 300_000]
+)
 def test_what_another_program_left_in_the_browser_stops_nothing(new_page, url, stored):
     page = new_page()
     page.goto(f"{url}/_stcore/health")
@@ -249,13 +289,17 @@ def test_the_keyboard_stays_where_the_reader_is(new_page, url):
     focused(page, ".st-key-lesson_title h1")
 
 
-@pytest.mark.parametrize("path", ["lab", "lessons", "lessons?l=range_to_grid&p=3", "bugs", "formats", "teacher"])
+@pytest.mark.parametrize(
+    "path", ["lab", "lessons", "lessons?l=range_to_grid&p=3", "bugs", "formats", "teacher"]
+)
 def test_headings_are_headings_in_their_order(new_page, url, path):
     page = new_page()
     page.goto(f"{url}/{path}")
     page.wait_for_selector("[data-testid=stMain] h1")
     wait_idle(page)
-    levels = page.evaluate("[...document.querySelectorAll('[data-testid=stMain] :is(h1, h2, h3, h4, h5, h6)')].map(h => Number(h.tagName[1]))")
+    levels = page.evaluate(
+        "[...document.querySelectorAll('[data-testid=stMain] :is(h1, h2, h3, h4, h5, h6)')].map(h => Number(h.tagName[1]))"
+    )
     assert levels[0] == 1
     assert levels.count(1) == 1
     assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
@@ -291,7 +335,12 @@ def test_a_printed_step_is_its_words_its_picture_and_its_question(new_page, url,
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
     page.emulate_media(media="print", color_scheme=theme)
     page.set_viewport_size({"width": 703, "height": 1000})
-    for gone in ("[data-testid=stSidebar]", "[data-testid=stHeader]", "[data-testid=stButton]", ".st-key-lesson_code"):
+    for gone in (
+        "[data-testid=stSidebar]",
+        "[data-testid=stHeader]",
+        "[data-testid=stButton]",
+        ".st-key-lesson_code",
+    ):
         assert page.locator(f"{gone}:visible").count() == 0, gone
     assert page.locator(".st-key-lesson_words").inner_text() == words
     for there in ("h1", ".st-key-lesson_words", ".qv-rule", PANELS):
@@ -300,9 +349,18 @@ def test_a_printed_step_is_its_words_its_picture_and_its_question(new_page, url,
         assert box["x"] + box["width"] <= 703, there
     picture = page.locator(f"{PANELS} .main-svg").first.bounding_box()
     assert picture["x"] + picture["width"] <= 703
-    assert page.evaluate("getComputedStyle(document.querySelector('[data-testid=stMain]')).overflow") == "visible"
-    assert page.evaluate("getComputedStyle(document.querySelector('[data-testid=stApp]')).backgroundColor") == "rgb(255, 255, 255)"
-    assert page.evaluate("getComputedStyle(document.querySelector('.st-key-lesson_words p')).color") == "rgb(0, 0, 0)"
+    assert (
+        page.evaluate("getComputedStyle(document.querySelector('[data-testid=stMain]')).overflow")
+        == "visible"
+    )
+    assert (
+        page.evaluate("getComputedStyle(document.querySelector('[data-testid=stApp]')).backgroundColor")
+        == "rgb(255, 255, 255)"
+    )
+    assert (
+        page.evaluate("getComputedStyle(document.querySelector('.st-key-lesson_words p')).color")
+        == "rgb(0, 0, 0)"
+    )
     shot(page, f"printed_{width}")
 
 
@@ -312,4 +370,6 @@ def test_the_list_closes_over_the_lesson_that_a_phone_chose(new_page, url):
     page.locator("[data-testid=stExpandSidebarButton]").click()
     page.locator(".st-key-go_symmetric button").click()
     page.wait_for_function("document.querySelector('.qv-place')?.innerText.includes('Lesson 2')")
-    page.wait_for_function("(document.querySelector('[data-testid=stSidebar]')?.getBoundingClientRect().right ?? 0) <= 0")
+    page.wait_for_function(
+        "(document.querySelector('[data-testid=stSidebar]')?.getBoundingClientRect().right ?? 0) <= 0"
+    )

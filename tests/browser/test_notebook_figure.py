@@ -6,7 +6,14 @@ import torch
 import quantviz as qv
 
 
-@pytest.mark.parametrize(("granularity", "block"), [(qv.PerChannel(0), "block 1"), (qv.PerChannel(1), "block 2"), (qv.PerTensor(), "block the whole tensor")])
+@pytest.mark.parametrize(
+    ("granularity", "block"),
+    [
+        (qv.PerChannel(0), "block 1"),
+        (qv.PerChannel(1), "block 2"),
+        (qv.PerTensor(), "block the whole tensor"),
+    ],
+)
 def test_pointing_at_a_cell(browser, tmp_path, granularity, block):
     x = torch.randn(6, 8, generator=torch.Generator().manual_seed(0)) * 3
     r = qv.quantize(x, qv.Scheme("int4", granularity=granularity))

@@ -1,4 +1,6 @@
-"""What the other modules here rely on: a page finds nothing of the test before, though the browser keeps its scripts compiled."""
+"""What the other modules here rely on: a page finds nothing of the test before, though the browser keeps its
+scripts compiled.
+"""
 
 import pytest
 
@@ -7,16 +9,28 @@ import pytest
 def test_nothing_is_left_of_the_test_before(new_page, serve, turn, request):
     page = new_page()
     page.goto(f"{serve(request.config.rootpath / 'app.py')}/_stcore/health")
-    assert page.evaluate("[localStorage.length, sessionStorage.length, document.cookie.includes('a=')]") == [0, 0, False]
-    page.evaluate("localStorage.setItem('a', 'b'); sessionStorage.setItem('a', 'b'); document.cookie = 'a=b; max-age=1000'")
+    assert page.evaluate("[localStorage.length, sessionStorage.length, document.cookie.includes('a=')]") == [
+        0,
+        0,
+        False,
+    ]
+    page.evaluate(
+        "localStorage.setItem('a', 'b'); sessionStorage.setItem('a', 'b'); document.cookie = 'a=b; max-age=1000'"
+    )
     other = new_page()
     other.goto(page.url)
-    assert other.evaluate("[localStorage.length, document.cookie.includes('a=')]") == [0, False], "two visitors of one test share nothing"
+    assert other.evaluate("[localStorage.length, document.cookie.includes('a=')]") == [0, False], (
+        "two visitors of one test share nothing"
+    )
     assert page.context.new_page().goto(page.url).ok
 
 
-@pytest.mark.parametrize(("width", "theme", "touch"), [(1366, "light", False), (390, "dark", True), (820, "dark", False)])
+@pytest.mark.parametrize(
+    ("width", "theme", "touch"), [(1366, "light", False), (390, "dark", True), (820, "dark", False)]
+)
 def test_a_page_is_as_it_was_asked_for(new_page, width, theme, touch):
     page = new_page(width, 700, theme, touch=touch)
-    found = page.evaluate("[innerWidth, innerHeight, matchMedia('(prefers-color-scheme: dark)').matches, navigator.maxTouchPoints > 0, navigator.language]")
+    found = page.evaluate(
+        "[innerWidth, innerHeight, matchMedia('(prefers-color-scheme: dark)').matches, navigator.maxTouchPoints > 0, navigator.language]"
+    )
     assert found == [width, 700, theme == "dark", touch, "en-US"]

@@ -1,4 +1,6 @@
-"""What all pages share, in Chromium: the tab's title, the page's language, a wrong address, and room for the text at each width."""
+"""What all pages share, in Chromium: the tab's title, the page's language, a wrong address, and room for the
+text at each width.
+"""
 
 import itertools
 
@@ -20,7 +22,8 @@ PAGES = {
     "teacher": ("teacher", ("pages.teacher",)),
     "missing": ("nonexistent", ("missing.title",)),
 }
-#: Words of the page's text that stand in a column narrower than six letters and higher than four lines; those cut off at the right.
+#: Words of the page's text that stand in a column narrower than six letters and higher than four lines; those
+#: cut off at the right.
 SQUEEZED = """() => {
     const main = document.querySelector("[data-testid=stMain]"), edge = main.getBoundingClientRect().right, found = [];
     const walk = document.createTreeWalker(main, NodeFilter.SHOW_TEXT), range = document.createRange();
@@ -38,7 +41,9 @@ SQUEEZED = """() => {
     }
     return found;
 }"""
-HEADER = "document.querySelector('.st-key-header, .st-key-lesson_header')?.getBoundingClientRect().height ?? 0"
+HEADER = (
+    "document.querySelector('.st-key-header, .st-key-lesson_header')?.getBoundingClientRect().height ?? 0"
+)
 #: As a person sets it who wants larger letters: all lengths of the page follow.
 LARGER = "addEventListener('DOMContentLoaded', () => document.head.insertAdjacentHTML('beforeend', '<style>html { font-size: 200% !important }</style>'))"
 
@@ -112,13 +117,20 @@ def test_strange_addresses_are_not_found_either(new_page, url, path):
 
 def has_room(page, header):
     assert page.evaluate(SQUEEZED) == []
-    assert page.evaluate("(() => { const m = document.querySelector('[data-testid=stMain]'); return m.scrollWidth - m.clientWidth; })()") <= 0
+    assert (
+        page.evaluate(
+            "(() => { const m = document.querySelector('[data-testid=stMain]'); return m.scrollWidth - m.clientWidth; })()"
+        )
+        <= 0
+    )
     # A title, its sentence and the buttons: never most of the screen.
     assert page.evaluate(HEADER) <= header
 
 
 @pytest.mark.parametrize(("name", "language"), of_today(itertools.product(PAGES, languages()), 6))
-def test_there_is_room_for_the_text_at_every_width_under_the_page_s_own_title(new_page, url, shot, name, language):
+def test_there_is_room_for_the_text_at_every_width_under_the_page_s_own_title(
+    new_page, url, shot, name, language
+):
     # 683 is a laptop's 1366 at 200 %.
     page = opened(new_page(1024, 900), url, name, language)
     lesson = {"en": "From a range to a grid", "zh": "从范围到网格"}[language]

@@ -1,4 +1,6 @@
-"""No words run into each other or out of the number line, the histograms and the recipe plot, at any width."""
+"""No words run into each other or out of the number line, the histograms and the recipe plot, at any
+width.
+"""
 
 import json
 
@@ -53,7 +55,10 @@ def crowded(page, selector):
 
 def test_crowding_is_noticed(new_page):
     page = new_page()
-    words = "".join(f"<text x='{x}' y='20'>{said}</text>" for x, said in ((10, "some words"), (40, "other words"), (380, "beyond")))
+    words = "".join(
+        f"<text x='{x}' y='20'>{said}</text>"
+        for x, said in ((10, "some words"), (40, "other words"), (380, "beyond"))
+    )
     page.set_content(f"<body style='margin:0'><svg role='img' width='400' height='40'>{words}</svg></body>")
     assert crowded(page, "svg[role=img]") == [["some words", "other words"], ["outside", "beyond"]]
 
@@ -69,7 +74,10 @@ def test_the_number_line_has_room_at_every_width(new_page, shot, language):
             page.set_content(f"<body style='margin:0'>{number_line_svg(data, language=language)}</body>")
             assert crowded(page, "svg[role=img]") == [], (name, width)
     page.set_viewport_size({"width": 1100, "height": 110 * len(RESULTS)})
-    shown = [number_line_html(number_line_data(qv.explain(r, cell), r.qparams), language=language) for r, cell in RESULTS.values()]
+    shown = [
+        number_line_html(number_line_data(qv.explain(r, cell), r.qparams), language=language)
+        for r, cell in RESULTS.values()
+    ]
     page.set_content(f"<body style='margin:8px'>{''.join(shown)}</body>")
     shot(page, f"number_line_{language}")
 
@@ -77,14 +85,20 @@ def test_the_number_line_has_room_at_every_width(new_page, shot, language):
 def test_the_image_fills_its_place_and_shows_one_layout(new_page):
     r, cell = RESULTS["one_loud_column"]
     page = new_page()
-    page.set_content(f"<div style='width:500px'>{number_line_html(number_line_data(qv.explain(r, cell), r.qparams))}</div>")
+    page.set_content(
+        f"<div style='width:500px'>{number_line_html(number_line_data(qv.explain(r, cell), r.qparams))}</div>"
+    )
     page.wait_for_function("document.images[0].complete")
     assert page.locator("img").bounding_box()["width"] == 500
     assert page.locator("img").bounding_box()["height"] == HEIGHT
     for width, layout in ((500, 320), (600, 560), (1000, 880)):
         page.set_viewport_size({"width": width, "height": 200})
-        page.set_content(f"<body style='margin:0'>{number_line_svg(number_line_data(qv.explain(r, cell), r.qparams))}</body>")
-        seen = page.evaluate("[...document.querySelectorAll('svg > g')].filter(g => getComputedStyle(g).display != 'none').map(g => g.getAttribute('class'))")
+        page.set_content(
+            f"<body style='margin:0'>{number_line_svg(number_line_data(qv.explain(r, cell), r.qparams))}</body>"
+        )
+        seen = page.evaluate(
+            "[...document.querySelectorAll('svg > g')].filter(g => getComputedStyle(g).display != 'none').map(g => g.getAttribute('class'))"
+        )
         assert seen == [f"qv-line-{layout}"]
 
 
@@ -93,7 +107,10 @@ def figures(r, language):
     yield "values", histogram_figure(data, "values", language=language)
     yield "errors", histogram_figure(data, "errors", language=language)
     yield "values_log", histogram_figure(data, "values", language=language, log_counts=True)
-    yield "recipes", recipe_plot_figure(recipe_rows(r.x, current=r.scheme), row_of(measured(r)), language=language)
+    yield (
+        "recipes",
+        recipe_plot_figure(recipe_rows(r.x, current=r.scheme), row_of(measured(r)), language=language),
+    )
 
 
 @pytest.mark.parametrize("language", languages())
@@ -107,7 +124,8 @@ def test_the_plots_have_room_on_a_phone(new_page, shot, language):
         for kind, figure in figures(r, language):
             figure.layout.width = WIDTHS[0]
             page.evaluate(
-                "([figure, config]) => Plotly.newPlot('plot', figure.data, figure.layout, config)", [json.loads(figure.to_json()), dict(HISTOGRAM_CONFIG)]
+                "([figure, config]) => Plotly.newPlot('plot', figure.data, figure.layout, config)",
+                [json.loads(figure.to_json()), dict(HISTOGRAM_CONFIG)],
             )
             assert page.locator("#plot text").count() > 6
             assert crowded(page, "#plot .svg-container") == [], (name, kind)

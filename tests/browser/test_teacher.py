@@ -1,4 +1,6 @@
-"""The teacher's page and the projector in a real browser: what is seen from the back of the room, and the code to scan."""
+"""The teacher's page and the projector in a real browser: what is seen from the back of the room, and the
+code to scan.
+"""
 
 import re
 import socket
@@ -12,9 +14,11 @@ from tests.helpers.browser import server, wait_idle
 from tests.helpers.picture import drawn
 
 APP = ROOT / "app.py"
-#: What is read on a projector at 1280×720 is at least so large in pixels: a line of it is then a 36th of the picture's height.
+#: What is read on a projector at 1280×720 is at least so large in pixels: a line of it is then a 36th of the
+#: picture's height.
 LEAST_TEXT = 20
-#: The figures' own titles; the numbers at their edges may be smaller, for the same values are told by the colours and the cell's sentence.
+#: The figures' own titles; the numbers at their edges may be smaller, for the same values are told by the
+#: colours and the cell's sentence.
 LEAST_TITLE, LEAST_NUMBER = 19, 14
 
 
@@ -50,7 +54,9 @@ def smallest_text(page):
 def test_the_projector_is_read_from_the_back(new_page, url, shot, language, theme):
     page = opened(new_page(1280, 720, theme=theme), f"{url}/lab?k=projector&lang={language}")
     drawn(page)
-    page.wait_for_function("document.querySelector('.st-key-panels .js-plotly-plot')._fullLayout.meta.enlarged > 1.4")
+    page.wait_for_function(
+        "document.querySelector('.st-key-panels .js-plotly-plot')._fullLayout.meta.enlarged > 1.4"
+    )
     shot(page, f"projector_{language}_{theme}")
     assert page.locator("[data-testid=stSidebar]:visible").count() == 0
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -63,12 +69,19 @@ def test_the_projector_is_read_from_the_back(new_page, url, shot, language, them
     assert min(size for size, title in sizes if title) >= LEAST_TITLE
     assert min(size for size, title in sizes if not title) >= LEAST_NUMBER
     # Tiles and panels, down to the numbers under the colour bars, without scrolling; side by side.
-    assert page.evaluate("document.querySelector('.st-key-panels .js-plotly-plot').getBoundingClientRect().bottom <= innerHeight")
-    assert page.evaluate("document.querySelector('.st-key-panels .js-plotly-plot')._fullLayout.meta.arrangement") == "row"
+    assert page.evaluate(
+        "document.querySelector('.st-key-panels .js-plotly-plot').getBoundingClientRect().bottom <= innerHeight"
+    )
+    assert (
+        page.evaluate("document.querySelector('.st-key-panels .js-plotly-plot')._fullLayout.meta.arrangement")
+        == "row"
+    )
     colours = page.evaluate(
         "[['.qv-sentence', 'color'], ['[data-testid=stApp]', 'backgroundColor']].map(([place, name]) => getComputedStyle(document.querySelector(place))[name])"
     )
-    assert colours == (["rgb(0, 0, 0)", "rgb(255, 255, 255)"] if theme == "light" else ["rgb(255, 255, 255)", "rgb(0, 0, 0)"])
+    assert colours == (
+        ["rgb(0, 0, 0)", "rgb(255, 255, 255)"] if theme == "light" else ["rgb(255, 255, 255)", "rgb(0, 0, 0)"]
+    )
     page.locator(".st-key-leave_projector button:visible").click()
     page.wait_for_function("!location.search.includes('projector')")
     page.wait_for_selector("[data-testid=stSidebar]:visible")
@@ -112,10 +125,16 @@ def test_a_class_scans_the_code_and_opens_what_was_chosen(new_page, tmp_path, sh
         page.locator(".st-key-teacher_locked").get_by_role("button", name="方案", exact=True).click()
         page.locator(".st-key-teacher_opens button").nth(1).click()
         link = f"{app}/lab?k=no-error.lock-scheme"
-        page.wait_for_function("(link) => document.querySelector('.st-key-teacher_link code')?.innerText.trim() === link", arg=link)
+        page.wait_for_function(
+            "(link) => document.querySelector('.st-key-teacher_link code')?.innerText.trim() === link",
+            arg=link,
+        )
         wait_idle(page)
         shot(page, "teacher")
-        assert modules(page) == [[bool(dark) for dark in row] for row in segno.make(link, error="l", micro=False).matrix_iter(border=4)]
+        assert modules(page) == [
+            [bool(dark) for dark in row]
+            for row in segno.make(link, error="l", micro=False).matrix_iter(border=4)
+        ]
         with page.expect_popup() as opening:
             page.locator(".st-key-teacher_actions a:visible").click()
         class_page = opening.value
@@ -123,7 +142,9 @@ def test_a_class_scans_the_code_and_opens_what_was_chosen(new_page, tmp_path, sh
         wait_idle(class_page)
         assert dict(parse_qsl(urlsplit(class_page.url).query))["k"] == "no-error.lock-scheme"
         assert class_page.locator(".st-key-bits [role=radio]").first.is_disabled()
-        assert class_page.evaluate("document.querySelector('.st-key-panels .js-plotly-plot')._fullLayout.meta.panels") == ["x", "q", "x_hat"]
+        assert class_page.evaluate(
+            "document.querySelector('.st-key-panels .js-plotly-plot')._fullLayout.meta.panels"
+        ) == ["x", "q", "x_hat"]
 
 
 def modules(page):
@@ -144,5 +165,10 @@ def modules(page):
         }""",
         [source, count],
     )
-    assert page.evaluate("(() => { const box = document.querySelector('.qv-qr').getBoundingClientRect(); return Math.min(box.width, box.height); })()") >= 360
+    assert (
+        page.evaluate(
+            "(() => { const box = document.querySelector('.qv-qr').getBoundingClientRect(); return Math.min(box.width, box.height); })()"
+        )
+        >= 360
+    )
     return painted

@@ -1,4 +1,6 @@
-"""A matrix larger than the screen in a real browser, on `zoom_demo.py`: nothing is lost in it, and each zoom reads its window anew."""
+"""A matrix larger than the screen in a real browser, on `zoom_demo.py`: nothing is lost in it, and each zoom
+reads its window anew.
+"""
 
 import math
 import re
@@ -29,7 +31,10 @@ def open_demo(serve, new_page):
 
 def wait_window(page, told):
     """Until the server has read another window than `told` and it is drawn; tells which."""
-    page.wait_for_function(f"old => {{ const w = ({WINDOW})(); return w && Object.keys(w).some(name => w[name] !== old[name]); }}", arg=told)
+    page.wait_for_function(
+        f"old => {{ const w = ({WINDOW})(); return w && Object.keys(w).some(name => w[name] !== old[name]); }}",
+        arg=told,
+    )
     wait_drawn(page)
     window = page.evaluate(WINDOW)
     said = [int(n) for n in re.search(r"window (\d+) (\d+) (\d+) (\d+) ", page.inner_text("body")).groups()]
@@ -50,7 +55,10 @@ def assert_one(page, window):
     seen = sights(page)
     assert all(each == pytest.approx(seen[0]) for each in seen)
     left, right, top, bottom = seen[0]
-    for low, high, first, count in ((left, right, window["left"], window["cols"]), (top, bottom, window["top"], window["rows"])):
+    for low, high, first, count in (
+        (left, right, window["left"], window["cols"]),
+        (top, bottom, window["top"], window["rows"]),
+    ):
         assert first - 0.51 <= low < first + 0.51
         assert first + count - 1.51 < high <= first + count - 0.49
 
@@ -94,7 +102,10 @@ def test_an_outlier_is_found_in_the_whole_picture_at_its_exact_place(open_demo):
     for (row, col), value in PLANTED:
         for panel in range(3):
             lines = told(page, panel, row, col)
-            top, bottom, left, right = (int(n) for n in re.fullmatch(r"largest of rows (\d+)–(\d+) × columns (\d+)–(\d+)", lines[0]).groups())
+            top, bottom, left, right = (
+                int(n)
+                for n in re.fullmatch(r"largest of rows (\d+)–(\d+) × columns (\d+)–(\d+)", lines[0]).groups()
+            )
             assert top <= row <= bottom
             assert left <= col <= right
             assert lines[1] == f"row {row}, column {col}"
@@ -117,7 +128,10 @@ def test_the_error_panel_tells_the_cell_of_the_largest_error(open_demo):
     error = qv.quantize(x, qv.Scheme("int4")).error
     page = open_demo()
     lines = told(page, 3, 500, 1500)
-    top, bottom, left, right = (int(n) for n in re.fullmatch(r"largest error of rows (\d+)–(\d+) × columns (\d+)–(\d+)", lines[0]).groups())
+    top, bottom, left, right = (
+        int(n)
+        for n in re.fullmatch(r"largest error of rows (\d+)–(\d+) × columns (\d+)–(\d+)", lines[0]).groups()
+    )
     block = error[top : bottom + 1, left : right + 1]
     at = int(block.abs().argmax())
     place = (top + at // block.shape[1], left + at % block.shape[1])
@@ -158,7 +172,12 @@ def test_a_drag_reads_its_window_until_cells_are_seen(open_demo):
     small = wait_window(page, smaller)
     assert_one(page, small)
     assert max(small["rows"], small["cols"]) <= 128
-    assert page.evaluate("document.querySelector('.st-key-panels .js-plotly-plot').data.map(trace => trace.type)") == ["heatmap"] * 4
+    assert (
+        page.evaluate(
+            "document.querySelector('.st-key-panels .js-plotly-plot').data.map(trace => trace.type)"
+        )
+        == ["heatmap"] * 4
+    )
     lines = told(page, 3, 500, 1500)
     assert lines[0] == "row 500, column 1500"
     assert "scale" in lines
@@ -241,7 +260,10 @@ def test_two_fingers_zoom_and_move(open_demo):
     x, y = middle(page, 0, 500, 1500)
 
     def fingers(kind, *points):
-        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{"x": px, "y": py, "id": i} for i, (px, py) in enumerate(points)]})
+        touch.send(
+            "Input.dispatchTouchEvent",
+            {"type": kind, "touchPoints": [{"x": px, "y": py, "id": i} for i, (px, py) in enumerate(points)]},
+        )
 
     fingers("touchStart", (x - 15, y))
     fingers("touchStart", (x - 15, y), (x + 15, y))
@@ -311,11 +333,17 @@ def test_no_more_is_sent_than_a_screen_needs(open_demo, form):
     page = open_demo(f"n={ROWS}.{COLS}&format={form}", width=1920, height=1000)
     # As many pixels as there are for any matrix, and noise, which no PNG makes smaller.
     whole, sent = page.evaluate(WINDOW), []
-    assert math.prod(page.evaluate("document.querySelector('.st-key-panels .js-plotly-plot').layout.meta.shape")) > 0.8 * MOST_PIXELS
+    assert (
+        math.prod(page.evaluate("document.querySelector('.st-key-panels .js-plotly-plot').layout.meta.shape"))
+        > 0.8 * MOST_PIXELS
+    )
     session = page.context.new_cdp_session(page)
     session.send("Network.enable")
     # Binary frames are told in base64.
-    session.on("Network.webSocketFrameReceived", lambda told: sent.append(len(told["response"]["payloadData"]) * 3 / 4))
+    session.on(
+        "Network.webSocketFrameReceived",
+        lambda told: sent.append(len(told["response"]["payloadData"]) * 3 / 4),
+    )
     drag(page, (20, 60), (980, 2940))
     wait_window(page, whole)
     assert 500_000 < sum(sent) < 1_500_000

@@ -1,6 +1,8 @@
-"""A matrix larger than the screen, without the rest of the app, for `test_zoom.py`: each zoom reads its window anew.
+"""A matrix larger than the screen, without the rest of the app, for `test_zoom.py`: each zoom reads its
+window anew.
 
-The query says which: ?n=1000.3000 rows and columns, ?how=mean, ?lang=zh, ?by=row, ?format=float8_e4m3fn. The planted outliers are in `PLANTED`.
+The query says which: ?n=1000.3000 rows and columns, ?how=mean, ?lang=zh, ?by=row, ?format=float8_e4m3fn. The
+planted outliers are in `PLANTED`.
 """
 
 import streamlit as st
@@ -60,7 +62,9 @@ if pixels == seen:
 else:
     key = (scheme, view, pixels, query.get("how", "largest"))
     if key not in kept:
-        kept[key] = overview(InMemory(x), scheme, kept[scheme], Patch(view.top, view.left, *seen), pixels, key[-1])
+        kept[key] = overview(
+            InMemory(x), scheme, kept[scheme], Patch(view.top, view.left, *seen), pixels, key[-1]
+        )
     data = overview_panels(kept[key], scheme=scheme, matrix=(rows, cols), value_range=ends, error_range=5.0)
 if "map" not in kept:
     kept["map"] = pooled(InMemory(x), Patch(0, 0, rows, cols), minimap_size((rows, cols)))[0]
@@ -75,6 +79,8 @@ show_panels(
     on_window=zoomed,
 )
 show_minimap(kept["map"], matrix=(rows, cols), window=(view.top, view.left, *seen), key="minimap")
-st.text(f"cell {st.session_state.get('cell')} window {view.top} {view.left} {seen[0]} {seen[1]} reads {st.session_state.get('reads', 0)}")
+st.text(
+    f"cell {st.session_state.get('cell')} window {view.top} {view.left} {seen[0]} {seen[1]} reads {st.session_state.get('reads', 0)}"
+)
 # A page to scroll.
 st.container(height=900, border=False)

@@ -72,11 +72,18 @@ def test_facts_are_the_same_before_kernels_are_compiled(uncompiled, holes):
 @pytest.mark.parametrize(("ties", "holes"), [(False, False), (False, True), (True, False), (True, True)])
 def test_pixels_are_the_same_before_kernels_are_compiled(uncompiled, shape, ties, holes):
     x, axes = InMemory(values(shape, 1, ties=ties, holes=holes)), range(len(shape))
-    views = [View(rows, cols, (1,) * len(shape)) for rows, cols in itertools.permutations(axes, 2)] or [View.of(shape)]
+    views = [View(rows, cols, (1,) * len(shape)) for rows, cols in itertools.permutations(axes, 2)] or [
+        View.of(shape)
+    ]
     for view, pixels in itertools.product(views, [(1, 1), (3, 4), (7, 5), (100, 100)]):
         rows, cols = view.matrix(shape)
-        for patch in (Patch(0, 0, rows, cols), Patch(rows // 3, cols // 4, rows - rows // 3, cols - cols // 4 - 1)):
-            (value, at), (other, other_at) = both(lambda view=view, pixels=pixels, patch=patch: pooled(x, patch, pixels, "largest", view))
+        for patch in (
+            Patch(0, 0, rows, cols),
+            Patch(rows // 3, cols // 4, rows - rows // 3, cols - cols // 4 - 1),
+        ):
+            (value, at), (other, other_at) = both(
+                lambda view=view, pixels=pixels, patch=patch: pooled(x, patch, pixels, "largest", view)
+            )
             # The bits: of two NaN and of 0 and -0 too.
             assert np.array_equal(value.view(np.int32), other.view(np.int32))
             assert np.array_equal(at, other_at)
@@ -92,7 +99,10 @@ SCHEMES = (
 @pytest.mark.parametrize("form", SCHEMES)
 @pytest.mark.parametrize("nonfinite", ["refuse", "ignore"])
 def test_a_study_shows_the_same_before_kernels_are_compiled(uncompiled, form, nonfinite):
-    x, scheme = InMemory(values(SHAPE, 2, ties=True, holes=nonfinite == "ignore")), Scheme.parse(form).replace(nonfinite=nonfinite)
+    x, scheme = (
+        InMemory(values(SHAPE, 2, ties=True, holes=nonfinite == "ignore")),
+        Scheme.parse(form).replace(nonfinite=nonfinite),
+    )
 
     def shown():
         study = Study.of(x, scheme)
@@ -116,7 +126,9 @@ def test_a_study_shows_the_same_before_kernels_are_compiled(uncompiled, form, no
 
 def test_the_chunked_path_has_the_same_bits_on_any_number_of_threads():
     x, scheme = InMemory(values(SHAPE, 3)), Scheme("int4")
-    found = [measuring.measure(x, scheme, path="chunked", by_axis=True, threads=threads) for threads in (1, 2, 5)]
+    found = [
+        measuring.measure(x, scheme, path="chunked", by_axis=True, threads=threads) for threads in (1, 2, 5)
+    ]
     for other in found[1:]:
         assert dict(other.metrics) == dict(found[0].metrics)
         assert all(torch.equal(a.e2, b.e2) for a, b in zip(found[0].axes, other.axes, strict=True))
@@ -182,15 +194,27 @@ assert kept() == before and len(before) > 20
 
 def test_one_process_compiles_all_that_a_first_opening_asks_for(tmp_path):
     env = {**os.environ, "QUANTVIZ_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", _COLD], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=400)
+    done = subprocess.run(
+        [sys.executable, "-c", _COLD], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=400
+    )
     assert done.returncode == 0, done.stderr
 
 
 def test_codes_that_a_zero_point_was_added_to_get_the_quicker_sums():
-    """With integers in between, asymmetric schemes of ONNX Runtime took 1.8 times as long as symmetric ones."""
+    """With integers in between, asymmetric schemes of ONNX Runtime took 1.8 times as long as symmetric
+    ones.
+    """
     from quantviz.compiled.tracing import of_numbers, trace_cell, unsaturated
 
-    for convention in ("course", "torch", "torch_fake_quantize", "torchao", "onnxruntime", "litert", "compressed_tensors"):
+    for convention in (
+        "course",
+        "torch",
+        "torch_fake_quantize",
+        "torchao",
+        "onnxruntime",
+        "litert",
+        "compressed_tensors",
+    ):
         scheme = qv.Scheme("int8", "asymmetric", convention=convention)
         code = of_numbers(trace_cell(scheme, dict(measuring._types(scheme))))
         assert unsaturated(code) is not None, convention
@@ -199,7 +223,9 @@ def test_codes_that_a_zero_point_was_added_to_get_the_quicker_sums():
 def test_who_does_not_wait_says_so_for_its_threads_too():
     seen = []
     with background.at_once():
-        measuring.shared_out(lambda items: seen.extend(background.waits() for _ in items), range(4), threads=2)
+        measuring.shared_out(
+            lambda items: seen.extend(background.waits() for _ in items), range(4), threads=2
+        )
     assert seen == [False] * 4
     assert background.waits()
     assert overview._pooling()

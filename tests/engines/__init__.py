@@ -1,8 +1,8 @@
 """What the real engines compute, asked of their own packages, to hold the conventions to them bit for bit.
 
-One module an engine: `PRODUCER`, the distribution that is asked, and `CASES`, which maps a scheme's text form to a
-function that runs the engine on a tensor. An engine is added there and in `ENGINES`; the tensors are in `data.py`, the
-comparison is in `compare.py`. `python -m tests.engines` runs all of it and writes the table of
+One module an engine: `PRODUCER`, the distribution that is asked, and `CASES`, which maps a scheme's text form
+to a function that runs the engine on a tensor. An engine is added there and in `ENGINES`; the tensors are in
+`data.py`, the comparison is in `compare.py`. `python -m tests.engines` runs all of it and writes the table of
 `tests/engines/README.md`.
 """
 
@@ -35,7 +35,9 @@ class Refused(Exception):
 
 
 class Undefined(Exception):
-    """The engine takes the shape, but what it makes of these numbers is left open by its own language: NaN or infinity cast to an integer."""
+    """The engine takes the shape, but what it makes of these numbers is left open by its own language: NaN or
+    infinity cast to an integer.
+    """
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,12 +46,15 @@ class Answer:
 
     #: Dequantized values, float32 of the tensor's shape.
     x_hat: torch.Tensor
-    #: One code an element, of the tensor's shape: numbers of an integer format, bit codes (0 … 2^bits - 1) of a float format or codebook.
-    #: None where the engine does not show codes and they cannot be told from values that are not finite.
+    #: One code an element, of the tensor's shape: numbers of an integer format, bit codes (0 … 2^bits - 1) of
+    #: a float format or codebook. None where the engine does not show codes and they cannot be told from
+    #: values that are not finite.
     codes: torch.Tensor | None
-    #: The scale that multiplies when values are got back, one a block in row-major order of the blocks, any float dtype, flat.
+    #: The scale that multiplies when values are got back, one a block in row-major order of the blocks, any
+    #: float dtype, flat.
     scale: torch.Tensor
-    #: The zero point, in the domain that the convention names, one a block, flat. None where the engine keeps none.
+    #: The zero point, in the domain that the convention names, one a block, flat. None where the engine keeps
+    #: none.
     zero_point: torch.Tensor | None = None
 
 

@@ -46,7 +46,9 @@ def main() -> None:
             print(example, file=sys.stderr)
     begin, end = MARKS
     text = README.read_text(encoding="utf-8")
-    README.write_text(re.sub(f"{begin}.*{end}", lambda _: f"{begin}\n{table}\n{end}", text, flags=re.S), encoding="utf-8")
+    README.write_text(
+        re.sub(f"{begin}.*{end}", lambda _: f"{begin}\n{table}\n{end}", text, flags=re.S), encoding="utf-8"
+    )
     sys.exit(any(tally.different.total() for tally in tallies.values()))
 
 
@@ -70,7 +72,10 @@ def folded(formats: Sequence[str]) -> str:
     words = [fmt for match, fmt in split if not match]
     for kind in ("int", "uint"):
         widths = sorted(int(match[2]) for match, _ in split if match and match[1] == kind)
-        runs = [[width for _, width in run] for _, run in groupby(enumerate(widths), lambda pair: pair[1] - pair[0])]
+        runs = [
+            [width for _, width in run]
+            for _, run in groupby(enumerate(widths), lambda pair: pair[1] - pair[0])
+        ]
         parts = [f"{run[0]}–{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
         words += [kind + ", ".join(parts)] if parts else []
     return ", ".join(words)

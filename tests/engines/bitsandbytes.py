@@ -32,7 +32,9 @@ def _run_4bit(x: torch.Tensor, kind: str, size: int) -> Answer:
 
 
 def rows_cut_blocks(shape: torch.Size, size: int) -> bool:
-    """Whether the AVX-512 kernel takes wrong scales: it counts whole blocks a row where a row's end lies within a block."""
+    """Whether the AVX-512 kernel takes wrong scales: it counts whole blocks a row where a row's end lies
+    within a block.
+    """
     return shape[-1] % size != 0 and shape.numel() > shape[-1]
 
 
@@ -71,7 +73,16 @@ def _run_int8(x: torch.Tensor) -> Answer:
 
 
 CASES: dict[str, Case] = {
-    **{f"{kind},symmetric,flat(size={size}),min_max,bitsandbytes": partial(_run_4bit, kind=kind, size=size) for kind in ("nf4", "fp4") for size in _SIZES_4BIT},
-    **{f"bnb_dynamic8,symmetric,flat(size={size}),min_max,bitsandbytes_dynamic8": partial(_run_8bit, size=size) for size in _SIZES_8BIT},
+    **{
+        f"{kind},symmetric,flat(size={size}),min_max,bitsandbytes": partial(_run_4bit, kind=kind, size=size)
+        for kind in ("nf4", "fp4")
+        for size in _SIZES_4BIT
+    },
+    **{
+        f"bnb_dynamic8,symmetric,flat(size={size}),min_max,bitsandbytes_dynamic8": partial(
+            _run_8bit, size=size
+        )
+        for size in _SIZES_8BIT
+    },
     "int8,symmetric,per_channel(axis=0),min_max,bitsandbytes_int8": _run_int8,
 }

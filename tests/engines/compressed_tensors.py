@@ -1,4 +1,6 @@
-"""compressed-tensors: min/max observers' parameters, `quantize` and `dequantize` (vLLM's and llm-compressor's format)."""
+"""compressed-tensors: min/max observers' parameters, `quantize` and `dequantize` (vLLM's and llm-compressor's
+format).
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,12 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from compressed_tensors.quantization import QuantizationArgs
     from compressed_tensors.quantization.lifecycle.forward import dequantize, quantize
-    from compressed_tensors.quantization.utils import calculate_qparams, compute_dynamic_scales_and_zp, generate_gparam, maybe_pad_tensor_for_block_quant
+    from compressed_tensors.quantization.utils import (
+        calculate_qparams,
+        compute_dynamic_scales_and_zp,
+        generate_gparam,
+        maybe_pad_tensor_for_block_quant,
+    )
 
 PRODUCER = "compressed-tensors"
 
@@ -23,7 +30,9 @@ PRODUCER = "compressed-tensors"
 _E2M1 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6])
 
 
-def _qparams(x: torch.Tensor, args: QuantizationArgs, global_scale: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+def _qparams(
+    x: torch.Tensor, args: QuantizationArgs, global_scale: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor]:
     if args.strategy == "channel":
         if x.ndim != 2:
             raise Refused("channels are the rows of a matrix")
@@ -74,23 +83,37 @@ _LAYOUTS: dict[str, dict[str, Any]] = {
     "per_tensor": {"strategy": "tensor"},
     "per_channel(axis=0)": {"strategy": "channel"},
     **{f"per_group(size={size})": {"strategy": "group", "group_size": size} for size in (16, 32, 64, 128)},
-    **{f"per_block(rows={r},cols={c})": {"strategy": "block", "block_structure": [r, c]} for r, c in ((2, 3), (4, 16), (16, 16), (128, 128))},
+    **{
+        f"per_block(rows={r},cols={c})": {"strategy": "block", "block_structure": [r, c]}
+        for r, c in ((2, 3), (4, 16), (16, 16), (128, 128))
+    },
 }
 _MX = {**_LAYOUTS["per_group(size=32)"], "scale_dtype": torch.uint8, "zp_dtype": torch.uint8}
-_NVFP4 = {"strategy": "tensor_group", "group_size": 16, "scale_dtype": torch.float8_e4m3fn, "zp_dtype": torch.float8_e4m3fn}
+_NVFP4 = {
+    "strategy": "tensor_group",
+    "group_size": 16,
+    "scale_dtype": torch.float8_e4m3fn,
+    "zp_dtype": torch.float8_e4m3fn,
+}
 
 CASES: dict[str, Case] = {
     **{
-        f"int{bits},{mode},{granularity},min_max,compressed_tensors": partial(_run, type="int", num_bits=bits, symmetric=mode == "symmetric", **layout)
+        f"int{bits},{mode},{granularity},min_max,compressed_tensors": partial(
+            _run, type="int", num_bits=bits, symmetric=mode == "symmetric", **layout
+        )
         for bits in range(2, 9)
         for mode in ("symmetric", "asymmetric")
         for granularity, layout in _LAYOUTS.items()
     },
     **{
-        f"float8_e4m3fn,symmetric,{granularity},min_max,compressed_tensors": partial(_run, symmetric=True, **_E4M3, **layout)
+        f"float8_e4m3fn,symmetric,{granularity},min_max,compressed_tensors": partial(
+            _run, symmetric=True, **_E4M3, **layout
+        )
         for granularity, layout in _LAYOUTS.items()
     },
     "float8_e4m3fn,symmetric,per_group(size=32),min_max,compressed_tensors_mx": partial(_run, **_E4M3, **_MX),
     "float4_e2m1fn,symmetric,per_group(size=32),min_max,compressed_tensors_mx": partial(_run, **_FP4, **_MX),
-    "float4_e2m1fn,symmetric,per_group(size=16),min_max,compressed_tensors_nvfp4": partial(_run, **_FP4, **_NVFP4),
+    "float4_e2m1fn,symmetric,per_group(size=16),min_max,compressed_tensors_nvfp4": partial(
+        _run, **_FP4, **_NVFP4
+    ),
 }

@@ -8,7 +8,8 @@ from types import MappingProxyType
 
 import torch
 
-#: 1-D to 4-D, sizes of 1, odd sizes, and sizes that blocks of 16 to 256 divide, on the last axis or the first.
+#: 1-D to 4-D, sizes of 1, odd sizes, and sizes that blocks of 16 to 256 divide, on the last axis or the
+#: first.
 SHAPES: tuple[tuple[int, ...], ...] = (
     (1,),
     (7,),
@@ -41,7 +42,9 @@ def _two_decimals(count: int, g: torch.Generator) -> torch.Tensor:
 
 
 def _ties(count: int, g: torch.Generator) -> torch.Tensor:
-    """Multiples of a half whose largest magnitude makes scales of powers of two: half of them lie between two codes."""
+    """Multiples of a half whose largest magnitude makes scales of powers of two: half of them lie between two
+    codes.
+    """
     x = torch.randint(-254, 255, (count,), generator=g).to(torch.float32) / 2
     x[0] = -128.0
     return x

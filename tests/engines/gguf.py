@@ -36,7 +36,9 @@ def _twos(raw: np.ndarray) -> np.ndarray:
 
 
 def _threes(raw: np.ndarray) -> np.ndarray:
-    """TQ1_0: five (the last four bytes: four) base-3 digits a byte, the first digit on top, as a fraction of 256."""
+    """TQ1_0: five (the last four bytes: four) base-3 digits a byte, the first digit on top, as a fraction of
+    256.
+    """
     parts = []
     for start, stop, digits in ((0, 32, 5), (32, 48, 5), (48, 52, 4)):
         rest = raw[:, start:stop].astype(np.int64)
@@ -47,13 +49,21 @@ def _threes(raw: np.ndarray) -> np.ndarray:
 
 
 def _undefined(x: torch.Tensor, kind: Type) -> bool:
-    """Whether the package casts NaN, infinity or a negative number to an unsigned byte on the way: C leaves the result open."""
+    """Whether the package casts NaN, infinity or a negative number to an unsigned byte on the way: C leaves
+    the result open.
+    """
     if kind == Type.MXFP4:
         top = x.abs().amax(-1)
         return bool(((top > 0) & (top < 2.0**-125)).any())
     low, high = x.amin(-1), x.amax(-1)
     top = torch.maximum(low.abs(), high.abs())
-    d = {Type.Q4_0: top / 8, Type.Q5_0: top / 16, Type.Q8_0: top / 127, Type.Q4_1: (high - low) / 15, Type.Q5_1: (high - low) / 31}.get(kind, top)
+    d = {
+        Type.Q4_0: top / 8,
+        Type.Q5_0: top / 16,
+        Type.Q8_0: top / 127,
+        Type.Q4_1: (high - low) / 15,
+        Type.Q5_1: (high - low) / 31,
+    }.get(kind, top)
     return bool(((d != 0) & ~torch.isfinite(1 / d)).any() or torch.isinf(d).any())
 
 
@@ -75,9 +85,16 @@ def _run(x: torch.Tensor, kind: Type) -> Answer:
     elif kind == Type.Q4_1:
         scale, zero_point, codes = _half(raw[:, :2]), _half(raw[:, 2:4]), _nibbles(raw[:, 4:])
     elif kind == Type.Q5_0:
-        scale, codes = _half(raw[:, :2]), _with_fifth_bit(_nibbles(raw[:, 6:]), raw[:, 2:6]).astype(np.int64) - 16
+        scale, codes = (
+            _half(raw[:, :2]),
+            _with_fifth_bit(_nibbles(raw[:, 6:]), raw[:, 2:6]).astype(np.int64) - 16,
+        )
     elif kind == Type.Q5_1:
-        scale, zero_point, codes = _half(raw[:, :2]), _half(raw[:, 2:4]), _with_fifth_bit(_nibbles(raw[:, 8:]), raw[:, 4:8])
+        scale, zero_point, codes = (
+            _half(raw[:, :2]),
+            _half(raw[:, 2:4]),
+            _with_fifth_bit(_nibbles(raw[:, 8:]), raw[:, 4:8]),
+        )
     elif kind == Type.Q8_0:
         scale, codes = _half(raw[:, :2]), raw[:, 2:].view(np.int8)
     elif kind == Type.TQ2_0:
@@ -85,8 +102,12 @@ def _run(x: torch.Tensor, kind: Type) -> Answer:
     elif kind == Type.TQ1_0:
         scale, codes = _half(raw[:, 52:]), _threes(raw[:, :52]) - 1
     else:
-        # The byte is an exponent with bias 127: a scale for e2m1's own values, though the package keeps those doubled and the scale halved.
-        scale, codes = torch.from_numpy(np.ldexp(np.float32(1), raw[:, 0].astype(np.int32) - 127)), _nibbles(raw[:, 1:])
+        # The byte is an exponent with bias 127: a scale for e2m1's own values, though the package keeps those
+        # doubled and the scale halved.
+        scale, codes = (
+            torch.from_numpy(np.ldexp(np.float32(1), raw[:, 0].astype(np.int32) - 127)),
+            _nibbles(raw[:, 1:]),
+        )
     return Answer(x_hat, torch.from_numpy(codes.astype(np.int64)).reshape(x.shape), scale, zero_point)
 
 

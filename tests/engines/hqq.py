@@ -1,6 +1,8 @@
-"""HQQ without its search (`optimize=False`): `Quantizer.quantize` and, for a 16-bit compute dtype, `HQQLinear`.
+"""HQQ without its search (`optimize=False`): `Quantizer.quantize` and, for a 16-bit compute dtype,
+`HQQLinear`.
 
-`flat(size=n,strided=true)` are the groups of `axis=0`: the flattened tensor seen as n rows, a group is one column.
+`flat(size=n,strided=true)` are the groups of `axis=0`: the flattened tensor seen as n rows, a group is one
+column.
 """
 
 from __future__ import annotations
@@ -31,18 +33,33 @@ def _checked(x: torch.Tensor, axis: int, size: int | None, channels: bool) -> No
         raise Refused("min(axis) of more or fewer than two axes is another granularity")
 
 
-def _quantizer(nbits: int, axis: int, size: int | None, round_zero: bool, channels: bool = True, along_last: bool = False) -> Case:
+def _quantizer(
+    nbits: int, axis: int, size: int | None, round_zero: bool, channels: bool = True, along_last: bool = False
+) -> Case:
     def case(x: torch.Tensor) -> Answer:
         _checked(x, axis, size, channels)
         if along_last and x.shape[-1] % size:
             raise Refused("the groups are flat: they would run over the end of the last axis")
         # Unpacked: packed, it fails wherever the rows do not fill their bytes.
         codes, meta = Quantizer.quantize(
-            x, nbits=nbits, channel_wise=channels, group_size=size, optimize=False, round_zero=round_zero, axis=axis, bitpack=False, device="cpu"
+            x,
+            nbits=nbits,
+            channel_wise=channels,
+            group_size=size,
+            optimize=False,
+            round_zero=round_zero,
+            axis=axis,
+            bitpack=False,
+            device="cpu",
         )
         codes = codes.to(torch.uint8)  # as packing does: a code of -0.0 is 0
         meta["compute_dtype"] = torch.float32
-        return Answer(Quantizer.dequantize(codes, meta), codes.reshape(x.shape).to(torch.int32), meta["scale"].reshape(-1), meta["zero"].reshape(-1))
+        return Answer(
+            Quantizer.dequantize(codes, meta),
+            codes.reshape(x.shape).to(torch.int32),
+            meta["scale"].reshape(-1),
+            meta["zero"].reshape(-1),
+        )
 
     return case
 
@@ -55,12 +72,29 @@ def _linear(nbits: int, axis: int, size: int | None, round_zero: bool, dtype: to
         rows = (size if axis == 0 else x.numel() // size) if size else x.shape[0]
         if rows % _ROWS_A_BYTE.get(nbits, 1):
             raise Refused(f"{rows} rows cannot be packed")
-        weight = {"nbits": nbits, "channel_wise": True, "group_size": size, "optimize": False, "round_zero": round_zero, "axis": axis}
-        config = {"weight_quant_params": weight, "scale_quant_params": None, "zero_quant_params": None, "offload_meta": False}
+        weight = {
+            "nbits": nbits,
+            "channel_wise": True,
+            "group_size": size,
+            "optimize": False,
+            "round_zero": round_zero,
+            "axis": axis,
+        }
+        config = {
+            "weight_quant_params": weight,
+            "scale_quant_params": None,
+            "zero_quant_params": None,
+            "offload_meta": False,
+        }
         layer = HQQLinear.from_weights(x.clone(), None, config, compute_dtype=dtype, device="cpu")
         meta = layer.meta
         codes = Quantizer.unpack[meta["packing"]](layer.W_q.data, dtype=torch.uint8)[:rows]
-        return Answer(layer.dequantize().to(torch.float32), codes.reshape(x.shape).to(torch.int32), meta["scale"].reshape(-1), meta["zero"].reshape(-1))
+        return Answer(
+            layer.dequantize().to(torch.float32),
+            codes.reshape(x.shape).to(torch.int32),
+            meta["scale"].reshape(-1),
+            meta["zero"].reshape(-1),
+        )
 
     return case
 
@@ -80,14 +114,29 @@ def _cases() -> dict[str, Case]:
         for round_zero in (False, True):
             domain = ("zero_domain=code_int",) if round_zero else ()
             convention = f"hqq({','.join(domain)})" if domain else "hqq"
-            cases[f"{fmt},asymmetric,per_tensor,min_max,{convention}"] = _quantizer(nbits, 1, None, round_zero, channels=False)
+            cases[f"{fmt},asymmetric,per_tensor,min_max,{convention}"] = _quantizer(
+                nbits, 1, None, round_zero, channels=False
+            )
             for granularity, (axis, size) in _LAYOUTS.items():
-                cases[f"{fmt},asymmetric,{granularity},min_max,{convention}"] = _quantizer(nbits, axis, size, round_zero)
+                cases[f"{fmt},asymmetric,{granularity},min_max,{convention}"] = _quantizer(
+                    nbits, axis, size, round_zero
+                )
                 for dtype in ("float16", "bfloat16"):
-                    fields = ",".join((f"value_dtype={dtype}", *domain, f"zero_point_format={dtype}", f"scale.format={dtype}"))
-                    cases[f"{fmt},asymmetric,{granularity},min_max,hqq({fields})"] = _linear(nbits, axis, size, round_zero, getattr(torch, dtype))
+                    fields = ",".join(
+                        (
+                            f"value_dtype={dtype}",
+                            *domain,
+                            f"zero_point_format={dtype}",
+                            f"scale.format={dtype}",
+                        )
+                    )
+                    cases[f"{fmt},asymmetric,{granularity},min_max,hqq({fields})"] = _linear(
+                        nbits, axis, size, round_zero, getattr(torch, dtype)
+                    )
             for size in _GROUP_SIZES:
-                cases[f"{fmt},asymmetric,per_group(size={size}),min_max,{convention}"] = _quantizer(nbits, 1, size, round_zero, along_last=True)
+                cases[f"{fmt},asymmetric,per_group(size={size}),min_max,{convention}"] = _quantizer(
+                    nbits, 1, size, round_zero, along_last=True
+                )
     return cases
 
 

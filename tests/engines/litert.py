@@ -26,11 +26,19 @@ PRODUCER = "ai-edge-quantizer"
 def _run(x: torch.Tensor, bits: int, symmetric: bool, granularity: str) -> Answer:
     kind = qtyping.QuantGranularity[granularity]
     if uniform.is_blockwise(kind) and x.ndim != 2:
-        # Its blocks lie along axis 1, of fully connected and embedding weights: only of a matrix is that the last axis.
+        # Its blocks lie along axis 1, of fully connected and embedding weights: only of a matrix is that the
+        # last axis.
         raise Refused("blocks are of a matrix")
-    config = qtyping.TensorQuantizationConfig(num_bits=bits, symmetric=symmetric, granularity=kind, dtype=qtyping.TensorDataType.INT)
+    config = qtyping.TensorQuantizationConfig(
+        num_bits=bits, symmetric=symmetric, granularity=kind, dtype=qtyping.TensorDataType.INT
+    )
     # A fully connected weight has its channels on axis 0; per tensor is the same for weights and activations.
-    op = qtyping.OpInfo(None, qtyping.TFLOperationName.FULLY_CONNECTED, 0, qtyping.OpQuantizationConfig(weight_tensor_config=config))
+    op = qtyping.OpInfo(
+        None,
+        qtyping.TFLOperationName.FULLY_CONNECTED,
+        0,
+        qtyping.OpQuantizationConfig(weight_tensor_config=config),
+    )
     with np.errstate(all="ignore"):
         try:
             params = naive.get_tensor_quant_params(op, config, x.numpy())
@@ -56,13 +64,17 @@ def _run(x: torch.Tensor, bits: int, symmetric: bool, granularity: str) -> Answe
 
 CASES: dict[str, Case] = {
     **{
-        f"int{bits},{mode},{granularity},min_max,litert": partial(_run, bits=bits, symmetric=mode == "symmetric", granularity=name)
+        f"int{bits},{mode},{granularity},min_max,litert": partial(
+            _run, bits=bits, symmetric=mode == "symmetric", granularity=name
+        )
         for bits in (2, 4, 8, 16)
         for mode in ("symmetric", "asymmetric")
         for granularity, name in (("per_tensor", "TENSORWISE"), ("per_channel(axis=0)", "CHANNELWISE"))
     },
     **{
-        f"int{bits},symmetric,per_group(size={size}),min_max,litert_blockwise": partial(_run, bits=bits, symmetric=True, granularity=f"BLOCKWISE_{size}")
+        f"int{bits},symmetric,per_group(size={size}),min_max,litert_blockwise": partial(
+            _run, bits=bits, symmetric=True, granularity=f"BLOCKWISE_{size}"
+        )
         for bits in (2, 4, 8)
         for size in (32, 64, 128, 256)
     },

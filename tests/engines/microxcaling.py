@@ -75,11 +75,20 @@ def _case(number: int, form: str) -> Case:
             if name in refused or name in undefined:
                 continue
             sizes = _blocks(shape, granularity)
-            count, block_count = math.prod(shape), math.prod(math.ceil(n / b) for n, b in zip(shape, sizes, strict=True))
+            count, block_count = (
+                math.prod(shape),
+                math.prod(math.ceil(n / b) for n, b in zip(shape, sizes, strict=True)),
+            )
             if same:
-                codes = torch.from_numpy(arrays[f"codes{number}"][cells : cells + count].astype(np.int64)).reshape(shape)
+                codes = torch.from_numpy(
+                    arrays[f"codes{number}"][cells : cells + count].astype(np.int64)
+                ).reshape(shape)
                 # A power of two from 2^-133 up: exact as float32, subnormal or not.
-                scale = torch.exp2(torch.from_numpy(arrays[f"exponents{number}"][blocks : blocks + block_count].astype(np.float64))).to(torch.float32)
+                scale = torch.exp2(
+                    torch.from_numpy(
+                        arrays[f"exponents{number}"][blocks : blocks + block_count].astype(np.float64)
+                    )
+                ).to(torch.float32)
                 values = decode(codes, fmt)
                 x_hat = (values.double() * _spread(scale, sizes, shape).double()).to(torch.float32)
                 return Answer(x_hat, values.to(torch.int64) if FORMATS[fmt][1] is None else codes, scale)

@@ -1,7 +1,8 @@
 """nvidia-modelopt on CPU: fake quantization by `TensorQuantizer`, and the packed tensor classes.
 
-Fake quantization keeps the inverse scale qmax / absmax, multiplies by it and divides by it again: it has no scale of its own, so
-`scale` is 1 / inverse in float32 and the codes are those that its values stand for. MX formats and NVFP4 as fake quantization need CUDA.
+Fake quantization keeps the inverse scale qmax / absmax, multiplies by it and divides by it again: it has no
+scale of its own, so `scale` is 1 / inverse in float32 and the codes are those that its values stand for. MX
+formats and NVFP4 as fake quantization need CUDA.
 """
 
 from __future__ import annotations
@@ -79,7 +80,9 @@ def _fits(x: torch.Tensor, granularity: str) -> None:
     if granularity.startswith("per_block") and x.ndim < 2:
         raise Refused("needs two axes")
     if granularity.startswith("per_channel") and x.ndim < 2:
-        raise Refused("no axis is left to reduce, and the engine reduces all of them: one scale without saying so")
+        raise Refused(
+            "no axis is left to reduce, and the engine reduces all of them: one scale without saying so"
+        )
 
 
 # ---- fake quantization --------------------------------------------------------------------------
@@ -105,14 +108,18 @@ def _fake_integer(x: torch.Tensor, granularity: str, bits: int, narrow: bool) ->
     return Answer(x_hat, codes, scale)
 
 
-def _codes(x_hat: torch.Tensor, amax: torch.Tensor, granularity: str, code_max: float) -> tuple[torch.Tensor | None, torch.Tensor]:
+def _codes(
+    x_hat: torch.Tensor, amax: torch.Tensor, granularity: str, code_max: float
+) -> tuple[torch.Tensor | None, torch.Tensor]:
     """The codes that fake-quantized values stand for, and what they are multiples of."""
     amax = amax.reshape(-1)
     inverse = torch.where(amax <= _SMALLEST, 1.0, torch.tensor(code_max) / amax)
     if not bool(torch.isfinite(x_hat).all()):
         return None, 1 / inverse
     # In float64 the product is next to a whole number, whatever the rounding of the division was.
-    codes = (x_hat.double() * _spread(inverse, tuple(x_hat.shape), granularity).double()).round().to(torch.int64)
+    codes = (
+        (x_hat.double() * _spread(inverse, tuple(x_hat.shape), granularity).double()).round().to(torch.int64)
+    )
     return codes, 1 / inverse
 
 
@@ -179,7 +186,11 @@ def _mxfp4(x: torch.Tensor) -> Answer:
 def _mxfp8(x: torch.Tensor) -> Answer:
     packed, exponents = MXFP8QTensor.quantize(x.clone())
     x_hat = packed.dequantize(scale=exponents)
-    return Answer(x_hat, packed._quantized_data.view(torch.uint8).to(torch.int64), torch.exp2(exponents.double() - 127).reshape(-1))
+    return Answer(
+        x_hat,
+        packed._quantized_data.view(torch.uint8).to(torch.int64),
+        torch.exp2(exponents.double() - 127).reshape(-1),
+    )
 
 
 def _nvfp4(x: torch.Tensor, size: int) -> Answer:
@@ -193,7 +204,9 @@ def _nvfp4(x: torch.Tensor, size: int) -> Answer:
 
 
 def _quiet(case: Case) -> Case:
-    """`case` without the package's own warnings: indexing that torch has deprecated, CUDA that is not there."""
+    """`case` without the package's own warnings: indexing that torch has deprecated, CUDA that is not
+    there.
+    """
 
     def run(x: torch.Tensor) -> Answer:
         with warnings.catch_warnings():
@@ -209,15 +222,24 @@ def _cases() -> Iterator[tuple[str, Case]]:
             for convention, narrow in (("modelopt", False), ("modelopt(narrow_range=true)", True)):
                 case = functools.partial(_fake_integer, granularity=granularity, bits=bits, narrow=narrow)
                 yield f"int{bits},symmetric,{granularity},min_max,{convention}", case
-        yield f"float8_e4m3fn,symmetric,{granularity},min_max,modelopt_float8", functools.partial(_fake_e4m3, granularity=granularity)
+        yield (
+            f"float8_e4m3fn,symmetric,{granularity},min_max,modelopt_float8",
+            functools.partial(_fake_e4m3, granularity=granularity),
+        )
         for fmt, engine in (("int8", INT8QTensor), ("float8_e4m3fn", FP8QTensor)):
-            yield f"{fmt},symmetric,{granularity},min_max,modelopt_packed", functools.partial(_packed_byte, granularity=granularity, engine=engine)
+            yield (
+                f"{fmt},symmetric,{granularity},min_max,modelopt_packed",
+                functools.partial(_packed_byte, granularity=granularity, engine=engine),
+            )
     for size in (32, 64, 128):
         yield f"int4,symmetric,flat(size={size}),min_max,modelopt_int4", functools.partial(_int4, size=size)
     yield "float4_e2m1fn,symmetric,flat(size=32),min_max,modelopt_mxfp4", _mxfp4
     yield "float8_e4m3fn,symmetric,per_group(size=32),min_max,modelopt_mxfp8", _mxfp8
     for size in (16, 32):
-        yield f"float4_e2m1fn,symmetric,per_group(size={size}),min_max,modelopt_nvfp4", functools.partial(_nvfp4, size=size)
+        yield (
+            f"float4_e2m1fn,symmetric,per_group(size={size}),min_max,modelopt_nvfp4",
+            functools.partial(_nvfp4, size=size),
+        )
 
 
 CASES: dict[str, Case] = {form: _quiet(case) for form, case in _cases()}

@@ -1,4 +1,6 @@
-"""onnxruntime: the quantization tool's parameters with the QuantizeLinear operators, MatMulNBits' weights, DynamicQuantizeLinear."""
+"""onnxruntime: the quantization tool's parameters with the QuantizeLinear operators, MatMulNBits' weights,
+DynamicQuantizeLinear.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,19 @@ _OPERATOR_ONLY = {"int2": (-2, 1), "uint2": (0, 3)}
 _BLOCK_SIZES = (16, 32, 64, 128, 256)
 
 
-def _run(nodes: list[Any], inputs: dict[str, int], outputs: dict[str, int], feeds: dict[str, np.ndarray], opset: int = 21) -> list[np.ndarray]:
-    key = (tuple(node.SerializeToString() for node in nodes), tuple(inputs.items()), tuple(outputs.items()), opset)
+def _run(
+    nodes: list[Any],
+    inputs: dict[str, int],
+    outputs: dict[str, int],
+    feeds: dict[str, np.ndarray],
+    opset: int = 21,
+) -> list[np.ndarray]:
+    key = (
+        tuple(node.SerializeToString() for node in nodes),
+        tuple(inputs.items()),
+        tuple(outputs.items()),
+        opset,
+    )
     return _session(key).run(None, feeds)
 
 
@@ -32,7 +45,10 @@ def _run(nodes: list[Any], inputs: dict[str, int], outputs: dict[str, int], feed
 @functools.cache
 def _session(key: tuple[Any, ...]) -> ort.InferenceSession:
     nodes, inputs, outputs, opset = key
-    values = [[helper.make_tensor_value_info(name, kind, None) for name, kind in group] for group in (inputs, outputs)]
+    values = [
+        [helper.make_tensor_value_info(name, kind, None) for name, kind in group]
+        for group in (inputs, outputs)
+    ]
     graph = helper.make_graph([onnx.NodeProto.FromString(node) for node in nodes], "graph", *values)
     domains = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
     model = helper.make_model(graph, opset_imports=domains, ir_version=10 if opset < 23 else 13)
@@ -44,11 +60,17 @@ def _session(key: tuple[Any, ...]) -> ort.InferenceSession:
     return ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
-def _operators(fmt: str, x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, axis: int = 0, block_size: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def _operators(
+    fmt: str, x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, axis: int = 0, block_size: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
     """Codes and values by QuantizeLinear and DequantizeLinear."""
     kind = getattr(TensorProto, fmt.upper())
     # numpy has no integers below 8 bits: they are cast on both sides.
-    carrier = kind if fmt in ("int8", "uint8", "int16", "uint16") else (TensorProto.UINT8 if fmt[0] == "u" else TensorProto.INT8)
+    carrier = (
+        kind
+        if fmt in ("int8", "uint8", "int16", "uint16")
+        else (TensorProto.UINT8 if fmt[0] == "u" else TensorProto.INT8)
+    )
     how = {"axis": axis, **({"block_size": block_size} if block_size else {})}
     nodes = [
         helper.make_node("Cast", ["z"], ["zero"], to=kind),
@@ -56,13 +78,18 @@ def _operators(fmt: str, x: np.ndarray, scale: np.ndarray, zero_point: np.ndarra
         helper.make_node("DequantizeLinear", ["codes", "s", "zero"], ["y"], **how),
         helper.make_node("Cast", ["codes"], ["q"], to=carrier),
     ]
-    inputs, outputs = {"x": TensorProto.FLOAT, "s": TensorProto.FLOAT, "z": carrier}, {"q": carrier, "y": TensorProto.FLOAT}
+    inputs, outputs = (
+        {"x": TensorProto.FLOAT, "s": TensorProto.FLOAT, "z": carrier},
+        {"q": carrier, "y": TensorProto.FLOAT},
+    )
     feeds = {"x": x, "s": scale, "z": zero_point.astype(helper.tensor_dtype_to_np_dtype(carrier))}
     codes, values = _run(nodes, inputs, outputs, feeds, opset=25 if fmt in _OPERATOR_ONLY else 21)
     return codes, values
 
 
-def _answer(x: torch.Tensor, codes: np.ndarray, values: np.ndarray, scale: np.ndarray, zero_point: np.ndarray) -> Answer:
+def _answer(
+    x: torch.Tensor, codes: np.ndarray, values: np.ndarray, scale: np.ndarray, zero_point: np.ndarray
+) -> Answer:
     return Answer(
         torch.from_numpy(np.array(values, np.float32)).reshape(x.shape),
         torch.from_numpy(np.array(codes).astype(np.int32)).reshape(x.shape),
@@ -75,9 +102,13 @@ def _parameters(fmt: str, mode: str, values: np.ndarray) -> tuple[np.ndarray, np
     """Zero point and scale of one block by the tool."""
     if fmt in _OPERATOR_ONLY:
         low, high = (np.array(bound, np.uint8 if fmt[0] == "u" else np.int8) for bound in _OPERATOR_ONLY[fmt])
-        zero_point, scale = quant_utils.compute_scale_zp(np.array(values.min()), np.array(values.max()), low, high, mode == "symmetric")
+        zero_point, scale = quant_utils.compute_scale_zp(
+            np.array(values.min()), np.array(values.max()), low, high, mode == "symmetric"
+        )
     else:
-        zero_point, scale = quant_utils.compute_data_quant_params(values, getattr(TensorProto, fmt.upper()), mode == "symmetric")
+        zero_point, scale = quant_utils.compute_data_quant_params(
+            values, getattr(TensorProto, fmt.upper()), mode == "symmetric"
+        )
     return np.asarray(zero_point), np.asarray(scale)
 
 
@@ -86,9 +117,13 @@ def _tool(fmt: str, mode: str, axis: int | None) -> Case:
         data = x.numpy()
         if axis is not None and axis >= data.ndim:
             raise Refused(f"no axis {axis} in {data.shape}")
-        blocks = [data.ravel()] if axis is None else [data.take(i, axis).ravel() for i in range(data.shape[axis])]
+        blocks = (
+            [data.ravel()] if axis is None else [data.take(i, axis).ravel() for i in range(data.shape[axis])]
+        )
         pairs = [_parameters(fmt, mode, block) for block in blocks]
-        zero_point, scale = (np.stack(part) if axis is not None else part[0] for part in zip(*pairs, strict=True))
+        zero_point, scale = (
+            np.stack(part) if axis is not None else part[0] for part in zip(*pairs, strict=True)
+        )
         codes, values = _operators(fmt, data, scale, zero_point, axis or 0)
         return _answer(x, codes, values, scale, zero_point)
 
@@ -99,7 +134,9 @@ def _blocked(fmt: str, mode: str, size: int) -> Case:
     def case(x: torch.Tensor) -> Answer:
         data = x.numpy()
         try:
-            zero_point, scale = quant_utils.compute_scale_zp_blocked(data, getattr(TensorProto, fmt.upper()), data.ndim - 1, size, mode == "symmetric")
+            zero_point, scale = quant_utils.compute_scale_zp_blocked(
+                data, getattr(TensorProto, fmt.upper()), data.ndim - 1, size, mode == "symmetric"
+            )
         except NotImplementedError as problem:
             raise Refused(str(problem)) from problem
         codes, values = _operators(fmt, data, scale, zero_point, data.ndim - 1, size)
@@ -110,11 +147,15 @@ def _blocked(fmt: str, mode: str, size: int) -> Case:
 
 def _unpack(packed: np.ndarray, bits: int) -> np.ndarray:
     """Low bits first, along the last axis."""
-    return np.stack([(packed >> shift) & ((1 << bits) - 1) for shift in range(0, 8, bits)], -1).reshape(*packed.shape[:-1], -1)
+    return np.stack([(packed >> shift) & ((1 << bits) - 1) for shift in range(0, 8, bits)], -1).reshape(
+        *packed.shape[:-1], -1
+    )
 
 
 def _matmul_nbits(bits: int, mode: str, size: int) -> Case:
-    """MatMulNBits: a matrix of K × N with blocks along K, here x transposed, by the kernel that the tool calls."""
+    """MatMulNBits: a matrix of K × N with blocks along K, here x transposed, by the kernel that the tool
+    calls.
+    """
     kernel, per_byte = getattr(_pybind_state, f"quantize_matmul_{bits}bits"), 8 // bits
 
     def case(x: torch.Tensor) -> Answer:
@@ -129,9 +170,19 @@ def _matmul_nbits(bits: int, mode: str, size: int) -> Case:
         # A symmetric weight comes without zero points: the operator takes the middle code.
         zero_point = np.full(scales.shape, 1 << (bits - 1)) if symmetric else _unpack(zeros, bits)[:, :blocks]
         # The values as the operator sees them: identity × matrix.
-        feeds = {"a": np.eye(k, dtype=np.float32), "q": packed, "s": scales, **({} if symmetric else {"z": zeros})}
-        node = helper.make_node("MatMulNBits", list(feeds), ["y"], domain="com.microsoft", K=k, N=n, bits=bits, block_size=size)
-        kinds = {name: TensorProto.UINT8 if value.dtype == np.uint8 else TensorProto.FLOAT for name, value in feeds.items()}
+        feeds = {
+            "a": np.eye(k, dtype=np.float32),
+            "q": packed,
+            "s": scales,
+            **({} if symmetric else {"z": zeros}),
+        }
+        node = helper.make_node(
+            "MatMulNBits", list(feeds), ["y"], domain="com.microsoft", K=k, N=n, bits=bits, block_size=size
+        )
+        kinds = {
+            name: TensorProto.UINT8 if value.dtype == np.uint8 else TensorProto.FLOAT
+            for name, value in feeds.items()
+        }
         values = _run([node], kinds, {"y": TensorProto.FLOAT}, feeds)[0].T
         return _answer(x, _unpack(packed, bits).reshape(n, -1)[:, :k], values, scales, zero_point)
 
@@ -139,7 +190,10 @@ def _matmul_nbits(bits: int, mode: str, size: int) -> Case:
 
 
 def _dynamic(x: torch.Tensor) -> Answer:
-    nodes = [helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]), helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"])]
+    nodes = [
+        helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"]),
+    ]
     outputs = {"q": TensorProto.UINT8, "s": TensorProto.FLOAT, "z": TensorProto.UINT8, "y": TensorProto.FLOAT}
     codes, scale, zero_point, values = _run(nodes, {"x": TensorProto.FLOAT}, outputs, {"x": x.numpy()})
     return _answer(x, codes, values, scale, zero_point)
@@ -149,13 +203,21 @@ def _cases() -> dict[str, Case]:
     cases: dict[str, Case] = {"uint8,asymmetric,per_tensor,min_max,onnxruntime_dynamic": _dynamic}
     for mode in ("symmetric", "asymmetric"):
         for fmt in (*_INTEGERS, *_OPERATOR_ONLY):
-            for granularity, axis in (("per_tensor", None), ("per_channel(axis=0)", 0), ("per_channel(axis=1)", 1)):
+            for granularity, axis in (
+                ("per_tensor", None),
+                ("per_channel(axis=0)", 0),
+                ("per_channel(axis=1)", 1),
+            ):
                 cases[f"{fmt},{mode},{granularity},min_max,onnxruntime"] = _tool(fmt, mode, axis)
         for size in _BLOCK_SIZES:
             for fmt in _INTEGERS:
-                cases[f"{fmt},{mode},per_group(size={size}),min_max,onnxruntime_blocked"] = _blocked(fmt, mode, size)
+                cases[f"{fmt},{mode},per_group(size={size}),min_max,onnxruntime_blocked"] = _blocked(
+                    fmt, mode, size
+                )
             for bits in (2, 4, 8):
-                cases[f"uint{bits},{mode},per_group(size={size}),min_max,onnxruntime_nbits"] = _matmul_nbits(bits, mode, size)
+                cases[f"uint{bits},{mode},per_group(size={size}),min_max,onnxruntime_nbits"] = _matmul_nbits(
+                    bits, mode, size
+                )
     return cases
 
 

@@ -1,4 +1,5 @@
-"""optimum-quanto: weights (`AbsmaxOptimizer`, `MaxOptimizer`, `quantize_weight`) and activations (`absmax_scale`, `quantize_activation`).
+"""optimum-quanto: weights (`AbsmaxOptimizer`, `MaxOptimizer`, `quantize_weight`) and activations
+(`absmax_scale`, `quantize_activation`).
 
 qint2 and qint4 keep unsigned codes and a float shift, so they stand here as uint2 and uint4.
 """
@@ -14,11 +15,23 @@ from tests.engines import Answer, Case, Refused
 with warnings.catch_warnings():
     # The package's own warnings, and those of what it imports.
     warnings.simplefilter("ignore")
-    from optimum.quanto import AbsmaxOptimizer, MaxOptimizer, absmax_scale, qtypes, quantize_activation, quantize_weight
+    from optimum.quanto import (
+        AbsmaxOptimizer,
+        MaxOptimizer,
+        absmax_scale,
+        qtypes,
+        quantize_activation,
+        quantize_weight,
+    )
 
 PRODUCER = "optimum-quanto"
 
-_BYTES = {"int8": "qint8", "float8_e4m3fn": "qfloat8_e4m3fn", "float8_e4m3fnuz": "qfloat8_e4m3fnuz", "float8_e5m2": "qfloat8_e5m2"}
+_BYTES = {
+    "int8": "qint8",
+    "float8_e4m3fn": "qfloat8_e4m3fn",
+    "float8_e4m3fnuz": "qfloat8_e4m3fnuz",
+    "float8_e5m2": "qfloat8_e5m2",
+}
 _BITS = {"uint2": "qint2", "uint4": "qint4"}
 _GROUP_SIZES = (4, 16, 32, 64, 96, 128)
 
@@ -50,7 +63,9 @@ def _weight_in_bytes(name: str, axis: int) -> Case:
     return case
 
 
-def _weight_in_bits(name: str, axis: int, size: int | None, zeropoint: bool, along_last: bool = False) -> Case:
+def _weight_in_bits(
+    name: str, axis: int, size: int | None, zeropoint: bool, along_last: bool = False
+) -> Case:
     qtype = qtypes[name]
 
     def case(x: torch.Tensor) -> Answer:
@@ -65,10 +80,13 @@ def _weight_in_bits(name: str, axis: int, size: int | None, zeropoint: bool, alo
             raise Refused(str(error)) from error
         blocks = x.numel() // size if size else x.shape[axis]
         if scale.numel() != blocks:
-            # A single block along axis 0 is reduced over the wrong axes, a vector over all of it: not the granularity asked for.
+            # A single block along axis 0 is reduced over the wrong axes, a vector over all of it: not the
+            # granularity asked for.
             raise Refused(f"{scale.numel()} scales for {blocks} blocks")
         # The codes before packing: unpacking them would have the package compile its C++ on first use.
-        data = torch.ops.quanto.quantize_affine(x, bits=qtype.bits, axis=axis, group_size=size, scale=scale, shift=shift)
+        data = torch.ops.quanto.quantize_affine(
+            x, bits=qtype.bits, axis=axis, group_size=size, scale=scale, shift=shift
+        )
         q._data = data
         # The shift is added before codes are made: the value of code 0 is minus it.
         codes, scales, shifts = data, scale.reshape(-1), (shift if zeropoint else -shift).reshape(-1)
@@ -90,11 +108,19 @@ def _cases() -> dict[str, Case]:
     for fmt, name in _BITS.items():
         for zeropoint, convention in ((False, "quanto_qbits"), (True, "quanto_qbits(zero_domain=code_int)")):
             for axis in (0, -1):
-                cases[f"{fmt},asymmetric,per_channel(axis={axis}),min_max,{convention}"] = _weight_in_bits(name, axis, None, zeropoint)
+                cases[f"{fmt},asymmetric,per_channel(axis={axis}),min_max,{convention}"] = _weight_in_bits(
+                    name, axis, None, zeropoint
+                )
             for size in _GROUP_SIZES:
-                cases[f"{fmt},asymmetric,flat(size={size}),min_max,{convention}"] = _weight_in_bits(name, 0, size, zeropoint)
-                cases[f"{fmt},asymmetric,per_group(size={size}),min_max,{convention}"] = _weight_in_bits(name, 0, size, zeropoint, along_last=True)
-                cases[f"{fmt},asymmetric,per_group(size={size},axis=0),min_max,{convention}"] = _weight_in_bits(name, -1, size, zeropoint)
+                cases[f"{fmt},asymmetric,flat(size={size}),min_max,{convention}"] = _weight_in_bits(
+                    name, 0, size, zeropoint
+                )
+                cases[f"{fmt},asymmetric,per_group(size={size}),min_max,{convention}"] = _weight_in_bits(
+                    name, 0, size, zeropoint, along_last=True
+                )
+                cases[f"{fmt},asymmetric,per_group(size={size},axis=0),min_max,{convention}"] = (
+                    _weight_in_bits(name, -1, size, zeropoint)
+                )
     return cases
 
 

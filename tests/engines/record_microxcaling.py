@@ -1,11 +1,13 @@
-"""Records what microxcaling computes: it is on no package index, so the repository keeps its answers instead of installing it.
+"""Records what microxcaling computes: it is on no package index, so the repository keeps its answers instead
+of installing it.
 
     python -m tests.engines.record_microxcaling FOLDER
 
-FOLDER holds the package `mx` of microsoft/microxcaling, commit `COMMIT`. Only its `mx_ops` and `formats` (and what they import) are run,
-on CPU. For the record that is committed they were not a clone of the repository: that could not be had where it was made. They were
-transcribed from the files of that commit, statement by statement, without the CUDA and sparse branches and with the default
-specification in place of `specs.py`. The record's own `about` says so too.
+FOLDER holds the package `mx` of microsoft/microxcaling, commit `COMMIT`. Only its `mx_ops` and `formats` (and
+what they import) are run, on CPU. For the record that is committed they were not a clone of the repository:
+that could not be had where it was made. They were transcribed from the files of that commit, statement by
+statement, without the CUDA and sparse branches and with the default specification in place of `specs.py`. The
+record's own `about` says so too.
 """
 
 from __future__ import annotations
@@ -51,7 +53,14 @@ FORMATS: Mapping[str, tuple[str, tuple[float, ...] | None]] = MappingProxyType(
         "int2": ("int2", None),
     }
 )
-GRANULARITIES = ("per_group(size=32)", "per_group(size=16)", "per_block(rows=32,cols=1)", "per_block(rows=32,cols=32)", "per_channel(axis=0)", "per_tensor")
+GRANULARITIES = (
+    "per_group(size=32)",
+    "per_group(size=16)",
+    "per_block(rows=32,cols=1)",
+    "per_block(rows=32,cols=32)",
+    "per_channel(axis=0)",
+    "per_tensor",
+)
 SHAPES = ((7,), (1, 33), (5, 7), (2, 64), (34, 3), (2, 3, 17))
 
 
@@ -69,16 +78,23 @@ def main() -> None:
     """Run every case on every tensor and write the record."""
     torch.set_num_threads(1)
     sys.path.insert(0, sys.argv[1])
-    # The package's own __init__ imports layers that need torchvision: only the two modules that do the arithmetic are wanted.
+    # The package's own __init__ imports layers that need torchvision: only the two modules that do the
+    # arithmetic are wanted.
     package = types.ModuleType("mx")
     package.__path__ = [str(Path(sys.argv[1], "mx"))]
     sys.modules["mx"] = package
     ops, formats = importlib.import_module("mx.mx_ops"), importlib.import_module("mx.formats")
 
     inputs = dict(_tensors())
-    arrays: dict[str, np.ndarray] = {"input": np.concatenate([x.reshape(-1).numpy() for x in inputs.values()])}
+    arrays: dict[str, np.ndarray] = {
+        "input": np.concatenate([x.reshape(-1).numpy() for x in inputs.values()])
+    }
     failed: dict[str, dict[str, dict[str, str]]] = {"refused": {}, "undefined": {}}
-    cases = {f"{fmt},symmetric,{granularity},min_max,microxcaling": (fmt, granularity) for fmt in FORMATS for granularity in GRANULARITIES}
+    cases = {
+        f"{fmt},symmetric,{granularity},min_max,microxcaling": (fmt, granularity)
+        for fmt in FORMATS
+        for granularity in GRANULARITIES
+    }
     for number, (form, (fmt, granularity)) in enumerate(cases.items()):
         codes, exponents = [], []
         for name, x in inputs.items():
@@ -102,19 +118,26 @@ def main() -> None:
     arrays["about"] = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
     RECORD.parent.mkdir(exist_ok=True)
     np.savez_compressed(RECORD, **arrays)
-    print(f"{len(cases)} cases, {len(inputs)} tensors of {len(arrays['input'])} elements, {RECORD.stat().st_size} bytes")
+    print(
+        f"{len(cases)} cases, {len(inputs)} tensors of {len(arrays['input'])} elements, {RECORD.stat().st_size} bytes"
+    )
 
 
 def _tensors() -> Iterator[tuple[str, torch.Tensor]]:
     for kind, (name, make) in enumerate(DISTRIBUTIONS.items()):
         shape = SHAPES[kind % len(SHAPES)]
-        yield f"{name} {'x'.join(map(str, shape))}", make(math.prod(shape), torch.Generator().manual_seed(5000 + kind)).reshape(shape)
+        yield (
+            f"{name} {'x'.join(map(str, shape))}",
+            make(math.prod(shape), torch.Generator().manual_seed(5000 + kind)).reshape(shape),
+        )
     yield "below_powers 8x32", _below_powers()
     yield "float32_max 2x33", torch.linspace(-1, 1, 66).reshape(2, 33) * torch.finfo(torch.float32).max
 
 
 def _below_powers() -> torch.Tensor:
-    """Blocks whose largest magnitude is a few float32 steps below a power of two, where a float32 logarithm is the next integer already."""
+    """Blocks whose largest magnitude is a few float32 steps below a power of two, where a float32 logarithm
+    is the next integer already.
+    """
     rows = []
     for power, steps in ((3, 1), (3, 2), (8, 2), (15, 5), (15, 6), (-64, 40), (-126, 22), (100, 44)):
         top = (torch.tensor(2.0**power).view(torch.int32) - steps).view(torch.float32)
@@ -126,7 +149,9 @@ def _below_powers() -> torch.Tensor:
     return torch.stack(rows)
 
 
-def _answer(ops: types.ModuleType, formats: types.ModuleType, x: torch.Tensor, fmt: str, granularity: str) -> tuple[np.ndarray, np.ndarray]:
+def _answer(
+    ops: types.ModuleType, formats: types.ModuleType, x: torch.Tensor, fmt: str, granularity: str
+) -> tuple[np.ndarray, np.ndarray]:
     """Codes as bytes, and the exponent of the number that multiplies them."""
     engine_format = FORMATS[fmt][0]
     if granularity.startswith("per_group"):
@@ -139,7 +164,13 @@ def _answer(ops: types.ModuleType, formats: types.ModuleType, x: torch.Tensor, f
         axes, block = list(range(0 if granularity == "per_tensor" else 1, x.ndim)), 0
         if not axes:
             raise Refused("no axis to share over: the engine takes logarithms of signed values")
-    specs = {"scale_bits": 8, "shared_exp_method": "max", "mx_flush_fp32_subnorms": False, "custom_cuda": False, "block_size": block}
+    specs = {
+        "scale_bits": 8,
+        "shared_exp_method": "max",
+        "mx_flush_fp32_subnorms": False,
+        "custom_cuda": False,
+        "block_size": block,
+    }
     x_hat = ops.quantize_mx_op(x.clone(), specs, elem_format=engine_format, axes=list(axes), round="nearest")
     if not bool(torch.isfinite(x_hat).all()):
         raise Undefined("a finite input gives inf or nan")

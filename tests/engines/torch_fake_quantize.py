@@ -1,4 +1,6 @@
-"""PyTorch's observers with its fake quantization: torch.fake_quantize_per_tensor_affine and _per_channel_affine."""
+"""PyTorch's observers with its fake quantization: torch.fake_quantize_per_tensor_affine and
+_per_channel_affine.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,15 @@ from tests.engines.torch_quantize import AXES, XNNPACK_EPS, qparams
 PRODUCER = "torch"
 
 
-def _fake_quantized(x: torch.Tensor, mode: str, axis: int | None, dtype: torch.dtype, codes: tuple[int, int], told: bool, **options: Any) -> Answer:
+def _fake_quantized(
+    x: torch.Tensor,
+    mode: str,
+    axis: int | None,
+    dtype: torch.dtype,
+    codes: tuple[int, int],
+    told: bool,
+    **options: Any,
+) -> Answer:
     """`told`: whether the observer is told the codes, or takes them from the dtype."""
     if told:
         options |= {"quant_min": codes[0], "quant_max": codes[1]}
@@ -27,8 +37,12 @@ def _fake_quantized(x: torch.Tensor, mode: str, axis: int | None, dtype: torch.d
     return Answer(x_hat, _codes_of(x_hat, scale, zero_point, axis), scale, zero_point)
 
 
-def _codes_of(x_hat: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor, axis: int | None) -> torch.Tensor | None:
-    """The codes, which torch does not show: every value is some code's, and no two codes have the same one."""
+def _codes_of(
+    x_hat: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor, axis: int | None
+) -> torch.Tensor | None:
+    """The codes, which torch does not show: every value is some code's, and no two codes have the same
+    one.
+    """
     if not bool(torch.isfinite(x_hat).all()):
         return None
     shape = [-1 if i == axis else 1 for i in range(x_hat.dim())]
@@ -44,7 +58,9 @@ def _cases() -> dict[str, Case]:
                 for fmt, low in ((f"int{bits}", -(2 ** (bits - 1))), (f"uint{bits}", 0)):
                     dtype = getattr(torch, fmt if bits == 16 else "qint8" if low else "quint8")
                     codes = (low, low + 2**bits - 1)
-                    case = partial(_fake_quantized, mode=mode, axis=axis, dtype=dtype, codes=codes, told=bits < 8)
+                    case = partial(
+                        _fake_quantized, mode=mode, axis=axis, dtype=dtype, codes=codes, told=bits < 8
+                    )
                     scheme = f"{fmt},{mode},{granularity},min_max,torch_fake_quantize"
                     cases[scheme] = case
                     if bits == 8:

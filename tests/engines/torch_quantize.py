@@ -1,4 +1,6 @@
-"""PyTorch's observers with its real quantized tensors: torch.quantize_per_tensor and torch.quantize_per_channel."""
+"""PyTorch's observers with its real quantized tensors: torch.quantize_per_tensor and
+torch.quantize_per_channel.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,12 @@ AXES = {"per_tensor": None, "per_channel(axis=0)": 0, "per_channel(axis=1)": 1}
 XNNPACK_EPS = 2.0**-12
 
 
-def qparams(x: torch.Tensor, mode: str, axis: int | None, dtype: torch.dtype, **options: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """Scales and zero points that an observer chooses; without `quant_min` and `quant_max` the range of codes is the dtype's."""
+def qparams(
+    x: torch.Tensor, mode: str, axis: int | None, dtype: torch.dtype, **options: Any
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Scales and zero points that an observer chooses; without `quant_min` and `quant_max` the range of codes
+    is the dtype's.
+    """
     kind = "symmetric" if mode == "symmetric" else "affine"
     with warnings.catch_warnings():
         # torch.ao.quantization is deprecated.
@@ -28,7 +34,9 @@ def qparams(x: torch.Tensor, mode: str, axis: int | None, dtype: torch.dtype, **
         if axis is None:
             observer = MinMaxObserver(dtype=dtype, qscheme=getattr(torch, f"per_tensor_{kind}"), **options)
         else:
-            observer = PerChannelMinMaxObserver(ch_axis=axis, dtype=dtype, qscheme=getattr(torch, f"per_channel_{kind}"), **options)
+            observer = PerChannelMinMaxObserver(
+                ch_axis=axis, dtype=dtype, qscheme=getattr(torch, f"per_channel_{kind}"), **options
+            )
         try:
             observer(x)
         except IndexError as refusal:
@@ -43,12 +51,18 @@ def _quantized(x: torch.Tensor, mode: str, axis: int | None, dtype: torch.dtype,
     with warnings.catch_warnings():
         # Quantized tensors are deprecated too.
         warnings.simplefilter("ignore")
-        q = torch.quantize_per_tensor(x, scale, zero_point, dtype) if axis is None else torch.quantize_per_channel(x, scale, zero_point, axis, dtype)
+        q = (
+            torch.quantize_per_tensor(x, scale, zero_point, dtype)
+            if axis is None
+            else torch.quantize_per_channel(x, scale, zero_point, axis, dtype)
+        )
         return Answer(q.dequantize(), q.int_repr(), scale, zero_point)
 
 
 def _cases() -> dict[str, Case]:
-    """Of 8 bits, all of them: where the observer is told fewer codes, that limits only the range, and codes may still be any of the 8 bits."""
+    """Of 8 bits, all of them: where the observer is told fewer codes, that limits only the range, and codes
+    may still be any of the 8 bits.
+    """
     cases: dict[str, Case] = {}
     for granularity, axis in AXES.items():
         for mode in ("symmetric", "asymmetric"):

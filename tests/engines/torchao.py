@@ -1,7 +1,8 @@
 """torchao's answers: affine integers, float8, MX and NVFP4, on CPU in eager mode.
 
-Signed integers, MX and NVFP4 go through the tensor classes that `quantize_` makes. Unsigned integers and int16 have
-no such class, and float8's class calls the primitives and takes fewer granularities: both go through the primitives.
+Signed integers, MX and NVFP4 go through the tensor classes that `quantize_` makes. Unsigned integers and
+int16 have no such class, and float8's class calls the primitives and takes fewer granularities: both go
+through the primitives.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ with warnings.catch_warnings():
     from torchao.quantization.granularity import Granularity, PerAxis, PerBlock, PerGroup, PerTensor
     from torchao.quantization.quant_primitives import MappingType
     from torchao.quantization.quantize_.workflows.int8.int8_tensor import Int8Tensor
-    from torchao.quantization.quantize_.workflows.intx.intx_unpacked_to_int8_tensor import IntxUnpackedToInt8Tensor
+    from torchao.quantization.quantize_.workflows.intx.intx_unpacked_to_int8_tensor import (
+        IntxUnpackedToInt8Tensor,
+    )
     from torchao.quantization.utils import get_block_size
 
 PRODUCER = "torchao"
@@ -57,7 +60,10 @@ _ALL: dict[str, BlockSize] = {
     **{f"per_group(size={size})": _of(PerGroup(size)) for size in (5, 16, 32, 64)},
     "per_group(size=2,axis=0)": _group_along(2, 0),
     "per_group(size=11,axis=-2)": _group_along(11, -2),
-    **{f"per_block(rows={rows},cols={cols})": _of(PerBlock((rows, cols))) for rows, cols in ((1, 32), (2, 4), (3, 5))},
+    **{
+        f"per_block(rows={rows},cols={cols})": _of(PerBlock((rows, cols)))
+        for rows, cols in ((1, 32), (2, 4), (3, 5))
+    },
 }
 _FEW = {
     "per_tensor": PerTensor(),
@@ -81,7 +87,11 @@ def _guarded(case: Case) -> Case:
 
 # ---- integers -----------------------------------------------------------------------------------
 
-_MAPPING = {"symmetric": MappingType.SYMMETRIC, "asymmetric": MappingType.ASYMMETRIC, "without_clipping": MappingType.SYMMETRIC_NO_CLIPPING_ERR}
+_MAPPING = {
+    "symmetric": MappingType.SYMMETRIC,
+    "asymmetric": MappingType.ASYMMETRIC,
+    "without_clipping": MappingType.SYMMETRIC_NO_CLIPPING_ERR,
+}
 
 
 def _flat(values: torch.Tensor) -> torch.Tensor:
@@ -90,7 +100,9 @@ def _flat(values: torch.Tensor) -> torch.Tensor:
 
 def _signed(bits: int, mapping: str, block: BlockSize) -> Case:
     def run(x: torch.Tensor) -> Answer:
-        t = IntxUnpackedToInt8Tensor.from_hp(x, block(x.shape), getattr(torch, f"int{bits}"), mapping_type=_MAPPING[mapping])
+        t = IntxUnpackedToInt8Tensor.from_hp(
+            x, block(x.shape), getattr(torch, f"int{bits}"), mapping_type=_MAPPING[mapping]
+        )
         return Answer(t.dequantize(), t.qdata, _flat(t.scale), _flat(t.zero_point))
 
     return run
@@ -101,7 +113,9 @@ def _primitive(dtype: torch.dtype, mapping: str, block: BlockSize) -> Case:
         size = block(x.shape)
         scale, zero = quant_primitives.choose_qparams_affine(x, _MAPPING[mapping], size, dtype)
         q = quant_primitives.quantize_affine(x, size, scale, zero, dtype)
-        return Answer(quant_primitives.dequantize_affine(q, size, scale, zero, dtype), q, _flat(scale), _flat(zero))
+        return Answer(
+            quant_primitives.dequantize_affine(q, size, scale, zero, dtype), q, _flat(scale), _flat(zero)
+        )
 
     return run
 
@@ -123,9 +137,13 @@ def _bounds(dtype: torch.dtype) -> tuple[torch.dtype, int, int]:
 def _without_zero(dtype: torch.dtype, block: BlockSize) -> Case:
     def run(x: torch.Tensor) -> Answer:
         size, codes = block(x.shape), _bounds(dtype)
-        scale, zero = quant_primitives._choose_qparams_affine_dont_preserve_zero(x, MappingType.ASYMMETRIC, size, *codes)
+        scale, zero = quant_primitives._choose_qparams_affine_dont_preserve_zero(
+            x, MappingType.ASYMMETRIC, size, *codes
+        )
         q = quant_primitives.quantize_affine(x, size, scale, zero, *codes)
-        return Answer(quant_primitives.dequantize_affine(q, size, scale, zero, *codes), q, _flat(scale), _flat(zero))
+        return Answer(
+            quant_primitives.dequantize_affine(q, size, scale, zero, *codes), q, _flat(scale), _flat(zero)
+        )
 
     return run
 
@@ -133,9 +151,16 @@ def _without_zero(dtype: torch.dtype, block: BlockSize) -> Case:
 def _tinygemm(dtype: torch.dtype, block: BlockSize) -> Case:
     def run(x: torch.Tensor) -> Answer:
         size, codes = block(x.shape), _bounds(dtype)
-        scale, zero = quant_primitives._choose_qparams_affine_tinygemm(x, MappingType.ASYMMETRIC, size, *codes)
+        scale, zero = quant_primitives._choose_qparams_affine_tinygemm(
+            x, MappingType.ASYMMETRIC, size, *codes
+        )
         q = quant_primitives._quantize_affine_tinygemm(x, size, scale, zero, *codes)
-        return Answer(quant_primitives._dequantize_affine_tinygemm(q, size, scale, zero, *codes), q, _flat(scale), _flat(zero))
+        return Answer(
+            quant_primitives._dequantize_affine_tinygemm(q, size, scale, zero, *codes),
+            q,
+            _flat(scale),
+            _flat(zero),
+        )
 
     return run
 
@@ -146,23 +171,43 @@ def _integer_cases() -> Iterator[tuple[str, Case]]:
             for bits in range(1, 9):
                 yield f"int{bits},{mode},{granularity},min_max,torchao", _signed(bits, mode, block)
             for fmt in ("int16", *(f"uint{bits}" for bits in range(1, 9))):
-                yield f"{fmt},{mode},{granularity},min_max,torchao", _primitive(getattr(torch, fmt), mode, block)
+                yield (
+                    f"{fmt},{mode},{granularity},min_max,torchao",
+                    _primitive(getattr(torch, fmt), mode, block),
+                )
         for bits in range(2, 9):
-            yield f"int{bits},symmetric,{granularity},min_max,torchao(scale.rule=without_clipping)", _signed(bits, "without_clipping", block)
+            yield (
+                f"int{bits},symmetric,{granularity},min_max,torchao(scale.rule=without_clipping)",
+                _signed(bits, "without_clipping", block),
+            )
     for granularity, choice in _FEW.items():
         for fmt in [f"{kind}{bits}" for kind in ("int", "uint") for bits in range(1, 9)]:
             dtype = getattr(torch, fmt)
-            yield f"{fmt},asymmetric,{granularity},min_max,torchao(zero_in_range=false)", _without_zero(dtype, _of(choice))
+            yield (
+                f"{fmt},asymmetric,{granularity},min_max,torchao(zero_in_range=false)",
+                _without_zero(dtype, _of(choice)),
+            )
             if fmt[0] == "u" and fmt != "uint1":
-                yield f"{fmt},asymmetric,{granularity},min_max,torchao_tinygemm", _tinygemm(dtype, _of(choice))
+                yield (
+                    f"{fmt},asymmetric,{granularity},min_max,torchao_tinygemm",
+                    _tinygemm(dtype, _of(choice)),
+                )
         for mode in ("symmetric", "asymmetric"):
-            yield f"int8,{mode},{granularity},min_max,torchao(scale.floor={2.0**-23!r})", _int8_class(mode, choice)
+            yield (
+                f"int8,{mode},{granularity},min_max,torchao(scale.floor={2.0**-23!r})",
+                _int8_class(mode, choice),
+            )
 
 
 # ---- floats -------------------------------------------------------------------------------------
 
 _FLOAT8 = {"float8_e4m3fn": torch.float8_e4m3fn, "float8_e5m2": torch.float8_e5m2}
-_MX = {**_FLOAT8, "float6_e2m3fn": DTYPE_FP6_E2M3, "float6_e3m2fn": DTYPE_FP6_E3M2, "float4_e2m1fn": torch.float4_e2m1fn_x2}
+_MX = {
+    **_FLOAT8,
+    "float6_e2m3fn": DTYPE_FP6_E2M3,
+    "float6_e3m2fn": DTYPE_FP6_E3M2,
+    "float4_e2m1fn": torch.float4_e2m1fn_x2,
+}
 _MX_CONVENTIONS = {
     ScaleCalculationMode.FLOOR: "torchao_mx",
     ScaleCalculationMode.CEIL: "torchao_mx(scale.rule=power_of_two_ceil)",
@@ -208,10 +253,17 @@ def _nvfp4(two_levels: bool) -> Case:
 def _float_cases() -> Iterator[tuple[str, Case]]:
     for (fmt, dtype), (granularity, block) in itertools.product(_FLOAT8.items(), _ALL.items()):
         yield f"{fmt},symmetric,{granularity},min_max,torchao_float8", _float8(dtype, block)
-    for (fmt, element), (mode, convention), size in itertools.product(_MX.items(), _MX_CONVENTIONS.items(), (32, 16, 64)):
+    for (fmt, element), (mode, convention), size in itertools.product(
+        _MX.items(), _MX_CONVENTIONS.items(), (32, 16, 64)
+    ):
         yield f"{fmt},symmetric,per_group(size={size}),min_max,{convention}", _mx(element, size, mode)
     yield "float4_e2m1fn,symmetric,per_group(size=16),min_max,torchao_nvfp4", _nvfp4(True)
-    yield "float4_e2m1fn,symmetric,per_group(size=16),min_max,torchao_nvfp4(scale.global_rule=none)", _nvfp4(False)
+    yield (
+        "float4_e2m1fn,symmetric,per_group(size=16),min_max,torchao_nvfp4(scale.global_rule=none)",
+        _nvfp4(False),
+    )
 
 
-CASES: dict[str, Case] = {form: _guarded(case) for form, case in itertools.chain(_integer_cases(), _float_cases())}
+CASES: dict[str, Case] = {
+    form: _guarded(case) for form, case in itertools.chain(_integer_cases(), _float_cases())
+}

@@ -42,14 +42,20 @@ def test_against_plain_formulas():
     assert m["rmse"] == pytest.approx(m["mse"] ** 0.5)
     assert m["rmse_steps"] == pytest.approx(m["rmse"] / r.qparams.scale.item(), rel=1e-5)
     inside = ~r.clipped.flatten()
-    assert m["unclipped_rmse_steps"] == pytest.approx((e[inside] / r.qparams.scale).square().mean().sqrt().item(), rel=1e-5)
+    assert m["unclipped_rmse_steps"] == pytest.approx(
+        (e[inside] / r.qparams.scale).square().mean().sqrt().item(), rel=1e-5
+    )
     assert m["unclipped_rmse_steps"] < m["rmse_steps"]
     assert m["nonzero_share"] == pytest.approx((x != 0).float().mean().item())
     assert m["l2_norm_error"] == pytest.approx(e.norm().item(), rel=1e-5)
     assert m["mean_error"] == pytest.approx(e.mean().item(), rel=1e-3)
     assert m["max_abs_error"] == pytest.approx(e.abs().max().item(), rel=1e-5)
-    assert m["sqnr_db"] == pytest.approx(10 * math.log10(x.double().square().sum().item() / e.square().sum().item()), rel=1e-6)
-    assert m["cosine"] == pytest.approx(torch.nn.functional.cosine_similarity(x.flatten(), r.x_hat.flatten(), 0).item(), rel=1e-5)
+    assert m["sqnr_db"] == pytest.approx(
+        10 * math.log10(x.double().square().sum().item() / e.square().sum().item()), rel=1e-6
+    )
+    assert m["cosine"] == pytest.approx(
+        torch.nn.functional.cosine_similarity(x.flatten(), r.x_hat.flatten(), 0).item(), rel=1e-5
+    )
     assert 0 < m["clipped_share"] < 0.1
     assert m["rounding_mse"] + m["clipping_mse"] == m["mse"]
     assert m["clipping_mse"] > 0
@@ -98,7 +104,13 @@ def test_effective_bits_count_scales_and_zero_points(scheme, shape, bits):
         ("uint5", "asymmetric", qv.PerGroup(32), "gguf_minimum", 6.0),  # Q5_1
         ("int8", "symmetric", qv.PerGroup(32), "gguf", 8.5),  # Q8_0
         ("ternary", "symmetric", qv.PerGroup(256), "gguf", 2.0625),  # TQ2_0
-        ("ternary", "symmetric", qv.PerGroup(256), qv.CONVENTIONS["gguf"].replace(code_bits=1.625), 1.6875),  # TQ1_0
+        (
+            "ternary",
+            "symmetric",
+            qv.PerGroup(256),
+            qv.CONVENTIONS["gguf"].replace(code_bits=1.625),
+            1.6875,
+        ),  # TQ1_0
         ("float4_e2m1fn", "symmetric", qv.PerGroup(32), "gguf_mx", 4.25),  # MXFP4 of GGUF
         ("float4_e2m1fn", "symmetric", qv.PerGroup(32), "torchao_mx", 4.25),  # MXFP4
         ("float8_e4m3fn", "symmetric", qv.PerGroup(32), "torchao_mx", 8.25),  # MXFP8
@@ -122,13 +134,30 @@ def test_effective_bits_are_those_that_are_published(format_id, mode, granularit
     ("scheme", "shape", "bits"),
     [
         # MatMulNBits: 2 blocks a row of 16 bytes of codes and a float32 scale, for 33 cells.
-        ("uint4,symmetric,per_group(size=32),min_max,onnxruntime_nbits", (4, 33), 4 * 2 * (16 * 8 + 32) / (4 * 33)),
-        # Microscaling: 147 values, as a row of ResNet's first layer has, in 5 blocks of 32 with a byte of scale each.
-        ("float4_e2m1fn,symmetric,per_group(size=32),min_max,microxcaling", (64, 147), 5 * (32 * 4 + 8) / 147),
-        ("int4,symmetric,per_block(rows=4,cols=32),min_max,microxcaling", (6, 40), (2 * 2) * (4 * 32 * 4 + 8) / (6 * 40)),
+        (
+            "uint4,symmetric,per_group(size=32),min_max,onnxruntime_nbits",
+            (4, 33),
+            4 * 2 * (16 * 8 + 32) / (4 * 33),
+        ),
+        # Microscaling: 147 values, as a row of ResNet's first layer has, in 5 blocks of 32 with a byte of
+        # scale each.
+        (
+            "float4_e2m1fn,symmetric,per_group(size=32),min_max,microxcaling",
+            (64, 147),
+            5 * (32 * 4 + 8) / 147,
+        ),
+        (
+            "int4,symmetric,per_block(rows=4,cols=32),min_max,microxcaling",
+            (6, 40),
+            (2 * 2) * (4 * 32 * 4 + 8) / (6 * 40),
+        ),
         # INT8QTensor: codes of (4, 64) and scales of (4, 2) for (4, 40); FP8QTensor: codes of (4, 40).
         ("int8,symmetric,per_group(size=32),min_max,modelopt_packed", (4, 40), (64 * 8 + 2 * 32) / 40),
-        ("float8_e4m3fn,symmetric,per_group(size=32),min_max,modelopt_packed", (4, 40), (40 * 8 + 2 * 32) / 40),
+        (
+            "float8_e4m3fn,symmetric,per_group(size=32),min_max,modelopt_packed",
+            (4, 40),
+            (40 * 8 + 2 * 32) / 40,
+        ),
         # MXFP8QTensor computes with padding and stores (4, 40).
         ("float8_e4m3fn,symmetric,per_group(size=32),min_max,modelopt_mxfp8", (4, 40), (40 * 8 + 2 * 8) / 40),
         # bitsandbytes: 99 codes, two a byte, and 2 scales.
@@ -156,13 +185,20 @@ def test_stored_sizes_are_those_of_the_packages():
 
 @pytest.mark.parametrize("convention", qv.CONVENTIONS)
 def test_stored_bits_follow_from_what_is_stored(convention):
-    """A scale kept in a format has that format's bits; a zero point among the codes has a code's or an integer's."""
+    """A scale kept in a format has that format's bits; a zero point among the codes has a code's or an
+    integer's.
+    """
     value = qv.CONVENTIONS[convention]
     if value.scale.format:
-        assert value.scale_bits == {"bfloat16_float16": 16}.get(value.scale.format) or qv.FORMATS[value.scale.format].bits
+        assert (
+            value.scale_bits == {"bfloat16_float16": 16}.get(value.scale.format)
+            or qv.FORMATS[value.scale.format].bits
+        )
     else:
         assert value.scale_bits in (16, 32)
-    assert value.zero_bits in ((16, 32) if value.zero_domain in ("value", "value_middle", "code_float") else (0, 32, 64))
+    assert value.zero_bits in (
+        (16, 32) if value.zero_domain in ("value", "value_middle", "code_float") else (0, 32, 64)
+    )
     if value.zero_point_format:
         assert value.zero_bits == qv.FORMATS[value.zero_point_format].bits
 
@@ -172,17 +208,23 @@ def test_clipped_in_a_float_format_is_where_the_end_changed_the_code(overflow):
     """464 is the middle between 448 and what would be next: half to even, it is 448 by rounding alone."""
     convention = qv.CONVENTIONS["course"].replace(overflow=overflow)
     x = [447.0, 448.0, 463.9, 464.1, -500.0, 1e6, 0.001]
-    r = qv.quantize(x, qv.Scheme("float8_e4m3fn", calibration=qv.Given(1.0), convention=convention), strict=True)
+    r = qv.quantize(
+        x, qv.Scheme("float8_e4m3fn", calibration=qv.Given(1.0), convention=convention), strict=True
+    )
     assert r.clipped.tolist() == [False, False, False, True, True, True, False]
     assert qv.METRICS["clipped_share"](r) == pytest.approx(3 / 7)
     if overflow == "saturate":
         assert qv.METRICS["clipping_mse"](r) + qv.METRICS["rounding_mse"](r) == qv.METRICS["mse"](r)
-        assert qv.METRICS["clipping_mse"](r) == pytest.approx(((464.1 - 448) ** 2 + 52**2 + (1e6 - 448) ** 2) / 7, rel=1e-6)
+        assert qv.METRICS["clipping_mse"](r) == pytest.approx(
+            ((464.1 - 448) ** 2 + 52**2 + (1e6 - 448) ** 2) / 7, rel=1e-6
+        )
     else:
         assert torch.isnan(r.x_hat).tolist() == r.clipped.tolist()
 
 
-@pytest.mark.parametrize("format_id", ["float8_e4m3fn", "float6_e2m3fn", "float4_e2m1fn", "nf4", "bnb_dynamic8"])
+@pytest.mark.parametrize(
+    "format_id", ["float8_e4m3fn", "float6_e2m3fn", "float4_e2m1fn", "nf4", "bnb_dynamic8"]
+)
 def test_rounding_alone_is_within_half_a_step(format_id):
     r = qv.quantize(normal(64, 64), qv.Scheme(format_id, calibration=qv.Percentile(95.0)))
     steps = steps_of_error(r).abs()
@@ -193,7 +235,9 @@ def test_rounding_alone_is_within_half_a_step(format_id):
 
 
 def test_a_scale_of_zero_without_error_is_no_step_off():
-    r = qv.quantize([[3.0, 3.0]], qv.Scheme("uint4", "asymmetric", qv.PerChannel(0), convention="quanto_qbits"))
+    r = qv.quantize(
+        [[3.0, 3.0]], qv.Scheme("uint4", "asymmetric", qv.PerChannel(0), convention="quanto_qbits")
+    )
     assert r.qparams.scale.item() == 0
     assert qv.METRICS["rmse_steps"](r) == 0
 
@@ -206,14 +250,27 @@ def test_sqnr_by_axis_is_the_sqnr_of_each_index():
     assert by_row[1].item() == pytest.approx(10 * math.log10(r.x[1].double().square().sum().item() / e))
 
 
-@pytest.mark.parametrize(("bits", "gain"), list(zip(range(3, 9), (9.5, 7.4, 6.6, 6.3, 6.1, 6.1), strict=True)))
+@pytest.mark.parametrize(
+    ("bits", "gain"), list(zip(range(3, 9), (9.5, 7.4, 6.6, 6.3, 6.1, 6.1), strict=True))
+)
 def test_a_bit_is_worth_about_six_db_in_the_limit(bits, gain):
     x = torch.empty(512, 512).uniform_(-1, 1, generator=torch.Generator().manual_seed(0))
-    assert measured(x, f"int{bits}")["sqnr_db"] - measured(x, f"int{bits - 1}")["sqnr_db"] == pytest.approx(gain, abs=0.1)
+    assert measured(x, f"int{bits}")["sqnr_db"] - measured(x, f"int{bits - 1}")["sqnr_db"] == pytest.approx(
+        gain, abs=0.1
+    )
 
 
 @pytest.mark.parametrize(
-    "granularity", [qv.PerTensor(), qv.PerChannel(0), qv.PerChannel(1), qv.PerGroup(21), GRANULARITIES["per_block"](8, 7), GRANULARITIES["flat"](49)], ids=str
+    "granularity",
+    [
+        qv.PerTensor(),
+        qv.PerChannel(0),
+        qv.PerChannel(1),
+        qv.PerGroup(21),
+        GRANULARITIES["per_block"](8, 7),
+        GRANULARITIES["flat"](49),
+    ],
+    ids=str,
 )
 def test_a_part_is_measured_whatever_its_shape_and_costs_what_its_tensor_does(granularity):
     """The window need not fit the groups; its bits per weight are the whole tensor's."""
@@ -237,7 +294,9 @@ def test_the_kurtosis_is_that_of_the_values():
 def test_the_entropy_of_the_codes_is_what_an_ideal_coder_would_store():
     assert measured([-1.0, 1.0, -1.0, 1.0], "int8")["code_entropy"] == pytest.approx(1)
     assert measured(torch.zeros(8), "int8")["code_entropy"] == 0
-    assert measured(torch.arange(-8.0, 8.0), "int4", calibration=qv.Given(1.0))["code_entropy"] == pytest.approx(4)
+    assert measured(torch.arange(-8.0, 8.0), "int4", calibration=qv.Given(1.0))[
+        "code_entropy"
+    ] == pytest.approx(4)
     # Of a Gaussian in fine steps: log2(σ √(2πe) / step).
     r = qv.quantize(normal(512, 512), qv.Scheme("int8"))
     wanted = math.log2(float(r.x.std()) * math.sqrt(2 * math.pi * math.e) / float(r.qparams.scale))

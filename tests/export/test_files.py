@@ -67,7 +67,9 @@ def expected(r, seen, cell):
     why = qv.explain(r, cell)
     return [
         f"MSE {m['mse']:.4g}",
-        f"RMSE {m['rmse_steps']:.3g} steps" if r.scheme.number_format.kind == "integer" else f"RMSE {m['rmse']:.3g}",
+        f"RMSE {m['rmse_steps']:.3g} steps"
+        if r.scheme.number_format.kind == "integer"
+        else f"RMSE {m['rmse']:.3g}",
         f"SQNR {m['sqnr_db']:.3g} dB",
         f"rounded to zero {100 * m['zeroed_share']:.3g} %",
         f"clipped {100 * m['clipped_share']:.3g} %",
@@ -88,7 +90,9 @@ def check(state, tensor, **options):
 
 
 def same_bits(one, other):
-    return one.shape == other.shape and torch.equal(one.float().view(torch.int32), other.float().view(torch.int32))
+    return one.shape == other.shape and torch.equal(
+        one.float().view(torch.int32), other.float().view(torch.int32)
+    )
 
 
 # ---- Python -------------------------------------------------------------------------------------
@@ -103,7 +107,11 @@ def test_the_copied_python_prints_the_numbers_of_every_scenario(name, language):
 def random_schemes(count, seed=0):
     choose = random.Random(seed)
     course = qv.CONVENTIONS["course"]
-    conventions = ["course", course.replace(zero_in_range=True), course.replace(scale_math="float32", narrow_range=True, **{"scale.floor": 1e-8})]
+    conventions = [
+        "course",
+        course.replace(zero_in_range=True),
+        course.replace(scale_math="float32", narrow_range=True, **{"scale.floor": 1e-8}),
+    ]
     conventions += [course.replace(ties="stochastic", seed=5), *qv.CONVENTIONS.values()]
     while count:
         mode = choose.choice(qv.MODES)
@@ -115,7 +123,13 @@ def random_schemes(count, seed=0):
                 qv.Given(choose.random() + 0.01, 0 if mode == "symmetric" else choose.randrange(-99, 99)),
             ]
         )
-        granularities = [qv.PerTensor(), qv.PerChannel(choose.choice([0, 1, -1])), qv.PerGroup(4, choose.choice([0, -1])), qv.PerBlock(2, 4), qv.Flat(16)]
+        granularities = [
+            qv.PerTensor(),
+            qv.PerChannel(choose.choice([0, 1, -1])),
+            qv.PerGroup(4, choose.choice([0, -1])),
+            qv.PerBlock(2, 4),
+            qv.Flat(16),
+        ]
         granularity = choose.choice(granularities)
         scheme = (choose.choice(list(qv.FORMATS)), mode, granularity, calibration, choose.choice(conventions))
         with contextlib.suppress(qv.QuantVizError):
@@ -164,7 +178,12 @@ def test_an_upload_is_read_from_its_file(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     source = Upload("0123456789abcdef", f"{name} · layer.weight", (4, 6))
     check(state_of(source, qv.Scheme("int4"), (3, 5)), x)
-    check(state_of(dataclasses.replace(source, file=UploadedFile(name, "layer.weight")), qv.Scheme("int4"), (3, 5)), x)
+    check(
+        state_of(
+            dataclasses.replace(source, file=UploadedFile(name, "layer.weight")), qv.Scheme("int4"), (3, 5)
+        ),
+        x,
+    )
     alone = dataclasses.replace(source, file=UploadedFile(name))
     assert "tensors.names[0]" in python_lines(state_of(alone, qv.Scheme("int4")))
 
@@ -179,11 +198,15 @@ def test_a_picture_is_read_from_its_file(tmp_path, monkeypatch):
     check(state_of(source, qv.Scheme("uint4"), (3, 3)), torch.tensor(pixels[:, :, 0]).float())
 
 
-@pytest.mark.parametrize("nasty", ["a\nimport os\n.npy", "'); print('x", "\\", '"""', "a\u2028b.npy", "{0}.npz", "# x\r.csv"])
+@pytest.mark.parametrize(
+    "nasty", ["a\nimport os\n.npy", "'); print('x", "\\", '"""', "a\u2028b.npy", "{0}.npz", "# x\r.csv"]
+)
 @pytest.mark.parametrize("language", languages())
 def test_a_strange_name_stays_a_name(nasty, language):
     def lines_of(file):
-        return python_lines(state_of(Upload("0123456789abcdef", "x", (2, 2), file), qv.Scheme()), language=language)
+        return python_lines(
+            state_of(Upload("0123456789abcdef", "x", (2, 2), file), qv.Scheme()), language=language
+        )
 
     for uploaded in (UploadedFile(nasty, nasty), UploadedFile(nasty, channel=nasty)):
         lines = lines_of(uploaded)
@@ -202,7 +225,9 @@ LARGE = (1025, 1024)
 
 
 def write_files(folder):
-    """One file of each kind with the tensor "layer.x", or one named after the file; the folder is then that of a server and of whoever copies."""
+    """One file of each kind with the tensor "layer.x", or one named after the file; the folder is then that
+    of a server and of whoever copies.
+    """
     x = normal(6, 8)
     np.savez(folder / "a.npz", **{"other": np.zeros(2, np.float32), "layer.x": x.numpy()})
     np.save(folder / "a.npy", x.numpy())
@@ -228,10 +253,19 @@ def every_state(folder):
         yield f"nonfinite {choice}", state_of(WILD, qv.Scheme("int4", nonfinite=choice))
     yield "given", state_of(Normal(rows=8, cols=8, seed=3), GIVEN, (1, 2))
     course = qv.CONVENTIONS["course"].replace(scale_math="float32", **{"scale.floor": 1e-8})
-    yield "convention", state_of(Normal(rows=8, cols=8), qv.Scheme("uint4", "asymmetric", qv.PerGroup(4), qv.Percentile(99.0), course))
+    yield (
+        "convention",
+        state_of(
+            Normal(rows=8, cols=8),
+            qv.Scheme("uint4", "asymmetric", qv.PerGroup(4), qv.Percentile(99.0), course),
+        ),
+    )
     deep = Typed.of(normal(3, 4, 5).tolist())
     yield "slice", state_of(deep, qv.Scheme("int3"), (1, 2, 3), view=View(2, 0, (0, 3, 0)), scope="slice")
-    yield "slice of a float", state_of(deep, qv.Scheme("float8_e4m3fn"), view=View(0, 1, (0, 0, 4), 1, 2), scope="slice")
+    yield (
+        "slice of a float",
+        state_of(deep, qv.Scheme("float8_e4m3fn"), view=View(0, 1, (0, 0, 4), 1, 2), scope="slice"),
+    )
     for file in sorted(path.name for path in folder.iterdir() if path.suffix != ".png"):
         with qv.open_tensors(folder / file) as catalog:
             name = next(each for each in catalog.names if each != "other")
@@ -243,8 +277,16 @@ def every_state(folder):
                 yield f"upload {file} {scheme}", state_of(upload, scheme, (5, 2))
     part_of_large = dataclasses.replace(View.of(LARGE), top=7, left=3, height=5, width=6)
     large = LocalTensor("large.safetensors", "layer.x", LARGE)
-    yield "slice of a large one", state_of(large, qv.Scheme("int4"), (9, 4), view=part_of_large, scope="slice")
-    yield "picture", state_of(Upload("0" * 16, "a.png · rot", (4, 4), UploadedFile("a.png", channel="red")), qv.Scheme("uint8"))
+    yield (
+        "slice of a large one",
+        state_of(large, qv.Scheme("int4"), (9, 4), view=part_of_large, scope="slice"),
+    )
+    yield (
+        "picture",
+        state_of(
+            Upload("0" * 16, "a.png · rot", (4, 4), UploadedFile("a.png", channel="red")), qv.Scheme("uint8")
+        ),
+    )
 
 
 def shown(state, folder):
@@ -261,7 +303,9 @@ def shown(state, folder):
     study = Study.of(x, state.scheme)
     m = measured(study, state).metrics
     why = study.explain(state.cell)
-    rmse = f"{m['rmse_steps']:.3g} steps" if state.scheme.number_format.kind == "integer" else f"{m['rmse']:.3g}"
+    rmse = (
+        f"{m['rmse_steps']:.3g} steps" if state.scheme.number_format.kind == "integer" else f"{m['rmse']:.3g}"
+    )
     return [
         *(f"MSE {m['mse']:.4g}", f"RMSE {rmse}", f"SQNR {m['sqnr_db']:.3g} dB"),
         *(f"rounded to zero {100 * m['zeroed_share']:.3g} %", f"clipped {100 * m['clipped_share']:.3g} %"),
@@ -280,7 +324,9 @@ for name in sys.argv[1:]:
 
 
 def test_every_script_runs_in_a_plain_interpreter(tmp_path):
-    """Outside the server, from another folder, with nothing but the repository to import from and the file that the script asks for."""
+    """Outside the server, from another folder, with nothing but the repository to import from and the file
+    that the script asks for.
+    """
     write_files(tmp_path)
     expected = {}
     for number, (name, state) in enumerate(list(every_state(tmp_path))):
@@ -295,10 +341,21 @@ def test_every_script_runs_in_a_plain_interpreter(tmp_path):
             (tmp_path / f"{name}_{number}.py").write_text(lines, encoding="utf-8")
             expected[f"{name}_{number}.py"] = name, printed(lines)[0]
     assert len(expected) > 80
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("QUANTVIZ_DATA")} | {"PYTHONPATH": str(ROOT)}
-    ran = subprocess.run([sys.executable, "-c", RUN_ALL, *expected], capture_output=True, encoding="utf-8", timeout=300, cwd=tmp_path, env=environment)
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("QUANTVIZ_DATA")
+    } | {"PYTHONPATH": str(ROOT)}
+    ran = subprocess.run(
+        [sys.executable, "-c", RUN_ALL, *expected],
+        capture_output=True,
+        encoding="utf-8",
+        timeout=300,
+        cwd=tmp_path,
+        env=environment,
+    )
     assert ran.returncode == 0, ran.stderr[-2000:]
-    got = {part.split("\n", 1)[0]: part.split("\n", 1)[1].splitlines() for part in ran.stdout.split("## ")[1:]}
+    got = {
+        part.split("\n", 1)[0]: part.split("\n", 1)[1].splitlines() for part in ran.stdout.split("## ")[1:]
+    }
     for script, (name, lines) in expected.items():
         assert list(map(rounded, got[script])) == list(map(rounded, lines)), name
 
@@ -311,8 +368,16 @@ def rounded(line):
 # ---- arrays and tables --------------------------------------------------------------------------
 
 RESULTS = [
-    pytest.param(qv.quantize(normal(*shape), qv.Scheme(name, mode, granularity, calibration)), id=f"{shape}-{name}-{mode}-{granularity}-{calibration}")
-    for shape, granularity in (((5,), qv.PerTensor()), ((4, 6), qv.PerGroup(3)), ((4, 6), qv.PerBlock(2, 3)), ((2, 3, 4), qv.PerChannel(1)))
+    pytest.param(
+        qv.quantize(normal(*shape), qv.Scheme(name, mode, granularity, calibration)),
+        id=f"{shape}-{name}-{mode}-{granularity}-{calibration}",
+    )
+    for shape, granularity in (
+        ((5,), qv.PerTensor()),
+        ((4, 6), qv.PerGroup(3)),
+        ((4, 6), qv.PerBlock(2, 3)),
+        ((2, 3, 4), qv.PerChannel(1)),
+    )
     for name, mode, calibration in (
         ("int4", "symmetric", qv.MinMax()),
         ("uint8", "asymmetric", qv.Percentile(80.0)),
@@ -321,9 +386,12 @@ RESULTS = [
         ("nf4", "symmetric", qv.MinMax()),
     )
 ]
-#: Scales that are negative or stored by another, zero points that are no integers, values got back by an inverse, blocks that are short.
+#: Scales that are negative or stored by another, zero points that are no integers, values got back by an
+#: inverse, blocks that are short.
 ENGINES = [
-    pytest.param(qv.quantize(normal(2, 64), qv.Scheme(name, mode, granularity, convention=convention)), id=convention)
+    pytest.param(
+        qv.quantize(normal(2, 64), qv.Scheme(name, mode, granularity, convention=convention)), id=convention
+    )
     for convention, name, mode, granularity in (
         ("gguf_signed", "int4", "symmetric", qv.PerGroup(32)),
         ("gguf_minimum", "uint5", "asymmetric", qv.PerGroup(32)),
@@ -344,19 +412,39 @@ ENGINES = [
 def test_npz_gives_everything_back(r):
     levels = {"scale_codes", "global_scale"} if r.scheme.arithmetic.scale.global_rule else set()
     with np.load(io.BytesIO(as_npz(r)), allow_pickle=False) as arrays:
-        assert set(arrays) == {"x", "codes", "x_hat", "error", "scale", "zero_point", "scheme"} | levels | set(r.qparams.others)
+        assert set(arrays) == {
+            "x",
+            "codes",
+            "x_hat",
+            "error",
+            "scale",
+            "zero_point",
+            "scheme",
+        } | levels | set(r.qparams.others)
         for name, tensor in (("x", r.x), ("codes", r.q), ("x_hat", r.x_hat), ("error", r.error)):
             assert np.array_equal(arrays[name], tensor.numpy())
             assert arrays[name].dtype == tensor.numpy().dtype
         assert arrays["scale"].shape == r.layout.grid_shape
         assert qv.Scheme.parse(str(arrays["scheme"])) == r.scheme
-        read = {name: torch.from_numpy(arrays[name].copy()) for name in ("codes", "scale", "zero_point", *levels, *r.qparams.others)}
-        params = qv.QParams(read["scale"], read["zero_point"], others={name: read[name] for name in r.qparams.others}, stored=True)
+        read = {
+            name: torch.from_numpy(arrays[name].copy())
+            for name in ("codes", "scale", "zero_point", *levels, *r.qparams.others)
+        }
+        params = qv.QParams(
+            read["scale"],
+            read["zero_point"],
+            others={name: read[name] for name in r.qparams.others},
+            stored=True,
+        )
         assert torch.equal(qv.dequantize(read["codes"], r.scheme, params), r.x_hat)
         if levels:
             assert read["scale_codes"].shape == r.layout.grid_shape
             assert read["global_scale"].shape == ()
-            both = read["scale_codes"] * read["global_scale"] if r.scheme.arithmetic.scale.global_rule != "range_over_absmax" else None
+            both = (
+                read["scale_codes"] * read["global_scale"]
+                if r.scheme.arithmetic.scale.global_rule != "range_over_absmax"
+                else None
+            )
             assert both is None or torch.equal(both, read["scale"])
 
 
@@ -390,13 +478,22 @@ def test_csv_comes_back_bit_for_bit(r):
         assert row["cause"] == why.cause == CAUSES[int(cause[place])]
 
 
-@pytest.mark.parametrize("form", ["int4,symmetric,per_group(size=4)", "int8,asymmetric,per_channel(axis=0)", "int4,symmetric,per_tensor"])
+@pytest.mark.parametrize(
+    "form",
+    ["int4,symmetric,per_group(size=4)", "int8,asymmetric,per_channel(axis=0)", "int4,symmetric,per_tensor"],
+)
 @pytest.mark.parametrize("index", [(slice(2, 5), slice(3, 8)), (slice(1, 3), 2, slice(0, 4))])
 def test_a_part_says_where_it_lies_in_its_tensor(form, index):
-    x, scheme = normal(6, 12) if len(index) == 2 else normal(4, 3, 8), qv.Scheme.parse(f"{form},min_max,course")
+    x, scheme = (
+        normal(6, 12) if len(index) == 2 else normal(4, 3, 8),
+        qv.Scheme.parse(f"{form},min_max,course"),
+    )
     whole, within = qv.quantize(x, scheme), Within(index, tuple(x.shape))
     seen = quantize_part(x[index], scheme, whole.qparams, tuple(x.shape), index)
-    by_place = {tuple(row[f"axis_{axis}"] for axis in range(x.dim())): row for row in csv.DictReader(io.StringIO(as_csv(whole)))}
+    by_place = {
+        tuple(row[f"axis_{axis}"] for axis in range(x.dim())): row
+        for row in csv.DictReader(io.StringIO(as_csv(whole)))
+    }
     rows = list(csv.DictReader(io.StringIO(as_csv(seen, within=within))))
     assert len(rows) == seen.x.numel()
     for row in rows:
@@ -424,7 +521,11 @@ def test_the_table_of_scales(r):
         inside = block_ids(r.layout, r.shape) == i
         assert table["mse"][i] == pytest.approx(r.error[inside].double().square().mean().item(), rel=1e-12)
         assert table["clipped"][i] == int(r.clipped[inside].sum())
-        assert ("scale_codes" in table) == ("global_scale" in table) == (r.scheme.arithmetic.scale.global_rule is not None)
+        assert (
+            ("scale_codes" in table)
+            == ("global_scale" in table)
+            == (r.scheme.arithmetic.scale.global_rule is not None)
+        )
         if "scale_codes" in table:
             assert table["scale_codes"][i] == r.qparams.scale_codes[block].item()
             assert table["global_scale"][i] == r.qparams.global_scale.item()
@@ -437,7 +538,12 @@ def test_the_table_of_scales(r):
 
 @pytest.mark.parametrize("language", languages())
 def test_every_column_has_its_words(language):
-    table = scales_table(qv.quantize(normal(2, 2, 2, 16), qv.Scheme("float4_e2m1fn", granularity=qv.PerGroup(16), convention="torchao_nvfp4")))
+    table = scales_table(
+        qv.quantize(
+            normal(2, 2, 2, 16),
+            qv.Scheme("float4_e2m1fn", granularity=qv.PerGroup(16), convention="torchao_nvfp4"),
+        )
+    )
     assert {"scale_codes", "global_scale"} <= set(table)
     assert all(catalogue(language)[f"export.column.{name}"] for name in table)
 
@@ -467,10 +573,14 @@ def test_file_names_are_safe(source):
 
 
 def test_a_file_name_tells_the_file_and_the_tensor():
-    assert file_name(LocalTensor("models/a.safetensors", "layers.0.weight", (2, 2)), qv.Scheme("int4"), "npz").startswith("a-layers.0.weight_int4-")
+    assert file_name(
+        LocalTensor("models/a.safetensors", "layers.0.weight", (2, 2)), qv.Scheme("int4"), "npz"
+    ).startswith("a-layers.0.weight_int4-")
 
 
 def test_file_names_tell_schemes_apart():
     source = Normal()
     assert file_name(source, qv.Scheme("int4"), "csv") != file_name(source, qv.Scheme("int8"), "csv")
-    assert file_name(source, qv.Scheme(granularity=qv.PerGroup(4)), "csv") != file_name(source, qv.Scheme(granularity=qv.PerGroup(8)), "csv")
+    assert file_name(source, qv.Scheme(granularity=qv.PerGroup(4)), "csv") != file_name(
+        source, qv.Scheme(granularity=qv.PerGroup(8)), "csv"
+    )

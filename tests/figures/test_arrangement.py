@@ -5,7 +5,14 @@ import math
 
 import pytest
 
-from quantviz.figures.arrangement import BREAKPOINTS, MOST_PIXELS, MOST_STRETCH, arrange, arrangement_name, pixels_for
+from quantviz.figures.arrangement import (
+    BREAKPOINTS,
+    MOST_PIXELS,
+    MOST_STRETCH,
+    arrange,
+    arrangement_name,
+    pixels_for,
+)
 
 WIDTHS = (280, 360, 519, 520, 760, 829, 830, 1060, 1216, 1500, 1900)
 SHAPES = ((8, 8), (1, 1), (1, 8), (1, 512), (512, 1), (3, 3), (32, 32), (512, 512), (4, 64), (64, 4))
@@ -56,12 +63,19 @@ def test_a_phone_shows_four_panels_in_one_place():
 
 def test_enlarged_is_the_same_arrangement_larger():
     small, large = arrange(530, (3, 3), 200), arrange(530, (3, 3), 200).times(2)
-    assert (large.width, large.height, large.bar, large.enlarged) == (2 * small.width, 2 * small.height, 2 * small.bar, 2)
+    assert (large.width, large.height, large.bar, large.enlarged) == (
+        2 * small.width,
+        2 * small.height,
+        2 * small.bar,
+        2,
+    )
     assert [box.bar_top for box in large.boxes] == [2 * box.bar_top for box in small.boxes]
 
 
 @pytest.mark.parametrize("width", [320, 700, 1060, 1366, 1920, 3000])
-@pytest.mark.parametrize("matrix", [(4096, 11008), (11008, 4096), (3, 20000), (20000, 1), (200, 200), (129, 40)])
+@pytest.mark.parametrize(
+    "matrix", [(4096, 11008), (11008, 4096), (3, 20000), (20000, 1), (200, 200), (129, 40)]
+)
 def test_no_more_pixels_than_the_screen_has_and_can_be_sent(matrix, width):
     height, across = pixels_for(width, matrix)
     box = arrange(width, matrix).boxes[0]
@@ -71,7 +85,10 @@ def test_no_more_pixels_than_the_screen_has_and_can_be_sent(matrix, width):
     # With one pixel less the largest would stand for more cells.
     for count, pixels in zip(matrix, (height, across), strict=True):
         assert pixels == 1 or math.ceil(count / (pixels - 1)) > math.ceil(count / pixels)
-    assert pixels_for(width, matrix, (min(matrix[0], 128), min(matrix[1], 128))) == (min(matrix[0], 128), min(matrix[1], 128))
+    assert pixels_for(width, matrix, (min(matrix[0], 128), min(matrix[1], 128))) == (
+        min(matrix[0], 128),
+        min(matrix[1], 128),
+    )
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -80,4 +97,6 @@ def test_a_high_matrix_fills_the_width_of_its_panel(width, shape):
     high, square = arrange(width, shape), arrange(width, (shape[0], shape[0]))
     # Beside it a square one has no more room.
     assert high.boxes[0].width >= square.boxes[0].width
-    assert [box.left for box in high.boxes][1:] == pytest.approx([box.left + box.width + 28 for box in high.boxes][:-1]) or high.name != "row"
+    assert [box.left for box in high.boxes][1:] == pytest.approx(
+        [box.left + box.width + 28 for box in high.boxes][:-1]
+    ) or high.name != "row"

@@ -11,7 +11,10 @@ import pytest
 
 from quantviz.figures.payload import Drawn, encoded
 
-SPEC = {"data": [{"type": "heatmap", "z": [[1.0, 2.0]]}, {"type": "bar", "y": [3, 4], "name": "a"}], "layout": {"template": {}, "xaxis": {"range": [0, 9]}}}
+SPEC = {
+    "data": [{"type": "heatmap", "z": [[1.0, 2.0]]}, {"type": "bar", "y": [3, 4], "name": "a"}],
+    "layout": {"template": {}, "xaxis": {"range": [0, 9]}},
+}
 
 
 def drawn():
@@ -23,7 +26,11 @@ def plotlys():
 
 
 def test_what_is_sent_is_what_plotly_would_send():
-    assert json.loads(pio.to_json(drawn(), validate=False)) == json.loads(pio.to_json(plotlys(), validate=False)) == SPEC
+    assert (
+        json.loads(pio.to_json(drawn(), validate=False))
+        == json.loads(pio.to_json(plotlys(), validate=False))
+        == SPEC
+    )
 
 
 @pytest.mark.parametrize(
@@ -68,7 +75,9 @@ def test_arrays_come_back_from_their_code(dtype, shape):
     array = np.arange(6).reshape(shape).astype(dtype)
     sent = encoded(array)
     read = np.frombuffer(base64.b64decode(sent["bdata"]), dtype="<" + sent["dtype"])
-    np.testing.assert_array_equal(read.reshape([int(n) for n in sent["shape"].split(",")] if "shape" in sent else -1), array)
+    np.testing.assert_array_equal(
+        read.reshape([int(n) for n in sent["shape"].split(",")] if "shape" in sent else -1), array
+    )
 
 
 @pytest.mark.parametrize("values", [[], ["a", "b"], [np.nan, 1.0], [2, 3]])

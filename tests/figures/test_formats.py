@@ -5,7 +5,16 @@ import plotly.graph_objects as go
 import pytest
 
 from quantviz.errors import QuantVizError
-from quantviz.figures.format_values import VIEWS, WIDTH, formats_data, formats_figure, formats_words, gap_data, gap_figure, row_colour
+from quantviz.figures.format_values import (
+    VIEWS,
+    WIDTH,
+    formats_data,
+    formats_figure,
+    formats_words,
+    gap_data,
+    gap_figure,
+    row_colour,
+)
 from quantviz.figures.theme import THEMES
 from quantviz.quantization.format_facts import finite_values, gap_at
 from quantviz.quantization.grids import nearest
@@ -13,7 +22,13 @@ from quantviz.schemes.formats import FORMATS
 from quantviz.text import languages
 
 ALL = [pytest.param(fmt, id=name) for name, fmt in FORMATS.items()]
-PAIRS = [("float4_e2m1fn", "int4"), ("float8_e4m3fn", "float8_e5m2"), ("float16", "bfloat16"), ("nf4", "float8_e8m0fnu"), ("binary", "uint16")]
+PAIRS = [
+    ("float4_e2m1fn", "int4"),
+    ("float8_e4m3fn", "float8_e5m2"),
+    ("float16", "bfloat16"),
+    ("nf4", "float8_e8m0fnu"),
+    ("binary", "uint16"),
+]
 
 
 @pytest.mark.parametrize("width", [300, WIDTH])
@@ -28,7 +43,9 @@ def test_every_value_is_shown_once_or_said_to_be_out_of_view(fmt, view, width):
     seen = values[marks.out_of_view[0] : len(values) - marks.out_of_view[1]]
     # The marks partition the values in view, in their order.
     ends = np.cumsum(marks.counts)
-    assert np.array_equal(seen[np.concatenate([[0], ends[:-1]]).astype(int)] if len(seen) else seen, marks.firsts)
+    assert np.array_equal(
+        seen[np.concatenate([[0], ends[:-1]]).astype(int)] if len(seen) else seen, marks.firsts
+    )
     assert np.array_equal(seen[ends - 1] if len(seen) else seen, marks.lasts)
     assert (np.diff(marks.places) > 0).all()
     assert len(marks.places) <= width / 2 + 1
@@ -59,11 +76,17 @@ def test_where_the_number_lands(first, second, view, x):
             assert marks.landing is None
             continue
         values = finite_values(marks.format)
-        wanted = nearest(torch.tensor(x, dtype=torch.float64), marks.format, "even").clamp(values[0], values[-1]).item()
+        wanted = (
+            nearest(torch.tensor(x, dtype=torch.float64), marks.format, "even")
+            .clamp(values[0], values[-1])
+            .item()
+        )
         assert marks.landing.value == wanted
     if x is not None and view == "near":  # both neighbours in the first format are in sight
         landing = data.rows[0].landing
-        assert all(0 <= data.axis.share(each) <= 1 for each in (landing.below, landing.above) if each is not None)
+        assert all(
+            0 <= data.axis.share(each) <= 1 for each in (landing.below, landing.above) if each is not None
+        )
 
 
 @pytest.mark.parametrize("language", languages())
@@ -74,10 +97,16 @@ def test_the_figures_can_be_drawn(language, theme):
             data = formats_data(FORMATS[first], FORMATS[second], x=0.3, view=view)
             figure = formats_figure(data, language=language, theme=theme)
             values = [trace for trace in figure.data if trace["name"] == "values"]
-            assert [len(trace["customdata"]) for trace in values] == [len(marks.places) for marks in data.rows]
+            assert [len(trace["customdata"]) for trace in values] == [
+                len(marks.places) for marks in data.rows
+            ]
             go.Figure(figure.to_dict())
             assert len(formats_words(data, language)) >= 2
-        figure = go.Figure(gap_figure(gap_data(FORMATS[first], FORMATS[second], x=-0.3), language=language, theme=theme).to_dict())
+        figure = go.Figure(
+            gap_figure(
+                gap_data(FORMATS[first], FORMATS[second], x=-0.3), language=language, theme=theme
+            ).to_dict()
+        )
         assert figure.layout.xaxis.type == "log"
     assert row_colour(theme, 0) != row_colour(theme, 1)
 
@@ -127,14 +156,24 @@ def test_no_two_values_are_written_alike(fmt, view):
 def test_no_number_is_written_into_the_words_at_the_ends(language, width):
     data = formats_data(FORMATS["nf4"], FORMATS["float6_e3m2fn"], x=0.3, width=width)
     annotations = formats_figure(data, language=language, theme="light")["layout"]["annotations"]
-    notes = [note for note in annotations if "28" in note["text"] and ("←" in note["text"] or "→" in note["text"])]
+    notes = [
+        note for note in annotations if "28" in note["text"] and ("←" in note["text"] or "→" in note["text"])
+    ]
     assert len(notes) == 2
     for note in notes:
-        beside = [each for each in annotations if each is not note and each["y"] == note["y"] and each not in notes]
+        beside = [
+            each for each in annotations if each is not note and each["y"] == note["y"] and each not in notes
+        ]
         assert beside
         assert min(abs(each["x"] - note["x"]) for each in beside) * width / 2 > 7 * len(note["text"]) / 2
 
 
 def test_values_that_all_stand_in_one_line_are_not_counted_as_many():
-    words = [formats_words(formats_data(FORMATS["bfloat16"], FORMATS["int16"], x=2.5, view="linear"), language)[1] for language in languages()]
-    assert words == ["**INT16**: all its 65,536 values in one line.", "**INT16**：全部 65,536 个值画成一条线。"]
+    words = [
+        formats_words(formats_data(FORMATS["bfloat16"], FORMATS["int16"], x=2.5, view="linear"), language)[1]
+        for language in languages()
+    ]
+    assert words == [
+        "**INT16**: all its 65,536 values in one line.",
+        "**INT16**：全部 65,536 个值画成一条线。",
+    ]

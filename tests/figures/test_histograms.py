@@ -122,7 +122,9 @@ def test_bins_are_codes_where_codes_are_equal_steps(form, coded):
     assert (np.diff(bars.edges) > 0).all()
     assert bars.totals.sum() == 32
     if coded:
-        for code, total in zip(bars.codes.tolist(), (bars.counts["kept"] + bars.counts["zeroed"]).tolist(), strict=True):
+        for code, total in zip(
+            bars.codes.tolist(), (bars.counts["kept"] + bars.counts["zeroed"]).tolist(), strict=True
+        ):
             assert total == int(((r.q == code) & ~r.clipped).sum())
     kept = r.x_hat[~r.clipped]
     low, high = data.reached_by_some
@@ -131,10 +133,15 @@ def test_bins_are_codes_where_codes_are_equal_steps(form, coded):
 
 
 def test_what_codes_reach():
-    data = histogram_data(qv.quantize([[1.0, -7.0], [14.0, 0.0]], qv.Scheme("int4", granularity=qv.PerChannel(0))))
+    data = histogram_data(
+        qv.quantize([[1.0, -7.0], [14.0, 0.0]], qv.Scheme("int4", granularity=qv.PerChannel(0)))
+    )
     assert data.reached_by_all == (-8.0, 7.0)
     assert data.reached_by_some == (-16.0, 14.0)
-    apart = qv.quantize([[10.0, 11.0], [-10.0, -11.0]], qv.Scheme("uint4", "asymmetric", qv.PerChannel(0), convention="course"))
+    apart = qv.quantize(
+        [[10.0, 11.0], [-10.0, -11.0]],
+        qv.Scheme("uint4", "asymmetric", qv.PerChannel(0), convention="course"),
+    )
     low, high = histogram_data(apart).reached_by_some
     assert low < high
 
@@ -147,7 +154,9 @@ def test_a_mask_counts_a_part():
     assert data.cells == 16 == data.values.totals.sum() == data.errors.totals.sum()
 
 
-@pytest.mark.parametrize("scheme", [qv.Scheme("int4"), qv.Scheme("int4", granularity=qv.PerChannel(0))], ids=str)
+@pytest.mark.parametrize(
+    "scheme", [qv.Scheme("int4"), qv.Scheme("int4", granularity=qv.PerChannel(0))], ids=str
+)
 def test_no_cells_give_valid_empty_figures(scheme):
     r = qv.quantize(normal(8, 8), scheme)
     data = histogram_data(r, torch.zeros(8, 8, dtype=torch.bool))
@@ -181,7 +190,9 @@ def test_every_scenario_is_drawn(language, theme, which):
         r = qv.quantize(scenario.source.tensor(), scenario.scheme)
         data = histogram_data(r)
         for log_counts in (False, True):
-            figure = go.Figure(histogram_figure(data, which, language=language, theme=theme, log_counts=log_counts).to_dict())
+            figure = go.Figure(
+                histogram_figure(data, which, language=language, theme=theme, log_counts=log_counts).to_dict()
+            )
             assert sum(counted(trace.y) for trace in figure.data) == data.cells
             assert figure.layout.yaxis.type == ("log" if log_counts else None)
             assert "bdata" in figure.to_json(), "arrays travel as bytes, not as lists of numbers"

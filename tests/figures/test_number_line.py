@@ -10,7 +10,15 @@ import pytest
 import torch
 
 import quantviz as qv
-from quantviz.figures.number_line import HEIGHT, NEIGHBOURS, WIDTHS, number_line_data, number_line_html, number_line_sentence, number_line_svg
+from quantviz.figures.number_line import (
+    HEIGHT,
+    NEIGHBOURS,
+    WIDTHS,
+    number_line_data,
+    number_line_html,
+    number_line_sentence,
+    number_line_svg,
+)
 from quantviz.figures.numbers import on_axis
 from quantviz.figures.theme import THEMES
 from quantviz.lab.scenarios import SCENARIOS
@@ -34,7 +42,12 @@ def scenario_line(name):
 
 
 def schemes(formats=("int2", "uint3", "int4", "int8", "uint8", "int16")):
-    return [qv.Scheme(name, mode, granularity) for name in formats for mode in qv.MODES for granularity in (qv.PerTensor(), qv.PerChannel(1))]
+    return [
+        qv.Scheme(name, mode, granularity)
+        for name in formats
+        for mode in qv.MODES
+        for granularity in (qv.PerTensor(), qv.PerChannel(1))
+    ]
 
 
 # ---- data ---------------------------------------------------------------------------------------
@@ -51,7 +64,9 @@ def test_x_lands_on_a_tick_and_lies_within_half_a_step_of_it(scheme):
         assert data.error == r.error[row, 2].item()
         if data.cause != "clipped":
             assert abs(data.x - data.x_hat) <= data.step * (0.5 + 1e-3)
-            assert min(abs(tick.value - data.x) for tick in data.ticks) == pytest.approx(abs(data.error), abs=data.step * 1e-3)
+            assert min(abs(tick.value - data.x) for tick in data.ticks) == pytest.approx(
+                abs(data.error), abs=data.step * 1e-3
+            )
 
 
 @pytest.mark.parametrize("scheme", schemes(), ids=str)
@@ -148,9 +163,14 @@ def test_the_line_of_every_kind_of_grid(scheme):
         assert (data.landing.code, data.landing.value) == (r.q[row, col].item(), r.x_hat[row, col].item())
         assert {tick.unscaled for tick in data.ticks} <= whole
         assert data.first.value <= values[0] <= values[-1] <= data.last.value
-        # Where codes are far apart and where they are near: x lies between the thresholds around where it lands.
-        below, above = ([edge for edge in data.boundaries if side * edge > side * data.x_hat] for side in (-1, 1))
-        if data.cause != "clipped" and not scheme.arithmetic.lattice:  # what is brought to a lattice first may pass a threshold
+        # Where codes are far apart and where they are near: x lies between the thresholds around where it
+        # lands.
+        below, above = (
+            [edge for edge in data.boundaries if side * edge > side * data.x_hat] for side in (-1, 1)
+        )
+        if (
+            data.cause != "clipped" and not scheme.arithmetic.lattice
+        ):  # what is brought to a lattice first may pass a threshold
             slack = 1e-3 * data.step
             assert max(below, default=-math.inf) - slack <= data.x <= min(above, default=math.inf) + slack
         for width in (340, 900):
@@ -158,7 +178,9 @@ def test_the_line_of_every_kind_of_grid(scheme):
 
 
 def test_under_a_negative_scale_codes_descend():
-    r = qv.quantize([[8.0, *[0.0] * 31]], qv.Scheme.parse("int4,symmetric,per_group(size=32),min_max,gguf_signed"))
+    r = qv.quantize(
+        [[8.0, *[0.0] * 31]], qv.Scheme.parse("int4,symmetric,per_group(size=32),min_max,gguf_signed")
+    )
     assert r.qparams.scale.item() == -1
     data = number_line_data(qv.explain(r, (0, 1)), r.qparams)
     assert [tick.code for tick in data.ticks] == list(range(7, -9, -1))
@@ -167,7 +189,9 @@ def test_under_a_negative_scale_codes_descend():
 
 
 def test_a_scale_of_0_has_one_value():
-    r = qv.quantize(torch.zeros(1, 32), qv.Scheme.parse("int4,symmetric,per_group(size=32),min_max,gguf_signed"))
+    r = qv.quantize(
+        torch.zeros(1, 32), qv.Scheme.parse("int4,symmetric,per_group(size=32),min_max,gguf_signed")
+    )
     data = number_line_data(qv.explain(r, (0, 0)), r.qparams)
     assert ([tick.value for tick in data.ticks], data.boundaries) == ([0.0], ())
     assert data.step > 0
@@ -192,7 +216,11 @@ def test_every_scenario_is_drawn(name, theme, language):
     root = parsed(number_line_svg(data, language=language, theme=theme))
     assert root.get("role") == "img"
     assert root.get("aria-label") == root.find(f"{SVG}title").text == number_line_sentence(data, language)
-    assert not [element for element in root.iter() if element.get("id") or element.tag in (f"{SVG}script", f"{SVG}foreignObject")]
+    assert not [
+        element
+        for element in root.iter()
+        if element.get("id") or element.tag in (f"{SVG}script", f"{SVG}foreignObject")
+    ]
     groups = [element.get("class") for element in root.findall(f"{SVG}g")]
     assert groups == [f"qv-line-{width}" for width in WIDTHS]
 

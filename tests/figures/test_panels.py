@@ -66,7 +66,17 @@ def test_the_arrays_are_the_results():
     assert data.format_id == "int4"
 
 
-@pytest.mark.parametrize("x", [normal(5, 7), normal(5, 7).abs() + 3, -normal(5, 7).abs() - 3, torch.zeros(2, 2), torch.full((2, 3), -4.0), torch.ones(1)])
+@pytest.mark.parametrize(
+    "x",
+    [
+        normal(5, 7),
+        normal(5, 7).abs() + 3,
+        -normal(5, 7).abs() - 3,
+        torch.zeros(2, 2),
+        torch.full((2, 3), -4.0),
+        torch.ones(1),
+    ],
+)
 def test_x_and_x_hat_share_one_range_that_no_scheme_changes(x):
     data = result_panels(result(x, "int3,asymmetric,per_tensor,min_max,course"))
     lo, hi = data.value_range
@@ -74,22 +84,35 @@ def test_x_and_x_hat_share_one_range_that_no_scheme_changes(x):
     assert lo <= data.x.min()
     assert hi >= data.x.max()
     assert data.panel("x")[1] == data.panel("x_hat")[1] == data.value_range
-    assert result_panels(result(x, "int8,symmetric,per_channel,min_max,course")).value_range == data.value_range
+    assert (
+        result_panels(result(x, "int8,symmetric,per_channel,min_max,course")).value_range == data.value_range
+    )
     if lo < 0 < hi:
         assert lo == -hi
     figure = panels_figure(data)
-    assert (figure.layout.coloraxis.cmin, figure.layout.coloraxis.cmax) == (lo, hi) == (figure.layout.coloraxis3.cmin, figure.layout.coloraxis3.cmax)
+    assert (
+        (figure.layout.coloraxis.cmin, figure.layout.coloraxis.cmax)
+        == (lo, hi)
+        == (figure.layout.coloraxis3.cmin, figure.layout.coloraxis3.cmax)
+    )
 
 
 @pytest.mark.parametrize("name", qv.FORMATS)
 def test_codes_are_shown_over_the_whole_format(name):
     fmt = qv.FORMATS[name]
-    r = result(normal(4, 4).abs(), f"{name},{'asymmetric' if fmt.kind == 'integer' else 'symmetric'},per_tensor,min_max,course")
+    r = result(
+        normal(4, 4).abs(),
+        f"{name},{'asymmetric' if fmt.kind == 'integer' else 'symmetric'},per_tensor,min_max,course",
+    )
     data = result_panels(r)
     assert data.code_range == (fmt.value_min, fmt.value_max)
     shown = data.panel("q")[0]
     # Codes that are no numbers are shown as what they stand for.
-    assert shown.tolist() == (r.q.tolist() if fmt.kind == "integer" else [[pytest.approx(fmt.value(code), rel=1e-6) for code in row] for row in r.q.tolist()])
+    assert shown.tolist() == (
+        r.q.tolist()
+        if fmt.kind == "integer"
+        else [[pytest.approx(fmt.value(code), rel=1e-6) for code in row] for row in r.q.tolist()]
+    )
     title = panels_figure(data).layout.annotations[1].text
     assert title.startswith("q codes (" if fmt.kind == "integer" else "q value (")
 
@@ -102,7 +125,9 @@ def test_zero_is_neutral_where_there_are_values_on_both_sides(name):
         lo, hi = data.panel(panel)[1]
         place, colour = figure.layout[axis].colorscale[2]
         assert colour == "#f1f0ec"
-        assert lo + place * (hi - lo) == pytest.approx(7.5 if (panel, name) == ("q", "uint4") else 0, abs=1e-6)
+        assert lo + place * (hi - lo) == pytest.approx(
+            7.5 if (panel, name) == ("q", "uint4") else 0, abs=1e-6
+        )
 
 
 @pytest.mark.parametrize("view", ERROR_VIEWS)
@@ -123,10 +148,14 @@ def test_the_errors_views():
     error = r.error.numpy()
     np.testing.assert_array_equal(result_panels(r, error_view="absolute").shown_error, np.abs(error))
     np.testing.assert_allclose(result_panels(r, error_view="steps").shown_error, error / 0.7, rtol=1e-6)
-    np.testing.assert_allclose(result_panels(r, error_view="relative").shown_error, [[0, *(error[0, 1:] / [1, 2, 10])]], rtol=1e-6)
+    np.testing.assert_allclose(
+        result_panels(r, error_view="relative").shown_error, [[0, *(error[0, 1:] / [1, 2, 10])]], rtol=1e-6
+    )
     assert np.abs(result_panels(r, error_view="steps").shown_error).max() <= 0.5 + 1e-6
     # A value of 0 that becomes something else has no relative error.
-    assert np.isnan(panels_data([0.0, 1.0], [1, 1], [1.0, 1.0], error_view="relative").shown_error).tolist() == [[True, False]]
+    assert np.isnan(
+        panels_data([0.0, 1.0], [1, 1], [1.0, 1.0], error_view="relative").shown_error
+    ).tolist() == [[True, False]]
 
 
 def test_steps_are_those_of_the_grid_at_x():
@@ -186,7 +215,9 @@ def test_borders_are_where_the_block_changes(granularity, down, across):
     assert data.blocks.col_borders().tolist() == across
     by_row, by_col = data.blocks.separated()
     np.testing.assert_array_equal(by_row[:, None] + by_col, data.blocks.ids)
-    np.testing.assert_array_equal(data.blocks.scale.astype(np.float32), r.scale_of_cells().expand(r.shape).numpy())
+    np.testing.assert_array_equal(
+        data.blocks.scale.astype(np.float32), r.scale_of_cells().expand(r.shape).numpy()
+    )
     paths = [shape.path for shape in panels_figure(data).layout.shapes]
     assert len(paths) == (4 if down or across else 0)
     for path in paths:
@@ -213,7 +244,9 @@ def test_causes_are_the_explanations():
     assert {CAUSES[place] for place in data.cause.ravel()} == set(CAUSES)
 
 
-@pytest.mark.parametrize("view", [View(1, 2, (1, 0, 0)), View(2, 0, (0, 3, 0)), View(0, 1, (0, 0, 4), top=1, left=2)])
+@pytest.mark.parametrize(
+    "view", [View(1, 2, (1, 0, 0)), View(2, 0, (0, 3, 0)), View(0, 1, (0, 0, 4), top=1, left=2)]
+)
 def test_a_view_shows_the_cells_it_names(view):
     r = qv.quantize(normal(3, 4, 5), qv.Scheme("int4", granularity=qv.PerGroup(2, 1)))
     data = result_panels(r, view=view)
@@ -236,7 +269,10 @@ def test_one_axis_is_one_row_and_more_show_the_last_two():
 
 def test_the_stamp_tells_results_apart():
     x = normal(8, 8)
-    stamps = {result_panels(result(x, f"int{bits},symmetric,per_tensor,min_max,course")).stamp for bits in (2, 3, 4, 8)}
+    stamps = {
+        result_panels(result(x, f"int{bits},symmetric,per_tensor,min_max,course")).stamp
+        for bits in (2, 3, 4, 8)
+    }
     assert len(stamps) == 4
 
 
@@ -251,7 +287,9 @@ def window_of(x, scheme, view):
     return quantize_part(x[tuple(index)], scheme, qv.choose_qparams(x, scheme), shape, tuple(index))
 
 
-@pytest.mark.parametrize("granularity", [qv.PerTensor(), qv.PerChannel(0), qv.PerChannel(1), qv.PerGroup(4, 1), qv.PerBlock(5, 4)])
+@pytest.mark.parametrize(
+    "granularity", [qv.PerTensor(), qv.PerChannel(0), qv.PerChannel(1), qv.PerGroup(4, 1), qv.PerBlock(5, 4)]
+)
 @pytest.mark.parametrize("axes", [(0, 1), (1, 0)])
 def test_a_window_shows_what_the_whole_shows_there(granularity, axes):
     x, scheme = normal(20, 12), qv.Scheme("int4", "asymmetric", granularity)
@@ -265,7 +303,9 @@ def test_a_window_shows_what_the_whole_shows_there(granularity, axes):
     for name in ("x", "q", "x_hat", "error", "cause"):
         np.testing.assert_array_equal(getattr(part, name), getattr(whole, name)[there])
     np.testing.assert_array_equal(part.blocks.ids, whole.blocks.ids[there])
-    np.testing.assert_array_equal(part.blocks.scale.astype(np.float32), whole.blocks.scale[there].astype(np.float32))
+    np.testing.assert_array_equal(
+        part.blocks.scale.astype(np.float32), whole.blocks.scale[there].astype(np.float32)
+    )
     assert part.blocks.grid_shape == whole.blocks.grid_shape
     assert part.value_range == whole.value_range
     figure = go.Figure(json.loads(panels_figure(part, selected=(4, 5)).to_json()))
@@ -281,7 +321,9 @@ def test_a_window_shows_what_the_whole_shows_there(granularity, axes):
 
 def pooled_panels(x, scheme, pixels, how="largest", **options):
     seen = overview(InMemory(x), scheme, qv.choose_qparams(x, scheme), Patch(6, 10, 24, 40), pixels, how)
-    return overview_panels(seen, scheme=scheme, matrix=tuple(x.shape), value_range=(float(x.min()), float(x.max())), **options)
+    return overview_panels(
+        seen, scheme=scheme, matrix=tuple(x.shape), value_range=(float(x.min()), float(x.max())), **options
+    )
 
 
 @pytest.mark.parametrize("language", languages())
@@ -316,7 +358,14 @@ def test_what_a_pixel_stands_for_is_sent_with_it():
     block = x[14:18, 25:30]
     assert data.pixels.x_at[2, 3] == int(block.abs().argmax())
     sent = pack_cells(data, "panels", "light")
-    for array in (data.x, data.x_hat, data.error, data.pixels.x_at.astype("<u2"), data.pixels.error_at.astype("<u2"), data.pixels.row_edges.astype("<i4")):
+    for array in (
+        data.x,
+        data.x_hat,
+        data.error,
+        data.pixels.x_at.astype("<u2"),
+        data.pixels.error_at.astype("<u2"),
+        data.pixels.row_edges.astype("<i4"),
+    ):
         assert array.tobytes() in sent
 
 
@@ -330,7 +379,10 @@ def test_an_error_in_steps_needs_cells():
 def test_pictures_of_two_places_are_told_apart():
     x, scheme = torch.zeros(300, 300), qv.Scheme("int4", calibration=qv.ManualRange(-1, 1))
     views = [View.of((300, 300)).window(top, left, 5, 5, (300, 300)) for top in (0, 7) for left in (0, 7)]
-    assert len({result_panels(window_of(x, scheme, view), view=view, whole=(300, 300)).stamp for view in views}) == 4
+    assert (
+        len({result_panels(window_of(x, scheme, view), view=view, whole=(300, 300)).stamp for view in views})
+        == 4
+    )
 
 
 # ---- mistakes ----
@@ -345,7 +397,10 @@ def test_pictures_of_two_places_are_told_apart():
         (lambda: panels_data([[1.0]], [[1]], [[1.0]], error_view="steps"), "panels.steps_need_scale"),
         (lambda: panels_data(1.0, 1, 1.0), "input_dims"),
         (lambda: panels_data([], [], []), "input_empty"),
-        (lambda: plot_quantization_errors(torch.zeros(2, 2), torch.zeros(2), torch.zeros(2, 2)), "panels.shapes_differ"),
+        (
+            lambda: plot_quantization_errors(torch.zeros(2, 2), torch.zeros(2), torch.zeros(2, 2)),
+            "panels.shapes_differ",
+        ),
     ],
 )
 def test_a_mistake_is_named_in_both_languages(call, key):
@@ -367,10 +422,14 @@ def test_the_figure_is_valid_and_serializes(shape, width, theme, language):
     figure = panels_figure(data, width=width, theme=theme, language=language, selected=(0, 0), tensor_key="t")
     # The figure is built unchecked; here plotly checks each property of it.
     go.Figure(json.loads(figure.to_json()))
-    assert {trace.type for trace in figure.data} == ({"heatmap"} if max(data.shape) <= MOST_CELLS else {"image", "heatmap"})
+    assert {trace.type for trace in figure.data} == (
+        {"heatmap"} if max(data.shape) <= MOST_CELLS else {"image", "heatmap"}
+    )
     assert len(figure.layout.annotations) == 4
     assert figure.layout.yaxis.range[0] > figure.layout.yaxis.range[1]
-    assert all(figure.layout[axis].matches in (axis[0], None) for axis in ("xaxis", "xaxis2", "yaxis3", "yaxis4"))
+    assert all(
+        figure.layout[axis].matches in (axis[0], None) for axis in ("xaxis", "xaxis2", "yaxis3", "yaxis4")
+    )
 
 
 def test_heatmaps_carry_the_exact_numbers_and_nothing_else():
@@ -405,7 +464,9 @@ def test_a_cell_without_a_value_is_transparent_in_an_image():
     x[0, 3] = 0
     data = panels_data(x, x.to(torch.int8), torch.full((1, 200), 0.5), error_view="relative")
     source = [trace.source for trace in panels_figure(data).data if trace.type == "image"][3]
-    opacity = np.asarray(Image.open(io.BytesIO(base64.b64decode(source.partition(",")[2]))).convert("RGBA"))[0, :, 3]
+    opacity = np.asarray(Image.open(io.BytesIO(base64.b64decode(source.partition(",")[2]))).convert("RGBA"))[
+        0, :, 3
+    ]
     assert np.flatnonzero(opacity == 0).tolist() == [3]
 
 
@@ -417,12 +478,20 @@ def test_the_errors_range_is_printed(view, language):
     assert ("164" if view == "relative" else "1.64") in held
     assert held != error_caption(result_panels(r, error_view=view), language)
     assert panels_alt(result_panels(r), language)
-    titles = [annotation.text for annotation in panels_figure(result_panels(r, error_view=view), language=language).layout.annotations]
+    titles = [
+        annotation.text
+        for annotation in panels_figure(
+            result_panels(r, error_view=view), language=language
+        ).layout.annotations
+    ]
     assert len(set(titles)) == 4
     assert "int4" in titles[1]
 
 
-@pytest.mark.parametrize(("value", "shown"), [(1.6449, "1.64"), (-0.5, "−0.5"), (0.0, "0"), (127.0, "127"), (1.5e-9, "1.5e−9"), (3e38, "3e38")])
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(1.6449, "1.64"), (-0.5, "−0.5"), (0.0, "0"), (127.0, "127"), (1.5e-9, "1.5e−9"), (3e38, "3e38")],
+)
 def test_numbers_are_short(value, shown):
     assert short_number(value) == shown
 
@@ -436,7 +505,12 @@ def test_the_notebooks_call(kind):
     figure = plot_quantization_errors(kind(NOTEBOOK), kind(r.q.tolist()), kind(r.x_hat.tolist()))
     go.Figure(json.loads(figure.to_json()))
     texts = [annotation.text for annotation in figure.layout.annotations]
-    assert texts[:4] == ["Original Tensor", "8-bit Linear Quantized Tensor", "Dequantized Tensor", "Quantization Error Tensor"]
+    assert texts[:4] == [
+        "Original Tensor",
+        "8-bit Linear Quantized Tensor",
+        "Dequantized Tensor",
+        "Quantization Error Tensor",
+    ]
     assert "result=" in texts[4]
     assert (figure.layout.coloraxis2.cmin, figure.layout.coloraxis2.cmax) == (-128, 127)
     for trace in figure.to_plotly_json()["data"]:
@@ -459,7 +533,13 @@ def test_the_notebooks_call_with_a_result_has_borders():
 
 @pytest.mark.parametrize(
     ("granularity", "place"),
-    [(qv.PerTensor(), []), (qv.PerChannel(0), [4]), (qv.PerChannel(1), [2]), (qv.PerGroup(2), [4, 1]), (qv.PerBlock(6, 2), [1])],
+    [
+        (qv.PerTensor(), []),
+        (qv.PerChannel(0), [4]),
+        (qv.PerChannel(1), [2]),
+        (qv.PerGroup(2), [4, 1]),
+        (qv.PerBlock(6, 2), [1]),
+    ],
 )
 def test_the_notebooks_figure_tells_what_became_of_a_cell(granularity, place):
     r = qv.quantize(normal(6, 6), qv.Scheme("int4", granularity=granularity, calibration=qv.Percentile(80)))
@@ -469,10 +549,16 @@ def test_the_notebooks_figure_tells_what_became_of_a_cell(granularity, place):
         np.testing.assert_allclose(told, [why.x, why.q, why.x_hat, why.error, *place, why.scale], rtol=1e-6)
         block = ", ".join(f"%{{customdata[{4 + i}]}}" for i in range(len(place))) or "the whole tensor"
         scale = f"scale %{{customdata[{4 + len(place)}]:.6~g}}"
-        assert trace["hovertemplate"].split("<br>")[5:] == [f"block {block}", scale, "cause %{hovertext}<extra></extra>"]
+        assert trace["hovertemplate"].split("<br>")[5:] == [
+            f"block {block}",
+            scale,
+            "cause %{hovertext}<extra></extra>",
+        ]
         # Format %d: where scales stand in place of row numbers, a bare %{y} would tell the scale.
         assert trace["hovertemplate"].startswith("(%{y:d}, %{x:d})<br>x ")
-        assert trace["hovertext"] == [[text(f"causes.{qv.explain(r, (row, col)).cause}") for col in range(6)] for row in range(6)]
+        assert trace["hovertext"] == [
+            [text(f"causes.{qv.explain(r, (row, col)).cause}") for col in range(6)] for row in range(6)
+        ]
     assert {"clipped", "rounded"} <= {word for row in trace["hovertext"] for word in row}
 
 
@@ -490,7 +576,10 @@ def test_the_result_of_other_codes_is_refused():
         assert refused.value.key == "panels.result_of_others"
 
 
-@pytest.mark.parametrize(("cols", "value", "shown"), [(2, -1.2345, "−1.23"), (8, -1.2345, "−1.23"), (10, -1.2345, "−1.2"), (2, -0.0012345, "−0.00123")])
+@pytest.mark.parametrize(
+    ("cols", "value", "shown"),
+    [(2, -1.2345, "−1.23"), (8, -1.2345, "−1.23"), (10, -1.2345, "−1.2"), (2, -0.0012345, "−0.00123")],
+)
 def test_values_are_printed_as_far_as_they_fit(cols, value, shown):
     x = torch.full((2, cols), value)
     trace = plot_quantization_errors(x, torch.zeros(2, cols), x).to_plotly_json()["data"][0]
@@ -516,7 +605,13 @@ def test_the_config_keeps_data_at_home():
 
 @pytest.mark.parametrize(
     ("granularity", "side", "count"),
-    [(qv.PerTensor(), "title", 1), (qv.PerChannel(0), "right", 4), (qv.PerChannel(1), "bottom", 6), (qv.PerBlock(2, 6), "right", 2), (qv.PerGroup(3), None, 0)],
+    [
+        (qv.PerTensor(), "title", 1),
+        (qv.PerChannel(0), "right", 4),
+        (qv.PerChannel(1), "bottom", 6),
+        (qv.PerBlock(2, 6), "right", 2),
+        (qv.PerGroup(3), None, 0),
+    ],
 )
 def test_few_scales_are_written_at_the_edge_of_the_codes(granularity, side, count):
     r = qv.quantize(torch.arange(24.0).reshape(4, 6) - 7, qv.Scheme("int4", granularity=granularity))
@@ -525,7 +620,9 @@ def test_few_scales_are_written_at_the_edge_of_the_codes(granularity, side, coun
         assert edge is None
         return
     assert (edge.side, len(edge.labels)) == (side, count)
-    assert [float(label.replace("−", "-")) for label in edge.labels] == pytest.approx(r.qparams.scale.flatten().tolist(), rel=0.06)
+    assert [float(label.replace("−", "-")) for label in edge.labels] == pytest.approx(
+        r.qparams.scale.flatten().tolist(), rel=0.06
+    )
 
 
 # ---- fewer panels, covered ones, lit cells --------------------------------------------------------
@@ -565,7 +662,9 @@ def test_lit_cells_are_framed_in_every_panel():
 
 
 def test_enlarged_text_is_larger():
-    usual, large = (go.Figure(panels_figure(result_panels(result(NOTEBOOK)), enlarge=factor)) for factor in (1.0, 1.5))
+    usual, large = (
+        go.Figure(panels_figure(result_panels(result(NOTEBOOK)), enlarge=factor)) for factor in (1.0, 1.5)
+    )
     assert large.layout.annotations[0].font.size == 1.5 * usual.layout.annotations[0].font.size
     assert large.layout.width == usual.layout.width
 
@@ -612,14 +711,18 @@ def test_the_colours_of_x_end_at_the_percentile_and_say_so():
     assert with_value_scale(linear, "percentile", Spread(0.5, 0.0)).value_range == (-100, 100)
     one_sided = dataclasses.replace(linear, value_range=(2.0, 100.0))
     assert with_value_scale(one_sided, "percentile", SPREAD).value_range == (2, 3)
-    assert with_value_scale(dataclasses.replace(linear, value_range=(5.0, 100.0)), "percentile", SPREAD).value_range == (5, 100)
+    assert with_value_scale(
+        dataclasses.replace(linear, value_range=(5.0, 100.0)), "percentile", SPREAD
+    ).value_range == (5, 100)
 
 
 @pytest.mark.parametrize("side", [10, 200])
 def test_the_colours_of_x_are_logarithmic_beyond_the_median(side):
     x = torch.linspace(-3, 3, side * side).reshape(side, side)
     x[0, 0] = 100.0
-    data = with_value_scale(result_panels(result(x, "int8,symmetric,per_channel,min_max,course")), "symlog", SPREAD)
+    data = with_value_scale(
+        result_panels(result(x, "int8,symmetric,per_channel,min_max,course")), "symlog", SPREAD
+    )
     figure = panels_figure(data).to_dict()
     end = np.log1p(200)
     layout = figure["layout"]["coloraxis"]
@@ -628,7 +731,9 @@ def test_the_colours_of_x_are_logarithmic_beyond_the_median(side):
     if side == 10:
         z = np.frombuffer(base64.b64decode(figure["data"][0]["z"]["bdata"]), dtype="f4")
         assert z[0] == pytest.approx(end)
-        assert z[1:] == pytest.approx(np.sign(x.numpy().ravel()[1:]) * np.log1p(np.abs(x.numpy().ravel()[1:]) / 0.5), abs=1e-6)
+        assert z[1:] == pytest.approx(
+            np.sign(x.numpy().ravel()[1:]) * np.log1p(np.abs(x.numpy().ravel()[1:]) / 0.5), abs=1e-6
+        )
     # Codes and errors are drawn as ever.
     assert data.colours("q")[1] == data.code_range
     assert data.colours("error")[1] == data.error_range
@@ -648,4 +753,6 @@ def test_the_browser_knows_the_colours_of_a_logarithmic_scale(theme):
         place = (float(symlog(value, 0.5)) - ends[0]) / (ends[1] - ends[0])
         share = (value - scale["lo"]) / (scale["hi"] - scale["lo"])
         for channel in range(3):
-            assert np.interp(share, scale["stops"], told[:, channel]) == pytest.approx(np.interp(place, places, drawn[:, channel]), abs=6)
+            assert np.interp(share, scale["stops"], told[:, channel]) == pytest.approx(
+                np.interp(place, places, drawn[:, channel]), abs=6
+            )

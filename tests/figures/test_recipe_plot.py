@@ -10,7 +10,15 @@ import torch
 
 import quantviz as qv
 from quantviz.analysis.recipe_ranking import CURRENT, answer, recipe_rows, row_of
-from quantviz.figures.recipe_plot import _LINE, _MARGIN, _MOST_LABELS, HEIGHT, answer_sentence, recipe_plot_data, recipe_plot_figure
+from quantviz.figures.recipe_plot import (
+    _LINE,
+    _MARGIN,
+    _MOST_LABELS,
+    HEIGHT,
+    answer_sentence,
+    recipe_plot_data,
+    recipe_plot_figure,
+)
 from quantviz.figures.theme import THEMES
 from quantviz.lab.scenarios import SCENARIOS
 from quantviz.schemes.recipes import RECIPE_GROUPS, RECIPES, recipe_name
@@ -73,8 +81,18 @@ def test_what_is_beaten_is_told():
     # One outlier: a scale for all at 8 bits keeps less than rows do at 4.5.
     assert points["int8_per_tensor"].beaten
     for name, point in points.items():
-        better = [other for other in points.values() if other.row.bits <= point.row.bits and other.row.sqnr_db >= point.row.sqnr_db and other is not point]
-        equal = [other for other in better if (other.row.bits, other.row.sqnr_db) == (point.row.bits, point.row.sqnr_db)]
+        better = [
+            other
+            for other in points.values()
+            if other.row.bits <= point.row.bits
+            and other.row.sqnr_db >= point.row.sqnr_db
+            and other is not point
+        ]
+        equal = [
+            other
+            for other in better
+            if (other.row.bits, other.row.sqnr_db) == (point.row.bits, point.row.sqnr_db)
+        ]
         assert point.beaten == (len(better) > len(equal)), name
 
 
@@ -84,7 +102,9 @@ def test_what_is_beaten_is_told():
 def test_it_is_drawn(name, theme, language):
     rows, current = drawn(name)
     figure = go.Figure(recipe_plot_figure(rows, current, language=language, theme=theme).to_dict())
-    assert len(figure.layout.annotations) == sum(point.label is not None for point in recipe_plot_data(rows, current).points)
+    assert len(figure.layout.annotations) == sum(
+        point.label is not None for point in recipe_plot_data(rows, current).points
+    )
     assert figure.layout.height == HEIGHT
 
 

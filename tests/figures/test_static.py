@@ -21,7 +21,9 @@ X = torch.tensor([[1.0, -2.0, 0.5], [-0.25, 2.0, 0.0]])
 
 def figure_of(x, scheme="int4_per_row", with_result=True):
     r = qv.quantize(x, scheme)
-    return qv.plot_quantization_errors(r.x, r.q, r.x_hat, n_bits=r.scheme.number_format.bits, result=r if with_result else None)
+    return qv.plot_quantization_errors(
+        r.x, r.q, r.x_hat, n_bits=r.scheme.number_format.bits, result=r if with_result else None
+    )
 
 
 def test_a_pixel_tells_its_largest_cell_and_its_largest_error():
@@ -29,12 +31,21 @@ def test_a_pixel_tells_its_largest_cell_and_its_largest_error():
     r = qv.quantize(x, "int4_per_row")
     data = picture_panels(r.x, r.q, r.x_hat, 10)
     rows, cols = data.pixels.row_edges.tolist(), data.pixels.col_edges.tolist()
-    assert (rows[0], rows[-1], cols[0], cols[-1], data.shape, data.matrix) == (0, 37, 0, 53, (10, 10), (37, 53))
+    assert (rows[0], rows[-1], cols[0], cols[-1], data.shape, data.matrix) == (
+        0,
+        37,
+        0,
+        53,
+        (10, 10),
+        (37, 53),
+    )
     for i in range(10):
         for j in range(10):
             part = (slice(rows[i], rows[i + 1]), slice(cols[j], cols[j + 1]))
             at = int(r.x[part].abs().argmax())
-            assert (data.x[i, j], data.q[i, j], data.x_hat[i, j]) == tuple(values[part].flatten()[at].item() for values in (r.x, r.q, r.x_hat))
+            assert (data.x[i, j], data.q[i, j], data.x_hat[i, j]) == tuple(
+                values[part].flatten()[at].item() for values in (r.x, r.q, r.x_hat)
+            )
             assert abs(data.error[i, j]) == r.error[part].abs().max().item()
 
 
@@ -75,11 +86,14 @@ def test_the_png_has_each_cell_in_the_figures_colour(mimetypes):
     bundle = figure_of(X)._repr_mimebundle_()
     assert "application/vnd.plotly.v1+json" in bundle
     pixels = np.asarray(Image.open(io.BytesIO(bundle["image/png"])).convert("RGB"))
-    # The lowest and the highest value of x, in the middle of their cells: see `static` for where a panel lies.
+    # The lowest and the highest value of x, in the middle of their cells: see `static` for where a panel
+    # lies.
     ends = rgb(THEMES["light"].values, 255)[[0, -1]]
     width = 260 / 3
     for (row, col), colour in (((0, 1), ends[0]), ((1, 1), ends[1])):
-        assert pixels[int(42 + (row + 0.5) * width), int(20 + (col + 0.5) * width)].tolist() == colour.tolist()
+        assert (
+            pixels[int(42 + (row + 0.5) * width), int(20 + (col + 0.5) * width)].tolist() == colour.tolist()
+        )
 
 
 def test_a_notebook_without_nbformat_shows_the_figure(mimetypes, monkeypatch):

@@ -1,8 +1,10 @@
-"""Damage valid and hostile files at random and read them, until the time is up or something other than a sentence comes of it.
+"""Damage valid and hostile files at random and read them, until the time is up or something other than a
+sentence comes of it.
 
     python -m tests.fuzz READER [--minutes 3] [--seed 0] [--keep FOLDER]
 
-READER is a suffix without its dot, "index" for the list of shards, or "picture". Each find is printed, with the file kept for a look.
+READER is a suffix without its dot, "index" for the list of shards, or "picture". Each find is printed, with
+the file kept for a look.
 """
 
 import argparse
@@ -32,13 +34,92 @@ from tests.helpers.hostile import CASES, FILES, PICTURES
 LONGEST, MOST = 10, 400 * 10**6
 #: Small, so that what is read stays small.
 LIMITS = Limits(elements=2**20)
-NUMBERS = (0, 1, 2, 7, 8, 16, 31, 32, 127, 128, 255, 256, 2**15, 2**16 - 1, 2**24, 2**31 - 1, 2**31, 2**32 - 1, 2**53, 2**62, 2**63 - 1, 2**63, 2**64 - 1)
+NUMBERS = (
+    0,
+    1,
+    2,
+    7,
+    8,
+    16,
+    31,
+    32,
+    127,
+    128,
+    255,
+    256,
+    2**15,
+    2**16 - 1,
+    2**24,
+    2**31 - 1,
+    2**31,
+    2**32 - 1,
+    2**53,
+    2**62,
+    2**63 - 1,
+    2**63,
+    2**64 - 1,
+)
 #: Words that mean something to one of the readers.
 WORDS = (
-    *(b"nan", b"inf", b"-", b"1e999", b"\xef\xbb\xbf", b"\xff\xfe", b"[", b"]", b"{", b"}", b'"', b",", b";", b"\n", b"\0", b"(", b")", b"...", b"tensor("),
-    *(b"'descr'", b"'shape'", b"True", b"<f8", b">f4", b"|O", b"F8_E4M3", b"F4", b"BF16", b"data_offsets", b"__metadata__", b"weight_map", b"../"),
-    *(b"PK\x01\x02", b"PK\x03\x04", b"PK\x05\x06", b"PK\x06\x06", b"PK\x06\x07", b"\x80\x02", b"\x85R", b"cos\nsystem\n", b"\xed\xa0\x80", b"\xe2\x80\xae"),
-    *(b"\xff\xd8", b"\xff\xda", b"\xff\xc4", b"IDAT", b"PLTE", b"tRNS", b"IEND", b"GGUF", b"general.alignment"),
+    *(
+        b"nan",
+        b"inf",
+        b"-",
+        b"1e999",
+        b"\xef\xbb\xbf",
+        b"\xff\xfe",
+        b"[",
+        b"]",
+        b"{",
+        b"}",
+        b'"',
+        b",",
+        b";",
+        b"\n",
+        b"\0",
+        b"(",
+        b")",
+        b"...",
+        b"tensor(",
+    ),
+    *(
+        b"'descr'",
+        b"'shape'",
+        b"True",
+        b"<f8",
+        b">f4",
+        b"|O",
+        b"F8_E4M3",
+        b"F4",
+        b"BF16",
+        b"data_offsets",
+        b"__metadata__",
+        b"weight_map",
+        b"../",
+    ),
+    *(
+        b"PK\x01\x02",
+        b"PK\x03\x04",
+        b"PK\x05\x06",
+        b"PK\x06\x06",
+        b"PK\x06\x07",
+        b"\x80\x02",
+        b"\x85R",
+        b"cos\nsystem\n",
+        b"\xed\xa0\x80",
+        b"\xe2\x80\xae",
+    ),
+    *(
+        b"\xff\xd8",
+        b"\xff\xda",
+        b"\xff\xc4",
+        b"IDAT",
+        b"PLTE",
+        b"tRNS",
+        b"IEND",
+        b"GGUF",
+        b"general.alignment",
+    ),
 )
 
 
@@ -46,7 +127,11 @@ def seeds(reader):
     """The valid and the hostile files of a reader, by name."""
     if reader == "picture":
         return [data for data, _ in PICTURES.values() if data]
-    names = [name for name in {**FILES, **CASES} if name.endswith(f".{reader}" if reader != "index" else ".index.json")]
+    names = [
+        name
+        for name in {**FILES, **CASES}
+        if name.endswith(f".{reader}" if reader != "index" else ".index.json")
+    ]
     made = [FILES[name] if name in FILES else CASES[name].content for name in names]
     return [data for data in made if 0 < len(data) < 2**17]
 
@@ -55,7 +140,11 @@ def damaged(data, others, chance):
     """The file after one to eight small changes."""
     new = bytearray(data)
     for _ in range(chance.choice((1, 1, 1, 2, 2, 4, 8))):
-        place = chance.randrange(len(new) + 1) if chance.random() < 0.5 else chance.randrange(min(len(new), 300) + 1)
+        place = (
+            chance.randrange(len(new) + 1)
+            if chance.random() < 0.5
+            else chance.randrange(min(len(new), 300) + 1)
+        )
         what = chance.randrange(10)
         if what == 0 and new:
             new[min(place, len(new) - 1)] ^= 1 << chance.randrange(8)
@@ -121,10 +210,15 @@ def read(reader, data):
                     assert tensor.dtype == torch.float32
                     assert tuple(tensor.shape) == catalog.info(name).shape
                     if tensor.dim() and len(tensor):
-                        assert torch.equal(catalog.load(name, (slice(0, 1),)).nan_to_num(), tensor[:1].nan_to_num())
+                        assert torch.equal(
+                            catalog.load(name, (slice(0, 1),)).nan_to_num(), tensor[:1].nan_to_num()
+                        )
                     if tensor.numel() and 1 <= tensor.dim() <= 4:
                         stored = catalog.stored(name)
-                        assert torch.equal(torch.from_numpy(stored.run(0, stored.count).copy()).nan_to_num(), tensor.flatten().nan_to_num())
+                        assert torch.equal(
+                            torch.from_numpy(stored.run(0, stored.count).copy()).nan_to_num(),
+                            tensor.flatten().nan_to_num(),
+                        )
                 except QuantVizError as error:
                     fate = said(error, filename)
     except QuantVizError as error:

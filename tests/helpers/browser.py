@@ -31,7 +31,9 @@ FLAGS = (
 
 def chromium_path():
     named = os.environ.get("CHROMIUM")
-    found = named or next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    found = named or next(
+        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+    )
     return found if found and Path(found).exists() else None
 
 
@@ -41,11 +43,34 @@ def server(app, log, host="127.0.0.1"):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "streamlit", "run", str(app), "--server.port", str(port), "--server.address", host, "--server.headless", "true"]
-    options = ["--browser.gatherUsageStats", "false", "--server.fileWatcherType", "none", "--runner.magicEnabled", "false", "--client.toolbarMode", "viewer"]
+    command = [
+        sys.executable,
+        "-m",
+        "streamlit",
+        "run",
+        str(app),
+        "--server.port",
+        str(port),
+        "--server.address",
+        host,
+        "--server.headless",
+        "true",
+    ]
+    options = [
+        "--browser.gatherUsageStats",
+        "false",
+        "--server.fileWatcherType",
+        "none",
+        "--runner.magicEnabled",
+        "false",
+        "--client.toolbarMode",
+        "viewer",
+    ]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     with log.open("w", encoding="utf-8") as output:
-        process = subprocess.Popen([*command, *options], cwd=ROOT, env=env, stdout=output, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(
+            [*command, *options], cwd=ROOT, env=env, stdout=output, stderr=subprocess.STDOUT
+        )
         try:
             _wait_until_healthy(process, port, log)
             yield f"http://127.0.0.1:{port}"
@@ -58,7 +83,10 @@ def _wait_until_healthy(process, port, log):
     for _ in range(300):
         if process.poll() is not None:
             break
-        with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=1):
+        with (
+            contextlib.suppress(OSError),
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=1),
+        ):
             return
         time.sleep(0.2)
     pytest.fail(f"the server did not start:\n{log.read_text(encoding='utf-8')}")
@@ -72,7 +100,11 @@ def wait_idle(page):
 
 
 def violations(page):
-    page.evaluate((importlib.resources.files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8"))
+    page.evaluate(
+        (importlib.resources.files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
+    )
     rules = "{runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']}"
-    found = page.evaluate(f"axe.run(document, {rules}).then(r => r.violations.map(v => [v.id, v.nodes.map(n => n.html)]))")
+    found = page.evaluate(
+        f"axe.run(document, {rules}).then(r => r.violations.map(v => [v.id, v.nodes.map(n => n.html)]))"
+    )
     return [(rule, node[:160]) for rule, nodes in found for node in nodes]

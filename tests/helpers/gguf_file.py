@@ -8,7 +8,9 @@ UINT8, UINT32, BOOL, STRING, ARRAY, FLOAT64 = 0, 4, 7, 8, 9, 12
 
 
 class Entry(NamedTuple):
-    """A tensor: its axes with the fastest first, the number of its type, its bytes, and its offset if it is not the next free one."""
+    """A tensor: its axes with the fastest first, the number of its type, its bytes, and its offset if it is
+    not the next free one.
+    """
 
     name: str | bytes
     axes: tuple[int, ...]
@@ -33,11 +35,18 @@ def array(kind, count, items):
 
 def gguf_file(entries, metadata=(), *, magic=b"GGUF", version=3, alignment=32, tensors=None, pairs=None):
     """The file's bytes. `tensors` and `pairs` are the counts it declares, if not the true ones."""
-    header = magic + struct.pack("<IQQ", version, len(entries) if tensors is None else tensors, len(metadata) if pairs is None else pairs)
+    header = magic + struct.pack(
+        "<IQQ",
+        version,
+        len(entries) if tensors is None else tensors,
+        len(metadata) if pairs is None else pairs,
+    )
     header += b"".join(metadata)
     body = b""
     for entry in entries:
         offset = len(body) if entry.offset is None else entry.offset
-        header += string(entry.name) + struct.pack(f"<I{len(entry.axes)}QIQ", len(entry.axes), *entry.axes, entry.kind, offset)
+        header += string(entry.name) + struct.pack(
+            f"<I{len(entry.axes)}QIQ", len(entry.axes), *entry.axes, entry.kind, offset
+        )
         body += entry.data + bytes(-len(entry.data) % alignment)
     return header + bytes(-len(header) % alignment) + body

@@ -1,7 +1,8 @@
-"""The codes that the reference gives today, as digests: what is kept under `ARITHMETIC` must stay what it was.
+"""The codes that the reference gives today, as digests: what is kept under `ARITHMETIC` must stay what it
+was.
 
-`python -m tests.helpers.golden_codes` writes the record anew, which is right only after `quantviz.quantization.quantizer.ARITHMETIC` was raised, or
-where schemes were added.
+`python -m tests.helpers.golden_codes` writes the record anew, which is right only after
+`quantviz.quantization.quantizer.ARITHMETIC` was raised, or where schemes were added.
 """
 
 from __future__ import annotations
@@ -39,11 +40,20 @@ def golden_tensor(rows: int = 12, columns: int = 256) -> torch.Tensor:
 
 
 def golden_schemes() -> Iterator[qv.Scheme]:
-    """Yield every scheme that is offered, every recipe, each calibration, and each choice of a convention's fields."""
+    """Yield every scheme that is offered, every recipe, each calibration, and each choice of a convention's
+    fields.
+    """
     for convention in qv.CONVENTIONS.values():
         yield from offered_schemes(convention)
     yield from qv.RECIPES.values()
-    calibrations = (qv.Percentile(99.0), qv.MSE(), qv.AbsMean(), qv.ManualRange(-0.5, 0.75), qv.Given(0.03125, 3), qv.Given(0.03125))
+    calibrations = (
+        qv.Percentile(99.0),
+        qv.MSE(),
+        qv.AbsMean(),
+        qv.ManualRange(-0.5, 0.75),
+        qv.Given(0.03125, 3),
+        qv.Given(0.03125),
+    )
     for calibration, mode in itertools.product(calibrations, qv.MODES):
         try:
             yield qv.Scheme("int4", mode, qv.PerChannel(0), calibration)
@@ -77,4 +87,7 @@ def digests() -> dict[str, str]:
 
 if __name__ == "__main__":
     RECORD.parent.mkdir(exist_ok=True)
-    RECORD.write_text(json.dumps({"arithmetic": ARITHMETIC, "digests": dict(sorted(digests().items()))}, indent=0) + "\n", encoding="utf-8")
+    RECORD.write_text(
+        json.dumps({"arithmetic": ARITHMETIC, "digests": dict(sorted(digests().items()))}, indent=0) + "\n",
+        encoding="utf-8",
+    )

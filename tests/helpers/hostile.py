@@ -1,4 +1,6 @@
-"""Files that no sound program would write, made by code, each with what becomes of it: refused with a sentence, or read as it should be."""
+"""Files that no sound program would write, made by code, each with what becomes of it: refused with a
+sentence, or read as it should be.
+"""
 
 import io
 import json
@@ -117,7 +119,9 @@ def with_storage_of(shape, stride, offset=0):
             return (torch._utils._rebuild_tensor_v2, ("STORAGE", offset, shape, stride, False, {}))
 
     Pickler(stream, protocol=2).dump({"x": Fake()})
-    return zipped([(name, stream.getvalue() if name.endswith("data.pkl") else body) for name, body in members])
+    return zipped(
+        [(name, stream.getvalue() if name.endswith("data.pkl") else body) for name, body in members]
+    )
 
 
 def entry(dtype="F32", shape=(2,), offsets=(0, 8)):
@@ -171,7 +175,10 @@ BAD = {
     "shortmember.npz": (zipped([("x.npy", FILES["x.npy"][:-4])]), TENSOR),
     "longmember.npz": (zipped([("x.npy", FILES["x.npy"] + b"more")]), TENSOR),
     "claims.npz": (zipped([("x.npy", raw_npy((NPY_HEADER % "1000000, 1000000").encode()))]), TENSOR),
-    "bomb.npz": (zipped([("x.npy", raw_npy((NPY_HEADER % "1").encode()) + bytes(10**7))], zipfile.ZIP_DEFLATED), TENSOR),
+    "bomb.npz": (
+        zipped([("x.npy", raw_npy((NPY_HEADER % "1").encode()) + bytes(10**7))], zipfile.ZIP_DEFLATED),
+        TENSOR,
+    ),
     "packing.npz": (zipped([("x.npy", FILES["x.npy"])], zipfile.ZIP_LZMA), TENSOR),
     "crc.npz": (FILES["x.npz"].replace(X.numpy().tobytes()[:8], b"\x00" * 8), DAMAGED),
     # safetensors
@@ -190,25 +197,40 @@ BAD = {
     "size.safetensors": (raw_safetensors(entry(shape=(3,)), bytes(8)), TENSOR),
     "huge.safetensors": (raw_safetensors(entry(shape=(2**40, 2**40)), bytes(8)), TENSOR),
     "dtype.safetensors": (raw_safetensors(entry(dtype="F7"), bytes(8)), "file.not_numbers"),
-    "f6.safetensors": (raw_safetensors(entry(dtype="F6_E2M3", shape=(4,), offsets=(0, 3)), bytes(3)), "file.not_numbers"),
+    "f6.safetensors": (
+        raw_safetensors(entry(dtype="F6_E2M3", shape=(4,), offsets=(0, 3)), bytes(3)),
+        "file.not_numbers",
+    ),
     "listdtype.safetensors": (raw_safetensors(entry(dtype=["F32"]), bytes(8)), DAMAGED),
     "twice.safetensors": (
-        raw_safetensors(b'{"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}', bytes(4)),
+        raw_safetensors(
+            b'{"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}',
+            bytes(4),
+        ),
         "file.duplicate_name",
     ),
     # torch
     "pickle.pt": (pickle.dumps(Calls(os.system, f"touch {CANARY}")), "file.python_objects"),
     "zippickle.pt": (saved({"x": X, "exploit": Calls(os.system, f"touch {CANARY}")}), "file.python_objects"),
     "module.pt": (saved(torch.nn.Linear(2, 2)), "file.python_objects"),
-    "oldmodule.pt": (saved(torch.nn.Linear(2, 2), _use_new_zipfile_serialization=False), "file.python_objects"),
+    "oldmodule.pt": (
+        saved(torch.nn.Linear(2, 2), _use_new_zipfile_serialization=False),
+        "file.python_objects",
+    ),
     "plainpickle.pt": (pickle.dumps({"a": [1, 2]}, protocol=4), "file.python_objects"),
     "cutpickle.pt": (pickle.dumps({"a": [1, 2]}, protocol=2)[:-3], DAMAGED),
     "notensors.pt": (saved({"step": 3}), "file.empty"),
     "cut.pt": (FILES["x.pt"][:-200], DAMAGED),
     "half.pt": (FILES["old.pt"][: len(FILES["old.pt"]) // 2], DAMAGED),
     "missing.pt": (zipped([("archive/data.pkl", b"\x80\x02}q\x00.")]), DAMAGED),
-    "packed.pt": (zipped([("archive/data.pkl", b"\x80\x02}q\x00."), ("archive/version", b"3")], zipfile.ZIP_DEFLATED), DAMAGED),
-    "script.pt": (zipped([("archive/data.pkl", b"\x80\x02}q\x00."), ("archive/constants.pkl", b"x")]), "file.torchscript"),
+    "packed.pt": (
+        zipped([("archive/data.pkl", b"\x80\x02}q\x00."), ("archive/version", b"3")], zipfile.ZIP_DEFLATED),
+        DAMAGED,
+    ),
+    "script.pt": (
+        zipped([("archive/data.pkl", b"\x80\x02}q\x00."), ("archive/constants.pkl", b"x")]),
+        "file.torchscript",
+    ),
     "twice.pt": (saved({"a.b": X, "a": {"b": X}}), "file.duplicate_name"),
     # json
     "cut.json": (b"[[1, 2], [3", DAMAGED),
@@ -240,7 +262,13 @@ BAD = {
 
 def with_pickle(raw, records=(("0", bytes(16)),), root="archive"):
     """A PyTorch file around a pickle's bytes, with these storages."""
-    return zipped([(f"{root}/data.pkl", raw), *((f"{root}/data/{key}", body) for key, body in records), (f"{root}/version", b"3\n")])
+    return zipped(
+        [
+            (f"{root}/data.pkl", raw),
+            *((f"{root}/data/{key}", body) for key, body in records),
+            (f"{root}/version", b"3\n"),
+        ]
+    )
 
 
 def text(word):
@@ -258,13 +286,25 @@ def number(value):
 
 
 def storage(count=4, key="0", kind="FloatStorage", location="cpu", numeric=number):
-    return b"(" + text("storage") + f"ctorch\n{kind}\n".encode() + text(key) + text(location) + numeric(count) + b"tQ"
+    return (
+        b"("
+        + text("storage")
+        + f"ctorch\n{kind}\n".encode()
+        + text(key)
+        + text(location)
+        + numeric(count)
+        + b"tQ"
+    )
 
 
 def tensor(shape=(4,), stride=(1,), offset=0, made=None, more=b""):
     numbers = [b"(" + b"".join(map(number, each)) + b"t" for each in (shape, stride)]
     hooks = call("collections", "OrderedDict", b")")
-    return call("torch._utils", "_rebuild_tensor_v2", b"(" + (made or storage()) + number(offset) + numbers[0] + numbers[1] + b"\x89" + hooks + more + b"t")
+    return call(
+        "torch._utils",
+        "_rebuild_tensor_v2",
+        b"(" + (made or storage()) + number(offset) + numbers[0] + numbers[1] + b"\x89" + hooks + more + b"t",
+    )
 
 
 def pickled(body):
@@ -283,7 +323,11 @@ def long(value):
 
 def old(pickled_object, keys=(), tail=b""):
     """A file as torch wrote them before version 1.6."""
-    system = {"protocol_version": 1001, "little_endian": True, "type_sizes": {"short": 2, "int": 4, "long": 4}}
+    system = {
+        "protocol_version": 1001,
+        "little_endian": True,
+        "type_sizes": {"short": 2, "int": 4, "long": 4},
+    }
     first = b"".join(pickle.dumps(each, protocol=2) for each in (0x1950A86A20F9469CFC6C, 1001, system))
     return first + pickled_object + pickle.dumps(list(keys), protocol=2) + tail
 
@@ -294,15 +338,32 @@ def doubled(levels):
 
 
 def raw_zip(members, *, repeat=1, size_of_list=None, comment=b"", entries=None):
-    """A zip by hand: (name, method, flags, packed, declared size, crc) each; `repeat` lists them so many times."""
+    """A zip by hand: (name, method, flags, packed, declared size, crc) each; `repeat` lists them so many
+    times.
+    """
     body, listed = b"", b""
     for name, method, flags, packed, size, crc in members:
         common = struct.pack("<HHHHHIIIHH", 20, flags, method, 0, 0, crc, len(packed), size, len(name), 0)
-        listed += b"PK\x01\x02" + struct.pack("<H", 20) + common + struct.pack("<HHHII", 0, 0, 0, 0, len(body)) + name
+        listed += (
+            b"PK\x01\x02"
+            + struct.pack("<H", 20)
+            + common
+            + struct.pack("<HHHII", 0, 0, 0, 0, len(body))
+            + name
+        )
         body += b"PK\x03\x04" + common + name + packed
     listed *= repeat
     count = min(len(members) * repeat, 2**16 - 1) if entries is None else entries
-    end = struct.pack("<HHHHIIH", 0, 0, count, count, len(listed) if size_of_list is None else size_of_list, len(body), len(comment))
+    end = struct.pack(
+        "<HHHHIIH",
+        0,
+        0,
+        count,
+        count,
+        len(listed) if size_of_list is None else size_of_list,
+        len(body),
+        len(comment),
+    )
     return body + listed + b"PK\x05\x06" + end + comment
 
 
@@ -332,7 +393,9 @@ def bomb_npz(mebibytes, shape):
     header = numpy_header(shape)
     front = pack.compress(header) + pack.flush(zlib.Z_FULL_FLUSH)
     zeros = pack.compress(bytes(2**20)) + pack.flush(zlib.Z_FULL_FLUSH)
-    return raw_zip([(b"x.npy", 8, 0, front + zeros * mebibytes + pack.flush(), len(header) + mebibytes * 2**20, 0)])
+    return raw_zip(
+        [(b"x.npy", 8, 0, front + zeros * mebibytes + pack.flush(), len(header) + mebibytes * 2**20, 0)]
+    )
 
 
 # ---- pictures -----------------------------------------------------------------------------------
@@ -345,8 +408,15 @@ def picture(mode="RGB", size=(4, 3), colour=None, kind="PNG", **options):
 
 
 def png(width, height, body=b"", depth=8, colour=2, before=b""):
-    chunks = ((b"IHDR", struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)), (b"IDAT", body), (b"IEND", b""))
-    chunk = lambda kind, raw: struct.pack(">I", len(raw)) + kind + raw + struct.pack(">I", zlib.crc32(kind + raw))  # noqa: E731
+    chunks = (
+        (b"IHDR", struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)),
+        (b"IDAT", body),
+        (b"IEND", b""),
+    )
+
+    def chunk(kind, raw):
+        return struct.pack(">I", len(raw)) + kind + raw + struct.pack(">I", zlib.crc32(kind + raw))
+
     return b"\x89PNG\r\n\x1a\n" + chunk(*chunks[0]) + before + chunk(*chunks[1]) + chunk(*chunks[2])
 
 
@@ -374,7 +444,9 @@ def animated(kind):
 
 
 class Case(NamedTuple):
-    """A file's bytes, or what makes them, and its fate: an error's key, or values or a shape by tensor name."""
+    """A file's bytes, or what makes them, and its fate: an error's key, or values or a shape by tensor
+    name.
+    """
 
     data: bytes | Callable[[], bytes]
     expected: str | dict[str, Any]
@@ -386,7 +458,13 @@ class Case(NamedTuple):
 
 
 ZEROS = {"x": [0.0] * 4}
-TOO_MANY, HEADER, OBJECTS, NUMBERS, LARGE = "file.too_many_tensors", "file.header_too_large", "file.python_objects", "file.not_numbers", "file.tensor_too_large"
+TOO_MANY, HEADER, OBJECTS, NUMBERS, LARGE = (
+    "file.too_many_tensors",
+    "file.header_too_large",
+    "file.python_objects",
+    "file.not_numbers",
+    "file.tensor_too_large",
+)
 CANARY_COMMAND = f"touch {CANARY}"
 NAMES = {
     "html": "<img src=x onerror=alert(1)>",
@@ -425,7 +503,11 @@ add("cut128.npy", NPY_BYTES[:128], TENSOR)
 add("cutlast.npy", NPY_BYTES[:-4], TENSOR)
 add("more.npy", NPY_BYTES + b"more", {"more": X.tolist()})
 add("version2.npy", b"\x93NUMPY\x02\x00" + struct.pack("<I", 2**31) + b"{}", DAMAGED)
-add("version3.npy", b"\x93NUMPY\x03\x00" + struct.pack("<I", len(NPY_BYTES[10:128])) + NPY_BYTES[10:], {"version3": X.tolist()})
+add(
+    "version3.npy",
+    b"\x93NUMPY\x03\x00" + struct.pack("<I", len(NPY_BYTES[10:128])) + NPY_BYTES[10:],
+    {"version3": X.tolist()},
+)
 add("none.npy", numpy_header("(0,)"), {"none": []})
 add("noneofmany.npy", numpy_header("(0, 100000000000000000)"), {"noneofmany": (0, 10**17)})
 add("noneoftoomany.npy", numpy_header("(0, 100000000000000000, 100000000000000000)"), DAMAGED)
@@ -457,13 +539,21 @@ for place, cut in cut_at(NPZ, (1, 4, 30, 40, 120, LIST, LIST + 10, len(NPZ) - 22
     add(f"cut{place}.npz", cut, DAMAGED)
 GOOD = stored_member(b"x.npy", NPY_BYTES)
 add("twice.npz", raw_zip([GOOD, GOOD]), "file.duplicate_name")
-add("others.npz", zipped([("readme.txt", b"hello"), ("x.npy", NPY_BYTES), ("folder/", b"")]), {"x": X.tolist()})
+add(
+    "others.npz",
+    zipped([("readme.txt", b"hello"), ("x.npy", NPY_BYTES), ("folder/", b"")]),
+    {"x": X.tolist()},
+)
 add("locked.npz", raw_zip([stored_member(b"x.npy", NPY_BYTES, flags=1)]), TENSOR)
 add("method.npz", raw_zip([stored_member(b"x.npy", NPY_BYTES, method=99)]), TENSOR)
 add("bzip2.npz", zipped([("x.npy", NPY_BYTES)], zipfile.ZIP_BZIP2), TENSOR)
 add("crc0.npz", raw_zip([stored_member(b"x.npy", NPY_BYTES, crc=0)]), DAMAGED)
 add("size.npz", raw_zip([stored_member(b"x.npy", NPY_BYTES, size=2**31)]), TENSOR)
-add("cutdeflate.npz", raw_zip([(b"x.npy", 8, 0, deflated(NPY_BYTES, 1)[0][:80], len(NPY_BYTES), zlib.crc32(NPY_BYTES))]), DAMAGED)
+add(
+    "cutdeflate.npz",
+    raw_zip([(b"x.npy", 8, 0, deflated(NPY_BYTES, 1)[0][:80], len(NPY_BYTES), zlib.crc32(NPY_BYTES))]),
+    DAMAGED,
+)
 add("nodeflate.npz", raw_zip([(b"x.npy", 8, 0, b"\xff" * 200, len(NPY_BYTES), 0)]), DAMAGED)
 add("nested.npz", zipped([("inner.npz", NPZ)]), DAMAGED)
 add("zip_is_member.npz", zipped([("x.npy", NPZ)]), TENSOR)
@@ -476,7 +566,11 @@ add("noname.npz", raw_zip([stored_member(b".npy", NPY_BYTES)]), {"": X.tolist()}
 add("nulname.npz", raw_zip([stored_member(b"x\0.npy", NPY_BYTES)]), DAMAGED)
 add("mixed.npz", npz(bad=numpy.array([1j]), x=X.numpy()), NUMBERS)
 add("fortran.npz", npz(x=numpy.asfortranarray(X.numpy().astype(">f8"))), {"x": X.tolist()})
-add("object.npz", zipped([("x.npy", numpy_header("(1,)", "'|O'") + pickle.dumps([Calls(os.system, CANARY_COMMAND)]))]), NUMBERS)
+add(
+    "object.npz",
+    zipped([("x.npy", numpy_header("(1,)", "'|O'") + pickle.dumps([Calls(os.system, CANARY_COMMAND)]))]),
+    NUMBERS,
+)
 add("axes65.npz", zipped([("x.npy", numpy_header("(" + "1, " * 65 + ")") + bytes(4))]), AXES)
 add("scalar.npz", npz(x=numpy.float32(2.5)), {"x": 2.5})
 
@@ -502,21 +596,84 @@ for name, function, args in (
 add("text_protocol.pt", with_pickle(b"cos\nsystem\n(S'" + CANARY_COMMAND.encode() + b"'\ntR."), OBJECTS)
 add(
     "stack_global.pt",
-    with_pickle(b"\x80\x04\x8c\x02os\x8c\x06system\x93" + b"\x8c" + bytes([len(CANARY_COMMAND)]) + CANARY_COMMAND.encode() + b"\x85R."),
+    with_pickle(
+        b"\x80\x04\x8c\x02os\x8c\x06system\x93"
+        + b"\x8c"
+        + bytes([len(CANARY_COMMAND)])
+        + CANARY_COMMAND.encode()
+        + b"\x85R."
+    ),
     OBJECTS,
 )
 add("good.pt", with_pickle(state(tensor())), ZEROS)
 add("newobj.pt", with_pickle(state(b"ctorch\nTensor\n)\x81")), OBJECTS)
 add("build.pt", with_pickle(state(tensor() + b"}" + text("__class__") + text("evil") + b"sb")), OBJECTS)
-add("bytearray.pt", with_pickle(state(tensor(), b"cbuiltins\nbytearray\n" + long(3 * 10**9) + b"\x85R0")), OBJECTS)
-add("bytearray2.pt", with_pickle(pickled(b"}(" + text("x") + tensor() + text("y") + call("builtins", "bytearray", long(3 * 10**9) + b"\x85") + b"u")), OBJECTS)
-add("punycode.pt", with_pickle(state(call("_codecs", "encode", text("".join(map(chr, range(256, 50_000)))) + text("punycode") + b"\x86"))), OBJECTS)
-add("bytes.pt", with_pickle(pickled(b"}(" + text("x") + tensor() + text("y") + call("_codecs", "encode", text("ab") + text("latin1") + b"\x86") + b"u")), ZEROS)
+add(
+    "bytearray.pt",
+    with_pickle(state(tensor(), b"cbuiltins\nbytearray\n" + long(3 * 10**9) + b"\x85R0")),
+    OBJECTS,
+)
+add(
+    "bytearray2.pt",
+    with_pickle(
+        pickled(
+            b"}("
+            + text("x")
+            + tensor()
+            + text("y")
+            + call("builtins", "bytearray", long(3 * 10**9) + b"\x85")
+            + b"u"
+        )
+    ),
+    OBJECTS,
+)
+add(
+    "punycode.pt",
+    with_pickle(
+        state(
+            call(
+                "_codecs", "encode", text("".join(map(chr, range(256, 50_000)))) + text("punycode") + b"\x86"
+            )
+        )
+    ),
+    OBJECTS,
+)
+add(
+    "bytes.pt",
+    with_pickle(
+        pickled(
+            b"}("
+            + text("x")
+            + tensor()
+            + text("y")
+            + call("_codecs", "encode", text("ab") + text("latin1") + b"\x86")
+            + b"u"
+        )
+    ),
+    ZEROS,
+)
 add("allocates.pt", with_pickle(state(call("torch", "FloatTensor", number(2**31 - 1) + b"\x85"))), OBJECTS)
-add("storageof.pt", with_pickle(state(call("torch.storage", "UntypedStorage", long(10**12) + b"\x85"))), OBJECTS)
+add(
+    "storageof.pt",
+    with_pickle(state(call("torch.storage", "UntypedStorage", long(10**12) + b"\x85"))),
+    OBJECTS,
+)
 add("doubledkey.pt", with_pickle(pickled(b"}" + doubled(60) + tensor() + b"s")), OBJECTS)
 add("doubledsize.pt", with_pickle(state(call("torch", "Size", doubled(60) + b"\x85"))), OBJECTS)
-add("again.pt", with_pickle(pickled(b"](" + b"](" + b"K\x01" * 5000 + b"eq\x01" + call("collections", "Counter", b"h\x01\x85") * 300 + b"e")), OBJECTS)
+add(
+    "again.pt",
+    with_pickle(
+        pickled(
+            b"]("
+            + b"]("
+            + b"K\x01" * 5000
+            + b"eq\x01"
+            + call("collections", "Counter", b"h\x01\x85") * 300
+            + b"e"
+        )
+    ),
+    OBJECTS,
+)
 add("deeplists.pt", with_pickle(pickled(b"]" * 100_000 + b"a" * 99_999)), "file.too_deep")
 add("hugememo.pt", with_pickle(pickled(b"}r\xff\xff\xff\xff" + text("x") + tensor() + b"s")), ZEROS)
 add("nomemo.pt", with_pickle(pickled(b"h\x07")), DAMAGED)
@@ -526,14 +683,31 @@ add("nostop.pt", with_pickle(b"\x80\x02}"), DAMAGED)
 add("longtext.pt", with_pickle(b"\x80\x02X\xff\xff\xff\xffabc."), DAMAGED)
 add("opcode.pt", with_pickle(b"\x80\x02\xff."), DAMAGED)
 add("persid.pt", with_pickle(pickled(text("module") + b"Q")), DAMAGED)
-add("module_source.pt", old(pickled(b"(" + text("module") + b"ctorch.nn.modules.linear\nLinear\n" + text("x.py") + text("source") + b"tQ")), OBJECTS)
+add(
+    "module_source.pt",
+    old(
+        pickled(
+            b"("
+            + text("module")
+            + b"ctorch.nn.modules.linear\nLinear\n"
+            + text("x.py")
+            + text("source")
+            + b"tQ"
+        )
+    ),
+    OBJECTS,
+)
 for claimed in (5, 3, 0, 2**31 - 1):
     add(f"storage{claimed}.pt", with_pickle(state(tensor(made=storage(claimed)))), DAMAGED)
 add("storageminus.pt", with_pickle(state(tensor(made=storage(-4)))), OBJECTS)
 add("storagehuge.pt", with_pickle(state(tensor(made=storage(2**62, numeric=long)))), DAMAGED)
 add("norecord.pt", with_pickle(state(tensor(made=storage(key="7")))), DAMAGED)
 add("pathkey.pt", with_pickle(state(tensor(made=storage(key="../../../etc/passwd")))), DAMAGED)
-add("pathrecord.pt", with_pickle(state(tensor(made=storage(key="../../up"))), [("../../up", bytes(16))]), ZEROS)
+add(
+    "pathrecord.pt",
+    with_pickle(state(tensor(made=storage(key="../../up"))), [("../../up", bytes(16))]),
+    ZEROS,
+)
 add("pathroot.pt", with_pickle(state(tensor()), root="../../tmp"), DAMAGED)
 add("device.pt", with_pickle(state(tensor(made=storage(location="cuda:7")))), ZEROS)
 add("nodevice.pt", with_pickle(state(tensor(made=storage(location="<script>")))), ZEROS)
@@ -550,31 +724,86 @@ add("smallexpanded.pt", with_pickle(state(tensor((3, 2), (0, 1)))), {"x": [[0.0,
 add("negative.pt", with_pickle(state(tensor(more=b"}" + text("neg") + b"\x88s"))), {"x": [-0.0] * 4})
 QUANTIZER = b"(ctorch\nper_tensor_affine\nG" + struct.pack(">d", 0.5) + number(0) + b"t"
 QUANTIZED = (
-    storage(kind="QUInt8Storage") + number(0) + number(4) + b"\x85" + number(1) + b"\x85" + QUANTIZER + b"\x89" + call("collections", "OrderedDict", b")")
+    storage(kind="QUInt8Storage")
+    + number(0)
+    + number(4)
+    + b"\x85"
+    + number(1)
+    + b"\x85"
+    + QUANTIZER
+    + b"\x89"
+    + call("collections", "OrderedDict", b")")
 )
-add("quantized.pt", with_pickle(state(call("torch._utils", "_rebuild_qtensor", b"(" + QUANTIZED + b"t")), [("0", bytes(4))]), NUMBERS)
+add(
+    "quantized.pt",
+    with_pickle(state(call("torch._utils", "_rebuild_qtensor", b"(" + QUANTIZED + b"t")), [("0", bytes(4))]),
+    NUMBERS,
+)
 add("meta.pt", saved({"x": torch.empty(2, device="meta")}), TENSOR)
 add("sparse_and_good.pt", saved({"bad": torch.eye(3).to_sparse(), "x": X}), NUMBERS)
-add("attributes.pt", with_pickle(state(call("torch._tensor", "_rebuild_from_type_v2", b"(cos\nsystem\nctorch\nTensor\n)}t"))), OBJECTS)
-add("anything_from_type.pt", with_pickle(state(call("torch._tensor", "_rebuild_from_type_v2", b"(cbuiltins\nset\nctorch\nTensor\n)}t"))), OBJECTS)
-add("overlap.pt", raw_zip([stored_member(b"a/data.pkl", state(tensor())), stored_member(b"a/data/0", bytes(16))], repeat=40), DAMAGED)
+add(
+    "attributes.pt",
+    with_pickle(state(call("torch._tensor", "_rebuild_from_type_v2", b"(cos\nsystem\nctorch\nTensor\n)}t"))),
+    OBJECTS,
+)
+add(
+    "anything_from_type.pt",
+    with_pickle(
+        state(call("torch._tensor", "_rebuild_from_type_v2", b"(cbuiltins\nset\nctorch\nTensor\n)}t"))
+    ),
+    OBJECTS,
+)
+add(
+    "overlap.pt",
+    raw_zip(
+        [stored_member(b"a/data.pkl", state(tensor())), stored_member(b"a/data/0", bytes(16))], repeat=40
+    ),
+    DAMAGED,
+)
 add("packedpickle.pt", raw_zip([(b"a/data.pkl", 8, 0, deflated(b"]", 10**6)[0], 10**6, 0)]), DAMAGED)
 add(
     "twopickles.pt",
-    raw_zip([stored_member(b"a/data.pkl", state(tensor())), stored_member(b"a/data.pkl", pickled(b"]")), stored_member(b"a/data/0", bytes(16))]),
+    raw_zip(
+        [
+            stored_member(b"a/data.pkl", state(tensor())),
+            stored_member(b"a/data.pkl", pickled(b"]")),
+            stored_member(b"a/data/0", bytes(16)),
+        ]
+    ),
     DAMAGED,
 )
 add("oldhuge.pt", old(state(tensor(made=storage(2**31 - 1))), ["0"], struct.pack("<q", 2**31 - 1)), DAMAGED)
 add(
     "oldminus.pt",
-    old(state(tensor(made=b"(" + text("storage") + b"ctorch\nFloatStorage\n" + text("0") + text("cpu") + number(4) + b"NtQ")), ["0"], struct.pack("<q", -4)),
+    old(
+        state(
+            tensor(
+                made=b"("
+                + text("storage")
+                + b"ctorch\nFloatStorage\n"
+                + text("0")
+                + text("cpu")
+                + number(4)
+                + b"NtQ"
+            )
+        ),
+        ["0"],
+        struct.pack("<q", -4),
+    ),
     DAMAGED,
 )
 add("ints.pt", saved({"step": 3, "x": 2.5}), "file.empty")
 add("numpyscalar.pt", saved({"x": numpy.float64(1.0)}), OBJECTS)
 add(
     "big_endian.pt",
-    zipped([("a/data.pkl", state(tensor())), ("a/data/0", struct.pack(">f", 2.5) * 4), ("a/byteorder", b"big"), ("a/version", b"3")]),
+    zipped(
+        [
+            ("a/data.pkl", state(tensor())),
+            ("a/data/0", struct.pack(">f", 2.5) * 4),
+            ("a/byteorder", b"big"),
+            ("a/version", b"3"),
+        ]
+    ),
     {"x": [2.5] * 4},
 )
 
@@ -614,8 +843,16 @@ add("nulname.json", b'{"a\\u0000b": [1]}', {"a\0b": [1]})
 add("noname.json", b'{"": [1]}', {"noname": [1]})
 add("open.json", b'{"a": ' * 1000, DAMAGED)
 add("deepinlist.json", b'{"a": ' + b"[" * 900 + b"1" + b"]" * 900 + b"}", AXES)
-add("longnames.json", lambda: b'{"' + b"n" * 2**20 + b'": {' + b",".join(b'"%d": []' % i for i in range(100)) + b"}}", HEADER)
-add("scalarsbelow.json", lambda: b'{"' + b"n" * 2**22 + b'": {' + b",".join(b'"%d": 0' % i for i in range(200_000)) + b"}}", "file.empty")
+add(
+    "longnames.json",
+    lambda: b'{"' + b"n" * 2**20 + b'": {' + b",".join(b'"%d": []' % i for i in range(100)) + b"}}",
+    HEADER,
+)
+add(
+    "scalarsbelow.json",
+    lambda: b'{"' + b"n" * 2**22 + b'": {' + b",".join(b'"%d": 0' % i for i in range(200_000)) + b"}}",
+    "file.empty",
+)
 add("brackets.json", lambda: b"[" + b"[]," * 2**20 + b"[]]", "file.too_many_lists")
 
 # tables
@@ -677,7 +914,12 @@ for kind in (4, 16, 42, 2**31, 2**32 - 1):
     add(f"type{kind}.gguf", gguf_file([ONE._replace(kind=kind)]), "file.gguf_type")
 for axes in ((), (1,) * 5, (1,) * 1000):
     add(f"axes{len(axes)}.gguf", gguf_file([ONE._replace(axes=axes)]), DAMAGED)
-for name, axes in (("long", (2**63,)), ("wraps", (2**32, 2**32)), ("most", (2**64 - 1,) * 4), ("more", (30,))):
+for name, axes in (
+    ("long", (2**63,)),
+    ("wraps", (2**32, 2**32)),
+    ("most", (2**64 - 1,) * 4),
+    ("more", (30,)),
+):
     add(f"axes_{name}.gguf", gguf_file([ONE._replace(axes=axes)]), TENSOR)
 add("axes_none.gguf", gguf_file([ONE._replace(axes=(0, 2))]), {"x": (2, 0)})
 add("axes_nonewraps.gguf", gguf_file([ONE._replace(axes=(0, 2**62, 2**62))]), DAMAGED)
@@ -693,9 +935,17 @@ add("nulname.gguf", gguf_file([ONE._replace(name="a\0b")]), {"a\0b": [1.5, -2.0]
 add("noname.gguf", gguf_file([ONE._replace(name="")]), {"": [1.5, -2.0]})
 for alignment in (0, 3, 2**31):
     expected = DAMAGED if alignment < 2**31 else TENSOR
-    add(f"alignment{alignment}.gguf", gguf_file([ONE], [pair("general.alignment", UINT32, struct.pack("<I", alignment))]), expected)
+    add(
+        f"alignment{alignment}.gguf",
+        gguf_file([ONE], [pair("general.alignment", UINT32, struct.pack("<I", alignment))]),
+        expected,
+    )
 add("alignmenttext.gguf", gguf_file([ONE], [pair("general.alignment", STRING, string("32"))]), DAMAGED)
-add("alignment1.gguf", gguf_file([ONE], [pair("general.alignment", UINT32, struct.pack("<I", 1))], alignment=1), {"x": [1.5, -2.0]})
+add(
+    "alignment1.gguf",
+    gguf_file([ONE], [pair("general.alignment", UINT32, struct.pack("<I", 1))], alignment=1),
+    {"x": [1.5, -2.0]},
+)
 for name, value in (
     ("text", struct.pack("<Q", 2**63)),
     ("textmost", struct.pack("<Q", 2**64 - 1)),
@@ -709,7 +959,12 @@ NESTED = b""
 for _ in range(6):
     NESTED = array(ARRAY, 1, NESTED)
 add("nested.gguf", gguf_file([ONE], [pair("a", ARRAY, NESTED)]), DAMAGED)
-add("header.gguf", gguf_file([ONE], [pair("a", ARRAY, array(UINT8, 4096, bytes(4096)))]), HEADER, header_bytes=1000)
+add(
+    "header.gguf",
+    gguf_file([ONE], [pair("a", ARRAY, array(UINT8, 4096, bytes(4096)))]),
+    HEADER,
+    header_bytes=1000,
+)
 
 TWO = struct.pack("<2f", 1.5, -2.0)
 
@@ -724,7 +979,11 @@ add("noneoftoomany.safetensors", raw_safetensors(entry(shape=(0, 2**62, 2**62), 
 add("wraps.safetensors", raw_safetensors(entry(shape=(2**32, 2**32), offsets=(0, 0))), TENSOR)
 add("number63.safetensors", raw_safetensors(entry(shape=(2**63,), offsets=(0, 2**63)), bytes(8)), DAMAGED)
 add("fp4odd.safetensors", raw_safetensors(entry("F4", (3,), (0, 1)), bytes(1)), TENSOR)
-add("nan.safetensors", raw_safetensors(b'{"x":{"dtype":"F32","shape":[NaN],"data_offsets":[0,8]}}', bytes(8)), DAMAGED)
+add(
+    "nan.safetensors",
+    raw_safetensors(b'{"x":{"dtype":"F32","shape":[NaN],"data_offsets":[0,8]}}', bytes(8)),
+    DAMAGED,
+)
 add("threeoffsets.safetensors", raw_safetensors(entry(offsets=(0, 8, 16)), bytes(16)), DAMAGED)
 for label, *places in (
     ("overlap", (0, 8), (4, 12)),
@@ -734,22 +993,40 @@ for label, *places in (
     ("late", (8, 16)),
     ("nothing_within", (0, 8), (4, 4)),
 ):
-    ranged = {str(number): {"dtype": "F32", "shape": [(stop - start) // 4], "data_offsets": [start, stop]} for number, (start, stop) in enumerate(places)}
+    ranged = {
+        str(number): {"dtype": "F32", "shape": [(stop - start) // 4], "data_offsets": [start, stop]}
+        for number, (start, stop) in enumerate(places)
+    }
     add(f"{label}.safetensors", raw_safetensors(ranged, bytes(max(stop for _, stop in places))), RANGES)
 add("rest.safetensors", raw_safetensors(entry(), bytes(9)), "file.rest")
 add(
     "unsorted.safetensors",
-    raw_safetensors({"b": entry(offsets=(8, 16))["x"], "a": entry()["x"], "none": entry(shape=(0,), offsets=(8, 8))["x"]}, bytes(8) + TWO),
+    raw_safetensors(
+        {"b": entry(offsets=(8, 16))["x"], "a": entry()["x"], "none": entry(shape=(0,), offsets=(8, 8))["x"]},
+        bytes(8) + TWO,
+    ),
     {"b": [1.5, -2.0], "a": [0.0, 0.0], "none": []},
 )
 add("axes64.safetensors", raw_safetensors(entry(shape=(1,) * 64, offsets=(0, 4)), bytes(4)), {"x": (1,) * 64})
 add("axes65.safetensors", raw_safetensors(entry(shape=(1,) * 65, offsets=(0, 4)), bytes(4)), AXES)
 add("axes_huge64.safetensors", raw_safetensors(entry(shape=(2**62,) * 64, offsets=(0, 4)), bytes(4)), TENSOR)
 add("longdtype.safetensors", raw_safetensors(entry("F" * 10**6), bytes(8)), NUMBERS)
-add("textshape.safetensors", raw_safetensors(b'{"x":{"dtype":"F32","shape":"12","data_offsets":[0,8]}}', bytes(8)), DAMAGED)
+add(
+    "textshape.safetensors",
+    raw_safetensors(b'{"x":{"dtype":"F32","shape":"12","data_offsets":[0,8]}}', bytes(8)),
+    DAMAGED,
+)
 add("rtldtype.safetensors", raw_safetensors(entry("\u202eF32<b>")), NUMBERS)
-add("surrogate.safetensors", raw_safetensors(b'{"\\ud800":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}', bytes(4)), {"\ud800": [0.0]})
-add("digits.safetensors", raw_safetensors(b'{"x":{"dtype":"F32","shape":[' + b"9" * 5000 + b'],"data_offsets":[0,8]}}', bytes(8)), DAMAGED)
+add(
+    "surrogate.safetensors",
+    raw_safetensors(b'{"\\ud800":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}', bytes(4)),
+    {"\ud800": [0.0]},
+)
+add(
+    "digits.safetensors",
+    raw_safetensors(b'{"x":{"dtype":"F32","shape":[' + b"9" * 5000 + b'],"data_offsets":[0,8]}}', bytes(8)),
+    DAMAGED,
+)
 
 # onnx
 
@@ -772,7 +1049,13 @@ def field(place, content):
 
 def initializer(name="x", dims=(2,), kind=1, raw=TWO, more=b""):
     named = name.encode("utf-8", "surrogatepass") if isinstance(name, str) else name
-    return b"".join(field(1, length) for length in dims) + field(2, kind) + field(8, named) + field(9, raw) + more
+    return (
+        b"".join(field(1, length) for length in dims)
+        + field(2, kind)
+        + field(8, named)
+        + field(9, raw)
+        + more
+    )
 
 
 def onnx_model(*initializers, more=b""):
@@ -810,7 +1093,11 @@ for label, kind in (("none", 0), ("text", 8), ("complex", 14), ("unknown", 99), 
     add(f"kind_{label}.onnx", onnx_model(initializer(kind=kind)), NUMBERS)
 add(
     "external.onnx",
-    onnx_model(initializer(raw=b"", more=field(13, field(1, b"location") + field(2, b"../../etc/passwd")) + field(14, 1))),
+    onnx_model(
+        initializer(
+            raw=b"", more=field(13, field(1, b"location") + field(2, b"../../etc/passwd")) + field(14, 1)
+        )
+    ),
     "file.onnx_external",
 )
 add("segment.onnx", onnx_model(initializer(more=field(3, field(1, 0) + field(2, 1)))), TENSOR)
@@ -821,7 +1108,11 @@ add("surrogate.onnx", onnx_model(initializer("\ud800")), DAMAGED)
 add("longname.onnx", onnx_model(initializer("n" * 2**17)), DAMAGED)
 add("sparse_many.onnx", field(1, 8) + field(7, field(15, field(1, initializer()) + field(3, 1) * 65)), AXES)
 add("sparse.onnx", field(1, 8) + field(7, field(15, field(1, initializer()) + field(3, 4))), NUMBERS)
-add("ints.onnx", onnx_model(field(1, 2) + field(2, 7) + field(8, b"x") + field(7, varint(3) + varint(2**64 - 5))), {"x": [3.0, -5.0]})
+add(
+    "ints.onnx",
+    onnx_model(field(1, 2) + field(2, 7) + field(8, b"x") + field(7, varint(3) + varint(2**64 - 5))),
+    {"x": [3.0, -5.0]},
+)
 add("badints.onnx", onnx_model(field(1, 2) + field(2, 7) + field(8, b"x") + field(7, b"\xff" * 20)), DAMAGED)
 NESTED_GRAPH = field(5, initializer("w"))
 for _ in range(40):
@@ -863,7 +1154,11 @@ add(f"rtl{INDEX}", index_of(x="\u202e<b>/x.safetensors"), "file.shard_name")
 
 # names, in every format that has them
 for label, name in NAMES.items():
-    add(f"name_{label}.npz", raw_zip([stored_member((name + ".npy").encode(), NPY_BYTES, flags=0x800)]), {name: X.tolist()})
+    add(
+        f"name_{label}.npz",
+        raw_zip([stored_member((name + ".npy").encode(), NPY_BYTES, flags=0x800)]),
+        {name: X.tolist()},
+    )
     add(f"name_{label}.pt", saved({name: X}), {name: X.tolist()})
     add(f"name_{label}.json", json.dumps({name: [1, 2]}).encode(), {name: [1, 2]})
     add(f"name_{label}.safetensors", safetensors.torch.save({name: X.clone()}), {name: X.tolist()})
@@ -878,16 +1173,40 @@ BOMBS = {
     "honest.npz": Case(lambda: bomb_npz(64, f"({64 * 2**18},)"), DAMAGED),
     "members.npz": Case(lambda: raw_zip([GOOD], repeat=101_500), TOO_MANY),
     "headers.npz": Case(
-        lambda: raw_zip([(b"%d.npy" % i, 8, 0, *((d := deflated(numpy_header("(0,)", pad=65_000), 1))[0], d[2], d[1])) for i in range(600)]), HEADER
+        lambda: raw_zip(
+            [
+                (b"%d.npy" % i, 8, 0, *((d := deflated(numpy_header("(0,)", pad=65_000), 1))[0], d[2], d[1]))
+                for i in range(600)
+            ]
+        ),
+        HEADER,
     ),
     "lists.pt": Case(lambda: with_pickle(pickled(b"]" * 2**24)), OBJECTS),
     "sets.pt": Case(lambda: with_pickle(pickled(b"\x8f" * 2**22)), OBJECTS),
     "nones.pt": Case(lambda: with_pickle(pickled(b"N" * 2**24)), OBJECTS),
-    "objects.pt": Case(lambda: with_pickle(pickled(call("collections", "OrderedDict", b")") * 2**20)), OBJECTS),
-    "longnames.pt": Case(
-        lambda: with_pickle(pickled(b"}" + text("n" * 2**20) + b"}(" + b"".join(text(str(i)) + b"]" for i in range(100_000)) + b"us")), OBJECTS
+    "objects.pt": Case(
+        lambda: with_pickle(pickled(call("collections", "OrderedDict", b")") * 2**20)), OBJECTS
     ),
-    "names.pt": Case(lambda: with_pickle(pickled(b"}" + text("n" * 50_000) + b"}(" + b"".join(text(str(i)) + b"]" for i in range(5000)) + b"us")), HEADER),
+    "longnames.pt": Case(
+        lambda: with_pickle(
+            pickled(
+                b"}"
+                + text("n" * 2**20)
+                + b"}("
+                + b"".join(text(str(i)) + b"]" for i in range(100_000))
+                + b"us"
+            )
+        ),
+        OBJECTS,
+    ),
+    "names.pt": Case(
+        lambda: with_pickle(
+            pickled(
+                b"}" + text("n" * 50_000) + b"}(" + b"".join(text(str(i)) + b"]" for i in range(5000)) + b"us"
+            )
+        ),
+        HEADER,
+    ),
     "oldlists.pt": Case(lambda: old(pickled(b"]" * 2**24)), OBJECTS),
     "lists.json": Case(lambda: b"[" + b"[]," * 5 * 10**6 + b"[]]", "file.too_many_lists"),
     "zeros.json": Case(lambda: b"[" + b"0," * (8 * 10**6) + b"0]", {"zeros": (8 * 10**6 + 1,)}),
@@ -895,21 +1214,47 @@ BOMBS = {
     "columns.csv": Case(lambda: b"1," * (10**7 - 1) + b"1", {"columns": (10**7,)}),
     "slow.csv": Case(lambda: b"1,\xef\xbc\x92\n" * 2**21, "file.too_large"),
     "long.txt": Case(lambda: b"9" * 2**24, "file.too_large"),
-    "arrays.gguf": Case(lambda: gguf_file([ONE], [pair("a", ARRAY, array(STRING, 2**21, bytes(8 * 2**21)))]), {"x": [1.5, -2.0]}),
-    "names.gguf": Case(lambda: gguf_file([ONE._replace(name=f"{i}{'n' * 900}") for i in range(4000)]), {"0" + "n" * 900: [1.5, -2.0]}),
+    "arrays.gguf": Case(
+        lambda: gguf_file([ONE], [pair("a", ARRAY, array(STRING, 2**21, bytes(8 * 2**21)))]),
+        {"x": [1.5, -2.0]},
+    ),
+    "names.gguf": Case(
+        lambda: gguf_file([ONE._replace(name=f"{i}{'n' * 900}") for i in range(4000)]),
+        {"0" + "n" * 900: [1.5, -2.0]},
+    ),
     "nodes.onnx": Case(lambda: field(1, 8) + field(7, field(1, field(4, b"If") * 30) * 2**17), HEADER),
-    "constants.onnx": Case(lambda: field(1, 8) + field(7, field(1, field(4, b"Constant") + field(5, field(5, initializer()))) * 100_001), TOO_MANY),
-    "texts.gguf": Case(lambda: gguf_file([ONE], [pair("a", ARRAY, array(STRING, 2**60, bytes(2**25)))]), HEADER),
+    "constants.onnx": Case(
+        lambda: (
+            field(1, 8)
+            + field(7, field(1, field(4, b"Constant") + field(5, field(5, initializer()))) * 100_001)
+        ),
+        TOO_MANY,
+    ),
+    "texts.gguf": Case(
+        lambda: gguf_file([ONE], [pair("a", ARRAY, array(STRING, 2**60, bytes(2**25)))]), HEADER
+    ),
     "names.safetensors": Case(
-        lambda: raw_safetensors({f"{i}{'n' * 200}": entry(shape=(1,), offsets=(4 * i, 4 * i + 4))["x"] for i in range(100_001)}, bytes(400_004)), TOO_MANY
+        lambda: raw_safetensors(
+            {f"{i}{'n' * 200}": entry(shape=(1,), offsets=(4 * i, 4 * i + 4))["x"] for i in range(100_001)},
+            bytes(400_004),
+        ),
+        TOO_MANY,
     ),
     "fields.onnx": Case(lambda: field(1, 8) + field(7, field(5, field(1, 1) * 2**21)), HEADER),
     "initializers.onnx": Case(lambda: onnx_model(*(initializer(str(i)) for i in range(100_001))), TOO_MANY),
-    "header.safetensors": Case(lambda: raw_safetensors(b'{"x":' + b"[" * 2**24 + b"}"), "file.too_many_lists"),
-    "axes.safetensors": Case(lambda: raw_safetensors(entry(shape=(1,) * 300_000, offsets=(0, 4)), bytes(4)), AXES),
-    "product.safetensors": Case(lambda: raw_safetensors(entry(shape=(2**62,) * 50_000, offsets=(0, 4)), bytes(4)), AXES),
+    "header.safetensors": Case(
+        lambda: raw_safetensors(b'{"x":' + b"[" * 2**24 + b"}"), "file.too_many_lists"
+    ),
+    "axes.safetensors": Case(
+        lambda: raw_safetensors(entry(shape=(1,) * 300_000, offsets=(0, 4)), bytes(4)), AXES
+    ),
+    "product.safetensors": Case(
+        lambda: raw_safetensors(entry(shape=(2**62,) * 50_000, offsets=(0, 4)), bytes(4)), AXES
+    ),
     "axes.pt": Case(lambda: with_pickle(state(tensor((1,) * 300_000, (1,) * 300_000))), AXES),
-    "lists.safetensors": Case(lambda: raw_safetensors(b'{"x":[' + b"[]," * 2**23 + b"[]]}"), "file.too_many_lists"),
+    "lists.safetensors": Case(
+        lambda: raw_safetensors(b'{"x":[' + b"[]," * 2**23 + b"[]]}"), "file.too_many_lists"
+    ),
 }
 
 #: Pictures and what becomes of them: an error's key, or the shape.
@@ -924,8 +1269,18 @@ PICTURES = {
     "nosize.png": (png(0, 0, zlib.compress(b"")), "image.unreadable"),
     "nodata.png": (png(100, 100, zlib.compress(b"")), "image.unreadable"),
     "depth.png": (png(2, 2, zlib.compress(bytes(100)), depth=77), "image.unreadable"),
-    "text_bomb.png": (png(2, 2, zlib.compress(bytes(14)), before=text_chunk(b"zTXt", b"a\0\0" + zlib.compress(bytes(2**26)))), "image.unreadable"),
-    "profile_bomb.png": (png(2, 2, zlib.compress(bytes(14)), before=text_chunk(b"iCCP", b"a\0\0" + zlib.compress(bytes(2**26)))), "image.unreadable"),
+    "text_bomb.png": (
+        png(
+            2, 2, zlib.compress(bytes(14)), before=text_chunk(b"zTXt", b"a\0\0" + zlib.compress(bytes(2**26)))
+        ),
+        "image.unreadable",
+    ),
+    "profile_bomb.png": (
+        png(
+            2, 2, zlib.compress(bytes(14)), before=text_chunk(b"iCCP", b"a\0\0" + zlib.compress(bytes(2**26)))
+        ),
+        "image.unreadable",
+    ),
     "palette.png": (picture("P"), (3, 4)),
     "transparent.png": (picture("RGBA", colour=(0, 0, 0, 0)), (3, 4)),
     "deep.png": (picture("I;16", colour=40_000), (3, 4)),
@@ -934,7 +1289,10 @@ PICTURES = {
     "is_tiff.png": (picture(kind="TIFF"), "image.unreadable"),
     "is_webp.png": (picture(kind="WEBP"), "image.unreadable"),
     "is_postscript.png": (picture(kind="EPS"), "image.unreadable"),
-    "is_script.png": (b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>", "image.unreadable"),
+    "is_script.png": (
+        b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>",
+        "image.unreadable",
+    ),
     "is_zip.png": (FILES["x.npz"], "image.unreadable"),
     "cmyk.jpg": (picture("CMYK", kind="JPEG"), (3, 4)),
     "cut.jpg": (picture(size=(100, 100), kind="JPEG")[:-100], "image.unreadable"),
@@ -945,7 +1303,18 @@ PICTURES = {
 
 
 #: Words of libraries: torch's recommend the switch that runs a file's code.
-LIBRARY_WORDS = ("weights_only", "pickle", "Traceback", "zipfile", "allow_pickle", "add_safe_globals", "numpy.load", "Error", "/tmp", "torch.load")
+LIBRARY_WORDS = (
+    "weights_only",
+    "pickle",
+    "Traceback",
+    "zipfile",
+    "allow_pickle",
+    "add_safe_globals",
+    "numpy.load",
+    "Error",
+    "/tmp",
+    "torch.load",
+)
 
 
 def fate(data, filename, limits=None):
@@ -974,11 +1343,16 @@ def check(found, case, filename):
         if isinstance(expected, tuple):
             assert tuple(found[name].shape) == expected
         else:
-            assert torch.equal(found[name].nan_to_num(nan=7.5), torch.tensor(expected, dtype=torch.float32).nan_to_num(nan=7.5))
+            assert torch.equal(
+                found[name].nan_to_num(nan=7.5),
+                torch.tensor(expected, dtype=torch.float32).nan_to_num(nan=7.5),
+            )
 
 
 def check_words(error, filename):
-    """One to three short sentences in each language that name the file, with nothing in them that acts or hides."""
+    """One to three short sentences in each language that name the file, with nothing in them that acts or
+    hides.
+    """
     for language in languages():
         said = error.message(language)
         assert repr(filename) in said, said

@@ -50,7 +50,9 @@ def one_of(convention: qv.Convention, **changes: object) -> qv.Scheme:
 
 
 def variant(convention: qv.Convention, name: str, value: object) -> qv.Convention | None:
-    """The convention with another value of one field; none where that value goes only together with others."""
+    """The convention with another value of one field; none where that value goes only together with
+    others.
+    """
     try:
         return convention.replace(**{name: value})
     except qv.QuantVizError as problem:
@@ -60,12 +62,14 @@ def variant(convention: qv.Convention, name: str, value: object) -> qv.Conventio
 
 
 _T = TypeVar("_T")
-#: The day whose sample is drawn, as 2026-11-22, or "all": `tests/conftest.py` sets it for all processes of a run.
+#: The day whose sample is drawn, as 2026-11-22, or "all": `tests/conftest.py` sets it for all processes of a
+#: run.
 DAY = "QUANTVIZ_TEST_DAY"
 
 
 def of_today(items: Iterable[_T], count: int) -> list[_T]:
-    """Draw `count` of `items`, other ones each day, so that all are visited in time and a run takes no longer for it.
+    """Draw `count` of `items`, other ones each day, so that all are visited in time and a run takes no longer
+    for it.
 
     A failure is repeated with `QUANTVIZ_TEST_DAY=2026-11-22`; `QUANTVIZ_TEST_DAY=all` takes every one.
     """

@@ -45,7 +45,9 @@ def middle(page, panel, row, col):
 
 
 def marks(page):
-    return page.locator(".qv-overlay .qv-mark").evaluate_all("marks => marks.map(mark => ['x', 'y'].map(name => Number(mark.getAttribute(name))))")
+    return page.locator(".qv-overlay .qv-mark").evaluate_all(
+        "marks => marks.map(mark => ['x', 'y'].map(name => Number(mark.getAttribute(name))))"
+    )
 
 
 def card(page):

@@ -26,7 +26,9 @@ def widest(value):
 def words_of(step, scheme):
     """What the names in a step's own line mean."""
     convention = scheme.arithmetic
-    rule = convention.zero_point_ties if step.key.startswith("zero_point") else step.key.removeprefix("round_")
+    rule = (
+        convention.zero_point_ties if step.key.startswith("zero_point") else step.key.removeprefix("round_")
+    )
     rounds = step.key.startswith(("round", "zero_point")) and step.key != "zero_point_format"
 
     def rounded(kind, y, chance=None):
@@ -34,9 +36,15 @@ def words_of(step, scheme):
 
     def named(name):
         if rounds or not hasattr(torch, name):
-            return lambda y, chance=None: rounded(FORMATS[name], y, chance) if rounds else stored(y, FORMATS[name])
+            return lambda y, chance=None: (
+                rounded(FORMATS[name], y, chance) if rounds else stored(y, FORMATS[name])
+            )
         # A cast, or a scale brought to a format: both as torch casts.
-        return lambda y: stored(y, FORMATS[name]) if step.key in ("scale_format", "zero_point_format") else y.to(getattr(torch, name))
+        return lambda y: (
+            stored(y, FORMATS[name])
+            if step.key in ("scale_format", "zero_point_format")
+            else y.to(getattr(torch, name))
+        )
 
     return {
         **{name: named(name) for name in FORMATS},
@@ -69,7 +77,9 @@ def words_of(step, scheme):
 
 def same(one, other):
     """Equal bit for bit, or neither a number."""
-    return (math.isnan(one) and math.isnan(other)) or (one == other and math.copysign(1, one) == math.copysign(1, other))
+    return (math.isnan(one) and math.isnan(other)) or (
+        one == other and math.copysign(1, one) == math.copysign(1, other)
+    )
 
 
 def replay(r, index):
@@ -80,7 +90,11 @@ def replay(r, index):
     values = {name: value[at] for name, value in block_values(r.qparams).items()}
     if r.range is not None:
         known = range_values(r.range, largest_magnitude(r.x), r.layout)
-        values |= {"block": block_of_cell(r, index), "tensor": r.x, **{name: known[name] if name == "tensor_absmax" else known[name][at] for name in known}}
+        values |= {
+            "block": block_of_cell(r, index),
+            "tensor": r.x,
+            **{name: known[name] if name == "tensor_absmax" else known[name][at] for name in known},
+        }
     values |= {"x": r.x[why.index], "index": torch.arange(r.x.numel()).reshape(r.shape)[why.index]}
     code, decoded, makes_codes = None, False, ("clamp", "overflow", "nan_to_zero", "signed_zero")
     for step in why.steps:
@@ -90,7 +104,9 @@ def replay(r, index):
         dtype = getattr(torch, step.dtype)
         for name, value in step.inputs.items():
             # A zero point is stored as an integer, which has no -0.
-            assert same(values[name].item(), value) or (name == "zero_point" and values[name].item() == value), (step, name)
+            assert same(values[name].item(), value) or (
+                name == "zero_point" and values[name].item() == value
+            ), (step, name)
             if name == "zero_point":
                 values[name] = values[name] + 0
         # torch makes a reciprocal and a product of a number over a tensor; the line means one division.

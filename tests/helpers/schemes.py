@@ -24,7 +24,9 @@ CALIBRATIONS = st.one_of(
     st.just(qv.MinMax()),
     st.just(qv.MSE()),
     st.builds(qv.Percentile, st.floats(50, 100, exclude_min=True)),
-    st.tuples(FINITE, FINITE).filter(lambda pair: pair[0] != pair[1]).map(lambda pair: qv.ManualRange(*sorted(pair))),
+    st.tuples(FINITE, FINITE)
+    .filter(lambda pair: pair[0] != pair[1])
+    .map(lambda pair: qv.ManualRange(*sorted(pair))),
     st.builds(qv.Given, st.floats(1e-30, 1e30)),
 )
 
@@ -33,7 +35,14 @@ CALIBRATIONS = st.one_of(
 def schemes(draw, ids=tuple(qv.CONVENTIONS)):
     """Any scheme that some convention offers, its arithmetic changed a little."""
     convention = qv.CONVENTIONS[draw(st.sampled_from(ids))]
-    names = draw(st.sets(st.sampled_from(["scale_math", "zero_in_range", "narrow_range", "ties", "seed", "scale.floor", "scale.format"]), max_size=3))
+    names = draw(
+        st.sets(
+            st.sampled_from(
+                ["scale_math", "zero_in_range", "narrow_range", "ties", "seed", "scale.floor", "scale.format"]
+            ),
+            max_size=3,
+        )
+    )
     for name in names:
         value = draw({"seed": st.integers(0, 2**40), "scale.floor": st.floats(0, 1)}.get(name, choices(name)))
         # Some fields need another one's value.

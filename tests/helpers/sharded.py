@@ -14,5 +14,9 @@ def write_model(folder, weight_map=None, **shards):
     for shard, tensors in shards.items():
         safetensors.torch.save_file(tensors, folder / f"{shard}.safetensors")
     names = {name: f"{shard}.safetensors" for shard, tensors in shards.items() for name in tensors}
-    (folder / INDEX).write_text(json.dumps({"metadata": {"total_size": 40}, "weight_map": names if weight_map is None else weight_map}))
+    (folder / INDEX).write_text(
+        json.dumps(
+            {"metadata": {"total_size": 40}, "weight_map": names if weight_map is None else weight_map}
+        )
+    )
     return folder / INDEX

@@ -13,8 +13,18 @@ from quantviz.lab.scenarios import SCENARIOS
 from quantviz.lab.share_links import LONGEST, app_address, only_here, short_link, write_address
 from quantviz.lab.state import opening, read_link
 
-rooms = st.builds(Classroom, st.frozensets(st.sampled_from(HIDEABLE)), st.frozensets(st.sampled_from(LOCKABLE)), st.sampled_from(ANSWERS), st.booleans())
-subsets = [frozenset(chosen) for count in range(len(LOCKABLE) + 1) for chosen in itertools.combinations(LOCKABLE, count)]
+rooms = st.builds(
+    Classroom,
+    st.frozensets(st.sampled_from(HIDEABLE)),
+    st.frozensets(st.sampled_from(LOCKABLE)),
+    st.sampled_from(ANSWERS),
+    st.booleans(),
+)
+subsets = [
+    frozenset(chosen)
+    for count in range(len(LOCKABLE) + 1)
+    for chosen in itertools.combinations(LOCKABLE, count)
+]
 
 
 @pytest.mark.parametrize("projector", [False, True])
@@ -49,7 +59,21 @@ def test_a_part_of_a_group_is_named_by_itself():
     assert Classroom.parse("no-tiles.no-tiles-mse").hidden == frozenset(TILE_PARTS)
 
 
-@pytest.mark.parametrize("form", ["nonsense", "no-", "lock-below", "no-x", "no-q..no-error", ".", "PROJECTOR", "no-q projector", "no-tiles.mse", "锁"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "nonsense",
+        "no-",
+        "lock-below",
+        "no-x",
+        "no-q..no-error",
+        ".",
+        "PROJECTOR",
+        "no-q projector",
+        "no-tiles.mse",
+        "锁",
+    ],
+)
 def test_what_is_none_is_named_with_what_is_known(form):
     with pytest.raises(QuantVizError) as caught:
         Classroom.parse(form)
@@ -64,7 +88,11 @@ def test_what_is_none_is_named_with_what_is_known(form):
 def test_an_example_is_a_short_link_that_opens_it(name):
     for state in (opening(name), opening(name).replace(error_range="fit", held=0.125)):
         assert read_link(short_link(state)) == (state, ())
-        address = write_address("http://192.168.100.200:8501/", "lab", {**short_link(state), "k": str(Classroom(frozenset(HIDEABLE), frozenset(LOCKABLE)))})
+        address = write_address(
+            "http://192.168.100.200:8501/",
+            "lab",
+            {**short_link(state), "k": str(Classroom(frozenset(HIDEABLE), frozenset(LOCKABLE)))},
+        )
         assert len(address) <= LONGEST
 
 
@@ -80,7 +108,9 @@ def test_where_the_app_is():
     assert app_address("http://[fd00::2]:8501/teacher") == "http://[fd00::2]:8501/"
 
 
-@pytest.mark.parametrize("host", ["localhost", "LOCALHOST", "app.localhost", "127.0.0.1", "127.9.9.9", "[::1]", "0.0.0.0", "[::]"])
+@pytest.mark.parametrize(
+    "host", ["localhost", "LOCALHOST", "app.localhost", "127.0.0.1", "127.9.9.9", "[::1]", "0.0.0.0", "[::]"]
+)
 def test_what_is_only_here(host):
     assert only_here(f"http://{host}:8501/")
 

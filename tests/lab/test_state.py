@@ -25,7 +25,11 @@ def typed_tensors(draw):
     count = 1
     for length in shape:
         count *= length
-    return Typed(tuple(draw(st.lists(FLOATS, min_size=count, max_size=count))), shape) if count <= 256 else Typed((0.0,), (1,))
+    return (
+        Typed(tuple(draw(st.lists(FLOATS, min_size=count, max_size=count))), shape)
+        if count <= 256
+        else Typed((0.0,), (1,))
+    )
 
 
 SOURCES = st.one_of(
@@ -45,7 +49,10 @@ def states(draw):
     if len(shape) > 2:
         rows, cols = draw(st.permutations(range(len(shape))))[:2]
         view = View(rows, cols, tuple(draw(st.integers(0, n - 1)) for n in shape))
-    corner, lengths = draw(st.tuples(*(st.integers(-3, 40),) * 2)), draw(st.tuples(*(st.integers(1, 40),) * 2))
+    corner, lengths = (
+        draw(st.tuples(*(st.integers(-3, 40),) * 2)),
+        draw(st.tuples(*(st.integers(1, 40),) * 2)),
+    )
     view = view.window(*corner, *lengths, shape)
     return LabState(
         source=source,
@@ -89,7 +96,11 @@ def test_every_scenario_opens(name):
 
 
 @settings(deadline=None)
-@given(st.dictionaries(st.sampled_from(["v", "t", "s", "c", "b", "a", "e", "r", "h", "o", "lang", "x"]), st.text(max_size=80)))
+@given(
+    st.dictionaries(
+        st.sampled_from(["v", "t", "s", "c", "b", "a", "e", "r", "h", "o", "lang", "x"]), st.text(max_size=80)
+    )
+)
 def test_anything_in_the_address_opens_something(params):
     state, problems = read_link(params)
     assert state.scheme.problems(state.source.shape) == ()
@@ -147,7 +158,11 @@ def test_an_upload_cannot_travel_and_it_is_said():
 
 
 def test_another_tensor_keeps_the_scheme_as_far_as_it_fits():
-    state = opening().replace(scheme=qv.Scheme("int4", granularity=qv.PerGroup(8)), held=1.0, baseline=qv.Scheme(granularity=qv.PerGroup(8)))
+    state = opening().replace(
+        scheme=qv.Scheme("int4", granularity=qv.PerGroup(8)),
+        held=1.0,
+        baseline=qv.Scheme(granularity=qv.PerGroup(8)),
+    )
     other = state.with_source(Normal(rows=6, cols=12))
     assert other.scheme.granularity == qv.PerGroup(6)
     assert (other.held, other.baseline, other.cell) == (None, None, (0, 0))
@@ -155,7 +170,12 @@ def test_another_tensor_keeps_the_scheme_as_far_as_it_fits():
 
 @pytest.mark.parametrize(
     ("shape", "view"),
-    [((4, 6), View.of((4, 6))), ((5,), View.of((5,))), ((2, 3, 4), View(2, 0, (0, 1, 0))), ((700, 600), View(0, 1, (0, 0), 256, 100, 30, 40))],
+    [
+        ((4, 6), View.of((4, 6))),
+        ((5,), View.of((5,))),
+        ((2, 3, 4), View(2, 0, (0, 1, 0))),
+        ((700, 600), View(0, 1, (0, 0), 256, 100, 30, 40)),
+    ],
 )
 def test_views_find_their_cells(shape, view):
     assert view.fits(shape)
@@ -196,13 +216,18 @@ def test_a_scheme_that_stands_in_gives_way_to_the_chosen_one():
     assert small.with_source(Normal(4, 48)).with_source(Normal(4, 6)).scheme == small.scheme
     assert small.with_source(Normal(8, 64)).scheme == q4_0
     # What is done with NaN is chosen for any; other blocks are another choice.
-    assert small.replace(scheme=small.scheme.replace(nonfinite="clip")).with_source(Normal(8, 64)).scheme == q4_0.replace(nonfinite="clip")
+    assert small.replace(scheme=small.scheme.replace(nonfinite="clip")).with_source(
+        Normal(8, 64)
+    ).scheme == q4_0.replace(nonfinite="clip")
     other = small.replace(scheme=qv.Scheme("int4"))
     assert other.with_source(Normal(8, 64)).scheme == qv.Scheme("int4")
 
 
 @pytest.mark.parametrize("shape", [(), (0, 4), (4, 0), (1, 1, 1, 1, 1)])
-@pytest.mark.parametrize("granularity", ["per_tensor", "per_channel(axis=1)", "per_group(size=4)", "per_block(rows=2,cols=2)", "flat(size=4)"])
+@pytest.mark.parametrize(
+    "granularity",
+    ["per_tensor", "per_channel(axis=1)", "per_group(size=4)", "per_block(rows=2,cols=2)", "flat(size=4)"],
+)
 def test_fitting_a_scheme_never_fails(granularity, shape):
     scheme = qv.Scheme.parse(f"int4,symmetric,{granularity},min_max,course")
     assert scheme.fitted(shape) == scheme

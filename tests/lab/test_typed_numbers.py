@@ -32,7 +32,15 @@ def test_numbers_as_people_type_them(typed, value):
 
 
 @pytest.mark.parametrize(
-    ("typed", "unit", "value"), [("50 %", "", 0.5), ("50 %", "%", 50), ("50", "%", 50), ("100/8 %", "%", 12.5), ("2 steps", "steps", 2), ("2 步", "步", 2)]
+    ("typed", "unit", "value"),
+    [
+        ("50 %", "", 0.5),
+        ("50 %", "%", 50),
+        ("50", "%", 50),
+        ("100/8 %", "%", 12.5),
+        ("2 steps", "steps", 2),
+        ("2 步", "步", 2),
+    ],
 )
 def test_a_unit_behind_the_number(typed, unit, value):
     assert read_number(typed, unit) == value

@@ -18,9 +18,12 @@ def normal(*shape, seed=0):
 
 PLACES = (qv.PerTensor(), qv.PerChannel(1), qv.PerGroup(2), qv.PerBlock(2, 3))
 RANGES = (qv.MinMax(), qv.Percentile(90.0), qv.ManualRange(-1.0, 1.5), qv.Given(0.25), qv.MSE())
-#: The arithmetic of the notebooks and of one scale a block, on every format: each granularity with a calibration, each calibration with a granularity.
+#: The arithmetic of the notebooks and of one scale a block, on every format: each granularity with a
+#: calibration, each calibration with a granularity.
 FIELDS = [
-    (format_id, mode, PLACES[(i + j) % 4], RANGES[j], "course") for i, (format_id, mode) in enumerate(itertools.product(FORMATS, qv.MODES)) for j in range(5)
+    (format_id, mode, PLACES[(i + j) % 4], RANGES[j], "course")
+    for i, (format_id, mode) in enumerate(itertools.product(FORMATS, qv.MODES))
+    for j in range(5)
 ]
 
 
@@ -31,7 +34,11 @@ def tensor():
     return x
 
 
-@pytest.mark.parametrize("fields", of_today((fields for fields in FIELDS if not problems(*fields)), 80), ids=lambda fields: ",".join(map(str, fields)))
+@pytest.mark.parametrize(
+    "fields",
+    of_today((fields for fields in FIELDS if not problems(*fields)), 80),
+    ids=lambda fields: ",".join(map(str, fields)),
+)
 def test_steps_replay_to_the_code_and_the_value(fields):
     r = qv.quantize(tensor(), qv.Scheme(*fields))
     for index in ((0, 0), (1, 1), (2, 5), (3, 3)):
@@ -42,17 +49,24 @@ def test_what_does_not_replay_is_refused_for_a_reason():
     """Nothing is left out above but a zero point without integers, and one code that is never positive."""
     refused = {fields: problems(*fields)[0].key for fields in FIELDS if problems(*fields)}
     for (format_id, mode, *_), key in refused.items():
-        assert key == ("asymmetric_needs_integers" if mode == "asymmetric" else "symmetric_needs_positive_code")
+        assert key == (
+            "asymmetric_needs_integers" if mode == "asymmetric" else "symmetric_needs_positive_code"
+        )
         assert (FORMATS[format_id].kind != "integer") if mode == "asymmetric" else format_id == "int1"
     assert len(refused) < len(FIELDS) / 2
 
 
 @pytest.mark.parametrize("ties", qv.schemes.conventions.CHOICES["ties"])
-@pytest.mark.parametrize(("format_id", "overflow"), [("int4", "saturate"), ("float8_e4m3fn", "nan"), ("float8_e5m2", "inf"), ("nf4", "saturate")])
+@pytest.mark.parametrize(
+    ("format_id", "overflow"),
+    [("int4", "saturate"), ("float8_e4m3fn", "nan"), ("float8_e5m2", "inf"), ("nf4", "saturate")],
+)
 def test_steps_replay_whatever_becomes_of_ties_and_ends(ties, format_id, overflow):
     x = torch.arange(-24.0, 24).reshape(6, 8) / 8
     convention = qv.CONVENTIONS["course"].replace(ties=ties, overflow=overflow, seed=3)
-    scheme = qv.Scheme(format_id, calibration=qv.Given(0.25 if format_id == "int4" else 2.0), convention=convention)
+    scheme = qv.Scheme(
+        format_id, calibration=qv.Given(0.25 if format_id == "int4" else 2.0), convention=convention
+    )
     r = qv.quantize(x, scheme)
     for index in ((0, 0), (2, 7), (3, 0), (3, 1), (5, 7)):
         replay(r, index)
@@ -60,7 +74,13 @@ def test_steps_replay_whatever_becomes_of_ties_and_ends(ties, format_id, overflo
 
 @pytest.mark.parametrize(
     "changes",
-    [{"zero_in_range": True}, {"narrow_range": True}, {"zero_point_clamp": False}, {"scale_math": "float32", "scale_dtype": "float32"}, {"scale.floor": 0.5}],
+    [
+        {"zero_in_range": True},
+        {"narrow_range": True},
+        {"zero_point_clamp": False},
+        {"scale_math": "float32", "scale_dtype": "float32"},
+        {"scale.floor": 0.5},
+    ],
 )
 def test_steps_replay_with_changed_conventions(changes):
     x = torch.stack([normal(6), normal(6) + 20, torch.zeros(6), torch.full((6,), -3.0)])
@@ -72,7 +92,11 @@ def test_steps_replay_with_changed_conventions(changes):
 
 
 def test_given_per_block_replays():
-    r = qv.quantize(normal(2, 4), qv.Scheme("int8", "asymmetric", qv.PerChannel(0)), qparams=qv.QParams([[0.5], [0.25]], [[1], [-3]]))
+    r = qv.quantize(
+        normal(2, 4),
+        qv.Scheme("int8", "asymmetric", qv.PerChannel(0)),
+        qparams=qv.QParams([[0.5], [0.25]], [[1], [-3]]),
+    )
     replay(r, (1, 3))
     assert qv.explain(r, (1, 3)).range is None
 

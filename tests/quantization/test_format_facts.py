@@ -28,7 +28,8 @@ from quantviz.quantization.grids import GRIDS, TIES, nearest
 from quantviz.schemes.formats import FORMATS
 
 ALL = [pytest.param(fmt, id=name) for name, fmt in FORMATS.items()]
-#: From the standards (IEEE 754, OFP8 1.0, MX 1.0): largest, smallest normal, smallest subnormal, finite values, Inf and NaN codes.
+#: From the standards (IEEE 754, OFP8 1.0, MX 1.0): largest, smallest normal, smallest subnormal, finite
+#: values, Inf and NaN codes.
 STANDARDS = {
     "float16": (65504.0, 2.0**-14, 2.0**-24, 63487, 2, 2046),
     "bfloat16": (float.fromhex("0x1.fep127"), 2.0**-126, 2.0**-133, 65279, 2, 254),
@@ -46,7 +47,14 @@ STANDARDS = {
 @pytest.mark.parametrize(("name", "wanted"), STANDARDS.items())
 def test_the_facts_are_the_standards(name, wanted):
     facts = format_facts(FORMATS[name])
-    found = (facts.largest, facts.smallest_normal, facts.smallest_subnormal, facts.values, len(facts.inf_codes), len(facts.nan_codes))
+    found = (
+        facts.largest,
+        facts.smallest_normal,
+        facts.smallest_subnormal,
+        facts.values,
+        len(facts.inf_codes),
+        len(facts.nan_codes),
+    )
     assert found == wanted
 
 
@@ -72,7 +80,11 @@ def test_why_a_float_ends_where_it_does(fmt):
     assert (end and (end.reason, end.following, end.field, end.code)) == ENDS.get(fmt.id)
     if end and end.reason in ("nan", "inf"):
         # What would follow is one more step of the last gap, or without a mantissa twice as much.
-        assert end.following == (format_facts(fmt).largest + gap_at(format_facts(fmt).largest, fmt) if fmt.float_bits.mantissa else 2 * fmt.value_max)
+        assert end.following == (
+            format_facts(fmt).largest + gap_at(format_facts(fmt).largest, fmt)
+            if fmt.float_bits.mantissa
+            else 2 * fmt.value_max
+        )
         assert code_kind(fmt, end.code) == end.reason
 
 
@@ -99,10 +111,16 @@ def test_the_facts_hold_for_every_code(fmt):
     assert (facts.lowest, facts.largest, facts.values) == (values[0], values[-1], len(values))
     kinds = [code_kind(fmt, code) for code in fmt.codes]
     assert set(kinds) <= set(KINDS)
-    assert (kinds.count("inf"), kinds.count("nan"), kinds.count("zero")) == (len(facts.inf_codes), len(facts.nan_codes), len(facts.zero_codes))
+    assert (kinds.count("inf"), kinds.count("nan"), kinds.count("zero")) == (
+        len(facts.inf_codes),
+        len(facts.nan_codes),
+        len(facts.zero_codes),
+    )
     assert (facts.smallest_normal is None) == (fmt.kind != "float")
     sizes = [abs(value) for value in values if value]
-    assert facts.range_decades == pytest.approx(math.log10(max(sizes) / min(sizes)) if max(sizes) / min(sizes) < math.inf else facts.range_decades)
+    assert facts.range_decades == pytest.approx(
+        math.log10(max(sizes) / min(sizes)) if max(sizes) / min(sizes) < math.inf else facts.range_decades
+    )
     assert facts.range_db == 20 * facts.range_decades
 
 
@@ -135,7 +153,17 @@ def probes(fmt):
     some = [*values[:12], *values[len(values) // 2 - 8 : len(values) // 2 + 8], *values[-12:]]
     middles = [(low + high) / 2 for low, high in itertools.pairwise(values)][:: max(1, len(values) // 25)]
     size = max(abs(values[0]), abs(values[-1]))
-    return [*some, *middles, *(0.31 * value for value in some), 1.001 * size, -1.001 * size, 3 * size, -3 * size, 0.0, -1e-320]
+    return [
+        *some,
+        *middles,
+        *(0.31 * value for value in some),
+        1.001 * size,
+        -1.001 * size,
+        3 * size,
+        -3 * size,
+        0.0,
+        -1e-320,
+    ]
 
 
 @pytest.mark.parametrize("ties", TIES)

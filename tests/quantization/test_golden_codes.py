@@ -17,9 +17,13 @@ def record():
 def test_codes_change_only_with_the_number_of_the_arithmetic(record):
     now = golden_codes.digests()
     assert qv.ARITHMETIC == ARITHMETIC == record["arithmetic"], "run python -m tests.helpers.golden_codes"
-    assert now.keys() == record["digests"].keys(), "schemes were added or removed: run python -m tests.helpers.golden_codes"
+    assert now.keys() == record["digests"].keys(), (
+        "schemes were added or removed: run python -m tests.helpers.golden_codes"
+    )
     changed = [form for form, digest in now.items() if record["digests"][form] != digest]
-    assert not changed, f"raise quantviz.quantization.quantizer.ARITHMETIC and run python -m tests.helpers.golden_codes: {changed[:5]} give other codes"
+    assert not changed, (
+        f"raise quantviz.quantization.quantizer.ARITHMETIC and run python -m tests.helpers.golden_codes: {changed[:5]} give other codes"
+    )
 
 
 def test_a_changed_code_is_noticed(record, monkeypatch):

@@ -1,4 +1,6 @@
-"""Rounding to a grid: nearest means nearest, ties fall as their rule says, chance is fair and repeats itself."""
+"""Rounding to a grid: nearest means nearest, ties fall as their rule says, chance is fair and repeats
+itself.
+"""
 
 import bisect
 import itertools
@@ -88,7 +90,9 @@ def samples(fmt, seed=0):
     values = torch.tensor([value for value, _ in fmt.finite], dtype=torch.float64)
     middles = ((values[1:] + values[:-1]) / 2).to(torch.float32)
     generator = torch.Generator().manual_seed(seed)
-    between = values[:-1] + (values[1:] - values[:-1]) * torch.rand(len(values) - 1, generator=generator, dtype=torch.float64)
+    between = values[:-1] + (values[1:] - values[:-1]) * torch.rand(
+        len(values) - 1, generator=generator, dtype=torch.float64
+    )
     points = torch.cat([values.to(torch.float32), middles, between.to(torch.float32)])
     beside = [torch.nextafter(points, torch.full_like(points, towards)) for towards in (-math.inf, math.inf)]
     return torch.cat([points, *beside]).clamp(fmt.value_min, fmt.value_max)
@@ -144,7 +148,10 @@ def test_wide_formats_on_random_values(format_id):
     below, above = neighbours(y, fmt)
     got = nearest(y, fmt, "even")
     assert ((below <= y) & (y <= above)).all()
-    assert torch.equal((got - y).abs().to(torch.float64), torch.minimum((y - below).abs(), (above - y).abs()).to(torch.float64))
+    assert torch.equal(
+        (got - y).abs().to(torch.float64),
+        torch.minimum((y - below).abs(), (above - y).abs()).to(torch.float64),
+    )
 
 
 # ---- chance -------------------------------------------------------------------------------------
@@ -152,7 +159,10 @@ def test_wide_formats_on_random_values(format_id):
 STOCHASTIC = qv.CONVENTIONS["course"].replace(ties="stochastic", seed=7)
 
 
-@pytest.mark.parametrize(("format_id", "mode"), [("int4", "symmetric"), ("uint8", "asymmetric"), ("float8_e4m3fn", "symmetric"), ("nf4", "symmetric")])
+@pytest.mark.parametrize(
+    ("format_id", "mode"),
+    [("int4", "symmetric"), ("uint8", "asymmetric"), ("float8_e4m3fn", "symmetric"), ("nf4", "symmetric")],
+)
 def test_stochastic_rounding_in_every_kind_of_format(format_id, mode):
     x = torch.randn(64, 33, generator=torch.Generator().manual_seed(3))
     scheme = qv.Scheme(format_id, mode, convention=STOCHASTIC)
@@ -176,7 +186,10 @@ def test_a_part_is_rounded_as_the_whole_was():
     for format_id in ("int4", "float6_e2m3fn", "nf4"):
         scheme = qv.Scheme(format_id, convention=STOCHASTIC)
         r = qv.quantize(x, scheme)
-        block = {name: value.reshape(()) for name, value in (("scale", r.qparams.scale), ("zero_point", r.qparams.zero_point))}
+        block = {
+            name: value.reshape(())
+            for name, value in (("scale", r.qparams.scale), ("zero_point", r.qparams.zero_point))
+        }
         grid = GRIDS[scheme.number_format.kind]
         for part in ((slice(3, 9),), (slice(None), slice(5, 6)), (19, slice(7, 30, 4))):
             coded = run_operations(code_operations(scheme), {"x": x[part], "index": index[part], **block})
@@ -186,10 +199,13 @@ def test_a_part_is_rounded_as_the_whole_was():
 
 @pytest.mark.parametrize("format_id", ["int4", "float8_e4m3fn", "float4_e2m1fn", "nf4"])
 def test_stochastic_rounding_is_unbiased(format_id):
-    """The mean of n roundings is within 5 standard errors, gap · sqrt(p · (1 - p) / n), of the value itself."""
+    """The mean of n roundings is within 5 standard errors, gap · sqrt(p · (1 - p) / n), of the value
+    itself.
+    """
     fmt, count = FORMATS[format_id], 10_000
     for part, (low, high) in itertools.product(
-        (0.03, 0.5, 0.71), [(a, b) for (a, _), (b, _) in itertools.pairwise(fmt.finite) if a < b][1 :: len(fmt.finite) // 5]
+        (0.03, 0.5, 0.71),
+        [(a, b) for (a, _), (b, _) in itertools.pairwise(fmt.finite) if a < b][1 :: len(fmt.finite) // 5],
     ):
         y = torch.full((count,), low + part * (high - low), dtype=torch.float32)
         got = dithered(y, fmt, chances(5, torch.arange(count))).to(torch.float64)

@@ -29,15 +29,23 @@ SHAPE = (4, 6)
 GRANULARITIES = (qv.PerTensor(), qv.PerChannel(0), qv.PerGroup(3), qv.PerBlock(2, 3))
 RANGES = (qv.MinMax(), qv.Percentile(90.0), qv.AbsMean(), qv.ManualRange(-1.0, 2.0), qv.Given(0.25))
 FORMATS = ("int8", "uint4", "int2", "float8_e4m3fn", "float8_e5m2", "float4_e2m1fn", "nf4")
-SCHEMES = [qv.Scheme(*fields) for fields in itertools.product(FORMATS, qv.MODES, GRANULARITIES, RANGES) if not problems(*fields)]
+SCHEMES = [
+    qv.Scheme(*fields)
+    for fields in itertools.product(FORMATS, qv.MODES, GRANULARITIES, RANGES)
+    if not problems(*fields)
+]
 finite = st.floats(-100, 100, width=32)
-values = st.lists(st.one_of(finite, st.sampled_from([math.nan, math.inf, -math.inf])), min_size=24, max_size=24)
+values = st.lists(
+    st.one_of(finite, st.sampled_from([math.nan, math.inf, -math.inf])), min_size=24, max_size=24
+)
 x_of = values.map(lambda numbers: torch.tensor(numbers).reshape(SHAPE))
 
 
 def same(one, other):
     """Equal, NaN included."""
-    return torch.equal(one.nan_to_num(1234.5), other.nan_to_num(1234.5)) and torch.equal(one.isnan(), other.isnan())
+    return torch.equal(one.nan_to_num(1234.5), other.nan_to_num(1234.5)) and torch.equal(
+        one.isnan(), other.isnan()
+    )
 
 
 def bad(*places, value=math.nan):
@@ -54,7 +62,11 @@ def bad(*places, value=math.nan):
 def test_refuse_says_how_many_and_where(value, count):
     with pytest.raises(qv.QuantVizError) as caught:
         qv.quantize(bad((1, 2), (3, 5), value=value), qv.Scheme())
-    assert (caught.value.key, caught.value.params["count"], caught.value.params["index"]) == ("input_nonfinite", 2, (1, 2))
+    assert (caught.value.key, caught.value.params["count"], caught.value.params["index"]) == (
+        "input_nonfinite",
+        2,
+        (1, 2),
+    )
     assert getattr(NonFinite.of(bad((1, 2), (3, 5), value=value)), count) == 2
 
 
@@ -72,7 +84,12 @@ def test_the_choice_is_in_the_text_form(choice):
     scheme = qv.Scheme("int4", nonfinite=choice)
     assert qv.Scheme.parse(str(scheme)) == scheme
     assert scheme.replace(format="int8").nonfinite == choice
-    assert scheme.fitted((4, 48)).nonfinite == scheme.with_format("nf4").nonfinite == scheme.adapted("torch", SHAPE).nonfinite == choice
+    assert (
+        scheme.fitted((4, 48)).nonfinite
+        == scheme.with_format("nf4").nonfinite
+        == scheme.adapted("torch", SHAPE).nonfinite
+        == choice
+    )
 
 
 @pytest.mark.parametrize("choice", qv.NONFINITE)
@@ -109,7 +126,11 @@ def test_clip_is_quantizing_the_replaced_tensor(x, scheme):
     assert len(notes) == (numbers.numel() < x.numel())
     if notes:
         told = notes[0].params
-        assert (told["nan"], told["inf"], told["minus_inf"]) == (int(x.isnan().sum()), int((x == math.inf).sum()), int((x == -math.inf).sum()))
+        assert (told["nan"], told["inf"], told["minus_inf"]) == (
+            int(x.isnan().sum()),
+            int((x == math.inf).sum()),
+            int((x == -math.inf).sum()),
+        )
         assert told["index"] == tuple(torch.nonzero(~x.isfinite())[0].tolist())
 
 
@@ -140,7 +161,8 @@ def test_ignore_makes_ranges_and_metrics_of_the_finite_cells(x, scheme):
     assert not bool(r.clipped[~counted].any())
     assert set(causes(r)[~counted].tolist()) <= {CAUSES.index("left_out")}
     assert CAUSES.index("left_out") not in causes(r)[counted].tolist()
-    # Each block on its own, of its finite values alone, has the same scale and codes; one without any is a block of zeros.
+    # Each block on its own, of its finite values alone, has the same scale and codes; one without any is a
+    # block of zeros.
     ids, kept = blocks.block_ids(r.layout, r.shape), scheme.arithmetic
     kept = kept if scheme.granularity.single else kept.replace(scale_dtype=kept.block_scale_dtype)
     alone = scheme.replace(granularity=qv.PerTensor(), convention=kept)
@@ -159,7 +181,10 @@ def test_metrics_are_those_of_the_finite_cells(x, scheme):
     r, counted = qv.quantize(x, scheme.replace(nonfinite="ignore")), x.isfinite()
     measured = qv.metrics(r)
     if not bool(counted.any()):
-        assert all(math.isnan(measured[name]) for name in ("mse", "rmse", "max_abs_error", "sqnr_db", "cosine", "clipped_share"))
+        assert all(
+            math.isnan(measured[name])
+            for name in ("mse", "rmse", "max_abs_error", "sqnr_db", "cosine", "clipped_share")
+        )
         return
     error, own = r.error[counted].to(torch.float64), x[counted].to(torch.float64)
     assert measured["mse"] == pytest.approx(float(error.square().mean()))
@@ -209,7 +234,13 @@ def test_inf_saturates_and_is_no_clipped_cell():
     r = qv.quantize([1.0, math.inf, -math.inf, math.nan, -0.57], qv.Scheme("int4", nonfinite="ignore"))
     assert r.q.tolist() == [7, 7, -8, 0, -4]
     assert r.clipped.tolist() == [False] * 5
-    assert [CAUSES[cause] for cause in causes(r).tolist()] == ["exact", "left_out", "left_out", "left_out", "rounded"]
+    assert [CAUSES[cause] for cause in causes(r).tolist()] == [
+        "exact",
+        "left_out",
+        "left_out",
+        "left_out",
+        "rounded",
+    ]
     assert qv.metrics(r)["clipped_share"] == 0
     assert [note.key for note in r.notes] == ["nonfinite_left_out"]
 
@@ -224,7 +255,16 @@ def test_a_block_that_does_not_fill_up():
     for tail in ("short", "pad"):
         convention = qv.CONVENTIONS["course"].replace(tail=tail)
         for calibration in (qv.MinMax(), qv.Percentile(75.0), qv.AbsMean()):
-            r = qv.quantize(x, qv.Scheme("int8", granularity=qv.Flat(4), calibration=calibration, convention=convention, nonfinite="ignore"))
+            r = qv.quantize(
+                x,
+                qv.Scheme(
+                    "int8",
+                    granularity=qv.Flat(4),
+                    calibration=calibration,
+                    convention=convention,
+                    nonfinite="ignore",
+                ),
+            )
             assert r.range.hi.flatten()[1] == 0
             assert r.range.extreme.flatten().tolist() == [-4.0, 0.0]
 
@@ -242,7 +282,9 @@ def test_every_engines_arithmetic(convention):
     assert torch.equal(r.qparams.scale, other.qparams.scale)
     assert torch.equal(r.q[counted], other.q[counted])
     assert torch.equal(r.x_hat[counted], other.x_hat[counted])
-    assert qv.metrics(r)["mse"] == pytest.approx(float((zeros - other.x_hat)[counted].double().square().mean()))
+    assert qv.metrics(r)["mse"] == pytest.approx(
+        float((zeros - other.x_hat)[counted].double().square().mean())
+    )
     assert {qv.explain(r, place).cause for place in ((0, 7), (1, 100), (1, 300))} == {"left_out"}
     clipped = qv.quantize(x, scheme.replace(nonfinite="clip"))
     assert clipped.x[0, 7] == zeros.max()

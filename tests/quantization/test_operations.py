@@ -39,7 +39,9 @@ def float32_of(exact):
         return 0.0
     sign, exact = (-1.0, -exact) if exact < 0 else (1.0, exact)
     exponent = max(
-        math.floor(math.log2(exact)) if exact.denominator == 1 and exact.numerator < 2**1000 else exact.numerator.bit_length() - exact.denominator.bit_length(),
+        math.floor(math.log2(exact))
+        if exact.denominator == 1 and exact.numerator < 2**1000
+        else exact.numerator.bit_length() - exact.denominator.bit_length(),
         -126,
     )
     while exact >= Fraction(2) ** (exponent + 1):
@@ -68,9 +70,16 @@ def test_fma_is_rounded_once_on_random_values():
 
 
 def test_fma_is_rounded_once_on_hard_cases():
-    """What a float64 sum that is rounded again gets wrong: it lies on a tie of float32 only once it has been rounded."""
+    """What a float64 sum that is rounded again gets wrong: it lies on a tie of float32 only once it has been
+    rounded.
+    """
     one, tiny = 1 + 2.0**-23, 2.0**-80
-    cases = [(one, 1 + 2.0**-23, tiny), (one, 1 + 2.0**-23, -tiny), (1 + 2.0**-12, 1 + 2.0**-12, tiny), (1 + 2.0**-12, 1 + 2.0**-12, -tiny)]
+    cases = [
+        (one, 1 + 2.0**-23, tiny),
+        (one, 1 + 2.0**-23, -tiny),
+        (1 + 2.0**-12, 1 + 2.0**-12, tiny),
+        (1 + 2.0**-12, 1 + 2.0**-12, -tiny),
+    ]
     cases += [
         (1 + 2.0**-12, 1 - 2.0**-12, -1.0),
         (3.0, 1 / 3, -1.0),
@@ -91,7 +100,12 @@ def test_fma_is_rounded_once_on_hard_cases():
 
 @pytest.mark.parametrize("name", ["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"])
 def test_scales_are_stored_as_torch_casts_them(name):
-    x = torch.cat([random_floats(4000, 4).abs(), torch.tensor([0.0, 2.0**-149, 2.0**-24, 2.0**-25, 3e38, 65504.0, 65519.0, 65520.0, 448.0, 463.0])])
+    x = torch.cat(
+        [
+            random_floats(4000, 4).abs(),
+            torch.tensor([0.0, 2.0**-149, 2.0**-24, 2.0**-25, 3e38, 65504.0, 65519.0, 65520.0, 448.0, 463.0]),
+        ]
+    )
     own, theirs = stored(x, FORMATS[name]), x.to(getattr(torch, name)).to(torch.float32)
     if FORMATS[name].float_bits.special == "fn":
         # A scale beyond the format is its end, whatever a cast makes of it.
@@ -105,13 +119,19 @@ def test_scales_are_stored_as_powers_of_two():
     exponents = torch.arange(-126, 128)
     powers = torch.ldexp(torch.ones(254), exponents)
     assert torch.equal(stored(powers, FORMATS["float8_e8m0fnu"]), powers)
-    assert stored(torch.tensor([0.0, 2.0**-140, 3.3e38]), FORMATS["float8_e8m0fnu"]).tolist() == [2.0**-127, 2.0**-127, 2.0**127]
+    assert stored(torch.tensor([0.0, 2.0**-140, 3.3e38]), FORMATS["float8_e8m0fnu"]).tolist() == [
+        2.0**-127,
+        2.0**-127,
+        2.0**127,
+    ]
     theirs = (powers * 1.3).to(torch.float8_e8m0fnu).to(torch.float32)
     assert torch.equal(stored(powers * 1.3, FORMATS["float8_e8m0fnu"]), theirs)
 
 
 def test_chance_by_the_published_numbers():
-    """SplitMix64 from seed 0 begins with 0xE220A8397B1DCDAF (Steele, Lea and Flood; also Java's SplittableRandom)."""
+    """SplitMix64 from seed 0 begins with 0xE220A8397B1DCDAF (Steele, Lea and Flood; also Java's
+    SplittableRandom).
+    """
     first, second = 0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4
     assert chances(0, torch.tensor([0, 1])).tolist() == [(first >> 40) / 2**24, (second >> 40) / 2**24]
 
@@ -127,7 +147,13 @@ def test_numbers_as_python():
 
 def operations_of(scheme, given=False):
     ranged = () if given else range_operations(scheme)
-    return (*ranged, *store_operations(scheme, given=given), *code_operations(scheme), *value_operations(scheme), *error_operations(scheme))
+    return (
+        *ranged,
+        *store_operations(scheme, given=given),
+        *code_operations(scheme),
+        *value_operations(scheme),
+        *error_operations(scheme),
+    )
 
 
 def thinned():
@@ -146,7 +172,9 @@ SCHEMES = list(thinned())
 
 
 def shown(scheme):
-    """All that is read of a convention: its lines, the codes and blocks in use, what is stored, and what is random."""
+    """All that is read of a convention: its lines, the codes and blocks in use, what is stored, and what is
+    random.
+    """
     lines = [(operation.key, operation.line) for operation in operations_of(scheme)]
     properties = (scheme.code_min, scheme.symmetric_zero_point, stored_bits(scheme), scheme.arithmetic.tail)
     kept = "block_scale_dtype" if not scheme.granularity.single else "scale_dtype"
@@ -173,18 +201,26 @@ def test_every_value_of_every_field_is_read(name, value):
 
 @pytest.mark.parametrize("scale_math", ["float32", "float64"])
 def test_the_zero_points_own_rounding_is_read(scale_math):
-    """Rows of two-decimal numbers, a range of 15 steps of 0.02 among them, have zero points on ties and beside them."""
+    """Rows of two-decimal numbers, a range of 15 steps of 0.02 among them, have zero points on ties and
+    beside them.
+    """
     low = torch.arange(1, 4000).to(torch.float32) / -100
     x = torch.stack([low, low + torch.arange(1, 4000) % 97 / 100 + 0.15], dim=1)
     found = {}
     for name in SILENT:
         for value in CHOICES[name]:
-            convention = qv.CONVENTIONS["course"].replace(scale_math=scale_math, zero_point_clamp=False, **{name: value})
-            found[name, value] = qv.choose_qparams(x, qv.Scheme("uint8", "asymmetric", qv.PerChannel(0), convention=convention)).zero_point
+            convention = qv.CONVENTIONS["course"].replace(
+                scale_math=scale_math, zero_point_clamp=False, **{name: value}
+            )
+            found[name, value] = qv.choose_qparams(
+                x, qv.Scheme("uint8", "asymmetric", qv.PerChannel(0), convention=convention)
+            ).zero_point
     x = torch.tensor([[-0.5, 254.5], [-2.5, 252.5]])
     for value, wanted in (("even", [0, 2]), ("away", [1, 3])):
         convention = qv.CONVENTIONS["course"].replace(scale_math=scale_math, zero_point_ties=value)
-        params = qv.choose_qparams(x, qv.Scheme("uint8", "asymmetric", qv.PerChannel(0), convention=convention))
+        params = qv.choose_qparams(
+            x, qv.Scheme("uint8", "asymmetric", qv.PerChannel(0), convention=convention)
+        )
         assert params.zero_point.flatten().tolist() == wanted
     other = "float64" if scale_math == "float32" else "float32"
     assert torch.equal(found["zero_point_math", "scale_math"], found["zero_point_math", scale_math])
@@ -207,20 +243,37 @@ def test_every_number_of_a_convention_is_read():
     assert set(changes) | set(CHOICES) == set(FIELDS)
     for name, value in changes.items():
         changed = [(scheme, variant(scheme.arithmetic, name, value)) for scheme in SCHEMES]
-        read = [scheme for scheme, other in changed if other and shown(scheme.replace(convention=other)) != shown(scheme)]
+        read = [
+            scheme
+            for scheme, other in changed
+            if other and shown(scheme.replace(convention=other)) != shown(scheme)
+        ]
         if name == "seed":
             scheme = qv.Scheme("int4", convention=qv.CONVENTIONS["course"].replace(ties="stochastic"))
-            read += [scheme] if shown(scheme) != shown(scheme.replace(convention=scheme.arithmetic.replace(seed=3))) else []
+            read += (
+                [scheme]
+                if shown(scheme) != shown(scheme.replace(convention=scheme.arithmetic.replace(seed=3)))
+                else []
+            )
         assert read, name
 
 
 def test_every_line_has_its_words_and_no_words_are_left_over():
-    used = {operation.key for scheme in SCHEMES for given in (False, True) for operation in operations_of(scheme, given)}
+    used = {
+        operation.key
+        for scheme in SCHEMES
+        for given in (False, True)
+        for operation in operations_of(scheme, given)
+    }
     for scheme, (name, value) in itertools.product(SCHEMES[:: max(len(SCHEMES) // 40, 1)], VALUES):
         changed = variant(scheme.arithmetic, name, value)
         fields = (scheme.format, scheme.mode, scheme.granularity, scheme.calibration, changed)
         if changed and not problems(*fields):
-            used |= {operation.key for given in (False, True) for operation in operations_of(qv.Scheme(*fields), given)}
+            used |= {
+                operation.key
+                for given in (False, True)
+                for operation in operations_of(qv.Scheme(*fields), given)
+            }
     used |= {"range_lo", "range_hi", "found_lo", "found_hi", "range_extreme", "range_tensor_absmax"}
     used |= {operation.key for operation in error_operations(qv.Scheme(nonfinite="ignore"))}
     for language in languages():
@@ -233,6 +286,22 @@ def test_every_line_has_its_words_and_no_words_are_left_over():
 def test_a_line_reads_only_what_was_made_before(scheme):
     made = {"lo", "hi", "extreme", "tensor_absmax", "short", "x", "index"}
     for operation in operations_of(scheme):
-        names = {word for word in operation.reads if word in {"scale", "zero_point", "inverse", "absmax", "width", "exponent", "y", "q", "x_hat", "code_scale"}}
+        names = {
+            word
+            for word in operation.reads
+            if word
+            in {
+                "scale",
+                "zero_point",
+                "inverse",
+                "absmax",
+                "width",
+                "exponent",
+                "y",
+                "q",
+                "x_hat",
+                "code_scale",
+            }
+        }
         assert names <= made, operation
         made.add(operation.name)

@@ -33,9 +33,13 @@ def schemes(draw, names=tuple(qv.CONVENTIONS)):
 def tensors(draw):
     """Normal, of any loudness, with some outliers, zeros and ties."""
     generator = torch.Generator().manual_seed(draw(st.integers(0, 2**31)))
-    x = torch.randn(ROWS, COLUMNS, generator=generator) * 2.0 ** draw(st.integers(-12, 12)) + draw(st.sampled_from([0.0, 0.0, 1.0, -3.0]))
+    x = torch.randn(ROWS, COLUMNS, generator=generator) * 2.0 ** draw(st.integers(-12, 12)) + draw(
+        st.sampled_from([0.0, 0.0, 1.0, -3.0])
+    )
     for _ in range(draw(st.integers(0, 3))):
-        x[draw(st.integers(0, ROWS - 1)), draw(st.integers(0, COLUMNS - 1))] *= draw(st.sampled_from([0.0, 30.0, -100.0]))
+        x[draw(st.integers(0, ROWS - 1)), draw(st.integers(0, COLUMNS - 1))] *= draw(
+            st.sampled_from([0.0, 30.0, -100.0])
+        )
     # No -0: which of 0 and -0 is the smallest of a block is nobody's to say.
     return (x.round() if draw(st.booleans()) else x) + 0.0
 
@@ -76,13 +80,25 @@ def test_a_scheme_is_its_text(scheme):
 
 
 @FEW
-@given(tensors(), st.sampled_from([f for f in qv.FORMATS if qv.FORMATS[f].kind == "integer"]), st.sampled_from(list(qv.MODES)), st.data())
+@given(
+    tensors(),
+    st.sampled_from([f for f in qv.FORMATS if qv.FORMATS[f].kind == "integer"]),
+    st.sampled_from(list(qv.MODES)),
+    st.data(),
+)
 def test_rounding_to_the_nearest_errs_by_half_a_step_at_most(x, format_id, mode, data):
-    granularity = data.draw(st.sampled_from([qv.PerTensor(), qv.PerChannel(0), qv.PerChannel(1), qv.PerGroup(32)]))
-    r = None if problems(format_id, mode, granularity) else quantized(x, qv.Scheme(format_id, mode, granularity))
+    granularity = data.draw(
+        st.sampled_from([qv.PerTensor(), qv.PerChannel(0), qv.PerChannel(1), qv.PerGroup(32)])
+    )
+    r = (
+        None
+        if problems(format_id, mode, granularity)
+        else quantized(x, qv.Scheme(format_id, mode, granularity))
+    )
     if r is None:
         return
-    # Beside half a step, the rounding of x / scale, of its sum with a zero point as large as the widest code, and of x_hat to float32.
+    # Beside half a step, the rounding of x / scale, of its sum with a zero point as large as the widest code,
+    # and of x_hat to float32.
     step = r.step_of_cells()
     rounding = 2.0**-22 * (r.x.abs() + r.x_hat.abs() + r.scheme.number_format.levels * step)
     assert bool((r.error.abs() <= step / 2 + rounding)[~r.clipped].all())
@@ -95,9 +111,15 @@ def test_rounding_to_the_nearest_errs_by_half_a_step_at_most(x, format_id, mode,
 @FEW
 @given(tensors(), schemes(), st.permutations(range(ROWS)))
 def test_rows_with_scales_of_their_own_may_change_places(x, scheme, order):
-    """Where no block holds parts of two rows, and nothing is chosen from the whole tensor or by the place, the rows are quantized each for itself."""
+    """Where no block holds parts of two rows, and nothing is chosen from the whole tensor or by the place,
+    the rows are quantized each for itself.
+    """
     alone = type(scheme.granularity)(0) if scheme.granularity == qv.PerChannel(0) else None
-    r = quantized(x, scheme) if alone or scheme.granularity in [qv.PerGroup(size) for size in (16, 32, 64, 128, 256)] else None
+    r = (
+        quantized(x, scheme)
+        if alone or scheme.granularity in [qv.PerGroup(size) for size in (16, 32, 64, 128, 256)]
+        else None
+    )
     if r is None or r.qparams.global_scale is not None or scheme.arithmetic.ties not in TIES:
         return
     turned = qv.quantize(x[list(order)], scheme)

@@ -65,7 +65,10 @@ def test_nonfinite_input_says_how_many_and_where(bad):
 @pytest.mark.parametrize("mode", qv.MODES)
 def test_a_range_beyond_float32_is_refused(mode):
     assert refusal([-3e38, 3e38], qv.Scheme("int8", mode)).key == "range_beyond_float32"
-    assert refusal([1.0, 2.0], qv.Scheme("int8", mode, calibration=qv.ManualRange(-3e38, 3e38))).key == "range_beyond_float32"
+    assert (
+        refusal([1.0, 2.0], qv.Scheme("int8", mode, calibration=qv.ManualRange(-3e38, 3e38))).key
+        == "range_beyond_float32"
+    )
     assert torch.isfinite(qv.quantize([1e38, -1e38], qv.Scheme("int8", mode)).x_hat).all()
 
 
@@ -104,7 +107,9 @@ def test_gradients_and_strides_are_accepted_and_the_input_is_left_alone():
     kept = x.detach().clone()
     r = qv.quantize(x.T, qv.Scheme(granularity=qv.PerChannel(0)))
     assert not r.x.requires_grad
-    assert torch.equal(r.x_hat, qv.quantize(kept.T.contiguous(), qv.Scheme(granularity=qv.PerChannel(0))).x_hat)
+    assert torch.equal(
+        r.x_hat, qv.quantize(kept.T.contiguous(), qv.Scheme(granularity=qv.PerChannel(0))).x_hat
+    )
     assert torch.equal(x.detach(), kept)
 
 
@@ -134,7 +139,15 @@ def test_a_group_that_does_not_divide_names_the_sizes_that_do():
     assert "1, 2, 3, 4, 6, 12" in str(error)
 
 
-GRANULARITIES = [qv.PerTensor(), qv.PerChannel(0), qv.PerChannel(-1), qv.PerGroup(2), qv.PerGroup(3, axis=0), qv.PerBlock(3, 2), qv.PerBlock(1, 4)]
+GRANULARITIES = [
+    qv.PerTensor(),
+    qv.PerChannel(0),
+    qv.PerChannel(-1),
+    qv.PerGroup(2),
+    qv.PerGroup(3, axis=0),
+    qv.PerBlock(3, 2),
+    qv.PerBlock(1, 4),
+]
 
 
 @pytest.mark.parametrize("granularity", GRANULARITIES, ids=str)
@@ -173,12 +186,18 @@ def test_the_zero_point_is_clamped_into_the_codes():
 def test_the_clamp_uses_the_whole_code_range():
     r = qv.quantize([-10.0, 1.0], qv.Scheme("int4", calibration=qv.Given(1.0)))
     assert r.q.tolist() == [-8, 1]
-    narrow = qv.quantize([-10.0, 1.0], qv.Scheme("int4", calibration=qv.Given(1.0), convention=COURSE.replace(narrow_range=True)))
+    narrow = qv.quantize(
+        [-10.0, 1.0],
+        qv.Scheme("int4", calibration=qv.Given(1.0), convention=COURSE.replace(narrow_range=True)),
+    )
     assert narrow.q.tolist() == [-7, 1]
 
 
 def test_clipped_means_that_saturation_changed_the_code():
-    r = qv.quantize([[191.6, -13.5, 728.6], [92.14, 295.5, -184], [0, 684.6, 245.5]], qv.Scheme("int8", "asymmetric", calibration=qv.Given(3.5, -70)))
+    r = qv.quantize(
+        [[191.6, -13.5, 728.6], [92.14, 295.5, -184], [0, 684.6, 245.5]],
+        qv.Scheme("int8", "asymmetric", calibration=qv.Given(3.5, -70)),
+    )
     assert r.clipped.nonzero().tolist() == [[0, 2]]
     m = qv.metrics(r)
     assert m["clipping_mse"] / m["mse"] == pytest.approx(0.994, abs=5e-4)
@@ -208,9 +227,18 @@ def test_percentiles_are_interpolated_linearly(mode):
 
 def test_parameters_given_per_block_are_used_and_carry_no_text_form():
     x = normal(2, 4)
-    r = qv.quantize(x, qv.Scheme("int8", "asymmetric", qv.PerChannel(0)), qparams=qv.QParams([[0.5], [0.25]], torch.tensor([1, -3])))
+    r = qv.quantize(
+        x,
+        qv.Scheme("int8", "asymmetric", qv.PerChannel(0)),
+        qparams=qv.QParams([[0.5], [0.25]], torch.tensor([1, -3])),
+    )
     assert r.qparams.scale.tolist() == [[0.5], [0.25]]
-    assert torch.equal(r.q, torch.clamp(torch.round(x / torch.tensor([[0.5], [0.25]]) + torch.tensor([[1], [-3]])), -128, 127).to(torch.int8))
+    assert torch.equal(
+        r.q,
+        torch.clamp(torch.round(x / torch.tensor([[0.5], [0.25]]) + torch.tensor([[1], [-3]])), -128, 127).to(
+            torch.int8
+        ),
+    )
     assert isinstance(r.scheme.calibration, qv.External)
     with pytest.raises(qv.QuantVizError, match="no text form"):
         str(r.scheme)
@@ -229,7 +257,9 @@ def test_parameters_given_per_block_are_used_and_carry_no_text_form():
     ],
 )
 def test_bad_parameters_are_refused(qparams, key):
-    assert refusal(normal(2, 4), qv.Scheme("int8", "asymmetric", qv.PerChannel(0)), qparams=qparams).key == key
+    assert (
+        refusal(normal(2, 4), qv.Scheme("int8", "asymmetric", qv.PerChannel(0)), qparams=qparams).key == key
+    )
 
 
 def test_dequantize_undoes_the_codes():
@@ -260,10 +290,14 @@ RANGES = (qv.MinMax(), qv.Percentile(99.0), qv.ManualRange(-1.0, 2.0), qv.Given(
 @pytest.mark.parametrize("format_id", qv.FORMATS)
 @pytest.mark.parametrize("mode", qv.MODES)
 def test_nothing_finite_gives_nan_or_an_exception(format_id, mode):
-    """The arithmetic of the notebooks: every format, mode and input, each granularity with a calibration in turn."""
+    """The arithmetic of the notebooks: every format, mode and input, each granularity with a calibration in
+    turn.
+    """
     kind = qv.FORMATS[format_id].kind
     done = 0
-    for (i, (name, x)), (j, granularity) in itertools.product(enumerate(INPUTS.items()), enumerate(GRANULARITIES)):
+    for (i, (name, x)), (j, granularity) in itertools.product(
+        enumerate(INPUTS.items()), enumerate(GRANULARITIES)
+    ):
         calibration = RANGES[(i + j) % len(RANGES)]
         refused = problems(format_id, mode, granularity, calibration, "course")
         if refused:
@@ -291,7 +325,9 @@ def test_nothing_finite_gives_nan_or_an_exception(format_id, mode):
 
 @pytest.mark.parametrize("format_id", qv.FORMATS)
 def test_code_dtypes(format_id):
-    """int8 for signed integers up to 8 bits, int16; bit codes and unsigned integers uint8, or int32 for 16 bits."""
+    """int8 for signed integers up to 8 bits, int16; bit codes and unsigned integers uint8, or int32 for 16
+    bits.
+    """
     fmt = qv.FORMATS[format_id]
     narrow = "int8" if fmt.kind == "integer" and fmt.signed else "uint8"
     expected = narrow if fmt.bits <= 8 else {"int16": "int16"}.get(format_id, "int32")
@@ -359,7 +395,11 @@ def test_dequantize_undoes_the_codes_of_every_convention():
 def test_numpys_numbers_and_whole_floats_have_a_text_form():
     import numpy as np
 
-    for calibration in (qv.ManualRange(np.float64(-1.5), np.float64(2)), qv.Given(np.float64(3.5), -70.0), qv.Percentile(np.float64(99))):
+    for calibration in (
+        qv.ManualRange(np.float64(-1.5), np.float64(2)),
+        qv.Given(np.float64(3.5), -70.0),
+        qv.Percentile(np.float64(99)),
+    ):
         scheme = qv.Scheme("int8", "asymmetric", calibration=calibration)
         assert qv.Scheme.parse(str(scheme)) == scheme
     with pytest.raises(qv.QuantVizError):
@@ -367,7 +407,10 @@ def test_numpys_numbers_and_whole_floats_have_a_text_form():
 
 
 def test_an_error_that_leaves_float32_is_refused():
-    assert refusal([3.4e38, 1.0], qv.Scheme("int8", "asymmetric", calibration=qv.Given(1e36, 300))).key == "value_beyond_float32"
+    assert (
+        refusal([3.4e38, 1.0], qv.Scheme("int8", "asymmetric", calibration=qv.Given(1e36, 300))).key
+        == "value_beyond_float32"
+    )
 
 
 def test_numpys_indices_find_their_cell():
@@ -407,7 +450,9 @@ def test_a_fixed_point_scale_by_hand_is_that_of_the_code():
 def test_a_symmetric_zero_point_is_a_code_wherever_the_asymmetric_one_lives(domain):
     x = [[-1.0, -0.3, 0.2, 0.9]]
     plain = qv.quantize(x, qv.Scheme("uint4", convention="torchao"))
-    changed = qv.quantize(x, qv.Scheme("uint4", convention=qv.CONVENTIONS["torchao"].replace(zero_domain=domain)))
+    changed = qv.quantize(
+        x, qv.Scheme("uint4", convention=qv.CONVENTIONS["torchao"].replace(zero_domain=domain))
+    )
     assert changed.qparams.zero_domain == "code_int"
     assert changed.q.tolist() == plain.q.tolist()
     assert changed.x_hat.tolist() == plain.x_hat.tolist()

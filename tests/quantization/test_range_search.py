@@ -31,7 +31,12 @@ def normal(*shape, seed=0):
 
 def noise(r):
     """Σ error² of each row."""
-    return (r.error if r.counted is None else r.error.masked_fill(~r.counted, 0)).to(torch.float64).square().sum(-1)
+    return (
+        (r.error if r.counted is None else r.error.masked_fill(~r.counted, 0))
+        .to(torch.float64)
+        .square()
+        .sum(-1)
+    )
 
 
 def noise_of_rows(x, scheme, lo, hi):
@@ -69,7 +74,10 @@ def test_no_fraction_of_the_whole_range_has_less_error(format_id, n):
 def test_no_two_ends_on_a_grid_have_less_error(format_id, n):
     scheme, x = qv.Scheme(format_id, "asymmetric", qv.PerChannel(0), qv.MSE()), rows_of(n)
     found = noise(qv.quantize(x, scheme))
-    below, above = (each.flatten() / 40 for each in torch.meshgrid(*[torch.arange(40, dtype=torch.float64)] * 2, indexing="ij"))
+    below, above = (
+        each.flatten() / 40
+        for each in torch.meshgrid(*[torch.arange(40, dtype=torch.float64)] * 2, indexing="ij")
+    )
     inside = below + above < 1
     worst = 0.0
     for row, own in zip(x, found, strict=True):
@@ -87,7 +95,10 @@ def test_it_is_never_worse_than_other_ranges_under_any_arithmetic(convention, mo
         x = TENSORS[name]
         own = qv.metrics(qv.quantize(x, scheme.replace(calibration=qv.MSE())))["mse"]
         for other in (qv.MinMax(), qv.Percentile(99.0), qv.Percentile(99.9)):
-            assert own <= qv.metrics(qv.quantize(x, scheme.replace(calibration=other)))["mse"] * NOISE, (str(scheme), other)
+            assert own <= qv.metrics(qv.quantize(x, scheme.replace(calibration=other)))["mse"] * NOISE, (
+                str(scheme),
+                other,
+            )
 
 
 @pytest.mark.parametrize("convention", of_today(qv.CONVENTIONS, 6), ids=str)
@@ -102,11 +113,17 @@ def test_the_compiled_path_finds_the_same_ranges_and_codes(convention, monkeypat
         assert torch.equal(found.lo, r.range.lo), (str(scheme), name)
         assert torch.equal(found.hi, r.range.hi)
         if torch.isfinite(r.x_hat).all():
-            q = measuring.codes(InMemory(x), scheme, measuring.qparams(InMemory(x), scheme, found), 0, x.numel(), path="fused")[0]
+            q = measuring.codes(
+                InMemory(x), scheme, measuring.qparams(InMemory(x), scheme, found), 0, x.numel(), path="fused"
+            )[0]
             assert (q == r.q.flatten().numpy()).all()
 
 
-FORMS = ("int4,asymmetric,{},mse,course", "int8,symmetric,{},mse,course", "float8_e4m3fn,symmetric,{},mse,course")
+FORMS = (
+    "int4,asymmetric,{},mse,course",
+    "int8,symmetric,{},mse,course",
+    "float8_e4m3fn,symmetric,{},mse,course",
+)
 LAYOUTS = ("per_tensor", "per_channel(axis=0)", "per_channel(axis=1)", "per_group(size=32)", "flat(size=96)")
 
 
@@ -146,11 +163,17 @@ def test_a_list_of_ranges_has_the_errors_of_the_reference_quantizer(form, granul
     of = torch.arange(layout.block_count).repeat_interleave(torch.arange(layout.block_count) % 20)
     of = of if len(of) else torch.zeros(5, dtype=torch.int64)
     whole = blocks.Blocks(x, layout, torch.float64, quantizer.counted_cells(x, scheme))
-    lo, hi = (end.flatten()[of] * torch.linspace(0.2, 1, len(of), dtype=torch.float64) for end in whole.min_max())
+    lo, hi = (
+        end.flatten()[of] * torch.linspace(0.2, 1, len(of), dtype=torch.float64) for end in whole.min_max()
+    )
     found = Range(lo, hi, whole.extreme())
-    wanted = quantizer.one_by_one(lambda each: quantizer._error_of(each, x, absmax, scheme, layout))(found, of)
+    wanted = quantizer.one_by_one(lambda each: quantizer._error_of(each, x, absmax, scheme, layout))(
+        found, of
+    )
     for piece in (50, 1000, 2**19):
-        trial = measuring._Trial(InMemory(x), 0, x.numel(), scheme, layout, lambda: absmax, alone=False, piece=piece)
+        trial = measuring._Trial(
+            InMemory(x), 0, x.numel(), scheme, layout, lambda: absmax, alone=False, piece=piece
+        )
         torch.testing.assert_close(trial(found, of), wanted, rtol=1e-12, atol=0)
 
 
@@ -158,7 +181,11 @@ def test_a_list_of_ranges_has_the_errors_of_the_reference_quantizer(form, granul
 def test_many_ranges_are_tried_at_once(mode, monkeypatch):
     """Each time blocks are read, and what is known of them is made."""
     asked, call = [], measuring._Trial.__call__
-    monkeypatch.setattr(measuring._Trial, "__call__", lambda self, found, *of: asked.append(found.lo.numel()) or call(self, found, *of))
+    monkeypatch.setattr(
+        measuring._Trial,
+        "__call__",
+        lambda self, found, *of: asked.append(found.lo.numel()) or call(self, found, *of),
+    )
     measuring.ranges(InMemory(normal(256, 96)), qv.Scheme("int8", mode, calibration=qv.MSE()))
     assert sum(asked) > 230
     assert len(asked) < sum(asked) / 12
@@ -177,12 +204,17 @@ def test_kernels_search_the_ranges_of_a_small_tensor_too(monkeypatch):
     assert torch.equal(study.range.hi, wanted.range.hi)
     assert torch.equal(study.result.q, wanted.q)
     assert study.notes == wanted.notes
-    assert measuring.measure(InMemory(x), scheme).metrics["mse"] == pytest.approx(qv.metrics(wanted)["mse"], rel=1e-6)
+    assert measuring.measure(InMemory(x), scheme).metrics["mse"] == pytest.approx(
+        qv.metrics(wanted)["mse"], rel=1e-6
+    )
 
 
 @pytest.mark.parametrize("nonfinite", ["refuse", "clip", "ignore"])
 def test_a_small_tensor_that_is_not_finite_is_searched_as_it_is_asked_for(nonfinite):
-    x, scheme = normal(200, 128), qv.Scheme("int4", granularity=qv.PerGroup(32), calibration=qv.MSE(), nonfinite=nonfinite)
+    x, scheme = (
+        normal(200, 128),
+        qv.Scheme("int4", granularity=qv.PerGroup(32), calibration=qv.MSE(), nonfinite=nonfinite),
+    )
     x[0, 3], x[7, 5] = math.nan, math.inf
     if nonfinite == "refuse":
         with pytest.raises(qv.QuantVizError) as wanted:
@@ -198,12 +230,17 @@ def test_a_small_tensor_that_is_not_finite_is_searched_as_it_is_asked_for(nonfin
 
 
 def test_a_block_is_searched_as_if_it_were_alone():
-    """Blocks go through the search side by side; none may be given more, or other, tries by its neighbours."""
+    """Blocks go through the search side by side; none may be given more, or other, tries by its
+    neighbours.
+    """
     x, scheme = rows_of(48), qv.Scheme("int4", "asymmetric", qv.PerChannel(0), qv.MSE())
     whole = qv.quantize(x, scheme)
     for i in range(len(x)):
         own = qv.quantize(x[i : i + 1], scheme)
-        assert (own.range.lo.item(), own.range.hi.item()) == (whole.range.lo[i].item(), whole.range.hi[i].item())
+        assert (own.range.lo.item(), own.range.hi.item()) == (
+            whole.range.lo[i].item(),
+            whole.range.hi[i].item(),
+        )
 
 
 @pytest.mark.parametrize("mode", qv.MODES)
@@ -247,10 +284,14 @@ def test_what_is_not_finite_does_not_count(nonfinite, mode):
 
 
 def test_a_staircase_is_searched_too():
-    """Scales that are powers of two: the curve of errors is flat with steps, on one of which the least error is."""
+    """Scales that are powers of two: the curve of errors is flat with steps, on one of which the least error
+    is.
+    """
     x = normal(6, 64) ** 3
     scheme = qv.Scheme.parse("int4,symmetric,per_group(size=32),min_max,microxcaling")
-    own, plain = (qv.quantize(x, scheme.replace(calibration=calibration)) for calibration in (qv.MSE(), qv.MinMax()))
+    own, plain = (
+        qv.quantize(x, scheme.replace(calibration=calibration)) for calibration in (qv.MSE(), qv.MinMax())
+    )
     steps = (own.qparams.scale / plain.qparams.scale).log2()
     assert bool((steps == steps.round()).all())
     assert bool((steps < 0).any())
@@ -259,13 +300,19 @@ def test_a_staircase_is_searched_too():
 
 def test_a_rule_that_reads_the_extreme_value_leaves_nothing_to_choose():
     x, scheme = normal(4, 64), qv.Scheme.parse("int4,symmetric,per_group(size=32),min_max,gguf_signed")
-    own, plain = (qv.quantize(x, scheme.replace(calibration=calibration)) for calibration in (qv.MSE(), qv.MinMax()))
+    own, plain = (
+        qv.quantize(x, scheme.replace(calibration=calibration)) for calibration in (qv.MSE(), qv.MinMax())
+    )
     assert torch.equal(own.q, plain.q)
     assert torch.equal(own.range.lo, plain.range.lo)
 
 
 @settings(deadline=None, max_examples=25)
-@given(st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=24), st.sampled_from(["int3", "int8", "nf4"]), st.sampled_from(qv.MODES))
+@given(
+    st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=24),
+    st.sampled_from(["int3", "int8", "nf4"]),
+    st.sampled_from(qv.MODES),
+)
 def test_of_any_values_the_error_is_never_above_the_whole_ranges(values, format_id, mode):
     if format_id == "nf4":
         mode = "symmetric"

@@ -1,4 +1,6 @@
-"""What axes are called, and a tensor of several axes as a matrix: the same values, and none of them copied."""
+"""What axes are called, and a tensor of several axes as a matrix: the same values, and none of them
+copied.
+"""
 
 import math
 
@@ -157,5 +159,10 @@ def test_a_matrix_in_a_link_and_in_python():
     assert torch.equal(names["x"], source.tensor())
     assert read_link({"t": "as_matrix(normal(rows=4,cols=4))"})[1]
     assert not read_link({"t": "normal"})[1]
-    assert write_link(LabState(AsMatrix(Upload("0", "x", (2, 3, 4))), qv.Scheme(), View.of((2, 12)), (0, 0)))["t"] == "upload"
+    assert (
+        write_link(LabState(AsMatrix(Upload("0", "x", (2, 3, 4))), qv.Scheme(), View.of((2, 12)), (0, 0)))[
+            "t"
+        ]
+        == "upload"
+    )
     assert list(AsMatrix(Normal()).problems())

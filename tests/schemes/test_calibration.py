@@ -1,4 +1,6 @@
-"""Calibrations of one's own: what they are told, what they may answer, and that no path or kept range depends on more than they do."""
+"""Calibrations of one's own: what they are told, what they may answer, and that no path or kept range depends
+on more than they do.
+"""
 
 import contextlib
 import dataclasses
@@ -20,7 +22,14 @@ from quantviz.streaming.measuring import StreamedBlocks
 from quantviz.tensors.lazy import InMemory
 from tests.helpers.offered import of_today
 
-PLACES = (qv.PerTensor(), qv.PerChannel(0), qv.PerChannel(1), qv.PerGroup(16), qv.PerGroup(8, axis=0), qv.PerBlock(8, 32))
+PLACES = (
+    qv.PerTensor(),
+    qv.PerChannel(0),
+    qv.PerChannel(1),
+    qv.PerGroup(16),
+    qv.PerGroup(8, axis=0),
+    qv.PerBlock(8, 32),
+)
 
 
 @dataclass(frozen=True)
@@ -67,7 +76,9 @@ class ByScale(OfMode):
 
     def calibrate(self, blocks, context):
         lo, hi = blocks.min_max()
-        return context.qparams(torch.maximum(lo.abs(), hi.abs()).clamp(min=1e-3) / context.format.code_max / 2, 0)
+        return context.qparams(
+            torch.maximum(lo.abs(), hi.abs()).clamp(min=1e-3) / context.format.code_max / 2, 0
+        )
 
 
 @dataclass(frozen=True)
@@ -127,13 +138,18 @@ def test_what_depends_on_the_format_is_not_shared_between_formats(own, monkeypat
         scheme = qv.Scheme(name, calibration=calibration)
         study = Study.of(InMemory(x), scheme, keep=keep)
         assert study.result is None
-        assert study.range.hi.item() == scheme.number_format.bits / 4 == qv.quantize(x, scheme).range.hi.item()
+        assert (
+            study.range.hi.item() == scheme.number_format.bits / 4 == qv.quantize(x, scheme).range.hi.item()
+        )
 
 
 def test_what_follows_from_the_values_is_told_the_mode_alone(own):
     for mode in qv.MODES:
         scheme = qv.Scheme("int4", mode, calibration=own(Told))
-        for ask in (lambda scheme=scheme: qv.quantize(normal(4, 4), scheme), lambda scheme=scheme: measuring.ranges(InMemory(normal(4, 4)), scheme)):
+        for ask in (
+            lambda scheme=scheme: qv.quantize(normal(4, 4), scheme),
+            lambda scheme=scheme: measuring.ranges(InMemory(normal(4, 4)), scheme),
+        ):
             with pytest.raises(LookupError) as told:
                 ask()
             (context,) = told.value.args
@@ -148,7 +164,11 @@ def test_the_others_are_told_of_the_scheme(own, monkeypatch):
         qv.quantize(normal(4, 4), scheme)
     (context,) = told.value.args
     assert isinstance(context, Context)
-    assert (context.mode, context.format, context.convention) == ("asymmetric", qv.FORMATS["uint8"], qv.CONVENTIONS["torch"])
+    assert (context.mode, context.format, context.convention) == (
+        "asymmetric",
+        qv.FORMATS["uint8"],
+        qv.CONVENTIONS["torch"],
+    )
 
 
 @pytest.mark.parametrize("kind", [ByFormat, ByScale, ByTrial], ids=lambda kind: kind.__name__)
@@ -174,7 +194,12 @@ def test_every_path_finds_what_the_reference_finds(own, monkeypatch, kind, numba
 
 @pytest.mark.parametrize("nonfinite", ["refuse", "ignore"])
 @pytest.mark.parametrize(
-    "form", ["int4,asymmetric,{},min_max,course", "float8_e4m3fn,symmetric,{},min_max,torchao_nvfp4(scale.format=none)", "nf4,symmetric,{},min_max,course"]
+    "form",
+    [
+        "int4,asymmetric,{},min_max,course",
+        "float8_e4m3fn,symmetric,{},min_max,torchao_nvfp4(scale.format=none)",
+        "nf4,symmetric,{},min_max,course",
+    ],
 )
 def test_a_trial_is_the_reference_quantizers_error(own, monkeypatch, form, nonfinite):
     monkeypatch.setattr(measuring, "BAND", 256)
@@ -182,7 +207,14 @@ def test_a_trial_is_the_reference_quantizers_error(own, monkeypatch, form, nonfi
     if nonfinite == "ignore":
         x[5, 7], x[40, 0] = torch.nan, torch.inf
     offered = []
-    for granularity in ("per_tensor", "per_channel(axis=0)", "per_channel(axis=1)", "per_group(size=16)", "flat(size=40)", "per_block(rows=8,cols=24)"):
+    for granularity in (
+        "per_tensor",
+        "per_channel(axis=0)",
+        "per_channel(axis=1)",
+        "per_group(size=16)",
+        "flat(size=40)",
+        "per_block(rows=8,cols=24)",
+    ):
         with contextlib.suppress(qv.QuantVizError):
             offered.append(qv.Scheme.parse(form.format(granularity)).replace(nonfinite=nonfinite))
     for scheme in of_today((scheme for scheme in offered if not scheme.problems(x.shape)), 3):
@@ -204,7 +236,10 @@ def test_a_trial_is_the_reference_quantizers_error(own, monkeypatch, form, nonfi
         ((_, wanted),) = tried["Blocks"]
         found = torch.cat([each for _, each in sorted_by_place(tried[StreamedBlocks.__name__], r.range)])
         torch.testing.assert_close(found, wanted, rtol=1e-12, atol=0)
-        own_sums = qv.tensors.blocks.block_sums((r.error if r.counted is None else r.error.masked_fill(~r.counted, 0)).to(torch.float64).square(), r.layout)
+        own_sums = qv.tensors.blocks.block_sums(
+            (r.error if r.counted is None else r.error.masked_fill(~r.counted, 0)).to(torch.float64).square(),
+            r.layout,
+        )
         torch.testing.assert_close(wanted, own_sums, rtol=1e-12, atol=0)
 
 
@@ -244,15 +279,24 @@ def test_a_trial_of_what_an_engine_refuses_is_infinite(own):
 
 def test_a_statistic_that_is_not_written_down_takes_the_next_path(own, monkeypatch):
     for kind in (qv.Blocks, StreamedBlocks):
-        monkeypatch.setattr(kind, "middle_magnitude", lambda self: self.magnitudes().percentiles(50)[0], raising=False)
+        monkeypatch.setattr(
+            kind, "middle_magnitude", lambda self: self.magnitudes().percentiles(50)[0], raising=False
+        )
     calibration, x = own(ByMiddle), normal(64, 96)
     for granularity in (qv.PerTensor(), qv.PerChannel(0), qv.PerGroup(16)):
         scheme = qv.Scheme("int4", "symmetric", granularity, calibration)
         m = measuring.measure(x, scheme, path="fused", piece=512)
-        assert (m.path, m.metrics["mse"]) == ("fused", pytest.approx(qv.metrics(qv.quantize(x, scheme))["mse"], rel=1e-9))
+        assert (m.path, m.metrics["mse"]) == (
+            "fused",
+            pytest.approx(qv.metrics(qv.quantize(x, scheme))["mse"], rel=1e-9),
+        )
 
 
-@pytest.mark.parametrize("compute", [lambda lo: lo if lo > 0 else -lo, lambda lo: lo**2, lambda lo: lo.erf(), float, torch.erf], ids=range(5))
+@pytest.mark.parametrize(
+    "compute",
+    [lambda lo: lo if lo > 0 else -lo, lambda lo: lo**2, lambda lo: lo.erf(), float, torch.erf],
+    ids=range(5),
+)
 def test_arithmetic_that_is_not_written_down_takes_the_next_path(own, compute):
     @dataclass(frozen=True)
     class Odd(OfMode):

@@ -24,7 +24,9 @@ def test_a_convention_keeps_the_contract(convention):
     assert hash(convention) == hash(dataclasses.replace(convention))
     assert convention.differences(convention) == {}
     for language in languages():
-        assert all(catalogue(language)[f"conventions.{convention.id}.{field}"].strip() for field in ("name", "help"))
+        assert all(
+            catalogue(language)[f"conventions.{convention.id}.{field}"].strip() for field in ("name", "help")
+        )
 
 
 @EVERY
@@ -95,7 +97,9 @@ def test_every_field_has_a_name_and_a_default():
     assert all(course.get(name) in allowed for name, allowed in CHOICES.items())
 
 
-@pytest.mark.parametrize("name", [name for name, convention in qv.CONVENTIONS.items() if convention.tail != "refuse"])
+@pytest.mark.parametrize(
+    "name", [name for name, convention in qv.CONVENTIONS.items() if convention.tail != "refuse"]
+)
 def test_blocks_that_do_not_fill_up_are_as_the_tail_says(name):
     """A short block is a block alone; a padded one has zeros; tiles may be short where groups may not."""
     tail = qv.CONVENTIONS[name].tail

@@ -31,21 +31,29 @@ def same_floats(one, other):
     """Equal bit for bit, the sign of 0 included; NaN is NaN."""
     one, other = np.asarray(one, np.float32), np.asarray(other, np.float32)
     nan = np.isnan(one)
-    return np.array_equal(nan, np.isnan(other)) and np.array_equal(one.view(np.uint32)[~nan], other.view(np.uint32)[~nan])
+    return np.array_equal(nan, np.isnan(other)) and np.array_equal(
+        one.view(np.uint32)[~nan], other.view(np.uint32)[~nan]
+    )
 
 
 def float_points(fmt, seed=0):
-    """Values, middles, their float32 neighbours, random ones, and beyond both ends: float32 inside float32's range."""
+    """Values, middles, their float32 neighbours, random ones, and beyond both ends: float32 inside float32's
+    range.
+    """
     values = np.array(sorted({value for value, _ in fmt.finite}))
     middles = (values[1:] + values[:-1]) / 2
     beyond = np.array([fmt.value_max * 1.01, fmt.value_max * 3, 2 * fmt.value_max])
     step = values[-1] - values[-2]
     ends = np.array([fmt.value_max + step / 2, fmt.value_max + step / 4, fmt.value_max + step])
     beyond = np.concatenate([beyond, ends, -beyond, -ends])
-    spread = np.random.default_rng(seed).normal(size=4000) * np.exp2(np.random.default_rng(seed + 1).uniform(-12, 12, 4000))
+    spread = np.random.default_rng(seed).normal(size=4000) * np.exp2(
+        np.random.default_rng(seed + 1).uniform(-12, 12, 4000)
+    )
     with np.errstate(over="ignore"):
         points = np.concatenate([values, middles, beyond, spread]).astype(np.float32)
-        points = np.concatenate([points, np.nextafter(points, np.float32(np.inf)), np.nextafter(points, np.float32(-np.inf))])
+        points = np.concatenate(
+            [points, np.nextafter(points, np.float32(np.inf)), np.nextafter(points, np.float32(-np.inf))]
+        )
     points = points[np.isfinite(points)]
     return points if fmt.signed else points[points >= 0]
 
@@ -94,7 +102,9 @@ def test_nf4_is_the_table_of_bitsandbytes():
     assert same_floats(FORMATS["nf4"].codebook, get_4bit_type("nf4", device="cpu").numpy())
     # Its fp4 is listed by code there too, -0 among them.
     assert same_floats(np.abs(FORMATS["fp4"].codebook), np.abs(get_4bit_type("fp4", device="cpu").numpy()))
-    assert np.array_equal(np.array(FORMATS["fp4"].codebook, np.float32), get_4bit_type("fp4", device="cpu").numpy())
+    assert np.array_equal(
+        np.array(FORMATS["fp4"].codebook, np.float32), get_4bit_type("fp4", device="cpu").numpy()
+    )
 
 
 def test_dynamic8_is_the_map_of_bitsandbytes():
@@ -105,7 +115,9 @@ def test_dynamic8_is_the_map_of_bitsandbytes():
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_decoding_and_encoding_are_inverse(name):
-    """Every code comes back as itself, but for codes that share a value: NaNs become one, and bitsandbytes' fp4 has its two zeros the other way round."""
+    """Every code comes back as itself, but for codes that share a value: NaNs become one, and bitsandbytes'
+    fp4 has its two zeros the other way round.
+    """
     fmt = FORMATS[name]
     grid = GRIDS[fmt.kind]
     codes = torch.from_numpy(codes_of(fmt))
@@ -167,7 +179,9 @@ def test_rounding_is_that_of_ml_dtypes(name):
 
 
 def assert_known_e8m0(points, codes, theirs, different):
-    """The one exception: between 2^-127 and 2^-126, which are subnormal in float32, ml_dtypes does not round to the nearest."""
+    """The one exception: between 2^-127 and 2^-126, which are subnormal in float32, ml_dtypes does not round
+    to the nearest.
+    """
     assert ((different > 2.0**-127) & (different < 2.0**-126)).all()
 
 
@@ -179,7 +193,9 @@ def test_the_committed_case_of_ml_dtypes_rounding_to_e8m0():
     assert stored(torch.tensor([float(x)]), FORMATS["float8_e8m0fnu"]).item() == 2.0**-127
 
 
-@pytest.mark.parametrize("name", ["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"])
+@pytest.mark.parametrize(
+    "name", ["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"]
+)
 def test_rounding_is_that_of_torch(name):
     fmt = FORMATS[name]
     points = torch.from_numpy(float_points(fmt))
@@ -202,7 +218,14 @@ def beyond(name, overflow, values):
 
 @pytest.mark.parametrize(
     ("name", "overflow"),
-    [("float8_e4m3fn", "nan"), ("float8_e5m2", "inf"), ("float8_e4m3fnuz", "nan"), ("float8_e5m2fnuz", "nan"), ("float16", "inf"), ("float8_e3m4", "inf")],
+    [
+        ("float8_e4m3fn", "nan"),
+        ("float8_e5m2", "inf"),
+        ("float8_e4m3fnuz", "nan"),
+        ("float8_e5m2fnuz", "nan"),
+        ("float16", "inf"),
+        ("float8_e3m4", "inf"),
+    ],
 )
 def test_overflow_is_that_of_ml_dtypes(name, overflow):
     fmt = FORMATS[name]
@@ -233,9 +256,16 @@ def test_saturating_is_that_of_onnxruntime(name):
     points = float_points(fmt)
     points = points[np.abs(points) <= 1e38]
     kind = getattr(TensorProto, name.upper().replace("_", ""))
-    nodes = [helper.make_node("Cast", ["x"], ["y"], to=kind), helper.make_node("Cast", ["y"], ["z"], to=TensorProto.FLOAT)]
+    nodes = [
+        helper.make_node("Cast", ["x"], ["y"], to=kind),
+        helper.make_node("Cast", ["y"], ["z"], to=TensorProto.FLOAT),
+    ]
     ends = [helper.make_tensor_value_info(end, TensorProto.FLOAT, [None]) for end in ("x", "z")]
-    model = helper.make_model(helper.make_graph(nodes, "cast", ends[:1], ends[1:]), opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    model = helper.make_model(
+        helper.make_graph(nodes, "cast", ends[:1], ends[1:]),
+        opset_imports=[helper.make_opsetid("", 21)],
+        ir_version=10,
+    )
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     (theirs,) = session.run(None, {"x": points})
     ours = beyond(name, "saturate", torch.from_numpy(points)).x_hat.numpy()
@@ -250,14 +280,38 @@ def test_a_format_without_a_sign_has_no_number_for_negative_values():
 
 @pytest.mark.parametrize("overflow", ["nan", "inf"])
 def test_e8m0_is_that_of_ml_dtypes_and_torch_at_both_ends(overflow):
-    """Less than the smallest value is the smallest value, code 0, while it is positive; 0 and what is negative ml_dtypes has no number for.
+    """Less than the smallest value is the smallest value, code 0, while it is positive; 0 and what is
+    negative ml_dtypes has no number for.
 
-    torch has 2^-127 for 0, and for a negative value that of its magnitude: what has no sign there can only be wrong.
+    torch has 2^-127 for 0, and for a negative value that of its magnitude: what has no sign there can only be
+    wrong.
     """
     tiny = 2.0**-127
-    positive = [2.0**-149, 1e-42, tiny / 4, tiny / 2, tiny * 0.51, tiny * 0.75, tiny, tiny * 1.75, 2 * tiny, 1.0, 3.0, 2.0**127, 3.4e38]
-    x = torch.tensor([*positive, 0.0, -0.0, -(2.0**-149), -tiny, -1.0, -3.4e38, math.nan, math.inf, -math.inf], dtype=torch.float32)
-    scheme = qv.Scheme("float8_e8m0fnu", calibration=qv.Given(1.0), convention=qv.CONVENTIONS["course"].replace(overflow=overflow), nonfinite="ignore")
+    positive = [
+        2.0**-149,
+        1e-42,
+        tiny / 4,
+        tiny / 2,
+        tiny * 0.51,
+        tiny * 0.75,
+        tiny,
+        tiny * 1.75,
+        2 * tiny,
+        1.0,
+        3.0,
+        2.0**127,
+        3.4e38,
+    ]
+    x = torch.tensor(
+        [*positive, 0.0, -0.0, -(2.0**-149), -tiny, -1.0, -3.4e38, math.nan, math.inf, -math.inf],
+        dtype=torch.float32,
+    )
+    scheme = qv.Scheme(
+        "float8_e8m0fnu",
+        calibration=qv.Given(1.0),
+        convention=qv.CONVENTIONS["course"].replace(overflow=overflow),
+        nonfinite="ignore",
+    )
     got = qv.quantize(x, scheme, strict=True)
     with np.errstate(invalid="ignore"):
         theirs = x.numpy().astype(ml_dtypes.float8_e8m0fnu).view(np.uint8)

@@ -27,10 +27,19 @@ def row(name, bits, sqnr_db, format_id="int8"):
 def test_a_row_says_what_the_metrics_say():
     x = normal(32, 256)
     rows = recipe_rows(x, current=RECIPES["int4_g32"])
-    assert [each.id for each in rows] == list(RECIPES) == [name for group in RECIPE_GROUPS.values() for name in group]
+    assert (
+        [each.id for each in rows]
+        == list(RECIPES)
+        == [name for group in RECIPE_GROUPS.values() for name in group]
+    )
     for each in rows:
         m = qv.metrics(qv.quantize(x, RECIPES[each.id]))
-        assert (each.bits, each.sqnr_db, each.zeroed_share, each.mse) == (m["effective_bits"], m["sqnr_db"], m["zeroed_share"], m["mse"])
+        assert (each.bits, each.sqnr_db, each.zeroed_share, each.mse) == (
+            m["effective_bits"],
+            m["sqnr_db"],
+            m["zeroed_share"],
+            m["mse"],
+        )
         assert each.fits
         assert each.is_current == (each.id == "int4_g32")
 
@@ -55,9 +64,25 @@ def test_a_recipe_is_what_its_engine_offers(name):
 
 
 def test_bits_are_those_of_the_files_and_papers():
-    """GGUF: bytes of a block over its values; MX: 8 bits for 32 values; NVFP4: 8 bits for 16, and 32 for the tensor."""
-    expected = {"q4_0": 18 * 8 / 32, "q4_1": 20 * 8 / 32, "q5_0": 22 * 8 / 32, "q5_1": 24 * 8 / 32, "q8_0": 34 * 8 / 32, "gguf_mxfp4": 17 * 8 / 32}
-    expected |= {"tq1_0": 54 * 8 / 256, "tq2_0": 66 * 8 / 256, "mxfp4": 4.25, "mxfp6_e3m2": 6.25, "mxfp8_e4m3": 8.25, "nf4_64": 4.5}
+    """GGUF: bytes of a block over its values; MX: 8 bits for 32 values; NVFP4: 8 bits for 16, and 32 for the
+    tensor.
+    """
+    expected = {
+        "q4_0": 18 * 8 / 32,
+        "q4_1": 20 * 8 / 32,
+        "q5_0": 22 * 8 / 32,
+        "q5_1": 24 * 8 / 32,
+        "q8_0": 34 * 8 / 32,
+        "gguf_mxfp4": 17 * 8 / 32,
+    }
+    expected |= {
+        "tq1_0": 54 * 8 / 256,
+        "tq2_0": 66 * 8 / 256,
+        "mxfp4": 4.25,
+        "mxfp6_e3m2": 6.25,
+        "mxfp8_e4m3": 8.25,
+        "nf4_64": 4.5,
+    }
     expected |= {"nvfp4_one_level": 4.5, "nvfp4": 4.5 + 32 / (32 * 256)}
     for name, bits in expected.items():
         assert bits_per_element(RECIPES[name], (32, 256)) == bits, name
@@ -81,7 +106,9 @@ def test_a_loud_column_is_best_served_by_a_scale_for_each():
 
 def test_a_range_too_wide_is_a_problem_of_the_row():
     rows = recipe_rows([[3e38, 0.0]], current=qv.Scheme())
-    refused = [each for each in rows if each.id in RECIPE_GROUPS["integers"] and each.id.endswith("per_tensor")]
+    refused = [
+        each for each in rows if each.id in RECIPE_GROUPS["integers"] and each.id.endswith("per_tensor")
+    ]
     assert {each.problem.key for each in refused} == {"range_beyond_float32"}
     assert answer(refused) is None
 
@@ -94,7 +121,9 @@ def test_the_current_scheme_is_known_by_what_it_does():
     assert current_recipe(qv.Scheme("int4", "asymmetric"), (64, 64)) is None
     assert current_recipe(qv.Scheme("int4", calibration=qv.Percentile(99.0)), (64, 64)) is None
     # Groups as long as a row are rows; the recipe that was chosen is the one that is marked.
-    assert [each.id for each in recipe_rows(normal(4, 32), current=RECIPES["int4_g32"]) if each.is_current] == ["int4_g32"]
+    assert [
+        each.id for each in recipe_rows(normal(4, 32), current=RECIPES["int4_g32"]) if each.is_current
+    ] == ["int4_g32"]
 
 
 def test_the_row_of_a_result_at_hand():
@@ -121,12 +150,21 @@ def test_nothing_beats_the_front(name):
             assert any(best.bits <= each.bits and best.sqnr_db >= each.sqnr_db for best in front)
     for best in front:
         assert not any(
-            each.fits and each.bits <= best.bits and each.sqnr_db >= best.sqnr_db and (each.bits, each.sqnr_db) != (best.bits, best.sqnr_db) for each in rows
+            each.fits
+            and each.bits <= best.bits
+            and each.sqnr_db >= best.sqnr_db
+            and (each.bits, each.sqnr_db) != (best.bits, best.sqnr_db)
+            for each in rows
         )
 
 
 def test_the_answer_is_the_fewest_bits_that_reach_the_target():
-    rows = (row("a", 8.0, 38.0), row("b", 4.5, 21.0, "int4"), row("c", 4.1, 19.0, "int4"), row("d", 8.5, 30.0))
+    rows = (
+        row("a", 8.0, 38.0),
+        row("b", 4.5, 21.0, "int4"),
+        row("c", 4.1, 19.0, "int4"),
+        row("d", 8.5, 30.0),
+    )
     found = answer(rows, 20.0)
     assert (found.choice.id, found.reached, [each.id for each in found.others]) == ("b", True, ["a"])
     assert answer(rows, 30.0).choice.id == "a"

@@ -68,7 +68,10 @@ def test_every_offered_scheme_and_a_variant_of_each_field_come_back(convention):
         (("float8_e4m3fn", "asymmetric", qv.PerTensor(), qv.MinMax(), "course"), "asymmetric_needs_integers"),
         (("nf4", "asymmetric", qv.PerTensor(), qv.MinMax(), "course"), "asymmetric_needs_integers"),
         (("int1", "symmetric", qv.PerTensor(), qv.MinMax(), "course"), "symmetric_needs_positive_code"),
-        (("int8", "asymmetric", qv.PerTensor(), qv.schemes.calibration.AbsMean(), "course"), "abs_mean_needs_symmetric"),
+        (
+            ("int8", "asymmetric", qv.PerTensor(), qv.schemes.calibration.AbsMean(), "course"),
+            "abs_mean_needs_symmetric",
+        ),
     ],
 )
 def test_what_is_not_offered_is_refused_with_what_is(fields, key):
@@ -76,13 +79,20 @@ def test_what_is_not_offered_is_refused_with_what_is(fields, key):
     assert problem.key == key
     if key == "not_offered":
         offer = qv.CONVENTIONS[fields[4]].offer
-        listed = {"format": offer.formats, "mode": offer.modes, "granularity": offer.granularities, "size": offer.sizes_of(fields[0])}[problem.params["what"]]
+        listed = {
+            "format": offer.formats,
+            "mode": offer.modes,
+            "granularity": offer.granularities,
+            "size": offer.sizes_of(fields[0]),
+        }[problem.params["what"]]
         assert problem.params["offered"] == ", ".join(map(str, listed))
     assert str(problem) != problem.message("zh")
 
 
 @pytest.mark.parametrize(
-    "registry", [qv.FORMATS, qv.GRANULARITIES, qv.CALIBRATIONS, qv.CONVENTIONS, qv.RECIPES, qv.METRICS], ids=lambda registry: next(iter(registry))
+    "registry",
+    [qv.FORMATS, qv.GRANULARITIES, qv.CALIBRATIONS, qv.CONVENTIONS, qv.RECIPES, qv.METRICS],
+    ids=lambda registry: next(iter(registry)),
 )
 def test_ids_are_lower_snake_and_registries_read_only(registry):
     assert all(re.fullmatch(r"[a-z][a-z0-9_]*", name) for name in registry)
@@ -144,7 +154,9 @@ def test_problems_agree_with_layout(scheme, shape):
         layout = scheme.layout(shape)
         assert math.prod(layout.view_shape) == math.prod(shape)
         assert layout.view_shape == shape or isinstance(scheme.granularity, qv.Flat)
-        assert layout.grid_shape == tuple(-(-n // b) for n, b in zip(layout.view_shape, layout.block_shape, strict=True))
+        assert layout.grid_shape == tuple(
+            -(-n // b) for n, b in zip(layout.view_shape, layout.block_shape, strict=True)
+        )
         if scheme.arithmetic.tail == "refuse":
             assert layout.tail == "refuse"
             assert all(n % b == 0 for n, b in zip(layout.view_shape, layout.block_shape, strict=True))
@@ -156,7 +168,11 @@ def test_a_fitted_scheme_fits(scheme, shape):
     fitted = scheme.fitted(shape)
     assert fitted.problems(shape) == ()
     assert (fitted == scheme) == (scheme.problems(shape) == ())
-    assert (fitted.format, fitted.mode, fitted.calibration) == (scheme.format, scheme.mode, scheme.calibration)
+    assert (fitted.format, fitted.mode, fitted.calibration) == (
+        scheme.format,
+        scheme.mode,
+        scheme.calibration,
+    )
 
 
 def test_what_an_engine_has_no_block_for_is_left_to_the_notebooks():
@@ -190,8 +206,13 @@ def test_what_has_no_size_becomes_blocks_of_the_usual_one(convention, granularit
 
 
 def test_a_size_goes_with_a_format():
-    assert [problem.key for problem in problems("int8", "symmetric", qv.PerGroup(256), qv.MinMax(), "gguf")] == ["not_offered"]
-    assert str(qv.Scheme("ternary", granularity=qv.PerGroup(256)).adapted("gguf", (4, 256))) == "ternary,symmetric,per_group(size=256),min_max,gguf"
+    assert [
+        problem.key for problem in problems("int8", "symmetric", qv.PerGroup(256), qv.MinMax(), "gguf")
+    ] == ["not_offered"]
+    assert (
+        str(qv.Scheme("ternary", granularity=qv.PerGroup(256)).adapted("gguf", (4, 256)))
+        == "ternary,symmetric,per_group(size=256),min_max,gguf"
+    )
 
 
 def test_where_no_size_fits_the_sizes_there_are_are_named():
@@ -202,7 +223,10 @@ def test_where_no_size_fits_the_sizes_there_are_are_named():
 
 @pytest.mark.parametrize("wrong", ["per_row", qv.PerGroup])
 def test_what_is_no_granularity_or_calibration_is_told_what_one_is(wrong):
-    for changes, key in (({"granularity": wrong}, "granularity_wanted"), ({"calibration": wrong}, "calibration_wanted")):
+    for changes, key in (
+        ({"granularity": wrong}, "granularity_wanted"),
+        ({"calibration": wrong}, "calibration_wanted"),
+    ):
         with pytest.raises(qv.QuantVizError) as caught:
             qv.Scheme("int4", **changes)
         assert caught.value.key == key

@@ -33,7 +33,11 @@ def test_the_first_cell_says_what_the_design_promises():
     assert round(float(result.qparams.scale), 3) == 3.289
     assert float(result.x[2, 3]) == torch.tensor(-1.35)
     assert round(-1.35 / 3.289, 2) == -0.41
-    assert (int(result.q[2, 3]), float(result.x_hat[2, 3]), round(float(result.error[2, 3]), 2)) == (0, 0.0, 1.35)
+    assert (int(result.q[2, 3]), float(result.x_hat[2, 3]), round(float(result.error[2, 3]), 2)) == (
+        0,
+        0.0,
+        1.35,
+    )
     assert round(float(result.error.abs().max()), 2) == 1.64
 
 
@@ -67,7 +71,9 @@ def test_the_real_weight_has_loud_columns():
     columns = weight.norm(dim=0)
     assert float(columns.max() / columns.median()) > 2.5
     per_tensor = qv.metrics(qv.quantize(weight, INT4))["sqnr_db"]
-    per_column = qv.metrics(qv.quantize(weight, qv.Scheme("int4", "symmetric", granularity=qv.PerChannel(axis=1))))["sqnr_db"]
+    per_column = qv.metrics(
+        qv.quantize(weight, qv.Scheme("int4", "symmetric", granularity=qv.PerChannel(axis=1)))
+    )["sqnr_db"]
     assert per_column > per_tensor + 2
 
 

@@ -1,4 +1,6 @@
-"""Files: each format reads back what its own library wrote, windows are the slices, and bad files get a sentence."""
+"""Files: each format reads back what its own library wrote, windows are the slices, and bad files get a
+sentence.
+"""
 
 import io
 import json
@@ -17,9 +19,30 @@ import torch
 import quantviz as qv
 from quantviz.errors import QuantVizError
 from quantviz.sources.files import FORMATS, READERS, Limits, cut_out_snippet, open_tensors
-from tests.helpers.hostile import DAMAGED, FILES, TENSOR, X, npy, npz, raw_safetensors, saved, with_storage_of, zipped
+from tests.helpers.hostile import (
+    DAMAGED,
+    FILES,
+    TENSOR,
+    X,
+    npy,
+    npz,
+    raw_safetensors,
+    saved,
+    with_storage_of,
+    zipped,
+)
 
-WINDOWS = [None, (), (2,), (slice(1, 4),), (slice(None), 3), (slice(1, 6, 2), slice(0, 5, 3)), (-1, -1), (slice(-2, None), slice(None, -1)), (slice(0, 99),)]
+WINDOWS = [
+    None,
+    (),
+    (2,),
+    (slice(1, 4),),
+    (slice(None), 3),
+    (slice(1, 6, 2), slice(0, 5, 3)),
+    (-1, -1),
+    (slice(-2, None), slice(None, -1)),
+    (slice(0, 99),),
+]
 
 
 @pytest.mark.parametrize("filename", FILES)
@@ -53,7 +76,19 @@ def test_the_public_name():
 
 
 @pytest.mark.parametrize(
-    "index", [(6,), (-7,), (0, 0, 0), (slice(3, 3),), (slice(None, None, -1),), (slice(None, None, 0),), ("a",), (1.5,), (slice("a"),), (None,)]
+    "index",
+    [
+        (6,),
+        (-7,),
+        (0, 0, 0),
+        (slice(3, 3),),
+        (slice(None, None, -1),),
+        (slice(None, None, 0),),
+        ("a",),
+        (1.5,),
+        (slice("a"),),
+        (None,),
+    ],
 )
 @pytest.mark.parametrize("filename", ["x.npy", "x.pt", "x.csv"])
 def test_a_window_outside_is_said(filename, index):
@@ -63,7 +98,10 @@ def test_a_window_outside_is_said(filename, index):
 
 
 def test_an_unknown_name_gets_the_nearest():
-    with open_tensors(saved({f"layers.{i}.weight": X for i in range(20)}), "model.pt") as catalog, pytest.raises(QuantVizError) as caught:
+    with (
+        open_tensors(saved({f"layers.{i}.weight": X for i in range(20)}), "model.pt") as catalog,
+        pytest.raises(QuantVizError) as caught,
+    ):
         catalog.info("layers.7.wieght")
     assert caught.value.key == "file.no_tensor"
     assert "'layers.7.weight'" in str(caught.value)
@@ -85,7 +123,11 @@ FLOAT_DTYPES = [
 
 @pytest.mark.parametrize("dtype", FLOAT_DTYPES, ids=str)
 def test_small_floats_come_exactly(dtype, tmp_path):
-    stored = torch.randint(0, 200, (4, 8), generator=torch.Generator().manual_seed(0), dtype=torch.uint8).float().to(dtype)
+    stored = (
+        torch.randint(0, 200, (4, 8), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+        .float()
+        .to(dtype)
+    )
     safetensors.torch.save_file({"x": stored}, tmp_path / "x.safetensors")
     torch.save(stored, tmp_path / "x.pt")
     for path in (tmp_path / "x.safetensors", tmp_path / "x.pt"):
@@ -96,13 +138,26 @@ def test_small_floats_come_exactly(dtype, tmp_path):
         assert notes == ()
 
 
-@pytest.mark.parametrize("dtype", ["float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"])
+@pytest.mark.parametrize(
+    "dtype", ["float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+)
 @pytest.mark.parametrize("suffix", [".npy", ".npz", ".pt", ".safetensors"])
 def test_other_numbers_are_converted_and_counted(dtype, suffix):
-    lost = {"float64": 0.1, "int32": 2**24 + 1, "int64": 2**24 + 1, "uint32": 2**24 + 1, "uint64": 2**24 + 1}.get(dtype)
+    lost = {
+        "float64": 0.1,
+        "int32": 2**24 + 1,
+        "int64": 2**24 + 1,
+        "uint32": 2**24 + 1,
+        "uint64": 2**24 + 1,
+    }.get(dtype)
     array = numpy.array([[1, 2], [3, 100 if lost is None else lost]], dtype=dtype)
     tensor = torch.from_numpy(array)
-    data = {".npy": npy(array), ".npz": npz(x=array), ".pt": saved(tensor), ".safetensors": safetensors.torch.save({"x": tensor})}[suffix]
+    data = {
+        ".npy": npy(array),
+        ".npz": npz(x=array),
+        ".pt": saved(tensor),
+        ".safetensors": safetensors.torch.save({"x": tensor}),
+    }[suffix]
     with open_tensors(data, f"x{suffix}") as catalog:
         loaded, notes = catalog.read("x")
     assert torch.equal(loaded, torch.from_numpy(array.astype("float32")))
@@ -114,7 +169,13 @@ def test_other_numbers_are_converted_and_counted(dtype, suffix):
 def test_npy_byte_order_and_axis_order(order, layout):
     array = numpy.asarray(numpy.arange(24).reshape(2, 3, 4), dtype=f"{order}i4", order=layout)
     with open_tensors(npy(array), "x.npy") as catalog:
-        for window in [(), (1,), (slice(None), 2), (0, slice(1, 3), slice(0, 4, 2)), (slice(None), slice(None), 3)]:
+        for window in [
+            (),
+            (1,),
+            (slice(None), 2),
+            (0, slice(1, 3), slice(0, 4, 2)),
+            (slice(None), slice(None), 3),
+        ]:
             assert catalog.load("x", window).tolist() == array[window].tolist(), window
 
 
@@ -185,19 +246,32 @@ def test_nan_comes_through_and_beyond_float32_does_not():
 
 
 def test_nested_state_dicts_get_dotted_names():
-    content = {"model": {"a.weight": X, "layers": [X[0], {"b": X[1]}]}, "step": 3, "names": ["u", "v"], "again": None}
+    content = {
+        "model": {"a.weight": X, "layers": [X[0], {"b": X[1]}]},
+        "step": 3,
+        "names": ["u", "v"],
+        "again": None,
+    }
     with open_tensors(saved(content), "model.pt") as catalog:
         assert catalog.names == ("model.a.weight", "model.layers.0", "model.layers.1.b")
         assert torch.equal(catalog.load("model.layers.1.b"), X[1])
     with open_tensors(saved(torch.nn.Linear(3, 2).state_dict()), "linear.pth") as catalog:
         assert catalog.names == ("weight", "bias")
-    with open_tensors(json.dumps({"a": {"b": [[1, 2]]}, "c": [{"d": [3]}, {"d": [4]}], "e": 5, "f": "g"}).encode(), "m.json") as catalog:
-        assert {name: catalog.load(name).tolist() for name in catalog.names} == {"a.b": [[1, 2]], "c.0.d": [3], "c.1.d": [4]}
+    with open_tensors(
+        json.dumps({"a": {"b": [[1, 2]]}, "c": [{"d": [3]}, {"d": [4]}], "e": 5, "f": "g"}).encode(), "m.json"
+    ) as catalog:
+        assert {name: catalog.load(name).tolist() for name in catalog.names} == {
+            "a.b": [[1, 2]],
+            "c.0.d": [3],
+            "c.1.d": [4],
+        }
 
 
 def test_views_of_one_storage_are_read_right():
     base = torch.arange(12.0)
-    with open_tensors(saved({"a": base[2:8].reshape(2, 3), "b": base.reshape(3, 4).T, "c": base[:1].expand(5)}), "v.pt") as catalog:
+    with open_tensors(
+        saved({"a": base[2:8].reshape(2, 3), "b": base.reshape(3, 4).T, "c": base[:1].expand(5)}), "v.pt"
+    ) as catalog:
         assert catalog.load("a").tolist() == [[2, 3, 4], [5, 6, 7]]
         assert catalog.load("b", (1,)).tolist() == [1, 5, 9]
         assert catalog.load("c").tolist() == [0] * 5
@@ -205,7 +279,9 @@ def test_views_of_one_storage_are_read_right():
 
 def test_names_of_any_kind_stay_plain_text():
     names = ["../../etc/passwd", "<b>bold</b>", "**", "\u202eevil", "a b", "权重", ""]
-    with open_tensors(safetensors.torch.save({name: X.clone() for name in names}), "n.safetensors") as catalog:
+    with open_tensors(
+        safetensors.torch.save({name: X.clone() for name in names}), "n.safetensors"
+    ) as catalog:
         assert set(catalog.names) == set(names)
         with pytest.raises(QuantVizError) as caught:
             catalog.info("\u202e" + "x" * 500)
@@ -274,7 +350,12 @@ def test_what_may_be_meant_as_a_number_is_refused_and_not_read_otherwise(text, k
 
 
 def test_long_tables_of_quoted_cells_are_read_like_others():
-    for line, row in (('"1.5","-2"', [1.5, -2]), ('"1,5";"2,5"', [1.5, 2.5]), ('"1,5"\t2,5', [1.5, 2.5]), ('"1" "2"', [1, 2])):
+    for line, row in (
+        ('"1.5","-2"', [1.5, -2]),
+        ('"1,5";"2,5"', [1.5, 2.5]),
+        ('"1,5"\t2,5', [1.5, 2.5]),
+        ('"1" "2"', [1, 2]),
+    ):
         with open_tensors((f"{line}\n" * 2**18).encode(), "long.csv") as catalog:
             assert torch.equal(catalog.load("long"), torch.tensor([row]).expand(2**18, 2))
 
@@ -305,7 +386,9 @@ def test_long_tables_are_read_in_blocks_and_errors_keep_their_lines():
 # ---- limits -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("filename", [name for name in FILES if not name.endswith(("csv", "tsv", "txt", "json"))])
+@pytest.mark.parametrize(
+    "filename", [name for name in FILES if not name.endswith(("csv", "tsv", "txt", "json"))]
+)
 def test_too_large_tensors_are_listed_and_windows_of_them_load(filename):
     with open_tensors(FILES[filename], filename, limits=Limits(elements=20)) as catalog:
         assert catalog.info("x").shape == (6, 5)
@@ -320,7 +403,12 @@ def test_limits_on_lists_and_headers():
     for limits, data, filename, key in (
         (Limits(tensors=2), npz(a=X, b=X, c=X), "x.npz", "file.too_many_tensors"),
         (Limits(tensors=2), saved([X, X, X]), "x.pt", "file.too_many_tensors"),
-        (Limits(tensors=2), safetensors.torch.save({name: X.clone() for name in "abc"}), "x.safetensors", "file.too_many_tensors"),
+        (
+            Limits(tensors=2),
+            safetensors.torch.save({name: X.clone() for name in "abc"}),
+            "x.safetensors",
+            "file.too_many_tensors",
+        ),
         (Limits(tensors=2), b'{"a":[1],"b":[1],"c":[1]}', "x.json", "file.too_many_tensors"),
         (Limits(header_bytes=10), FILES["x.safetensors"], "x.safetensors", "file.header_too_large"),
         (Limits(header_bytes=10), FILES["x.pt"], "x.pt", "file.header_too_large"),
@@ -337,7 +425,9 @@ def test_limits_on_lists_and_headers():
 def test_a_window_of_a_large_tensor_reads_only_its_rows(tmp_path):
     """A sparse file of 16 GB: reading more than the window would be noticed."""
     rows, cols = 2**16, 2**16
-    header = json.dumps({"x": {"dtype": "F32", "shape": [rows, cols], "data_offsets": [0, 4 * rows * cols]}}).encode()
+    header = json.dumps(
+        {"x": {"dtype": "F32", "shape": [rows, cols], "data_offsets": [0, 4 * rows * cols]}}
+    ).encode()
     with (tmp_path / "large.safetensors").open("wb") as file:
         file.write(struct.pack("<Q", len(header)) + header)
         file.seek(8 + len(header) + 4 * (60_000 * cols + 7))
@@ -355,10 +445,20 @@ def test_a_window_of_a_large_tensor_reads_only_its_rows(tmp_path):
 
 @pytest.mark.parametrize(
     ("shape", "stride", "offset"),
-    [((1000,), (1,), 0), ((4,), (1000,), 0), ((4,), (1,), 10**6), ((2**20, 2**20), (2**20, 1), 0), ((4,), (-1,), 3), ((4,), (1,), -1)],
+    [
+        ((1000,), (1,), 0),
+        ((4,), (1000,), 0),
+        ((4,), (1,), 10**6),
+        ((2**20, 2**20), (2**20, 1), 0),
+        ((4,), (-1,), 3),
+        ((4,), (1,), -1),
+    ],
 )
 def test_tensors_that_claim_more_than_their_storage(shape, stride, offset):
-    with pytest.raises(QuantVizError) as caught, open_tensors(with_storage_of(shape, stride, offset), "claims.pt") as catalog:
+    with (
+        pytest.raises(QuantVizError) as caught,
+        open_tensors(with_storage_of(shape, stride, offset), "claims.pt") as catalog,
+    ):
         catalog.load("x")
     assert caught.value.key in (TENSOR, DAMAGED)
 
@@ -369,7 +469,10 @@ def test_a_tensor_inside_its_storage_is_read():
 
 
 def test_a_stride_of_zero_is_bounded():
-    with open_tensors(with_storage_of((2**20, 2**20), (0, 0)), "zero.pt") as catalog, pytest.raises(QuantVizError) as caught:
+    with (
+        open_tensors(with_storage_of((2**20, 2**20), (0, 0)), "zero.pt") as catalog,
+        pytest.raises(QuantVizError) as caught,
+    ):
         catalog.load("x")
     assert caught.value.key == "file.tensor_too_large"
 
@@ -389,10 +492,26 @@ def test_every_reader_keeps_the_contract():
         assert reader.kind
         assert all(READERS[suffix] is reader for suffix in reader.suffixes)
         assert len(reader.snippet.splitlines()) == 3
-    assert set(READERS) == {".npy", ".npz", ".safetensors", ".gguf", ".onnx", ".pt", ".pth", ".bin", ".safetensors.index.json", ".json", ".csv", ".tsv", ".txt"}
+    assert set(READERS) == {
+        ".npy",
+        ".npz",
+        ".safetensors",
+        ".gguf",
+        ".onnx",
+        ".pt",
+        ".pth",
+        ".bin",
+        ".safetensors.index.json",
+        ".json",
+        ".csv",
+        ".tsv",
+        ".txt",
+    }
 
 
-@pytest.mark.parametrize("filename", ["x.npy", "x.npz", "x.csv", "named.json", "x.pt", "x.safetensors", "x.gguf"])
+@pytest.mark.parametrize(
+    "filename", ["x.npy", "x.npz", "x.csv", "named.json", "x.pt", "x.safetensors", "x.gguf"]
+)
 def test_the_snippets_cut_out_what_they_say(filename, tmp_path):
     (tmp_path / filename).write_bytes(FILES[filename])
     lines = cut_out_snippet(filename, "x")
@@ -513,7 +632,9 @@ def test_the_directory_of_an_npz_is_read_once(packed, monkeypatch):
     from quantviz.sources.files import npz as module
 
     content = io.BytesIO()
-    (numpy.savez_compressed if packed else numpy.savez)(content, a=X.numpy(), b=numpy.asfortranarray(X.numpy()))
+    (numpy.savez_compressed if packed else numpy.savez)(
+        content, a=X.numpy(), b=numpy.asfortranarray(X.numpy())
+    )
     with open_tensors(content.getvalue(), "x.npz") as catalog:
         monkeypatch.setattr(module, "opened_zip", None)
         for name in catalog.names:

@@ -1,4 +1,6 @@
-"""GGUF: blocks decode to the very bits of `gguf.quants`, windows are the slices, and bad files get a sentence."""
+"""GGUF: blocks decode to the very bits of `gguf.quants`, windows are the slices, and bad files get a
+sentence.
+"""
 
 import contextlib
 import os
@@ -16,7 +18,19 @@ from quantviz.errors import QuantVizError
 from quantviz.sources.files import Limits, open_tensors
 from quantviz.sources.files.gguf_blocks import BLOCK_TYPES, OTHER_TYPES, dequantize
 from quantviz.text import languages
-from tests.helpers.gguf_file import ARRAY, BOOL, FLOAT64, STRING, UINT8, UINT32, Entry, array, gguf_file, pair, string
+from tests.helpers.gguf_file import (
+    ARRAY,
+    BOOL,
+    FLOAT64,
+    STRING,
+    UINT8,
+    UINT32,
+    Entry,
+    array,
+    gguf_file,
+    pair,
+    string,
+)
 
 QUANTIZED = [kind for kind in BLOCK_TYPES.values() if not kind.plain]
 #: Those whose codes, scale and zero point a scheme has too.
@@ -34,8 +48,13 @@ SCHEMES = {
 
 def mismatches(ours, theirs):
     """How many values differ in a bit; NaN equals NaN."""
-    ours, theirs = ours.float().contiguous(), torch.from_numpy(np.array(theirs, dtype=np.float32)).reshape(ours.shape)
-    return int(((ours.view(torch.int32) != theirs.view(torch.int32)) & ~(ours.isnan() & theirs.isnan())).sum())
+    ours, theirs = (
+        ours.float().contiguous(),
+        torch.from_numpy(np.array(theirs, dtype=np.float32)).reshape(ours.shape),
+    )
+    return int(
+        ((ours.view(torch.int32) != theirs.view(torch.int32)) & ~(ours.isnan() & theirs.isnan())).sum()
+    )
 
 
 def theirs(raw, number):
@@ -58,7 +77,9 @@ def test_every_type_is_the_packages(kind):
 
 
 def test_every_type_of_the_package_is_read_or_refused_by_name():
-    assert {each.value: each.name for each in Type} == {each.value: BLOCK_TYPES[each].name if each in BLOCK_TYPES else OTHER_TYPES[each] for each in Type}
+    assert {each.value: each.name for each in Type} == {
+        each.value: BLOCK_TYPES[each].name if each in BLOCK_TYPES else OTHER_TYPES[each] for each in Type
+    }
     assert not set(BLOCK_TYPES) & set(OTHER_TYPES)
 
 
@@ -135,18 +156,33 @@ METADATA = [
 
 def quantized_entry(kind, rows=6, blocks=3, name="w"):
     raw = random_blocks(kind, rows * blocks)
-    return Entry(name, (blocks * kind.length, rows), kind.id, raw.tobytes()), dequantize(kind, torch.from_numpy(raw)).reshape(rows, -1)
+    return Entry(name, (blocks * kind.length, rows), kind.id, raw.tobytes()), dequantize(
+        kind, torch.from_numpy(raw)
+    ).reshape(rows, -1)
 
 
 @pytest.mark.parametrize("kind", QUANTIZED, ids=lambda kind: kind.name)
 def test_windows_of_quantized_tensors(kind):
     entry, whole = quantized_entry(kind)
     length = kind.length
-    windows = [None, (2,), (-1, -1), (slice(1, 4),), (slice(None), 3), (slice(0, 6, 4), slice(length - 1, 2 * length + 1, 3)), (0, slice(2 * length, None))]
+    windows = [
+        None,
+        (2,),
+        (-1, -1),
+        (slice(1, 4),),
+        (slice(None), 3),
+        (slice(0, 6, 4), slice(length - 1, 2 * length + 1, 3)),
+        (0, slice(2 * length, None)),
+    ]
     windows += [(slice(None), slice(5, 7)), (slice(2, 5), slice(length, 2 * length))]
     with open_tensors(gguf_file([entry], METADATA), "w.gguf") as catalog:
         info = catalog.info("w")
-        assert (info.dtype, info.source_type, info.shape, info.problem) == (kind.name, kind.name, (6, 3 * length), None)
+        assert (info.dtype, info.source_type, info.shape, info.problem) == (
+            kind.name,
+            kind.name,
+            (6, 3 * length),
+            None,
+        )
         assert [note.params for note in info.notes] == [{"type": kind.name, "bits": 8 * kind.size / length}]
         loaded = [catalog.load("w", window) for window in windows]
         assert catalog.read("w", (0,)).notes == info.notes
@@ -158,7 +194,15 @@ def test_windows_of_quantized_tensors(kind):
 
 @pytest.mark.parametrize(
     ("number", "dtype"),
-    [(Type.F16, "float16"), (Type.BF16, "bfloat16"), (Type.F64, "float64"), (Type.I8, "int8"), (Type.I16, "int16"), (Type.I32, "int32"), (Type.I64, "int64")],
+    [
+        (Type.F16, "float16"),
+        (Type.BF16, "bfloat16"),
+        (Type.F64, "float64"),
+        (Type.I8, "int8"),
+        (Type.I16, "int16"),
+        (Type.I32, "int32"),
+        (Type.I64, "int64"),
+    ],
 )
 def test_plain_tensors_have_their_own_dtype(number, dtype):
     stored = torch.arange(-60, 60).reshape(2, 3, 4, 5).to(getattr(torch, dtype))
@@ -223,8 +267,15 @@ def test_one_tensor_that_cannot_be_read_does_not_close_the_others():
         good,
     ]
     with open_tensors(gguf_file(entries), "some.gguf") as catalog:
-        problems = {name: catalog.info(name).problem.key for name in catalog.names if catalog.info(name).problem}
-        assert problems == {"old": "file.gguf_type", "new": "file.gguf_type", "beyond": "file.tensor_damaged", "ragged": "file.gguf_row"}
+        problems = {
+            name: catalog.info(name).problem.key for name in catalog.names if catalog.info(name).problem
+        }
+        assert problems == {
+            "old": "file.gguf_type",
+            "new": "file.gguf_type",
+            "beyond": "file.tensor_damaged",
+            "ragged": "file.gguf_row",
+        }
         assert mismatches(catalog.load("good"), whole.numpy()) == 0
         with pytest.raises(QuantVizError) as caught:
             catalog.load("old")
@@ -238,13 +289,19 @@ def test_a_scale_that_lies_apart_is_told():
     entries = [quantized_entry(BLOCK_TYPES[Type.NVFP4], name=name)[0] for name in ("a.weight", "b.weight")]
     with open_tensors(gguf_file([*entries, Entry("a.scale", (1,), Type.F32, bytes(4))]), "n.gguf") as catalog:
         notes = {name: [note.key for note in catalog.info(name).notes] for name in catalog.names}
-        assert notes == {"a.weight": ["source.dequantized", "source.scale_apart"], "b.weight": ["source.dequantized"], "a.scale": []}
+        assert notes == {
+            "a.weight": ["source.dequantized", "source.scale_apart"],
+            "b.weight": ["source.dequantized"],
+            "a.scale": [],
+        }
         assert "'a.scale'" in str(catalog.info("a.weight").notes[1])
 
 
 def test_names_are_plain_text():
     names = ["../../etc/passwd", "<b>bold</b>", "**", "\u202eevil", "权重", ""]
-    with open_tensors(gguf_file([Entry(name, (1,), Type.F32, bytes(4)) for name in names]), "n.gguf") as catalog:
+    with open_tensors(
+        gguf_file([Entry(name, (1,), Type.F32, bytes(4)) for name in names]), "n.gguf"
+    ) as catalog:
         assert catalog.names == tuple(names)
         with pytest.raises(QuantVizError) as caught:
             catalog.load("\u202eevil", (5,))
@@ -260,7 +317,10 @@ def test_both_versions_are_read(version):
 def test_another_alignment_is_kept_to():
     x = torch.arange(3.0)
     metadata = [pair("general.alignment", UINT32, struct.pack("<I", 256))]
-    entries = [Entry("a", (3,), Type.F32, x.numpy().tobytes()), Entry("b", (3,), Type.F32, (x + 5).numpy().tobytes())]
+    entries = [
+        Entry("a", (3,), Type.F32, x.numpy().tobytes()),
+        Entry("b", (3,), Type.F32, (x + 5).numpy().tobytes()),
+    ]
     with open_tensors(gguf_file(entries, metadata, alignment=256), "x.gguf") as catalog:
         assert torch.equal(catalog.load("a"), x)
         assert torch.equal(catalog.load("b"), x + 5)
@@ -331,7 +391,10 @@ BAD = {
 def test_bad_files(case, on_disk, tmp_path):
     data, key = BAD[case]
     (tmp_path / "bad.gguf").write_bytes(data)
-    with pytest.raises(QuantVizError) as caught, open_tensors(tmp_path / "bad.gguf") if on_disk else open_tensors(data, "bad.gguf") as catalog:
+    with (
+        pytest.raises(QuantVizError) as caught,
+        open_tensors(tmp_path / "bad.gguf") if on_disk else open_tensors(data, "bad.gguf") as catalog,
+    ):
         catalog.load(catalog.names[0])
     assert (caught.value.key, caught.value.__cause__) == (key, None)
     for language in languages():
@@ -345,7 +408,10 @@ def test_the_header_is_bounded():
             pass
         assert caught.value.key == "file.header_too_large"
     long = gguf_file([ONE], [pair("k", ARRAY, array(UINT8, 2**16, bytes(2**16)))])
-    with pytest.raises(QuantVizError) as caught, open_tensors(long, "x.gguf", limits=Limits(header_bytes=2**16)):
+    with (
+        pytest.raises(QuantVizError) as caught,
+        open_tensors(long, "x.gguf", limits=Limits(header_bytes=2**16)),
+    ):
         pass
     assert caught.value.key == "file.header_too_large"
 
@@ -371,7 +437,10 @@ def test_cut_and_flipped_files_give_a_sentence_or_tensors():
 
 
 def read_all(data):
-    with contextlib.suppress(QuantVizError), open_tensors(data, "x.gguf", limits=Limits(elements=100_000)) as catalog:
+    with (
+        contextlib.suppress(QuantVizError),
+        open_tensors(data, "x.gguf", limits=Limits(elements=100_000)) as catalog,
+    ):
         for name in catalog.names:
             with contextlib.suppress(QuantVizError):
                 assert catalog.load(name).shape == catalog.info(name).shape

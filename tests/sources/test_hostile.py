@@ -1,4 +1,6 @@
-"""Hostile files: each is refused with a sentence or read as it should be, nothing in it is run or written, and it takes little."""
+"""Hostile files: each is refused with a sentence or read as it should be, nothing in it is run or written,
+and it takes little.
+"""
 
 import json
 import subprocess
@@ -31,7 +33,9 @@ def test_hostile_files(filename, tmp_path, monkeypatch, capfd):
 def test_the_corpus_is_large_and_covers_every_reader():
     assert len(CASES) + len(BOMBS) + len(PICTURES) >= 350
     counts = {suffix: sum(name.endswith(suffix) for name in (*CASES, *BOMBS)) for suffix in READERS}
-    assert all(counts[suffix] >= 30 for suffix in (".npy", ".npz", ".pt", ".json", ".gguf", ".safetensors", ".csv")), counts
+    assert all(
+        counts[suffix] >= 30 for suffix in (".npy", ".npz", ".pt", ".json", ".gguf", ".safetensors", ".csv")
+    ), counts
 
 
 @pytest.mark.parametrize("filename", PICTURES)
@@ -97,6 +101,12 @@ print(json.dumps(done))
 def test_bombs_in_little_memory():
     """Each is read in a process that may have 400 MB more than before, and is killed if that takes long."""
     bombs = of_today(BOMBS, 10)
-    ran = subprocess.run([sys.executable, "-c", IN_LITTLE_MEMORY, *bombs], capture_output=True, text=True, timeout=300, cwd=ROOT)
+    ran = subprocess.run(
+        [sys.executable, "-c", IN_LITTLE_MEMORY, *bombs],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=ROOT,
+    )
     assert ran.returncode == 0, ran.stderr[-2000:]
     assert json.loads(ran.stdout) == dict.fromkeys(bombs, "")

@@ -65,7 +65,9 @@ def test_modes(mode, colour, grey):
 
 
 def test_jpeg_and_cmyk():
-    assert float(image_tensor(encoded(Image.new("L", (16, 16), 77), "JPEG")).mean()) == pytest.approx(77, abs=2)
+    assert float(image_tensor(encoded(Image.new("L", (16, 16), 77), "JPEG")).mean()) == pytest.approx(
+        77, abs=2
+    )
     assert image_tensor(encoded(Image.new("CMYK", (16, 16)), "JPEG")).shape == (16, 16)
 
 
@@ -73,7 +75,10 @@ def test_large_pictures_are_shrunk_with_a_note():
     tensor, notes = read_image(encoded(Image.new("L", (2048, 1024), 9)))
     assert tensor.shape == (256, 512)
     assert float(tensor.min()) == float(tensor.max()) == 9
-    assert str(notes[0]) == "The picture was shrunk from 2048 × 1024 to 512 × 256, so that every pixel is a cell."
+    assert (
+        str(notes[0])
+        == "The picture was shrunk from 2048 × 1024 to 512 × 256, so that every pixel is a cell."
+    )
     assert read_image(encoded(Image.new("L", (512, 512))))[1] == ()
     assert image_tensor(encoded(Image.new("L", (3000, 1)))).shape == (1, 512)
     jpeg, notes = read_image(encoded(Image.new("L", (2048, 1024), 9), "JPEG"))
@@ -96,7 +101,12 @@ def png_claiming(width, height):
         return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
 
     header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(bytes(1000))) + chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", header)
+        + chunk(b"IDAT", zlib.compress(bytes(1000)))
+        + chunk(b"IEND", b"")
+    )
 
 
 SMALL = encoded(gradient(40, 40))
@@ -159,8 +169,12 @@ def test_pictures_shrunk_by_bands_are_what_pillow_makes_of_all(monkeypatch):
         data = encoded(picture, "JPEG", quality=95) if mode == "CMYK" else encoded(picture)
         with Image.open(io.BytesIO(data)) as opened:
             opened.draft("RGB", (512, 512))
-            expected = numpy.asarray(opened.convert("RGB").resize((512, 256), Image.Resampling.BOX), dtype=numpy.float32)
-        assert (image_tensor(data, "all").permute(1, 2, 0) - torch.from_numpy(expected.copy())).abs().max() <= 1
+            expected = numpy.asarray(
+                opened.convert("RGB").resize((512, 256), Image.Resampling.BOX), dtype=numpy.float32
+            )
+        assert (
+            image_tensor(data, "all").permute(1, 2, 0) - torch.from_numpy(expected.copy())
+        ).abs().max() <= 1
 
 
 IN_LITTLE_MEMORY = """
@@ -182,5 +196,7 @@ def test_the_largest_picture_takes_little_more_than_its_pixels(mode):
     exif = Image.Exif()
     exif[0x0112] = 6
     data = encoded(Image.new(mode, (2**13, 2**12)), exif=exif)
-    ran = subprocess.run([sys.executable, "-c", IN_LITTLE_MEMORY], input=data, capture_output=True, timeout=120, cwd=ROOT)
+    ran = subprocess.run(
+        [sys.executable, "-c", IN_LITTLE_MEMORY], input=data, capture_output=True, timeout=120, cwd=ROOT
+    )
     assert ran.stdout.split() == [b"3", b"512", b"256"], ran.stderr[-500:]

@@ -1,4 +1,6 @@
-"""The server's folder: what lies below it opens by name and link, nothing else does; stored tensors and limits."""
+"""The server's folder: what lies below it opens by name and link, nothing else does; stored tensors and
+limits.
+"""
 
 import json
 import os
@@ -56,7 +58,19 @@ def test_what_is_there_is_listed_and_opens(folder):
 
 
 @pytest.mark.parametrize(
-    "file", ["../secret.npy", "sub/../../secret.npy", "/etc/passwd", ".hidden.npy", "sub/.cache/x.npy", "sub/../x.npy", "..", ".", "", "a" * 5000]
+    "file",
+    [
+        "../secret.npy",
+        "sub/../../secret.npy",
+        "/etc/passwd",
+        ".hidden.npy",
+        "sub/.cache/x.npy",
+        "sub/../x.npy",
+        "..",
+        ".",
+        "",
+        "a" * 5000,
+    ],
 )
 def test_nothing_else_opens_by_name(folder, file):
     assert refused(open_local, file) == "local.outside"
@@ -83,7 +97,9 @@ def test_links_are_followed_inside_the_folder_only(folder):
     (folder / "to_hidden.npy").symlink_to(".hidden.npy")
     (folder / "circle.npy").symlink_to("circle.npy")
     assert torch.equal(open_local("in.npy").load("in"), X)
-    assert {refused(open_local, file) for file in ("out.npy", "out/secret.npy", "to_hidden.npy")} == {"local.outside"}
+    assert {refused(open_local, file) for file in ("out.npy", "out/secret.npy", "to_hidden.npy")} == {
+        "local.outside"
+    }
     assert refused(open_local, "circle.npy") == "file.not_readable"
 
 
@@ -128,7 +144,9 @@ def test_what_may_not_be_read_is_skipped_and_named(folder, monkeypatch):
 
     monkeypatch.setattr(os, "scandir", refuse)
     monkeypatch.setattr(os, "access", lambda path, mode: path != folder / "x.npy")
-    assert list_files() == local.Listing(("sub/m.safetensors",), cut_short=False, skipped=("locked/", "x.npy"))
+    assert list_files() == local.Listing(
+        ("sub/m.safetensors",), cut_short=False, skipped=("locked/", "x.npy")
+    )
 
 
 def test_an_index_opens_beside_shards_that_cannot_be_read(folder):
@@ -214,7 +232,19 @@ def test_a_link_opens_the_tensor_or_says_what_is_missing(folder, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "payload", ["", "!", "AAAA", "W10", "WyJhIl0", "WyJhIiwiYiIsMF0", "WyJhIiwiYiIsMS41XQ", "WyJhIiwiYiIsMSwxLDEsMSwxXQ", "WzEsMiwzXQ", "W" * 3000]
+    "payload",
+    [
+        "",
+        "!",
+        "AAAA",
+        "W10",
+        "WyJhIl0",
+        "WyJhIiwiYiIsMF0",
+        "WyJhIiwiYiIsMS41XQ",
+        "WyJhIiwiYiIsMSwxLDEsMSwxXQ",
+        "WzEsMiwzXQ",
+        "W" * 3000,
+    ],
 )
 def test_damaged_payloads(payload):
     assert refused(LocalTensor.from_payload, payload) == "local.payload_damaged"
@@ -226,8 +256,20 @@ GENERATOR = torch.Generator().manual_seed(1)
 CODES = torch.randint(0, 119, (6, 64), generator=GENERATOR, dtype=torch.uint8)
 STORED = {
     **{str(dtype): X.to(dtype) for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.float64)},
-    **{str(dtype): CODES.view(dtype) for dtype in (torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz, torch.float8_e8m0fnu)},
-    **{str(dtype): CODES.to(dtype) for dtype in (torch.int8, torch.uint8, torch.int16, torch.uint16, torch.int32, torch.int64)},
+    **{
+        str(dtype): CODES.view(dtype)
+        for dtype in (
+            torch.float8_e4m3fn,
+            torch.float8_e5m2,
+            torch.float8_e4m3fnuz,
+            torch.float8_e5m2fnuz,
+            torch.float8_e8m0fnu,
+        )
+    },
+    **{
+        str(dtype): CODES.to(dtype)
+        for dtype in (torch.int8, torch.uint8, torch.int16, torch.uint16, torch.int32, torch.int64)
+    },
 }
 #: What float32 may not hold is converted with a count, once.
 COUNTED = ("torch.float64", "torch.int32", "torch.int64")
@@ -239,12 +281,21 @@ def test_stored_reads_parts_and_outlives_the_file(dtype, on_disk, tmp_path):
     x = STORED[dtype]
     data = safetensors.torch.save({"x": x})
     # A tensor of one byte before it, so that no element lies where its size asks for.
-    entry = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["x"] | {"data_offsets": [1, x.nbytes + 1]}
-    moved = raw_safetensors({"pad": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]}, "x": entry}, b"\0" + data[len(data) - x.nbytes :])
+    entry = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["x"] | {
+        "data_offsets": [1, x.nbytes + 1]
+    }
+    moved = raw_safetensors(
+        {"pad": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]}, "x": entry},
+        b"\0" + data[len(data) - x.nbytes :],
+    )
     expected = x.float()
     for content in (data, moved):
         (tmp_path / "x.safetensors").write_bytes(content)
-        with open_tensors(tmp_path / "x.safetensors") if on_disk else open_tensors(content, "x.safetensors") as catalog:
+        with (
+            open_tensors(tmp_path / "x.safetensors")
+            if on_disk
+            else open_tensors(content, "x.safetensors") as catalog
+        ):
             stored = catalog.stored("x")
             assert stored.notes == catalog.read("x").notes
         assert isinstance(stored, InMemory) == (dtype in COUNTED)
@@ -297,7 +348,10 @@ def test_stored_is_safe_for_many_threads(tmp_path):
     right = []
 
     def read(start):
-        right.extend(torch.equal(torch.from_numpy(stored.run(at, at + 999)), x.flatten()[at : at + 999].float()) for at in range(start, 20_000, 1234))
+        right.extend(
+            torch.equal(torch.from_numpy(stored.run(at, at + 999)), x.flatten()[at : at + 999].float())
+            for at in range(start, 20_000, 1234)
+        )
 
     threads = [threading.Thread(target=read, args=(start,)) for start in range(4)]
     for thread in threads:
@@ -321,7 +375,13 @@ def test_a_file_that_was_changed_is_not_read_any_more(tmp_path):
     with open_tensors(path) as catalog:
         stored = catalog.stored("x")
         os.truncate(path, 200)
-        assert refused(stored.run, 0, 10) == refused(stored.read, (0, 0)) == refused(stored.check) == refused(catalog.load, "x") == "file.changed"
+        assert (
+            refused(stored.run, 0, 10)
+            == refused(stored.read, (0, 0))
+            == refused(stored.check)
+            == refused(catalog.load, "x")
+            == "file.changed"
+        )
     # Another file in its place is another file: what is mapped stays what it was.
     numpy.save(path, X.numpy())
     with open_tensors(path) as catalog:
@@ -340,12 +400,16 @@ def test_another_file_is_another_version(folder):
 
 
 def test_a_tensor_of_any_size_may_be_opened_but_not_read_at_once():
-    with open_tensors(safetensors.torch.save({"x": X}), "x.safetensors", limits=Limits(elements=100)) as catalog:
+    with open_tensors(
+        safetensors.torch.save({"x": X}), "x.safetensors", limits=Limits(elements=100)
+    ) as catalog:
         assert refused(catalog.load, "x") == "file.tensor_too_large"
         stored = catalog.stored("x")
     assert refused(stored.read, (slice(None), slice(None))) == "file.tensor_too_large"
     assert stored.read((slice(0, 1), slice(None))).shape == (1, 64)
-    with open_tensors(safetensors.torch.save({"x": X.double()}), "x.safetensors", limits=Limits(elements=100)) as catalog:
+    with open_tensors(
+        safetensors.torch.save({"x": X.double()}), "x.safetensors", limits=Limits(elements=100)
+    ) as catalog:
         assert refused(catalog.stored, "x") == "file.tensor_too_large"
 
 

@@ -1,4 +1,6 @@
-""".onnx: every dtype in every field that may hold it reads as the onnx package reads it, and bad models get a sentence."""
+""".onnx: every dtype in every field that may hold it reads as the onnx package reads it, and bad models get a
+sentence.
+"""
 
 import contextlib
 import math
@@ -17,22 +19,38 @@ from quantviz.tensors.lazy import InMemory
 onnx = pytest.importorskip("onnx")
 helper, proto = onnx.helper, onnx.TensorProto
 
-NUMBERS = [number for number, dtype in DTYPES.items() if dtype.name not in ("string", "bool", "complex64", "complex128")]
+NUMBERS = [
+    number
+    for number, dtype in DTYPES.items()
+    if dtype.name not in ("string", "bool", "complex64", "complex128")
+]
 #: A shape whose rows begin within a byte where elements are shorter than one, and whose end fills no unit.
 SHAPE = (5, 3, 3)
 
 
 def model(*tensors, **more):
-    return helper.make_model(helper.make_graph([], "graph", [], [], list(tensors), **more)).SerializeToString()
+    return helper.make_model(
+        helper.make_graph([], "graph", [], [], list(tensors), **more)
+    ).SerializeToString()
 
 
 def tensor_of(number, raw):
-    """A tensor of that dtype: any bits where it is short, but for NaN and infinity, and whole numbers and quarters where it is long."""
+    """A tensor of that dtype: any bits where it is short, but for NaN and infinity, and whole numbers and
+    quarters where it is long.
+    """
     dtype, count = DTYPES[number], math.prod(SHAPE)
     kind = helper.tensor_dtype_to_np_dtype(number)
-    codes = numpy.random.default_rng(number).integers(0, min(2**dtype.bits, 120), size=count, dtype=numpy.uint8)
+    codes = numpy.random.default_rng(number).integers(
+        0, min(2**dtype.bits, 120), size=count, dtype=numpy.uint8
+    )
     small_float = "float" in dtype.name and dtype.bits <= 8
-    array = codes.view(kind) if small_float else codes.astype(kind) / kind.type(4) if "float" in dtype.name else codes.astype(kind)
+    array = (
+        codes.view(kind)
+        if small_float
+        else codes.astype(kind) / kind.type(4)
+        if "float" in dtype.name
+        else codes.astype(kind)
+    )
     made = helper.make_tensor("x", number, SHAPE, array.reshape(SHAPE), raw=True)
     return made if raw else unraw(made, array)
 
@@ -70,7 +88,12 @@ def test_every_dtype_is_read_as_onnx_reads_it(number, raw, tmp_path):
 
 def test_floats_stay_where_they_lie_and_integers_of_varying_length_do_not():
     x = torch.randn(64, 64)
-    with open_tensors(model(onnx.numpy_helper.from_array(x.numpy(), "raw"), helper.make_tensor("field", proto.FLOAT, (64, 64), x.flatten()))) as catalog:
+    with open_tensors(
+        model(
+            onnx.numpy_helper.from_array(x.numpy(), "raw"),
+            helper.make_tensor("field", proto.FLOAT, (64, 64), x.flatten()),
+        )
+    ) as catalog:
         for name in ("raw", "field"):
             stored = catalog.stored(name)
             assert not isinstance(stored, InMemory)
@@ -128,19 +151,37 @@ def array_tensor(name, *shape, seed=0):
 
 
 def constant(seed, name=None, *shape):
-    return helper.make_node("Constant", [], [f"c{seed}"], name=name, value=array_tensor("", *(shape or (2, 3)), seed=seed))
+    return helper.make_node(
+        "Constant", [], [f"c{seed}"], name=name, value=array_tensor("", *(shape or (2, 3)), seed=seed)
+    )
 
 
 def branching(depth, name="weight"):
     """A graph of an initializer and, `depth` times, an If with such graphs."""
-    nodes = [helper.make_node("If", ["c"], ["y"], then_branch=branching(depth - 1), else_branch=branching(depth - 1, "other"))] if depth else []
+    nodes = (
+        [
+            helper.make_node(
+                "If",
+                ["c"],
+                ["y"],
+                then_branch=branching(depth - 1),
+                else_branch=branching(depth - 1, "other"),
+            )
+        ]
+        if depth
+        else []
+    )
     return helper.make_graph(nodes, "", [], [], [array_tensor(name, 2, 2, seed=depth)])
 
 
 def everywhere():
     """A model with tensors wherever one may be."""
-    sparse = helper.make_sparse_tensor(array_tensor("", 1), onnx.numpy_helper.from_array(numpy.zeros(1, "i8"), ""), [4, 5])
-    body = helper.make_graph([constant(1), constant(2, "named", 3)], "", [], [], [array_tensor("w", 4, seed=3)])
+    sparse = helper.make_sparse_tensor(
+        array_tensor("", 1), onnx.numpy_helper.from_array(numpy.zeros(1, "i8"), ""), [4, 5]
+    )
+    body = helper.make_graph(
+        [constant(1), constant(2, "named", 3)], "", [], [], [array_tensor("w", 4, seed=3)]
+    )
     nodes = [
         constant(4),
         helper.make_node("Constant", [], ["n"], value_floats=[1.5, -2.0, 0.25]),
@@ -151,14 +192,31 @@ def everywhere():
         helper.make_node("If", ["c"], ["y"], then_branch=branching(1), else_branch=branching(0)),
         helper.make_node("Loop", ["n"], ["y"], name="encoder/Loop", body=body),
         helper.make_node("Constant", [], ["s"], sparse_value=sparse),
-        helper.make_node("Custom", [], [], name="twice", domain="own", weights=[array_tensor("", 2, seed=5), array_tensor("", 3, seed=6)]),
+        helper.make_node(
+            "Custom",
+            [],
+            [],
+            name="twice",
+            domain="own",
+            weights=[array_tensor("", 2, seed=5), array_tensor("", 3, seed=6)],
+        ),
         helper.make_node("Custom", [], [], name="twice", domain="own", weights=[array_tensor("", 2, seed=7)]),
     ]
     function = helper.make_function(
-        "own", "Layer", [], ["y"], [constant(8)], [helper.make_opsetid("", 21)], attribute_protos=[helper.make_attribute("bias", array_tensor("", 2, seed=9))]
+        "own",
+        "Layer",
+        [],
+        ["y"],
+        [constant(8)],
+        [helper.make_opsetid("", 21)],
+        attribute_protos=[helper.make_attribute("bias", array_tensor("", 2, seed=9))],
     )
-    whole = helper.make_model(helper.make_graph(nodes, "g", [], [], [array_tensor("w", 2)]), functions=[function])
-    whole.training_info.add().initialization.CopyFrom(helper.make_graph([], "", [], [], [array_tensor("start", 2, seed=10)]))
+    whole = helper.make_model(
+        helper.make_graph(nodes, "g", [], [], [array_tensor("w", 2)]), functions=[function]
+    )
+    whole.training_info.add().initialization.CopyFrom(
+        helper.make_graph([], "", [], [], [array_tensor("start", 2, seed=10)])
+    )
     return whole
 
 
@@ -180,20 +238,37 @@ def tensors_in_nodes(nodes, path, seen):
                     yield from tensors_in(each, f"{at}/", seen)
                 elif isinstance(each, proto):
                     seen.append(at)
-                    yield at + (f"#{seen.count(at)}" if seen.count(at) > 1 else ""), onnx.numpy_helper.to_array(each)
+                    yield (
+                        at + (f"#{seen.count(at)}" if seen.count(at) > 1 else ""),
+                        onnx.numpy_helper.to_array(each),
+                    )
             if node.op_type == "Constant" and isinstance(value, list):
                 yield below, numpy.array(value, "f4")
 
 
 def test_tensors_in_nodes_branches_and_functions_are_listed_by_their_path(tmp_path):
     whole, seen = everywhere(), []
-    expected = dict(tensors_in(whole.graph, "", seen)) | dict(tensors_in(whole.training_info[0].initialization, "training/0/initialization/", seen))
-    expected |= {"functions/own.Layer/bias": onnx.numpy_helper.to_array(whole.functions[0].attribute_proto[0].t)}
+    expected = dict(tensors_in(whole.graph, "", seen)) | dict(
+        tensors_in(whole.training_info[0].initialization, "training/0/initialization/", seen)
+    )
+    expected |= {
+        "functions/own.Layer/bias": onnx.numpy_helper.to_array(whole.functions[0].attribute_proto[0].t)
+    }
     expected |= dict(tensors_in_nodes(whole.functions[0].node, "functions/own.Layer/", seen))
     # A number alone is no tensor here.
     expected = {name: array for name, array in expected.items() if array.ndim}
-    assert {"w", "graph/Constant_0/value", "graph/If_6/then_branch/weight", "graph/If_6/then_branch/If_0/else_branch/other"} < set(expected)
-    assert {"graph/encoder/Loop/body/named/value", "graph/twice/weights/1", "graph/twice/weights/0#2", "graph/Constant_1/value_floats"} < set(expected)
+    assert {
+        "w",
+        "graph/Constant_0/value",
+        "graph/If_6/then_branch/weight",
+        "graph/If_6/then_branch/If_0/else_branch/other",
+    } < set(expected)
+    assert {
+        "graph/encoder/Loop/body/named/value",
+        "graph/twice/weights/1",
+        "graph/twice/weights/0#2",
+        "graph/Constant_1/value_floats",
+    } < set(expected)
     (tmp_path / "m.onnx").write_bytes(whole.SerializeToString())
     with open_tensors(tmp_path / "m.onnx") as catalog:
         assert set(catalog.names) == {*expected, "graph/Constant_8/sparse_value"}
@@ -207,7 +282,11 @@ def test_tensors_in_nodes_branches_and_functions_are_listed_by_their_path(tmp_pa
 
 def test_what_is_nested_has_limits():
     deep = helper.make_model(branching(6)).SerializeToString()
-    cases = [(Limits(depth=5), "file.too_deep"), (Limits(tensors=100), "file.too_many_tensors"), (Limits(header_bytes=10_000), "file.header_too_large")]
+    cases = [
+        (Limits(depth=5), "file.too_deep"),
+        (Limits(tensors=100), "file.too_many_tensors"),
+        (Limits(header_bytes=10_000), "file.header_too_large"),
+    ]
     for limits, key in cases:
         with pytest.raises(QuantVizError) as caught, open_tensors(deep, "m.onnx", limits=limits):
             pass
@@ -216,12 +295,23 @@ def test_what_is_nested_has_limits():
         assert len(catalog.names) == 2**7 - 1
     # Names that are repeated for each tensor below them count as often as that.
     graph = helper.make_graph(
-        [helper.make_node("If", [], [], name="n" * 60_000, then_branch=helper.make_graph([], "", [], [], [array_tensor(str(i), 1) for i in range(600)]))],
+        [
+            helper.make_node(
+                "If",
+                [],
+                [],
+                name="n" * 60_000,
+                then_branch=helper.make_graph([], "", [], [], [array_tensor(str(i), 1) for i in range(600)]),
+            )
+        ],
         "",
         [],
         [],
     )
-    with pytest.raises(QuantVizError) as caught, open_tensors(helper.make_model(graph).SerializeToString(), "m.onnx"):
+    with (
+        pytest.raises(QuantVizError) as caught,
+        open_tensors(helper.make_model(graph).SerializeToString(), "m.onnx"),
+    ):
         pass
     assert caught.value.key == "file.header_too_large"
 
@@ -246,11 +336,23 @@ def test_what_cannot_be_read_is_listed_with_its_reason():
     ones = onnx.numpy_helper.from_array(numpy.ones(1, "f4"), "few")
     sparse = helper.make_sparse_tensor(ones, onnx.numpy_helper.from_array(numpy.zeros(1, "i8"), "at"), [4])
     text = helper.make_tensor("text", proto.STRING, (1,), ["a"])
-    whole = model(external, text, helper.make_tensor("truth", proto.BOOL, (1,), [True]), ones.__class__(name="odd", data_type=99), sparse_initializer=[sparse])
+    whole = model(
+        external,
+        text,
+        helper.make_tensor("truth", proto.BOOL, (1,), [True]),
+        ones.__class__(name="odd", data_type=99),
+        sparse_initializer=[sparse],
+    )
     with open_tensors(whole, "m.onnx") as catalog:
         keys = {name: catalog.info(name).problem.key for name in catalog.names}
         assert catalog.info("few").shape == (4,)
-    assert keys == {"far": "file.onnx_external", "few": "file.not_numbers", "text": "file.not_numbers", "truth": "file.not_numbers", "odd": "file.not_numbers"}
+    assert keys == {
+        "far": "file.onnx_external",
+        "few": "file.not_numbers",
+        "text": "file.not_numbers",
+        "truth": "file.not_numbers",
+        "odd": "file.not_numbers",
+    }
 
 
 DAMAGED, TENSOR = "file.damaged", "file.tensor_damaged"
@@ -284,7 +386,10 @@ BAD = {
     "an integer that never ends": (by_hand(dims(1), of_type(6), message(5, b"\x81" * 20 + b"\x01")), DAMAGED),
     "elements as a number": (by_hand(dims(1), of_type(1), field(9, 0, varint(3))), DAMAGED),
     "a thousand pieces and more": (by_hand(dims(5000), of_type(1), field(4, 5, bytes(4)) * 5000), DAMAGED),
-    "too many integers to decode": (by_hand(dims(2**25 + 1), of_type(6), message(5, bytes(2**25 + 1))), "file.tensor_too_large"),
+    "too many integers to decode": (
+        by_hand(dims(2**25 + 1), of_type(6), message(5, bytes(2**25 + 1))),
+        "file.tensor_too_large",
+    ),
     "a segment": (by_hand(dims(2), of_type(1), message(3, b""), message(9, FLOATS)), TENSOR),
     "a name that is no text": (message(7, message(5, message(8, b"\xff"))), DAMAGED),
     "two of one name": (message(7, message(5, message(8, b"x")) * 2), "file.duplicate_name"),
@@ -301,7 +406,10 @@ def test_bad_models(what):
 
 def test_limits():
     many = model(*(onnx.numpy_helper.from_array(numpy.ones(1, "f4"), str(i)) for i in range(5)))
-    for limits, key in ((Limits(tensors=4), "file.too_many_tensors"), (Limits(header_bytes=500), "file.header_too_large")):
+    for limits, key in (
+        (Limits(tensors=4), "file.too_many_tensors"),
+        (Limits(header_bytes=500), "file.header_too_large"),
+    ):
         with pytest.raises(QuantVizError) as caught, open_tensors(many, "m.onnx", limits=limits):
             pass
         assert caught.value.key == key
@@ -321,7 +429,10 @@ def test_any_change_to_a_model_gives_a_sentence_or_a_tensor(data):
     whole = bytearray(model(tensor_of(data.draw(st.sampled_from(NUMBERS)), data.draw(st.booleans()))))
     for _ in range(data.draw(st.integers(1, 3))):
         whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
-    with contextlib.suppress(QuantVizError), open_tensors(bytes(whole), "m.onnx", limits=Limits(elements=10_000)) as catalog:
+    with (
+        contextlib.suppress(QuantVizError),
+        open_tensors(bytes(whole), "m.onnx", limits=Limits(elements=10_000)) as catalog,
+    ):
         for name in catalog.names:
             with contextlib.suppress(QuantVizError):
                 assert catalog.load(name).dtype == torch.float32

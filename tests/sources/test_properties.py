@@ -1,4 +1,6 @@
-"""Laws of every reader: what its format's usual writer wrote comes back, whole and by windows, and damage gives a sentence or tensors."""
+"""Laws of every reader: what its format's usual writer wrote comes back, whole and by windows, and damage
+gives a sentence or tensors.
+"""
 
 import contextlib
 import json
@@ -22,8 +24,31 @@ FULL_SHAPES = st.lists(st.integers(1, 5), min_size=1, max_size=4).map(tuple)
 SEEDS = st.integers(0, 2**32 - 1)
 NAMES = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=12)
 #: What torch and numpy both have.
-DTYPES = st.sampled_from(["float64", "float32", "float16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"])
-SMALL_FLOATS = st.sampled_from([torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e8m0fnu])
+DTYPES = st.sampled_from(
+    [
+        "float64",
+        "float32",
+        "float16",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+    ]
+)
+SMALL_FLOATS = st.sampled_from(
+    [
+        torch.float16,
+        torch.bfloat16,
+        torch.float8_e4m3fn,
+        torch.float8_e5m2,
+        torch.float8_e4m3fnuz,
+        torch.float8_e8m0fnu,
+    ]
+)
 
 
 def filled(shape, seed, dtype="float32"):
@@ -53,7 +78,9 @@ def windows(draw, shape):
 
 
 def same(found, expected):
-    return torch.equal(found.nan_to_num(nan=0.125), expected.to(torch.float32).nan_to_num(nan=0.125)) and torch.equal(found.isnan(), expected.isnan())
+    return torch.equal(
+        found.nan_to_num(nan=0.125), expected.to(torch.float32).nan_to_num(nan=0.125)
+    ) and torch.equal(found.isnan(), expected.isnan())
 
 
 def comes_back(data, filename, name, expected, window):
@@ -88,7 +115,9 @@ def test_safetensors_and_torch(data, shape, dtype, seed, name):
     comes_back(safetensors.torch.save({name: written}), "x.safetensors", name, expected, window)
     comes_back(saved({name: written}), "x.pt", name, expected, window)
     if dtype not in ("uint16", "uint32", "uint64"):  # torch itself cannot read these in its older form
-        comes_back(saved({name: written}, _use_new_zipfile_serialization=False), "x.pt", name, expected, window)
+        comes_back(
+            saved({name: written}, _use_new_zipfile_serialization=False), "x.pt", name, expected, window
+        )
     # Other strides than those of rows.
     turned = written.permute(*reversed(range(len(shape))))
     comes_back(saved([turned]), "x.pt", "0", turned.to(torch.float32), ())
@@ -99,7 +128,9 @@ def test_safetensors_and_torch(data, shape, dtype, seed, name):
 def test_small_floats(data, shape, dtype, seed):
     raw = torch.from_numpy(filled((*shape, dtype.itemsize), seed, "uint8"))
     written, window = raw.view(dtype).reshape(shape), data.draw(windows(shape))
-    comes_back(safetensors.torch.save({"x": written}), "x.safetensors", "x", written.to(torch.float32), window)
+    comes_back(
+        safetensors.torch.save({"x": written}), "x.safetensors", "x", written.to(torch.float32), window
+    )
     comes_back(saved(written), "x.pt", "x", written.to(torch.float32), window)
 
 
@@ -112,26 +143,56 @@ def test_json(data, shape, seed, name):
 
 
 @FEW
-@given(st.data(), st.integers(2, 6), st.integers(1, 6), SEEDS, st.sampled_from(["x.csv", "x.tsv", "x.txt"]), st.sampled_from([",", ";", "\t", " ", ", "]))
+@given(
+    st.data(),
+    st.integers(2, 6),
+    st.integers(1, 6),
+    SEEDS,
+    st.sampled_from(["x.csv", "x.tsv", "x.txt"]),
+    st.sampled_from([",", ";", "\t", " ", ", "]),
+)
 def test_tables(data, rows, columns, seed, filename, separator):
     written, window = torch.from_numpy(filled((rows, columns), seed)), data.draw(windows((rows, columns)))
     comes_back(csv(written, separator), filename, "x", written, window)
-    comes_back(b"\xef\xbb\xbf" + csv(written, separator).replace(b"\n", b"\r\n") + b"\r\n", filename, "x", written, window)
+    comes_back(
+        b"\xef\xbb\xbf" + csv(written, separator).replace(b"\n", b"\r\n") + b"\r\n",
+        filename,
+        "x",
+        written,
+        window,
+    )
     comes_back(repr(written.tolist()).encode("utf-16"), filename, "x", written, window)
 
 
 @FEW
-@given(st.data(), FULL_SHAPES, st.sampled_from([(0, "float32"), (1, "float16"), (24, "int8"), (25, "int16"), (26, "int32"), (28, "float64")]), SEEDS, NAMES)
+@given(
+    st.data(),
+    FULL_SHAPES,
+    st.sampled_from(
+        [(0, "float32"), (1, "float16"), (24, "int8"), (25, "int16"), (26, "int32"), (28, "float64")]
+    ),
+    SEEDS,
+    NAMES,
+)
 def test_gguf(data, shape, kind, seed, name):
     values, window = filled(shape, seed, kind[1]), data.draw(windows(shape))
-    comes_back(gguf_file([Entry(name, shape[::-1], kind[0], values.tobytes())]), "x.gguf", name, torch.from_numpy(values.astype("float32")), window)
+    comes_back(
+        gguf_file([Entry(name, shape[::-1], kind[0], values.tobytes())]),
+        "x.gguf",
+        name,
+        torch.from_numpy(values.astype("float32")),
+        window,
+    )
 
 
 # ---- damage -------------------------------------------------------------------------------------
 
 
 def read_all(data, filename):
-    with contextlib.suppress(QuantVizError), open_tensors(data, filename, limits=Limits(elements=10_000)) as catalog:
+    with (
+        contextlib.suppress(QuantVizError),
+        open_tensors(data, filename, limits=Limits(elements=10_000)) as catalog,
+    ):
         for name in catalog.names[:50]:
             with contextlib.suppress(QuantVizError):
                 assert catalog.load(name).dtype == torch.float32
@@ -139,7 +200,10 @@ def read_all(data, filename):
 
 @pytest.mark.parametrize("filename", FILES)
 @settings(max_examples=30, deadline=None)
-@given(flips=st.lists(st.tuples(st.integers(0, 399), st.integers(0, 7)), max_size=3), end=st.none() | st.integers(0, 2000))
+@given(
+    flips=st.lists(st.tuples(st.integers(0, 399), st.integers(0, 7)), max_size=3),
+    end=st.none() | st.integers(0, 2000),
+)
 def test_flipped_and_cut_files_give_a_sentence_or_tensors(filename, flips, end):
     damaged = bytearray(FILES[filename][:end])
     for place, bit in flips:
@@ -148,7 +212,16 @@ def test_flipped_and_cut_files_give_a_sentence_or_tensors(filename, flips, end):
     read_all(bytes(damaged), filename)
 
 
-STARTS = [b"", b"\x93NUMPY\x01\x00", b"PK\x03\x04", b"\x80\x02", b"[", b"\x08\0\0\0\0\0\0\0{", b"GGUF\x03\0\0\0", b"\x08\x07\x12\x00"]
+STARTS = [
+    b"",
+    b"\x93NUMPY\x01\x00",
+    b"PK\x03\x04",
+    b"\x80\x02",
+    b"[",
+    b"\x08\0\0\0\0\0\0\0{",
+    b"GGUF\x03\0\0\0",
+    b"\x08\x07\x12\x00",
+]
 
 
 @settings(max_examples=100, deadline=None)

@@ -7,7 +7,17 @@ import sys
 import pytest
 import torch
 
-from quantviz.sources import AllPositive, Bimodal, Laplace, LoudColumns, LoudRows, Normal, OneOutlier, StudentT, Uniform
+from quantviz.sources import (
+    AllPositive,
+    Bimodal,
+    Laplace,
+    LoudColumns,
+    LoudRows,
+    Normal,
+    OneOutlier,
+    StudentT,
+    Uniform,
+)
 
 LARGE = {"rows": 512, "cols": 512}
 # The first three values of each default tensor.
@@ -49,7 +59,11 @@ def test_laplace(seed):
 def test_uniform():
     values = Uniform(**LARGE, lo=10, hi=20).tensor()
     mean, variance, kurtosis = moments(values)
-    assert (mean, variance, kurtosis) == (pytest.approx(15, abs=0.03), pytest.approx(100 / 12, rel=0.01), pytest.approx(1.8, abs=0.01))
+    assert (mean, variance, kurtosis) == (
+        pytest.approx(15, abs=0.03),
+        pytest.approx(100 / 12, rel=0.01),
+        pytest.approx(1.8, abs=0.01),
+    )
     assert 10 <= float(values.min()) < 10.001
     assert 19.999 < float(values.max()) <= 20
 
@@ -57,7 +71,16 @@ def test_uniform():
 @pytest.mark.parametrize(
     ("df", "bound", "share"),
     # Two-sided tail probabilities of the t tables: for each df the 5 % and the 1 % point.
-    [(1, 12.706, 0.05), (1, 63.657, 0.01), (3, 3.182, 0.05), (3, 5.841, 0.01), (10, 2.228, 0.05), (10, 3.169, 0.01), (1e6, 1.960, 0.05), (2.5, 2.0, 0.1596)],
+    [
+        (1, 12.706, 0.05),
+        (1, 63.657, 0.01),
+        (3, 3.182, 0.05),
+        (3, 5.841, 0.01),
+        (10, 2.228, 0.05),
+        (10, 3.169, 0.01),
+        (1e6, 1.960, 0.05),
+        (2.5, 2.0, 0.1596),
+    ],
 )
 def test_student_t_has_the_tails_of_the_tables(df, bound, share):
     assert share_beyond(StudentT(**LARGE, seed=2, df=df).tensor(), bound) == pytest.approx(share, rel=0.05)
@@ -75,12 +98,18 @@ def test_bimodal_has_two_heaps_and_a_gap():
 def test_loud_rows_and_columns_are_the_named_ones(every):
     plain = Normal(rows=64, cols=64, seed=5).tensor().double()
     for axis, kind in enumerate((LoudRows, LoudColumns)):
-        ratio = (kind(rows=64, cols=64, seed=5, every=every, factor=8).tensor().double() / plain).movedim(axis, 0)
-        expected = torch.tensor([8.0 if line % every == 0 else 1.0 for line in range(64)], dtype=torch.float64)
+        ratio = (kind(rows=64, cols=64, seed=5, every=every, factor=8).tensor().double() / plain).movedim(
+            axis, 0
+        )
+        expected = torch.tensor(
+            [8.0 if line % every == 0 else 1.0 for line in range(64)], dtype=torch.float64
+        )
         assert torch.allclose(ratio, expected[:, None].expand(64, 64), rtol=1e-6)
 
 
-@pytest.mark.parametrize(("fields", "place"), [({}, (16, 16)), ({"row": 0, "col": 31}, (0, 31)), ({"row": 5}, (5, 16))])
+@pytest.mark.parametrize(
+    ("fields", "place"), [({}, (16, 16)), ({"row": 0, "col": 31}, (0, 31)), ({"row": 5}, (5, 16))]
+)
 def test_one_outlier_is_one_cell(fields, place):
     source = OneOutlier(value=100, **fields)
     changed = source.tensor() != Normal().tensor()
@@ -119,7 +148,11 @@ def test_the_processor_does_not_matter():
     )
     digests = {
         subprocess.run(
-            [sys.executable, "-c", program], env={**os.environ, "ATEN_CPU_CAPABILITY": capability}, capture_output=True, text=True, check=True
+            [sys.executable, "-c", program],
+            env={**os.environ, "ATEN_CPU_CAPABILITY": capability},
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout
         for capability in ("default", "avx2")
     }

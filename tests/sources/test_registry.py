@@ -11,7 +11,10 @@ from quantviz.sources import SOURCES, Builtin, parse_source, write_source
 from quantviz.sources.builtin import BUILTINS
 from quantviz.text import catalogue, languages
 
-EXAMPLES = [*map(Builtin, BUILTINS), *(kind(rows=17, cols=9, seed=3) for id_, kind in SOURCES.items() if id_ != "builtin")]
+EXAMPLES = [
+    *map(Builtin, BUILTINS),
+    *(kind(rows=17, cols=9, seed=3) for id_, kind in SOURCES.items() if id_ != "builtin"),
+]
 
 
 @pytest.mark.parametrize("source", EXAMPLES, ids=write_source)
@@ -96,7 +99,17 @@ def test_what_cannot_be_is_refused(form, key):
         assert caught.value.message(language)
 
 
-@pytest.mark.parametrize("bad", [{"rows": 2.0}, {"rows": True}, {"rows": "8"}, {"seed": None, "rows": None}, {"std": "1"}, {"std": float("nan")}])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"rows": 2.0},
+        {"rows": True},
+        {"rows": "8"},
+        {"seed": None, "rows": None},
+        {"std": "1"},
+        {"std": float("nan")},
+    ],
+)
 def test_wrong_types_are_problems_not_crashes(bad):
     source = SOURCES["normal"](**bad)
     if None not in bad.values():

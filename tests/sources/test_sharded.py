@@ -101,7 +101,10 @@ def test_bad_indexes(tmp_path, text, key):
 
 def test_limits(tmp_path):
     path = write_model(tmp_path)
-    for limits, key in ((Limits(tensors=1), "file.too_many_tensors"), (Limits(json_bytes=10), "file.too_large")):
+    for limits, key in (
+        (Limits(tensors=1), "file.too_many_tensors"),
+        (Limits(json_bytes=10), "file.too_large"),
+    ):
         with pytest.raises(QuantVizError) as caught, open_tensors(path, limits=limits):
             pass
         assert caught.value.key == key

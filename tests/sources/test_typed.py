@@ -1,4 +1,6 @@
-"""Typed and pasted tensors: what is read, what is refused and with which sentence, and what comes back bit for bit."""
+"""Typed and pasted tensors: what is read, what is refused and with which sentence, and what comes back bit
+for bit.
+"""
 
 import contextlib
 import math
@@ -84,7 +86,10 @@ READ = {
     "1；2；3": ((3,), (1, 2, 3)),
     "\ufeff1\u00a02\u30003": ((3,), (1, 2, 3)),
     "inf -inf Infinity": ((3,), (math.inf, -math.inf, math.inf)),
-    "3.4028235e38 -3.4028235e38 1e-45": ((3,), (3.4028234663852886e38, -3.4028234663852886e38, 1.401298464324817e-45)),
+    "3.4028235e38 -3.4028235e38 1e-45": (
+        (3,),
+        (3.4028234663852886e38, -3.4028234663852886e38, 1.401298464324817e-45),
+    ),
     "1e-999": ((1,), (0.0,)),
     # commas: decimal only where that is said
     "1,5": ((2,), (1, 5)),
@@ -192,7 +197,10 @@ def test_reading(text):
             assert len(caught.value.message(language)) < 400
     else:
         typed = parse_tensor(text)
-        assert (typed.shape, typed.values) == (expected[0], tuple(struct.unpack("f", struct.pack("f", value))[0] for value in expected[1]))
+        assert (typed.shape, typed.values) == (
+            expected[0],
+            tuple(struct.unpack("f", struct.pack("f", value))[0] for value in expected[1]),
+        )
 
 
 def refused(text, **options):
@@ -205,7 +213,13 @@ def test_errors_name_the_place():
     assert refused("1 2\n3 four").params == {"line": 2, "column": 3, "got": "four"}
     assert refused("tensor([[1., 2.],\n        [3., x]])").params == {"line": 2, "column": 14, "got": "x"}
     assert refused("1 2\n3 4\n5").params == {"line": 3, "column": 1, "row": 3, "got": 1, "expected": 2}
-    assert refused("[[1, 2],\n [3]]").params == {"line": 2, "column": 2, "row": 2, "got": "1", "expected": "2"}
+    assert refused("[[1, 2],\n [3]]").params == {
+        "line": 2,
+        "column": 2,
+        "row": 2,
+        "got": "1",
+        "expected": "2",
+    }
     assert refused("[1, 2,\n ..., 9]").params == {"line": 2, "column": 2, "got": "..."}
     assert refused("1\t\t2").params == {"line": 1, "column": 3}
     assert refused("[[1, 2],\n [3, 4]").params == {"line": 1, "column": 1, "bracket": "["}
@@ -255,14 +269,41 @@ def test_what_torch_and_numpy_print_is_read(shape, scale):
 
 
 def test_size_is_refused_before_much_work():
-    for text in ("1 " * (MOST_ELEMENTS + 1), "[" * 10**7, "1" * (64 * MOST_ELEMENTS + 1), "1,5 " * MOST_ELEMENTS * 4):
+    for text in (
+        "1 " * (MOST_ELEMENTS + 1),
+        "[" * 10**7,
+        "1" * (64 * MOST_ELEMENTS + 1),
+        "1,5 " * MOST_ELEMENTS * 4,
+    ):
         start = time.perf_counter()
         assert refused(text).key in ("typed.too_many", "typed.too_long", "typed.only_separators")
         assert time.perf_counter() - start < 4
     assert parse_tensor("1 " * 512).shape == (512,)
 
 
-@pytest.mark.parametrize("piece", ["1,", "[", "]", "(", " ", "\n", "\t", ";", ",", "a=", ", a=", "1 ", "1,5 ", "-", "1e", "x(", "tensor(", "=<"])
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "1,",
+        "[",
+        "]",
+        "(",
+        " ",
+        "\n",
+        "\t",
+        ";",
+        ",",
+        "a=",
+        ", a=",
+        "1 ",
+        "1,5 ",
+        "-",
+        "1e",
+        "x(",
+        "tensor(",
+        "=<",
+    ],
+)
 def test_time_grows_with_length_only(piece):
     def elapsed(count):
         text, start = "tensor(" + piece * count, time.perf_counter()
@@ -276,7 +317,11 @@ def test_time_grows_with_length_only(piece):
 
 
 FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
-SHAPES = st.lists(st.integers(1, 5), min_size=1, max_size=4).map(tuple).filter(lambda shape: math.prod(shape) <= 256)
+SHAPES = (
+    st.lists(st.integers(1, 5), min_size=1, max_size=4)
+    .map(tuple)
+    .filter(lambda shape: math.prod(shape) <= 256)
+)
 
 
 @st.composite
@@ -310,14 +355,18 @@ def test_links_come_back_bit_for_bit(typed):
 @given(FLOATS)
 def test_the_shortest_form_is_the_same_float32_and_no_longer_than_numpys(value):
     assert struct.pack("f", float(shortest(value))) == struct.pack("f", value)
-    digits = sum(character.isdigit() for character in f"{float(shortest(value)):.9g}".partition("e")[0].strip("-0."))
+    digits = sum(
+        character.isdigit() for character in f"{float(shortest(value)):.9g}".partition("e")[0].strip("-0.")
+    )
     assert digits <= 9
 
 
 def test_a_full_link_stays_short():
     values = torch.randn(16, 16, generator=torch.Generator().manual_seed(0))
     assert len(Typed.of(values).to_payload()) < 1500
-    anything = torch.randint(-(2**31), 2**31 - 1, (256,), generator=torch.Generator().manual_seed(0), dtype=torch.int32).view(torch.float32)
+    anything = torch.randint(
+        -(2**31), 2**31 - 1, (256,), generator=torch.Generator().manual_seed(0), dtype=torch.int32
+    ).view(torch.float32)
     assert len(Typed(tuple(anything.tolist()), (16, 16)).to_payload()) < 2000
 
 

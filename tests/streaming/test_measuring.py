@@ -34,7 +34,9 @@ PIECE = 1000
 
 
 def tensor(*shape, seed=3):
-    """Normal values, and in the first rows what is exceptional: ties, zeros, constants, subnormals, huge and tiny values."""
+    """Normal values, and in the first rows what is exceptional: ties, zeros, constants, subnormals, huge and
+    tiny values.
+    """
     x = torch.randn(shape, generator=torch.Generator().manual_seed(seed))
     rows = x.view(-1, shape[-1])
     for i, change in enumerate(
@@ -59,15 +61,28 @@ def same_bits(a, b):
 
 
 def check_measured(found, wanted):
-    """Sums of the fused path may begin in float32: they may be off by 1e-6 of the mean magnitude of what they add, others by 1e-9."""
+    """Sums of the fused path may begin in float32: they may be off by 1e-6 of the mean magnitude of what they
+    add, others by 1e-9.
+    """
     close = 1e-6 if found.path == "fused" and found.scheme.nonfinite != "ignore" else 1e-9
     assert found.metrics.keys() == wanted.metrics.keys() == set(measuring.metrics_named(None))
     # A ratio of two sums is off by twice as much, in dB by 10 / ln 10 of that.
-    beside = {"mean_error": close * wanted.metrics["rmse"], "sqnr_db": 2 * close * 10 / math.log(10), "cosine": 2 * close}
+    beside = {
+        "mean_error": close * wanted.metrics["rmse"],
+        "sqnr_db": 2 * close * 10 / math.log(10),
+        "cosine": 2 * close,
+    }
     for name, value in wanted.metrics.items():
-        assert found.metrics[name] == pytest.approx(value, rel=close, abs=beside.get(name, 0), nan_ok=True), name
+        assert found.metrics[name] == pytest.approx(value, rel=close, abs=beside.get(name, 0), nan_ok=True), (
+            name
+        )
     assert found.largest_error == wanted.largest_error
-    assert (found.scheme, found.shape, found.layout, found.counted) == (wanted.scheme, wanted.shape, wanted.layout, wanted.counted)
+    assert (found.scheme, found.shape, found.layout, found.counted) == (
+        wanted.scheme,
+        wanted.shape,
+        wanted.layout,
+        wanted.counted,
+    )
     assert found.notes == wanted.notes
     assert len(found.axes) == len(wanted.axes)
     for a, b in zip(found.axes, wanted.axes, strict=True):
@@ -88,8 +103,15 @@ def check(x, scheme, qparams=None, paths=("fused", "chunked")):
         return False
     wanted = measuring.measured(r, by_axis=True)
     for path in paths:
-        for part, own in zip(measuring.codes(InMemory(r.x), r.scheme, r.qparams, 3, x.numel() - 2, path=path), (r.q, r.x_hat, r.error, r.clipped), strict=True):
-            assert same_bits(part, own.flatten()[3:-2].numpy()), (str(scheme) if qparams is None else scheme.format, path)
+        for part, own in zip(
+            measuring.codes(InMemory(r.x), r.scheme, r.qparams, 3, x.numel() - 2, path=path),
+            (r.q, r.x_hat, r.error, r.clipped),
+            strict=True,
+        ):
+            assert same_bits(part, own.flatten()[3:-2].numpy()), (
+                str(scheme) if qparams is None else scheme.format,
+                path,
+            )
         made = measuring.Buffers(x.numel())
         coder = measuring.Coder(r.scheme, r.qparams, r.shape, path)
         if coder.is_compiled:
@@ -99,7 +121,10 @@ def check(x, scheme, qparams=None, paths=("fused", "chunked")):
             kernels.put(address, values, 0, len(values), 3, place, of_blocks, made.arrays, 3)
             assert same_bits(made.arrays[2][3:-2], r.error.flatten().numpy()[3:-2]), str(scheme)
         coder.put(r.x.flatten().numpy(), 0, made)
-        assert same_bits(made.arrays[2], r.error.flatten().numpy()), (str(scheme) if qparams is None else scheme.format, path)
+        assert same_bits(made.arrays[2], r.error.flatten().numpy()), (
+            str(scheme) if qparams is None else scheme.format,
+            path,
+        )
         found = measuring.measure(x, scheme, qparams=qparams, path=path, piece=PIECE, by_axis=True)
         assert found.path == path
         check_measured(found, wanted)
@@ -119,7 +144,9 @@ def check_sums(x, scheme):
 def loud_and_quiet(rows, columns):
     """Rows of any loudness that float32 can square, with outliers, zeros and -0."""
     chance = torch.Generator().manual_seed(rows)
-    x = torch.randn(rows, columns, generator=chance) * 2.0 ** torch.randint(-12, 12, (rows, 1), generator=chance)
+    x = torch.randn(rows, columns, generator=chance) * 2.0 ** torch.randint(
+        -12, 12, (rows, 1), generator=chance
+    )
     x[:, ::37], x[3] = 0.0, -0.0
     x[5, 7], x[6, -1] = 40 * x[5].abs().max(), -60 * x[6].abs().max()
     return x
@@ -144,8 +171,11 @@ def test_the_chunked_path_is_the_reference(convention):
     schemes = list(offered_schemes(qv.CONVENTIONS[convention]))
     for scheme in (schemes[0], schemes[-1]):
         shape = (12, 256) if not scheme.problems((12, 256)) else (2, 4096)
-        # Where huge values overflow a scale, as they do in the engine, nothing is compared: the usual ones must not be refused too.
-        assert check(tensor(*shape), scheme, paths=("chunked",)) + check(torch.randn(shape), scheme, paths=("chunked",)), str(scheme)
+        # Where huge values overflow a scale, as they do in the engine, nothing is compared: the usual ones
+        # must not be refused too.
+        assert check(tensor(*shape), scheme, paths=("chunked",)) + check(
+            torch.randn(shape), scheme, paths=("chunked",)
+        ), str(scheme)
 
 
 FIELDS = [name for name in CHOICES if not name.startswith("scale.") and name not in ("tail", "unsigned_zero")]
@@ -159,7 +189,12 @@ OF_FLOATS = ("ties", "overflow", "negative_zero")
 def test_every_field_of_the_arithmetic_is_compiled(field):
     formats = ("uint4", "float8_e4m3fn") if field in OF_FLOATS else ("uint4",)
     variants = filter(None, (variant(qv.CONVENTIONS["course"], field, value) for value in CHOICES[field]))
-    schemes = [scheme for convention in variants for scheme in offered_schemes(convention, formats) if scheme.granularity.id == "per_tensor"]
+    schemes = [
+        scheme
+        for convention in variants
+        for scheme in offered_schemes(convention, formats)
+        if scheme.granularity.id == "per_tensor"
+    ]
     assert sum(check(tensor(12, 256), scheme, paths=("fused",)) for scheme in of_today(schemes, 4))
 
 
@@ -187,11 +222,22 @@ def test_every_layout(shape, tail):
             mode = "symmetric" if calibration == qv.AbsMean() else "asymmetric"
             scheme = qv.Scheme("int4", mode, granularity, calibration, convention)
             whole = Blocks(x, scheme.layout(shape), torch.float64)
-            found, wanted = measuring.ranges(InMemory(x), scheme, piece=7 if len(x.flatten()) < 100 else PIECE), calibration.calibrate(whole, ModeContext(mode))
+            found, wanted = (
+                measuring.ranges(InMemory(x), scheme, piece=7 if len(x.flatten()) < 100 else PIECE),
+                calibration.calibrate(whole, ModeContext(mode)),
+            )
             for name in ("lo", "hi", "extreme"):
-                torch.testing.assert_close(getattr(found, name), getattr(wanted, name), rtol=0, atol=0, msg=f"{granularity} {calibration} {name}")
+                torch.testing.assert_close(
+                    getattr(found, name),
+                    getattr(wanted, name),
+                    rtol=0,
+                    atol=0,
+                    msg=f"{granularity} {calibration} {name}",
+                )
         if x.numel() > 6:
-            assert check(x, qv.Scheme("int4", "asymmetric", granularity, qv.MinMax(), convention)), granularity
+            assert check(x, qv.Scheme("int4", "asymmetric", granularity, qv.MinMax(), convention)), (
+                granularity
+            )
 
 
 @pytest.mark.parametrize("p", [50.5, 99.0, 99.99, 100.0])
@@ -200,14 +246,21 @@ def test_a_percentile_is_found_without_sorting(p, mode):
     x = torch.cat([tensor(40, 64).flatten(), torch.zeros(500), torch.full((300,), -0.5)])
     scheme = qv.Scheme("int8", mode, calibration=qv.Percentile(p))
     found, wanted = measuring.ranges(InMemory(x), scheme, piece=PIECE), qv.quantize(x, scheme).range
-    assert (found.lo.item(), found.hi.item(), found.extreme.item()) == (wanted.lo.item(), wanted.hi.item(), wanted.extreme.item())
+    assert (found.lo.item(), found.hi.item(), found.extreme.item()) == (
+        wanted.lo.item(),
+        wanted.hi.item(),
+        wanted.extreme.item(),
+    )
 
 
 def test_the_first_of_two_extremes_keeps_its_sign():
     x = torch.tensor([[1.0, -3.0, 3.0, 0.0], [2.0, 3.0, -3.0, -0.0], [-0.0, 0.0, 0.0, 0.0]])
     for granularity in (qv.PerTensor(), qv.PerChannel(0), qv.PerChannel(1), qv.PerGroup(2)):
         scheme = qv.Scheme("int4", granularity=granularity)
-        found, wanted = measuring.ranges(InMemory(x), scheme, piece=5).extreme, Blocks(x, scheme.layout((3, 4)), torch.float64).extreme()
+        found, wanted = (
+            measuring.ranges(InMemory(x), scheme, piece=5).extreme,
+            Blocks(x, scheme.layout((3, 4)), torch.float64).extreme(),
+        )
         assert found.tolist() == wanted.tolist()
         assert torch.equal(torch.signbit(found), torch.signbit(wanted))
 
@@ -223,7 +276,9 @@ def test_the_ends_of_many_blocks_in_a_line(width, blocks):
             (r.lo, r.hi)
             for r in (
                 measuring.ranges(InMemory(cut), scheme, piece=PIECE),
-                qv.MinMax().calibrate(Blocks(cut, scheme.layout(cut.shape), torch.float64), ModeContext("symmetric")),
+                qv.MinMax().calibrate(
+                    Blocks(cut, scheme.layout(cut.shape), torch.float64), ModeContext("symmetric")
+                ),
             )
         )
         assert torch.equal(lo, wanted_lo)
@@ -234,12 +289,22 @@ def test_the_ends_of_many_blocks_in_a_line(width, blocks):
 
 
 @pytest.mark.parametrize("form", ["int8,symmetric", "uint4,asymmetric", "int2,symmetric", "int16,symmetric"])
-@pytest.mark.parametrize("granularity", ["per_tensor", "per_channel(axis=0)", "per_channel(axis=1)", "per_group(size=32)"])
+@pytest.mark.parametrize(
+    "granularity", ["per_tensor", "per_channel(axis=0)", "per_channel(axis=1)", "per_group(size=32)"]
+)
 def test_saturated_cells_after_many_that_were_not(form, granularity):
     """One cell beyond the codes, several, those of a whole row, and some that come to Inf in steps."""
-    scheme, x = qv.Scheme.parse(f"{form},{granularity},min_max,course"), torch.randn(96, 256, generator=torch.Generator().manual_seed(5))
+    scheme, x = (
+        qv.Scheme.parse(f"{form},{granularity},min_max,course"),
+        torch.randn(96, 256, generator=torch.Generator().manual_seed(5)),
+    )
     qparams = qv.choose_qparams(x, scheme)
-    for change in (lambda: x[95, 255].mul_(40), lambda: x[60:, 3].mul_(30), lambda: x[0].mul_(100), lambda: x[5, 1:4].mul_(1e35)):
+    for change in (
+        lambda: x[95, 255].mul_(40),
+        lambda: x[60:, 3].mul_(30),
+        lambda: x[0].mul_(100),
+        lambda: x[5, 1:4].mul_(1e35),
+    ):
         change()
         wanted = measuring.measured(qv.quantize(x, scheme, qparams=qparams))
         assert wanted.metrics["clipped_share"] > 0
@@ -258,7 +323,9 @@ def test_what_is_not_finite(nonfinite, bad):
         qv.Scheme("int8", "asymmetric", nonfinite=nonfinite),
         qv.Scheme("int4", granularity=qv.PerGroup(32), nonfinite=nonfinite),
         qv.Scheme("int4", granularity=qv.PerChannel(1), nonfinite=nonfinite),
-        qv.Scheme("float8_e4m3fn", granularity=qv.PerChannel(0), calibration=qv.Percentile(99), nonfinite=nonfinite),
+        qv.Scheme(
+            "float8_e4m3fn", granularity=qv.PerChannel(0), calibration=qv.Percentile(99), nonfinite=nonfinite
+        ),
         qv.Scheme("int8", calibration=qv.AbsMean(), nonfinite=nonfinite),
         qv.Scheme("uint8", calibration=qv.Given(0.01), nonfinite=nonfinite),
     ):
@@ -269,15 +336,26 @@ def test_what_is_not_finite(nonfinite, bad):
         assert check(x, scheme) == check_sums(x, scheme) == (nonfinite != "refuse" or not bad)
         if nonfinite != "refuse" and scheme.calibration.of_values:
             dtype = torch_dtype(scheme.arithmetic.scale_math)
-            wanted = scheme.calibration.calibrate(Blocks(x, scheme.layout(x.shape), dtype, counted_cells(x, scheme)), ModeContext(scheme.mode))
+            wanted = scheme.calibration.calibrate(
+                Blocks(x, scheme.layout(x.shape), dtype, counted_cells(x, scheme)), ModeContext(scheme.mode)
+            )
             found = measuring.ranges(InMemory(x), scheme, piece=PIECE)
-            assert all(torch.equal(getattr(found, name), getattr(wanted, name)) for name in ("lo", "hi", "extreme"))
+            assert all(
+                torch.equal(getattr(found, name), getattr(wanted, name)) for name in ("lo", "hi", "extreme")
+            )
 
 
 def test_nothing_finite():
     x = torch.full((3, 700), math.nan)
     found = measuring.facts(InMemory(x))
-    assert (found.lo, found.hi, found.nonfinite, found.nan, found.first_nonfinite, found.negative) == (0.0, 0.0, 2100, 2100, (0, 0), 0)
+    assert (found.lo, found.hi, found.nonfinite, found.nan, found.first_nonfinite, found.negative) == (
+        0.0,
+        0.0,
+        2100,
+        2100,
+        (0, 0),
+        0,
+    )
     assert not check(x, qv.Scheme(nonfinite="clip"))
     assert check(x, qv.Scheme(nonfinite="ignore"))
 
@@ -287,9 +365,13 @@ def test_what_is_refused_is_told_as_the_reference_tells_it():
     x[17, 3], x[18, 4] = 3e38, -3e38
     assert not check(x, qv.Scheme("int8", "asymmetric"))
     assert not check(x, qv.Scheme("int8", granularity=qv.PerChannel(0)))
-    zero_scale = qv.Scheme("int8", granularity=qv.PerChannel(0), convention=qv.CONVENTIONS["course"].replace(zero_width="as_any"))
+    zero_scale = qv.Scheme(
+        "int8", granularity=qv.PerChannel(0), convention=qv.CONVENTIONS["course"].replace(zero_width="as_any")
+    )
     assert check(tensor(20, 256), zero_scale)
-    overflowing = qv.Scheme("float8_e5m2", calibration=qv.Given(1e-6), convention=qv.CONVENTIONS["course"].replace(overflow="inf"))
+    overflowing = qv.Scheme(
+        "float8_e5m2", calibration=qv.Given(1e-6), convention=qv.CONVENTIONS["course"].replace(overflow="inf")
+    )
     assert not check(tensor(20, 256), overflowing)
     with pytest.raises(qv.QuantVizError, match="group size must divide"):
         measuring.measure(x, qv.Scheme(granularity=qv.PerGroup(48)), path="fused")
@@ -304,7 +386,9 @@ def test_parameters_of_other_data():
     ):
         assert check(x, scheme, qparams=qv.choose_qparams(other, scheme))
     assert check(x, qv.Scheme("int8", granularity=qv.PerChannel(0)), qparams=qv.QParams(0.02))
-    assert isinstance(measuring.measure(x, qv.Scheme(), qparams=qv.QParams(0.02), path="fused").scheme.calibration, External)
+    assert isinstance(
+        measuring.measure(x, qv.Scheme(), qparams=qv.QParams(0.02), path="fused").scheme.calibration, External
+    )
 
 
 @pytest.mark.parametrize("shape", [(5003,), (37, 61), (3, 4, 5, 6)])
@@ -313,12 +397,26 @@ def test_facts(shape, monkeypatch):
     x.view(-1)[[11, 57]] = torch.tensor([math.inf, math.nan])
     x.view(-1)[[13, 33]] = torch.tensor([-9e8, 9e8])
     finite = x[x.isfinite()]
-    wanted = ((-9e8, 9e8), measuring.place_of(13, shape), (2, 1), measuring.place_of(11, shape), int((finite < 0).sum()), math.inf)
+    wanted = (
+        (-9e8, 9e8),
+        measuring.place_of(13, shape),
+        (2, 1),
+        measuring.place_of(11, shape),
+        int((finite < 0).sum()),
+        math.inf,
+    )
     for small in (0, 2**20):
         monkeypatch.setattr(measuring, "SMALL", small)
         monkeypatch.setattr(measuring, "PIECE", PIECE)
         found = measuring.facts(InMemory(x))
-        assert ((found.lo, found.hi), found.largest, (found.nonfinite, found.nan), found.first_nonfinite, found.negative, found.found.value) == wanted
+        assert (
+            (found.lo, found.hi),
+            found.largest,
+            (found.nonfinite, found.nan),
+            found.first_nonfinite,
+            found.negative,
+            found.found.value,
+        ) == wanted
 
 
 def test_large_tensors_take_the_fused_path_and_small_ones_the_reference():
@@ -345,22 +443,37 @@ def test_large_tensors_take_the_fused_path_and_small_ones_the_reference():
 def test_sums_made_without_putting_cells_anywhere(form, monkeypatch):
     monkeypatch.setattr(measuring, "LANES", 2)
     scheme = qv.Scheme.parse(form)
-    # Alike rows, so that most chunks have no new largest error, and one row that has clipped cells and codes of its own.
+    # Alike rows, so that most chunks have no new largest error, and one row that has clipped cells and codes
+    # of its own.
     x = torch.cat([tensor(12, 256), torch.randn(24, 256).clamp(-2, 2).repeat(4, 1)])
     r = qv.quantize(x, scheme)
     check_measured(measuring.measure(x, scheme, path="fused", piece=9000), measuring.measured(r))
-    check_measured(measuring.measure(x, scheme, qparams=r.qparams, path="fused", piece=9000), measuring.measured(qv.quantize(x, scheme, qparams=r.qparams)))
+    check_measured(
+        measuring.measure(x, scheme, qparams=r.qparams, path="fused", piece=9000),
+        measuring.measured(qv.quantize(x, scheme, qparams=r.qparams)),
+    )
 
 
 @pytest.mark.parametrize(
     "form",
-    ["int8,symmetric,per_tensor", "int4,asymmetric,per_channel(axis=0)", "int8,symmetric,per_channel(axis=1)", "float8_e4m3fn,symmetric,per_group(size=32)"],
+    [
+        "int8,symmetric,per_tensor",
+        "int4,asymmetric,per_channel(axis=0)",
+        "int8,symmetric,per_channel(axis=1)",
+        "float8_e4m3fn,symmetric,per_group(size=32)",
+    ],
 )
-@pytest.mark.parametrize("exponents", [(-149, -140), (-90, -70), (-60, -35), (-45, 0), (-30, 30), (30, 45), (50, 70), (90, 120), (-120, 120)])
+@pytest.mark.parametrize(
+    "exponents",
+    [(-149, -140), (-90, -70), (-60, -35), (-45, 0), (-30, 30), (30, 45), (50, 70), (90, 120), (-120, 120)],
+)
 def test_sums_of_what_float32_cannot_square(form, exponents):
     """Rows of 2^n: where float32 does not hold the squares the sums are made otherwise."""
     chance = torch.Generator().manual_seed(1)
-    x = torch.randn(64, 256, generator=chance) * torch.exp2(torch.randint(*exponents, (64, 1), generator=chance).double()).float()
+    x = (
+        torch.randn(64, 256, generator=chance)
+        * torch.exp2(torch.randint(*exponents, (64, 1), generator=chance).double()).float()
+    )
     assert check_sums(x, qv.Scheme.parse(f"{form},min_max,course"))
     assert check_sums(x.T.contiguous(), qv.Scheme.parse(f"{form},min_max,course"))
 
@@ -441,7 +554,9 @@ def imported_by(module, seen):
 
 
 def test_a_change_to_any_module_that_reaches_a_kernel_has_a_cache_folder_of_its_own(tmp_path):
-    """A kernel holds the constants it names: with the histogram's bins changed, a warm cache once gave totals of -1.5e18."""
+    """A kernel holds the constants it names: with the histogram's bins changed, a warm cache once gave totals
+    of -1.5e18.
+    """
     reaching = set()
     for path in (ROOT / "quantviz").rglob("*.py"):
         if re.search(r"^(@jit|@kernel_part|@intrinsic|@_inline)", path.read_text(encoding="utf-8"), re.MULTILINE):
@@ -490,9 +605,21 @@ def test_a_user_who_can_write_nowhere(tmp_path):
         if folder.is_relative_to(tempfile.gettempdir()) and folder != Path(tempfile.gettempdir()):
             folder.chmod(folder.stat().st_mode | 0o055)
     subprocess.run(["chmod", "-R", "a-w,a+rX", str(copy)], check=True)
-    env = {"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(copy), "HOME": "/nowhere"}
+    env = {
+        "PATH": os.environ["PATH"],
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONPATH": str(copy),
+        "HOME": "/nowhere",
+    }
     try:
-        done = subprocess.run([sys.executable, "-c", _ALONE, str(copy)], cwd="/", capture_output=True, text=True, timeout=120, env=env)
+        done = subprocess.run(
+            [sys.executable, "-c", _ALONE, str(copy)],
+            cwd="/",
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env=env,
+        )
     finally:
         subprocess.run(["chmod", "-R", "u+w", str(copy)], check=True)
     assert done.returncode == 0, done.stderr
@@ -510,13 +637,24 @@ def test_a_folder_that_others_can_write_to_is_not_trusted(tmp_path):
 
 def bits_of(found):
     """Everything that was summed, as bytes."""
-    sums = [found.moments.x2, found.moments.kept_e2, found.moments.kept_steps2, *(part for axis in found.axes for part in (axis.x2, axis.e2))]
+    sums = [
+        found.moments.x2,
+        found.moments.kept_e2,
+        found.moments.kept_steps2,
+        *(part for axis in found.axes for part in (axis.x2, axis.e2)),
+    ]
     return [float(value).hex() for value in found.metrics.values()], [part.numpy().tobytes() for part in sums]
 
 
 @pytest.mark.parametrize("shape", [(1500, 1111), (3, 700, 900), (2**21 + 5,)])
 @pytest.mark.parametrize(
-    "form", ["int8,asymmetric,per_channel(axis=0)", "int4,symmetric,per_tensor", "float8_e4m3fn,symmetric,per_tensor", "int4,symmetric,per_channel(axis=1)"]
+    "form",
+    [
+        "int8,asymmetric,per_channel(axis=0)",
+        "int4,symmetric,per_tensor",
+        "float8_e4m3fn,symmetric,per_tensor",
+        "int4,symmetric,per_channel(axis=1)",
+    ],
 )
 def test_sums_have_the_same_bits_on_any_number_of_threads(shape, form):
     scheme = qv.Scheme.parse(f"{form},min_max,course")
@@ -525,7 +663,10 @@ def test_sums_have_the_same_bits_on_any_number_of_threads(shape, form):
     x = torch.randn(shape, generator=torch.Generator().manual_seed(2))
     wanted = bits_of(measuring.measure(x, scheme, path="fused", piece=2**16, by_axis=True, threads=1))
     for threads in (2, 2, 3, 7):
-        assert bits_of(measuring.measure(x, scheme, path="fused", piece=2**16, by_axis=True, threads=threads)) == wanted
+        assert (
+            bits_of(measuring.measure(x, scheme, path="fused", piece=2**16, by_axis=True, threads=threads))
+            == wanted
+        )
 
 
 def test_the_number_of_threads_is_a_setting(monkeypatch):
@@ -555,7 +696,12 @@ def test_every_metric_is_had_at_any_size_and_by_every_path():
 #: What a metric can read that one pass does not give.
 MORE = {
     "kurtosis": lambda m, bits: (
-        (m.x4 / m.cells - 4 * m.x3 * m.x / m.cells**2 + 6 * m.x2 * m.x**2 / m.cells**3 - 3 * (m.x / m.cells) ** 4)
+        (
+            m.x4 / m.cells
+            - 4 * m.x3 * m.x / m.cells**2
+            + 6 * m.x2 * m.x**2 / m.cells**3
+            - 3 * (m.x / m.cells) ** 4
+        )
         / (m.x2 / m.cells - (m.x / m.cells) ** 2) ** 2
     ),
     "mean_abs_error": lambda m, bits: m.abs_e / m.cells,
@@ -576,7 +722,9 @@ def test_a_new_metric_is_one_entry(name, nonfinite, monkeypatch):
     scheme = qv.Scheme("int4", granularity=qv.PerChannel(0), nonfinite=nonfinite)
     wanted = metric_formulas.metrics(qv.quantize(x, scheme))[metric.id]
     for path in ("fused", "chunked"):
-        assert measuring.measure(x, scheme, metrics=registry, path=path).metrics[metric.id] == pytest.approx(wanted, rel=1e-9)
+        assert measuring.measure(x, scheme, metrics=registry, path=path).metrics[metric.id] == pytest.approx(
+            wanted, rel=1e-9
+        )
     # What takes a pass of its own is found where it is asked for.
     assert metric.id not in measuring.measure(x, scheme, path="fused").metrics
 
@@ -611,7 +759,9 @@ print(json.dumps([exact.hexdigest(), sums, str(measuring.cache_folder())]))
 
 
 def walked(plain):
-    """What a walk through kernels finds with some pieces in plain numba: a digest of codes, values and places, sums, and the folder."""
+    """What a walk through kernels finds with some pieces in plain numba: a digest of codes, values and
+    places, sums, and the folder.
+    """
     forms = [
         "int4,asymmetric,per_group(size=32),min_max,torchao",
         "int8,symmetric,per_channel(axis=1),min_max,course(value_dtype=float16)",
@@ -619,7 +769,9 @@ def walked(plain):
         "float8_e4m3fn,symmetric,per_group(size=8),min_max,course",
     ]
     env = {**os.environ, "PYTHONPATH": str(ROOT), "QUANTVIZ_PLAIN_NUMBA": plain}
-    done = subprocess.run([sys.executable, "-c", _WALK, *forms], capture_output=True, text=True, timeout=500, env=env)
+    done = subprocess.run(
+        [sys.executable, "-c", _WALK, *forms], capture_output=True, text=True, timeout=500, env=env
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

@@ -18,7 +18,16 @@ from quantviz.quantization.grids import GRIDS
 from quantviz.quantization.quantizer import steps_of_error
 from quantviz.streaming import measuring
 from quantviz.streaming import overview as module
-from quantviz.streaming.overview import POOLS, Patch, overview, pooled, survey, worst_blocks, worst_cells, worst_lines
+from quantviz.streaming.overview import (
+    POOLS,
+    Patch,
+    overview,
+    pooled,
+    survey,
+    worst_blocks,
+    worst_cells,
+    worst_lines,
+)
 from quantviz.tensors import blocks
 from quantviz.tensors.lazy import InMemory, Stored
 from quantviz.tensors.views import View
@@ -36,20 +45,32 @@ def normal(*shape, seed=0, ties=True):
 def views(shape):
     if len(shape) == 1:
         return [View.of(shape)]
-    return [View(rows, cols, (1,) * len(shape)) for rows, cols in itertools.permutations(range(len(shape)), 2)]
+    return [
+        View(rows, cols, (1,) * len(shape)) for rows, cols in itertools.permutations(range(len(shape)), 2)
+    ]
 
 
 def pixel_blocks(matrix, patch, pixels):
     """The cells of each pixel, and where they begin."""
     h, w = min(pixels[0], patch.rows), min(pixels[1], patch.cols)
-    rows, cols = ([first + i * n // count for i in range(count + 1)] for first, n, count in ((patch.top, patch.rows, h), (patch.left, patch.cols, w)))
-    return rows, cols, [[matrix[rows[i] : rows[i + 1], cols[j] : cols[j + 1]] for j in range(w)] for i in range(h)]
+    rows, cols = (
+        [first + i * n // count for i in range(count + 1)]
+        for first, n, count in ((patch.top, patch.rows, h), (patch.left, patch.cols, w))
+    )
+    return (
+        rows,
+        cols,
+        [[matrix[rows[i] : rows[i + 1], cols[j] : cols[j + 1]] for j in range(w)] for i in range(h)],
+    )
 
 
 def reference(matrix, patch, pixels, how):
     """Values and places by a loop over pixels; a NaN is left out."""
     cells = pixel_blocks(matrix, patch, pixels)[2]
-    values, at = np.full((len(cells), len(cells[0])), np.nan, np.float32), np.zeros((len(cells), len(cells[0])), np.uint32)
+    values, at = (
+        np.full((len(cells), len(cells[0])), np.nan, np.float32),
+        np.zeros((len(cells), len(cells[0])), np.uint32),
+    )
     for i, j in itertools.product(range(values.shape[0]), range(values.shape[1])):
         block = cells[i][j]
         known = block[~np.isnan(block)].astype(np.float64)
@@ -62,7 +83,10 @@ def reference(matrix, patch, pixels, how):
 
 
 def matrices(r, view):
-    return {name: blocks.matrix(getattr(r, name), view.rows, view.cols, view.at).numpy() for name in ("x", "q", "x_hat", "error")}
+    return {
+        name: blocks.matrix(getattr(r, name), view.rows, view.cols, view.at).numpy()
+        for name in ("x", "q", "x_hat", "error")
+    }
 
 
 def patches(matrix):
@@ -100,7 +124,11 @@ class Counted(Stored):
 @pytest.mark.parametrize("small", [0, 2**20], ids=["compiled", "reference"])
 def test_every_pixel_shows_its_cells(shape, how, small, monkeypatch):
     monkeypatch.setattr(measuring, "SMALL", small)
-    for name, cells in (("CHUNK", 29), ("_IN_PLACE", 61), ("_ERRORS", 17)):  # pixels in one part, and parts of one pixel
+    for name, cells in (
+        ("CHUNK", 29),
+        ("_IN_PLACE", 61),
+        ("_ERRORS", 17),
+    ):  # pixels in one part, and parts of one pixel
         monkeypatch.setattr(module, name, cells)
     scheme = qv.Scheme("int4", "asymmetric", qv.PerChannel(0) if len(shape) > 1 else qv.PerTensor())
     x = normal(*shape)
@@ -119,7 +147,10 @@ def test_every_pixel_shows_its_cells(shape, how, small, monkeypatch):
             for name in ("q", "x_hat"):
                 if how == "largest":
                     cells = pixel_blocks(seen[name], patch, pixels)[2]
-                    chosen = [[block.ravel()[at] for block, at in zip(*row, strict=True)] for row in zip(cells, found.x_at, strict=True)]
+                    chosen = [
+                        [block.ravel()[at] for block, at in zip(*row, strict=True)]
+                        for row in zip(cells, found.x_at, strict=True)
+                    ]
                 else:
                     chosen = reference(seen[name], patch, pixels, how)[0]
                 assert np.array_equal(getattr(found, name), chosen)
@@ -148,7 +179,10 @@ def test_what_is_no_number_is_left_out_and_inf_is_seen(how, chunk, monkeypatch):
     assert np.isnan(pooled(InMemory(x), Patch(0, 0, 8, 8), (1, 1), how)[0]).all()
 
 
-NO_NUMBERS = ("float8_e4m3fn,symmetric,per_channel(axis=0),min_max,course", "nf4,symmetric,flat(size=64),min_max,bitsandbytes")
+NO_NUMBERS = (
+    "float8_e4m3fn,symmetric,per_channel(axis=0),min_max,course",
+    "nf4,symmetric,flat(size=64),min_max,bitsandbytes",
+)
 
 
 @pytest.mark.parametrize("form", NO_NUMBERS)
@@ -157,7 +191,10 @@ def test_codes_that_are_no_numbers_are_averaged_as_what_they_stand_for(form):
     r = qv.quantize(x, scheme)
     values = GRIDS[scheme.number_format.kind].decode(r.q, scheme.number_format).numpy()
     patch = Patch(0, 0, 16, 64)
-    assert np.array_equal(overview(InMemory(x), scheme, r.qparams, patch, (4, 4), "mean").q, reference(values, patch, (4, 4), "mean")[0])
+    assert np.array_equal(
+        overview(InMemory(x), scheme, r.qparams, patch, (4, 4), "mean").q,
+        reference(values, patch, (4, 4), "mean")[0],
+    )
     assert overview(InMemory(x), scheme, r.qparams, patch, (4, 4)).q.dtype == r.q.numpy().dtype
 
 
@@ -165,7 +202,12 @@ BIG = normal(512, 1376, ties=False)
 
 
 @settings(max_examples=25, deadline=None)
-@given(row=st.integers(0, 511), col=st.integers(0, 1375), pixels=st.tuples(st.integers(1, 300), st.integers(1, 300)), sign=st.sampled_from([-1, 1]))
+@given(
+    row=st.integers(0, 511),
+    col=st.integers(0, 1375),
+    pixels=st.tuples(st.integers(1, 300), st.integers(1, 300)),
+    sign=st.sampled_from([-1, 1]),
+)
 def test_an_outlier_anywhere_is_found_where_it_is(row, col, pixels, sign):
     x = BIG.clone()
     x[row, col] = sign * 50.0
@@ -204,7 +246,9 @@ GRANULARITIES = (
 
 
 def results():
-    for shape, granularity, nonfinite in itertools.product([(37,), (24, 32), (3, 4, 6, 16)], GRANULARITIES, ("refuse", "ignore")):
+    for shape, granularity, nonfinite in itertools.product(
+        [(37,), (24, 32), (3, 4, 6, 16)], GRANULARITIES, ("refuse", "ignore")
+    ):
         scheme = qv.Scheme("int8", "asymmetric", granularity, qv.Percentile(97.0), nonfinite=nonfinite)
         if not scheme.problems(shape):
             x = normal(*shape, seed=2)
@@ -217,7 +261,11 @@ def results():
 
 
 def counted(r, values):
-    return values.to(torch.float64) if r.counted is None else torch.where(r.counted, values.to(torch.float64), 0.0)
+    return (
+        values.to(torch.float64)
+        if r.counted is None
+        else torch.where(r.counted, values.to(torch.float64), 0.0)
+    )
 
 
 def line_sums(values, axis):
@@ -242,17 +290,23 @@ def test_a_survey_finds_what_the_whole_result_has(r, kept, monkeypatch):
     order = sorted((i for i, size in enumerate(sizes) if size), key=lambda i: (-sizes[i], i))[:7]
     assert [cell.index for cell in found.cells] == [measuring.place_of(i, r.shape) for i in order]
     for cell in found.cells:
-        assert (cell.x, cell.q, cell.x_hat, cell.error) == tuple(each[cell.index].item() for each in (r.x, r.q, r.x_hat, r.error))
+        assert (cell.x, cell.q, cell.x_hat, cell.error) == tuple(
+            each[cell.index].item() for each in (r.x, r.q, r.x_hat, r.error)
+        )
         assert cell.steps == steps_of_error(r)[cell.index].item()
 
     for axis, sums in enumerate(found.axes):
         assert (sums is None) == (r.shape[axis] > kept)
         if sums:
             assert sums.e2.numpy() == pytest.approx(line_sums(error**2, axis), rel=1e-12)
-            assert sqnr_db_of_lines(sums).numpy() == pytest.approx(sqnr_db_of_lines(Moments.along(r, axis)).numpy(), rel=1e-12, nan_ok=True)
+            assert sqnr_db_of_lines(sums).numpy() == pytest.approx(
+                sqnr_db_of_lines(Moments.along(r, axis)).numpy(), rel=1e-12, nan_ok=True
+            )
             assert np.array_equal(sums.cells.numpy(), line_sums(ones, axis))
 
-    noise, signal, cells = (blocks.block_sums(each, r.layout).flatten().numpy() for each in (error**2, x**2, ones))
+    noise, signal, cells = (
+        blocks.block_sums(each, r.layout).flatten().numpy() for each in (error**2, x**2, ones)
+    )
     assert len(found.block_numbers) == min(7, r.layout.block_count)
     assert sorted(found.blocks.e2.numpy()) == pytest.approx(sorted(noise)[-7:], rel=1e-12)
     numbers = found.block_numbers
@@ -267,7 +321,12 @@ def test_a_survey_finds_what_the_whole_result_has(r, kept, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "form", [*NO_NUMBERS, "int8,asymmetric,per_group(size=32),percentile(p=99.0),course", "int4,symmetric,per_channel(axis=1),min_max,course"]
+    "form",
+    [
+        *NO_NUMBERS,
+        "int8,asymmetric,per_group(size=32),percentile(p=99.0),course",
+        "int4,symmetric,per_channel(axis=1),min_max,course",
+    ],
 )
 def test_what_is_compiled_shows_the_same(form, monkeypatch):
     x, scheme = InMemory(normal(96, 640, ties=False)), qv.Scheme.parse(form)
@@ -276,16 +335,26 @@ def test_what_is_compiled_shows_the_same(form, monkeypatch):
     monkeypatch.setattr(measuring, "SMALL", 0)
     fused = [overview(x, scheme, qparams, patch, (7, 64), how) for how in POOLS], survey(x, scheme, qparams)
     for one, other in zip(plain[0], fused[0], strict=True):
-        assert all(np.array_equal(getattr(one, name), getattr(other, name)) for name in ("x", "q", "x_hat", "error", "x_at", "error_at"))
+        assert all(
+            np.array_equal(getattr(one, name), getattr(other, name))
+            for name in ("x", "q", "x_hat", "error", "x_at", "error_at")
+        )
     assert plain[1].cells == fused[1].cells
-    for mine, theirs in ((plain[1].histograms.values, fused[1].histograms.values), (plain[1].histograms.errors, fused[1].histograms.errors)):
+    for mine, theirs in (
+        (plain[1].histograms.values, fused[1].histograms.values),
+        (plain[1].histograms.errors, fused[1].histograms.errors),
+    ):
         assert all(np.array_equal(mine.counts[part], theirs.counts[part]) for part in PARTS)
     assert plain[1].noise == pytest.approx(fused[1].noise, rel=1e-12)
 
 
 def floats_of(found):
     """All that is added up in a survey, and what follows from it."""
-    numbers = [getattr(lines, name) for lines in (*filter(None, found.axes), found.blocks) for name in ("cells", "x2", "e2", "max_error")]
+    numbers = [
+        getattr(lines, name)
+        for lines in (*filter(None, found.axes), found.blocks)
+        for name in ("cells", "x2", "e2", "max_error")
+    ]
     return [torch.tensor(found.noise), torch.from_numpy(found.block_numbers), *numbers]
 
 
@@ -311,7 +380,12 @@ def test_the_worst_lines_and_blocks_come_first():
     scheme = qv.Scheme("int4", granularity=qv.PerGroup(16))
     r = qv.quantize(x, scheme)
     found = survey(InMemory(x), scheme, r.qparams, n=3)
-    rows, cols, groups, cells = worst_lines(found, 0), worst_lines(found, 1, 4), worst_blocks(found, 2), worst_cells(found)
+    rows, cols, groups, cells = (
+        worst_lines(found, 0),
+        worst_lines(found, 1, 4),
+        worst_blocks(found, 2),
+        worst_cells(found),
+    )
     assert rows["index"][0] == 5
     assert len(rows["index"]) == 8
     assert len(cols["index"]) == 4
@@ -349,7 +423,9 @@ def test_a_tensor_that_lies_elsewhere_is_read_in_parts():
     survey(x, scheme, qparams)
     assert 0 < x.most <= module._LONG_CHUNK < x.count
     line = Counted(normal(2**21, ties=False))
-    overview(line, qv.Scheme(), qv.choose_qparams(torch.ones(3), qv.Scheme()), Patch(0, 0, 1, line.count), (4, 500))
+    overview(
+        line, qv.Scheme(), qv.choose_qparams(torch.ones(3), qv.Scheme()), Patch(0, 0, 1, line.count), (4, 500)
+    )
     assert 0 < line.most <= module._LONG_CHUNK < line.count
 
 

@@ -52,12 +52,21 @@ def notebook_000(c):
     x = tensor_of("s0_In74")
     q, scale, zero_point = c.linear_quantization(x)
     x_hat = c.linear_dequantization(q, scale, zero_point)
-    yield from (("s0_In74", q), ("s0_In75", scale), ("s0_In76", zero_point), ("s0_In78", x_hat), ("s0_In79", (x_hat - x).square().mean()))
+    yield from (
+        ("s0_In74", q),
+        ("s0_In75", scale),
+        ("s0_In76", zero_point),
+        ("s0_In78", x_hat),
+        ("s0_In79", (x_hat - x).square().mean()),
+    )
 
     # What its words say of a zero point out of range, on values that all lie on one side of 0.
     for side in ("allpos", "allneg"):
         q, scale, zero_point = c.linear_quantization(tensor_of(f"s0_clip_rule_{side}"))
-        yield from ((f"s0_clip_rule_{side}", zero_point), (f"s0_clip_rule_{side}_xhat", c.linear_dequantization(q, scale, zero_point)))
+        yield from (
+            (f"s0_clip_rule_{side}", zero_point),
+            (f"s0_clip_rule_{side}_xhat", c.linear_dequantization(q, scale, zero_point)),
+        )
     try:
         yield "s0_const", c.get_q_scale_and_zero_point(tensor_of("s0_const"))[0]
     except ZeroDivisionError:
@@ -79,7 +88,12 @@ def notebook_001(c):
     q_sym, q_asym = c.quantize_tensor(x, symmetric), c.quantize_tensor(x, asymmetric)
     yield from (("s1_In33", q_sym), ("s1_In34", q_asym))
     x_hat_sym, x_hat_asym = c.dequantize_tensor(q_sym, symmetric), c.dequantize_tensor(q_asym, asymmetric)
-    yield from (("s1_In36", x_hat_sym), ("s1_In37", x_hat_asym), ("s1_In39_sym", x_hat_sym - x), ("s1_In39_asym", x_hat_asym - x))
+    yield from (
+        ("s1_In36", x_hat_sym),
+        ("s1_In37", x_hat_asym),
+        ("s1_In39_sym", x_hat_sym - x),
+        ("s1_In39_asym", x_hat_asym - x),
+    )
     q, x_hat, _ = c.quantize_dequant(x)
     yield from (("s1_In41_q", q), ("s1_In41_xhat", x_hat))
     q, x_hat, _ = c.quantize_dequant(x, sym=False)
@@ -100,7 +114,12 @@ def notebook_002(c):
     largest = x.abs().max()
     q = torch.round(x / largest * 255).to(torch.int32).to(INT8)
     x_hat = q.float() / 255 * largest
-    yield from (("s2_In47_norm", largest), ("s2_In47_q", q), ("s2_In47_xhat", x_hat), ("s2_In47_err", torch.linalg.norm(x - x_hat)))
+    yield from (
+        ("s2_In47_norm", largest),
+        ("s2_In47_q", q),
+        ("s2_In47_xhat", x_hat),
+        ("s2_In47_err", torch.linalg.norm(x - x_hat)),
+    )
 
 
 def notebook_003(c):
@@ -125,7 +144,13 @@ def notebook_003(c):
     x = tensor_of("s3_In26")
     q, scale, zero_point = c.linear_quantization(x)
     x_hat = c.linear_dequantization(q, scale, zero_point)
-    yield from (("s3_In25_q", q), ("s3_In25_s", scale), ("s3_In25_z", zero_point), ("s3_In26", x_hat), ("s3_In27", (x_hat - x).square().mean()))
+    yield from (
+        ("s3_In25_q", q),
+        ("s3_In25_s", scale),
+        ("s3_In25_z", zero_point),
+        ("s3_In26", x_hat),
+        ("s3_In27", (x_hat - x).square().mean()),
+    )
 
     x = tensor_of("s3_In30")
     yield "s3_In30", c.get_q_scale_symmetric(x)
@@ -149,7 +174,11 @@ def notebook_003(c):
 
     activation, weight = torch.tensor([1, 2, 3], dtype=torch.float32), tensor_of("s3_In58")
     q_w, s_w = c.linear_q_symmetric(weight)
-    yield from (("s3_In57_q", q_w), ("s3_In57_s", s_w), ("s3_In58", c.quantized_linear_W8A32_without_bias(activation, q_w, s_w, 0)))
+    yield from (
+        ("s3_In57_q", q_w),
+        ("s3_In57_s", s_w),
+        ("s3_In58", c.quantized_linear_W8A32_without_bias(activation, q_w, s_w, 0)),
+    )
     yield "s3_In59", torch.nn.functional.linear(activation, weight)
 
 
@@ -172,7 +201,12 @@ INSTEAD = {"s0_const": 5 / 255, "s1_const": [5.0, 5.0, 5.0], "s1_perchannel_1d":
 @functools.cache
 def played(strict):
     plain = ("QuantizationParams", "plot_quantization_errors")
-    functions = {name: getattr(course, name) if name in plain else functools.partial(getattr(course, name), strict=strict) for name in course.__all__}
+    functions = {
+        name: getattr(course, name)
+        if name in plain
+        else functools.partial(getattr(course, name), strict=strict)
+        for name in course.__all__
+    }
     return [pair for notebook in NOTEBOOKS for pair in notebook(SimpleNamespace(**functions))]
 
 
@@ -205,7 +239,12 @@ NEEDED = inspect.Parameter.empty
 #: Name → parameters in their order with their defaults, as the notebooks have them.
 SIGNATURES = {
     "get_q_scale_and_zero_point": {"r_tensor": NEEDED, "dtype": INT8},
-    "linear_q_with_scale_and_zero_point": {"tensor": NEEDED, "scale": NEEDED, "zero_point": NEEDED, "dtype": INT8},
+    "linear_q_with_scale_and_zero_point": {
+        "tensor": NEEDED,
+        "scale": NEEDED,
+        "zero_point": NEEDED,
+        "dtype": INT8,
+    },
     "linear_dequantization": {"quantized_tensor": NEEDED, "scale": NEEDED, "zero_point": NEEDED},
     "linear_quantization": {"tensor": NEEDED, "dtype": INT8},
     "get_q_scale_symmetric": {"tensor": NEEDED, "dtype": INT8},
@@ -215,28 +254,54 @@ SIGNATURES = {
     "linear_dequantization_per_group": {"quantized_tensor": NEEDED, "scale": NEEDED, "group_size": NEEDED},
     "quantized_linear_W8A32_without_bias": {"input": NEEDED, "q_w": NEEDED, "s_w": NEEDED, "z_w": NEEDED},
     "QuantizationParams": {"scale": NEEDED, "zero_point": NEEDED, "q_min": NEEDED, "q_max": NEEDED},
-    "get_symmetric_qparams": {"x": NEEDED, "per_channel": False, "channel_dim": 0, "dtype": INT8, "eps": 1e-8},
-    "get_asymmetric_qparams": {"x": NEEDED, "per_channel": False, "channel_dim": 0, "dtype": INT8, "eps": 1e-8},
+    "get_symmetric_qparams": {
+        "x": NEEDED,
+        "per_channel": False,
+        "channel_dim": 0,
+        "dtype": INT8,
+        "eps": 1e-8,
+    },
+    "get_asymmetric_qparams": {
+        "x": NEEDED,
+        "per_channel": False,
+        "channel_dim": 0,
+        "dtype": INT8,
+        "eps": 1e-8,
+    },
     "quantize_tensor": {"x": NEEDED, "qparams": NEEDED},
     "dequantize_tensor": {"q": NEEDED, "qparams": NEEDED},
     "quantize_dequant": {"x": NEEDED, "per_channel": False, "channel_dim": 0, "dtype": INT8, "sym": True},
     "linear_quantizer": {"tensor": NEEDED, "s": NEEDED, "z": NEEDED},
     "linear_dequantizer": {"tensor": NEEDED, "s": NEEDED, "z": NEEDED},
-    "plot_quantization_errors": {"original": NEEDED, "quantized": NEEDED, "dequantized": NEEDED, "dtype": INT8, "n_bits": 8},
+    "plot_quantization_errors": {
+        "original": NEEDED,
+        "quantized": NEEDED,
+        "dequantized": NEEDED,
+        "dtype": INT8,
+        "n_bits": 8,
+    },
 }
 
 
 @pytest.mark.parametrize("name", SIGNATURES)
 def test_a_signature_is_the_notebooks(name):
     parameters = inspect.signature(getattr(course, name)).parameters.values()
-    assert [(p.name, p.default) for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD] == list(SIGNATURES[name].items())
-    added = {"QuantizationParams": {}, "plot_quantization_errors": {"result": None, "selected": None}}.get(name, {"strict": False})
+    assert [(p.name, p.default) for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD] == list(
+        SIGNATURES[name].items()
+    )
+    added = {"QuantizationParams": {}, "plot_quantization_errors": {"result": None, "selected": None}}.get(
+        name, {"strict": False}
+    )
     assert {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY} == added
 
 
 def test_both_notebooks_names_of_a_parameter_are_known():
     x, q = torch.tensor([1.0, -2.0]), torch.tensor([3, -4], dtype=INT8)
-    assert course.get_q_scale_and_zero_point(r_tensor=x) == course.get_q_scale_and_zero_point(tensor=x) == course.get_q_scale_and_zero_point(x)
+    assert (
+        course.get_q_scale_and_zero_point(r_tensor=x)
+        == course.get_q_scale_and_zero_point(tensor=x)
+        == course.get_q_scale_and_zero_point(x)
+    )
     for call in ({"quantized_tensor": q}, {"q": q}):
         assert course.linear_dequantization(**call, scale=0.5, zero_point=1).tolist() == [1.0, -2.5]
     with pytest.raises(TypeError):
@@ -251,12 +316,18 @@ def test_the_names_come_with_a_star_and_from_a_helper(monkeypatch):
     exec("from quantviz.teaching.course import *", starred)
     assert set(starred) - {"__builtins__"} == set(SIGNATURES)
     monkeypatch.setitem(sys.modules, "helper", course)
-    exec("from helper import linear_q_with_scale_and_zero_point, linear_dequantization, plot_quantization_errors", {})
+    exec(
+        "from helper import linear_q_with_scale_and_zero_point, linear_dequantization, plot_quantization_errors",
+        {},
+    )
 
 
 def test_the_parameters_print_and_change_as_in_the_notebook():
     params = course.QuantizationParams(torch.tensor(0.5), torch.tensor(0.0), -128, 127)
-    assert repr(params) == "QuantizationParams(scale=tensor(0.5000), zero_point=tensor(0.), q_min=-128, q_max=127)"
+    assert (
+        repr(params)
+        == "QuantizationParams(scale=tensor(0.5000), zero_point=tensor(0.), q_min=-128, q_max=127)"
+    )
     params.scale = torch.tensor(0.25)
     assert course.quantize_tensor(torch.tensor([1.0, -2.0]), params).tolist() == [4, -8]
 
@@ -265,20 +336,27 @@ def test_the_figure_is_the_librarys():
     r = qv.quantize([[1.0, -2.0], [0.5, 4.0]], qv.Scheme("int4", granularity=qv.PerChannel(0)))
     drawn = course.plot_quantization_errors(r.x, r.q, r.x_hat, r.q.dtype, 4, result=r)
     assert drawn.to_json() == qv.plot_quantization_errors(r.x, r.q, r.x_hat, r.q.dtype, 4, result=r).to_json()
-    assert inspect.signature(course.plot_quantization_errors).parameters.keys() == inspect.signature(qv.plot_quantization_errors).parameters.keys()
+    assert (
+        inspect.signature(course.plot_quantization_errors).parameters.keys()
+        == inspect.signature(qv.plot_quantization_errors).parameters.keys()
+    )
 
 
 # ---- the same as the core -----------------------------------------------------------------------
 
 DTYPES = {INT8: "int8", UINT8: "uint8", INT16: "int16", UINT16: "uint16"}
 #: 0 and what is far from float32's smallest: scales below that are floored by the core alone.
-values = st.one_of(st.just(0.0), st.floats(0.0009765625, 1e6, width=32), st.floats(-1e6, -0.0009765625, width=32))
+values = st.one_of(
+    st.just(0.0), st.floats(0.0009765625, 1e6, width=32), st.floats(-1e6, -0.0009765625, width=32)
+)
 
 
 @st.composite
 def matrices(draw):
     rows, cols = draw(st.integers(1, 4)), draw(st.sampled_from([2, 4, 6]))
-    return torch.tensor(draw(st.lists(values, min_size=rows * cols, max_size=rows * cols))).reshape(rows, cols)
+    return torch.tensor(draw(st.lists(values, min_size=rows * cols, max_size=rows * cols))).reshape(
+        rows, cols
+    )
 
 
 def same(got, expected):
@@ -317,9 +395,13 @@ def test_what_is_made_is_what_the_core_makes(x, dtype):
 
 @given(matrices(), st.sampled_from(list(DTYPES)), st.booleans(), st.booleans(), st.integers(-2, 1))
 def test_the_parameters_objects_are_the_cores_too(x, dtype, sym, per_channel, channel_dim):
-    convention = qv.CONVENTIONS["course"].replace(scale_math="float32", scale_dtype="float32", **{"scale.floor": 1e-8})
+    convention = qv.CONVENTIONS["course"].replace(
+        scale_math="float32", scale_dtype="float32", **{"scale.floor": 1e-8}
+    )
     granularity = qv.PerChannel(channel_dim) if per_channel else qv.PerTensor()
-    r = qv.quantize(x, qv.Scheme(DTYPES[dtype], "symmetric" if sym else "asymmetric", granularity, convention=convention))
+    r = qv.quantize(
+        x, qv.Scheme(DTYPES[dtype], "symmetric" if sym else "asymmetric", granularity, convention=convention)
+    )
     q, x_hat, params = course.quantize_dequant(x, per_channel, channel_dim, dtype, sym)
     same(q, r.q.to(dtype))
     same(x_hat, r.x_hat)
@@ -331,7 +413,12 @@ def test_the_parameters_objects_are_the_cores_too(x, dtype, sym, per_channel, ch
 # ---- strict: the notebooks' own arithmetic ------------------------------------------------------
 
 
-@given(matrices(), st.floats(0.0009765625, 1e3, width=32), st.integers(-200, 200), st.sampled_from([INT8, UINT8, INT16]))
+@given(
+    matrices(),
+    st.floats(0.0009765625, 1e3, width=32),
+    st.integers(-200, 200),
+    st.sampled_from([INT8, UINT8, INT16]),
+)
 def test_strict_is_the_formula(x, scale, zero_point, dtype):
     low, high = torch.iinfo(dtype).min, torch.iinfo(dtype).max
     q = course.linear_q_with_scale_and_zero_point(x, scale, zero_point, dtype, strict=True)
@@ -381,12 +468,23 @@ X = torch.tensor([[1.0, -2.0, 3.0], [0.5, 4.0, -8.0]])
 def test_a_dtype_is_honoured():
     pair = course.get_q_scale_and_zero_point(X, UINT8)
     assert pair == (12 / 255, 170)
-    assert course.get_q_scale_and_zero_point(X, UINT8, strict=True) == course.get_q_scale_and_zero_point(X) == (12 / 255, 42)
+    assert (
+        course.get_q_scale_and_zero_point(X, UINT8, strict=True)
+        == course.get_q_scale_and_zero_point(X)
+        == (12 / 255, 42)
+    )
     q, _, zero_point = course.linear_quantization(X, UINT8, strict=True)
-    assert (q.min(), zero_point) == (0, 42)  # Clamped to 0 … 255 with a zero point for -128 … 127: the negative half is lost.
+    assert (q.min(), zero_point) == (
+        0,
+        42,
+    )  # Clamped to 0 … 255 with a zero point for -128 … 127: the negative half is lost.
     assert course.linear_quantization(X, UINT8)[0].unique().numel() > q.unique().numel()
 
-    for call, extra in ((course.linear_q_symmetric, ()), (course.linear_q_symmetric_per_channel, (0,)), (course.linear_q_symmetric_per_group, (3,))):
+    for call, extra in (
+        (course.linear_q_symmetric, ()),
+        (course.linear_q_symmetric_per_channel, (0,)),
+        (course.linear_q_symmetric_per_group, (3,)),
+    ):
         assert call(X, *extra, INT16)[0].abs().max() == 32767
         q, _ = call(X, *extra, INT16, strict=True)
         assert q.dtype == INT16
@@ -408,7 +506,9 @@ def test_the_zero_point_of_a_weight_is_subtracted():
     expected = torch.nn.functional.linear(activation, weight)
     for dtype in (INT8, UINT8):
         q_w, s_w, z_w = course.linear_quantization(weight, dtype)
-        torch.testing.assert_close(course.quantized_linear_W8A32_without_bias(activation, q_w, s_w, z_w), expected, rtol=0, atol=0.1)
+        torch.testing.assert_close(
+            course.quantized_linear_W8A32_without_bias(activation, q_w, s_w, z_w), expected, rtol=0, atol=0.1
+        )
     q_w, s_w, z_w = course.linear_quantization(weight)
     assert z_w == -55
     added = course.quantized_linear_W8A32_without_bias(activation, q_w, s_w, z_w, strict=True)
@@ -423,7 +523,11 @@ def test_the_zero_point_of_a_weight_is_subtracted():
 
 def test_zeros_stay_zeros():
     zeros = torch.zeros(2, 3)
-    for call, extra in ((course.linear_q_symmetric, ()), (course.linear_q_symmetric_per_channel, (0,)), (course.linear_q_symmetric_per_group, (3,))):
+    for call, extra in (
+        (course.linear_q_symmetric, ()),
+        (course.linear_q_symmetric_per_channel, (0,)),
+        (course.linear_q_symmetric_per_group, (3,)),
+    ):
         q, scale = call(zeros, *extra)
         assert q.abs().max() == 0
         assert (torch.as_tensor(scale) == 1).all()
@@ -468,22 +572,34 @@ def test_strict_stays_in_the_tensors_own_dtype():
     x = torch.tensor([1 + 2**-40, 2.0], dtype=torch.float64)
     assert course.get_q_scale_and_zero_point(x, strict=True)[0] < course.get_q_scale_and_zero_point(x)[0]
     q = torch.tensor([1, 2], dtype=INT8)
-    assert course.linear_dequantization(q, torch.tensor([0.1, 0.2], dtype=torch.float64), 0, strict=True).dtype == torch.float64
-    assert course.linear_dequantization(q, torch.tensor([0.1, 0.2], dtype=torch.float64), 0).dtype == torch.float32
+    assert (
+        course.linear_dequantization(q, torch.tensor([0.1, 0.2], dtype=torch.float64), 0, strict=True).dtype
+        == torch.float64
+    )
+    assert (
+        course.linear_dequantization(q, torch.tensor([0.1, 0.2], dtype=torch.float64), 0).dtype
+        == torch.float32
+    )
 
 
 def test_eps_is_the_smallest_scale():
     small = torch.tensor([1e-7, -1e-7])
     for strict in (False, True):
         assert course.get_symmetric_qparams(small, strict=strict).scale.item() == pytest.approx(1e-8)
-        assert course.get_symmetric_qparams(small, eps=1e-20, strict=strict).scale.item() == pytest.approx(1e-7 / 127)
+        assert course.get_symmetric_qparams(small, eps=1e-20, strict=strict).scale.item() == pytest.approx(
+            1e-7 / 127
+        )
 
 
 REFUSED = {
     "course.dtype": lambda: course.linear_quantization(X, torch.int32),
-    "course.code_range": lambda: course.quantize_tensor(X, course.QuantizationParams(torch.tensor(1.0), torch.tensor(0.0), -100, 100)),
+    "course.code_range": lambda: course.quantize_tensor(
+        X, course.QuantizationParams(torch.tensor(1.0), torch.tensor(0.0), -100, 100)
+    ),
     "course.broadcast": lambda: course.linear_q_with_scale_and_zero_point(X, torch.ones(2), 0),
-    "course.activation_dtype": lambda: course.quantized_linear_W8A32_without_bias(X.double(), X.to(INT8), 1.0, 0),
+    "course.activation_dtype": lambda: course.quantized_linear_W8A32_without_bias(
+        X.double(), X.to(INT8), 1.0, 0
+    ),
     "course.weight_dtype": lambda: course.quantized_linear_W8A32_without_bias(X, X, 1.0, 0),
     "course.linear_shapes": lambda: course.quantized_linear_W8A32_without_bias(X, X.T.to(INT8), 1.0, 0),
     "scale_not_positive": lambda: course.linear_q_with_scale_and_zero_point(X, 0.0, 0),
@@ -503,8 +619,12 @@ def test_what_cannot_be_done_is_said(key):
     assert len({refused.value.message(language) for language in languages()}) == len(languages())
 
 
-@pytest.mark.parametrize(("codes", "dtype"), [((-8, 7), INT8), ((0, 15), UINT8), ((-127, 127), INT8), ((0, 65535), UINT16)])
+@pytest.mark.parametrize(
+    ("codes", "dtype"), [((-8, 7), INT8), ((0, 15), UINT8), ((-127, 127), INT8), ((0, 65535), UINT16)]
+)
 def test_a_range_of_codes_is_a_number_format(codes, dtype):
-    q = course.quantize_tensor(X * 1e6, course.QuantizationParams(torch.tensor(1.0), torch.tensor(0.0), *codes))
+    q = course.quantize_tensor(
+        X * 1e6, course.QuantizationParams(torch.tensor(1.0), torch.tensor(0.0), *codes)
+    )
     assert q.dtype == dtype
     assert (q.int().min(), q.int().max()) == codes

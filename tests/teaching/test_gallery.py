@@ -1,4 +1,6 @@
-"""The bug gallery: what is shown is what ran, each bug shows and hides where it says so, and every bug has its words."""
+"""The bug gallery: what is shown is what ran, each bug shows and hides where it says so, and every bug has
+its words.
+"""
 
 import dataclasses
 import math
@@ -26,7 +28,11 @@ def both(bug, case=None):
 
 def same(one, other):
     if isinstance(one, torch.Tensor):
-        return one.dtype == other.dtype and one.shape == other.shape and torch.equal(one.nan_to_num(nan=12345.0), other.nan_to_num(nan=12345.0))
+        return (
+            one.dtype == other.dtype
+            and one.shape == other.shape
+            and torch.equal(one.nan_to_num(nan=12345.0), other.nan_to_num(nan=12345.0))
+        )
     return type(one) is type(other) and one == other
 
 
@@ -54,7 +60,9 @@ def test_one_line_differs(bug):
     assert bug.broken.code != bug.fixed.code
     for case in bug.cases:
         correct, broken = bug.program(case, False), bug.program(case, True)
-        assert [(good.key, bad.key) for good, bad in zip(correct, broken, strict=True) if good is not bad] == [(bug.broken.key, bug.broken.key)]
+        assert [
+            (good.key, bad.key) for good, bad in zip(correct, broken, strict=True) if good is not bad
+        ] == [(bug.broken.key, bug.broken.key)]
         assert len({line.key for line in broken}) == len(broken)
         assert correct[-1].names == ("x_hat",)
         assert max(len(line.code) for line in (*correct, *broken)) <= 90  # a line on a page
@@ -69,8 +77,13 @@ def test_the_cells_that_differ_are_the_lit_ones(bug, case):
     lit = differing(correct, broken)
     assert lit.shape == correct.x.shape
     for place in np.ndindex(*lit.shape):
-        pairs = [(float(getattr(correct, name)[place]), float(getattr(broken, name)[place])) for name in ("q", "x_hat")]
-        assert bool(lit[place]) == any(good != bad and not (math.isnan(good) and math.isnan(bad)) for good, bad in pairs)
+        pairs = [
+            (float(getattr(correct, name)[place]), float(getattr(broken, name)[place]))
+            for name in ("q", "x_hat")
+        ]
+        assert bool(lit[place]) == any(
+            good != bad and not (math.isnan(good) and math.isnan(bad)) for good, bad in pairs
+        )
     if case is bug.cases[0] or (bug.id, case.id) in ALSO_SHOWN:
         assert lit.any()
     elif case.id != "random":
@@ -82,7 +95,11 @@ def test_the_correct_program_is_right(bug):
     """Each value comes back to within a rough step of int4, unless it was clipped on purpose."""
     for case in bug.cases:
         correct, _ = both(bug, case)
-        wanted = correct.x.clamp(-correct.values["top"], correct.values["top"]) if "top" in correct.values else correct.x
+        wanted = (
+            correct.x.clamp(-correct.values["top"], correct.values["top"])
+            if "top" in correct.values
+            else correct.x
+        )
         assert (correct.x_hat - wanted).abs().max() <= 1 / 7 * correct.x.abs().max()
 
 
@@ -171,7 +188,9 @@ def test_every_bug_has_its_words_and_no_others(bug, language):
     named = [case.id for case in bug.cases if case.id != "random"]
     keys = {line.key for case in bug.cases for line in bug.program(case, True)} - {bug.broken.key}
     wanted = {f"bugs.{bug.id}.{field}" for field in ("name", "goal", "belief", "happens", "practice")}
-    wanted |= {f"bugs.{bug.id}.cases.{name}" for name in named} | {f"bugs.{bug.id}.notes.{name}" for name in named}
+    wanted |= {f"bugs.{bug.id}.cases.{name}" for name in named} | {
+        f"bugs.{bug.id}.notes.{name}" for name in named
+    }
     wanted |= {f"bugs.{bug.id}.why.{key}" for key in keys}
     assert {key for key in catalogue(language) if key.startswith(f"bugs.{bug.id}.")} == wanted
     assert all(catalogue(language)[key].strip() for key in wanted)
@@ -182,8 +201,14 @@ def test_a_puzzle_does_not_tell_its_answer(language):
     """What is read before the answer: the goal, and what is said of a wrong line."""
     words = catalogue(language)
     for bug in BUGS.values():
-        before = [words[f"bugs.{bug.id}.goal"], *(words[key] for key in words if key.startswith(f"bugs.{bug.id}.why."))]
-        assert not any(words[f"bugs.{bug.id}.name"].lower() in sentence.lower() or bug.fixed.code in sentence for sentence in before)
+        before = [
+            words[f"bugs.{bug.id}.goal"],
+            *(words[key] for key in words if key.startswith(f"bugs.{bug.id}.why.")),
+        ]
+        assert not any(
+            words[f"bugs.{bug.id}.name"].lower() in sentence.lower() or bug.fixed.code in sentence
+            for sentence in before
+        )
 
 
 def test_every_bug_is_one_puzzle_in_another_order():

@@ -12,8 +12,18 @@ import quantviz as qv
 from tests.helpers.notebooks import ITEMS, assert_printed, read_input
 
 OPS = ("qparams", "quantize", "quantize_dequantize", "mse", "error", "l2_norm_error")
-#: Accidents of the notebooks (int8 wraparound, division by zero, silent per-tensor); what happens instead is tested below.
-ACCIDENTS = {"s0_const", "s1_const", "s1_perchannel_1d", "s2_In47_q", "s2_In47_xhat", "s2_In47_err", "s3_In9", "s3_In52"}
+#: Accidents of the notebooks (int8 wraparound, division by zero, silent per-tensor); what happens instead is
+#: tested below.
+ACCIDENTS = {
+    "s0_const",
+    "s1_const",
+    "s1_perchannel_1d",
+    "s2_In47_q",
+    "s2_In47_xhat",
+    "s2_In47_err",
+    "s3_In9",
+    "s3_In52",
+}
 TENSOR_3X3 = [[191.6, -13.5, 728.6], [92.14, 295.5, -184], [0, 684.6, 245.5]]
 
 
@@ -25,7 +35,9 @@ def test_the_items_are_all_there():
 def read_scheme(item):
     call = item["call"].get("qparams", item["call"])
     if call["op"] == "given":
-        return qv.Scheme(call["format"], "asymmetric", calibration=qv.Given(call["scale"], call["zero_point"]))
+        return qv.Scheme(
+            call["format"], "asymmetric", calibration=qv.Given(call["scale"], call["zero_point"])
+        )
     granularity = {
         "tensor": lambda: qv.PerTensor(),
         "axis": lambda: qv.PerChannel(call["axis"]),
@@ -50,15 +62,23 @@ def answer(item):
     }[call["op"]]()
 
 
-@pytest.mark.parametrize("item", [item for item in ITEMS if item["call"]["op"] in OPS and item["id"] not in ACCIDENTS], ids=lambda item: item["id"])
+@pytest.mark.parametrize(
+    "item",
+    [item for item in ITEMS if item["call"]["op"] in OPS and item["id"] not in ACCIDENTS],
+    ids=lambda item: item["id"],
+)
 def test_printed_number(item):
     assert_printed(item, answer(item))
 
 
-@pytest.mark.parametrize("item", [item for item in ITEMS if item["call"]["op"] == "range"], ids=lambda item: item["id"])
+@pytest.mark.parametrize(
+    "item", [item for item in ITEMS if item["call"]["op"] == "range"], ids=lambda item: item["id"]
+)
 def test_printed_code_range(item):
     fmt = qv.FORMATS[item["call"]["format"]]
-    expected = {"quant_min": fmt.code_min, "quant_max": fmt.code_max, "both": [fmt.code_min, fmt.code_max]}[item["call"]["what"]]
+    expected = {"quant_min": fmt.code_min, "quant_max": fmt.code_max, "both": [fmt.code_min, fmt.code_max]}[
+        item["call"]["what"]
+    ]
     assert expected == item["expected"]
 
 
@@ -106,6 +126,11 @@ def test_the_format_asked_for_is_the_format_used(format_id):
 
 def test_groups_of_three_lie_in_the_notebooks_band():
     item = next(item for item in ITEMS if item["id"] == "s3_In52")
-    errors = [qv.metrics(qv.quantize(torch.rand(6, 6, generator=torch.Generator().manual_seed(seed)), read_scheme(item)))["mse"] for seed in range(20)]
+    errors = [
+        qv.metrics(
+            qv.quantize(torch.rand(6, 6, generator=torch.Generator().manual_seed(seed)), read_scheme(item))
+        )["mse"]
+        for seed in range(20)
+    ]
     assert all(item["tolerance"]["min"] <= error <= item["tolerance"]["max"] for error in errors)
     assert not math.isclose(errors[0], errors[1])

@@ -12,13 +12,36 @@ from quantviz.schemes.granularity import MOST_IN_BLOCK
 from quantviz.tensors.blocks import Blocks, block_ids, expand
 
 PADDED, SHORT = (qv.CONVENTIONS["course"].replace(tail=tail) for tail in ("pad", "short"))
-BEYOND = [qv.PerGroup(7), qv.PerGroup(50), qv.PerGroup(9, axis=0), qv.PerBlock(4, 50), qv.PerBlock(50, 4), qv.PerBlock(50, 50), qv.Flat(7), qv.Flat(500)]
+BEYOND = [
+    qv.PerGroup(7),
+    qv.PerGroup(50),
+    qv.PerGroup(9, axis=0),
+    qv.PerBlock(4, 50),
+    qv.PerBlock(50, 4),
+    qv.PerBlock(50, 50),
+    qv.Flat(7),
+    qv.Flat(500),
+]
 HUGE = [
     f"int8,symmetric,{granularity},min_max,{convention}"
     for size in (2**24, 2**26, 10**17)
-    for convention in ("microxcaling", "modelopt", "onnxruntime_blocked", "course(tail=short)", "course(tail=pad)", "modelopt_packed")
-    for granularity in (f"per_group(size={size})", f"per_group(size={size},axis=0)", f"per_block(rows=2,cols={size})", f"flat(size={size})")
-    if qv.CONVENTIONS[convention.partition("(")[0]].offer.has_granularity(qv.Scheme.parse(f"int8,symmetric,{granularity},min_max,course").granularity, "int8")
+    for convention in (
+        "microxcaling",
+        "modelopt",
+        "onnxruntime_blocked",
+        "course(tail=short)",
+        "course(tail=pad)",
+        "modelopt_packed",
+    )
+    for granularity in (
+        f"per_group(size={size})",
+        f"per_group(size={size},axis=0)",
+        f"per_block(rows=2,cols={size})",
+        f"flat(size={size})",
+    )
+    if qv.CONVENTIONS[convention.partition("(")[0]].offer.has_granularity(
+        qv.Scheme.parse(f"int8,symmetric,{granularity},min_max,course").granularity, "int8"
+    )
 ]
 
 
@@ -31,7 +54,11 @@ def filled(x, layout):
 
 
 @pytest.mark.parametrize("granularity", BEYOND, ids=str)
-@pytest.mark.parametrize("calibration", [qv.MinMax(), qv.Percentile(51.0), qv.Percentile(80.0), qv.Percentile(99.9), qv.AbsMean()], ids=str)
+@pytest.mark.parametrize(
+    "calibration",
+    [qv.MinMax(), qv.Percentile(51.0), qv.Percentile(80.0), qv.Percentile(99.9), qv.AbsMean()],
+    ids=str,
+)
 @pytest.mark.parametrize("shift", [-3.0, 0.0, 3.0])
 def test_a_padded_block_is_one_whose_zeros_were_written_out(granularity, calibration, shift):
     x = torch.randn(6, 10, generator=torch.Generator().manual_seed(1)) + shift
@@ -40,7 +67,9 @@ def test_a_padded_block_is_one_whose_zeros_were_written_out(granularity, calibra
     written, full = filled(x, layout)
     for mode in ("symmetric", "asymmetric") if calibration.id != "abs_mean" else ("symmetric",):
         found = calibration.calibrate(Blocks(x, layout, torch.float64), ModeContext(mode))
-        wanted = calibration.calibrate(Blocks(written, granularity.layout(tuple(full)), torch.float64), ModeContext(mode))
+        wanted = calibration.calibrate(
+            Blocks(written, granularity.layout(tuple(full)), torch.float64), ModeContext(mode)
+        )
         for one, other in ((found.lo, wanted.lo), (found.hi, wanted.hi), (found.extreme, wanted.extreme)):
             assert torch.equal(one, other)
 
@@ -75,10 +104,14 @@ def test_a_block_far_larger_than_the_tensor_is_refused_wherever_a_scheme_is_aske
 @pytest.mark.parametrize("calibration", [qv.MinMax(), qv.Percentile(99.0), qv.AbsMean()], ids=str)
 @pytest.mark.parametrize("size", [MOST_IN_BLOCK, 4 * 300 * 100], ids=str)
 def test_nothing_as_large_as_a_block_is_made(convention, calibration, size):
-    """300 blocks of which each is mostly no tensor: made in full they would take 300 times what is allowed here."""
+    """300 blocks of which each is mostly no tensor: made in full they would take 300 times what is allowed
+    here.
+    """
     x = torch.randn(300, 100, generator=torch.Generator().manual_seed(3))
     scheme = qv.Scheme(granularity=qv.PerGroup(size), calibration=calibration, convention=convention)
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+    with torch.profiler.profile(
+        activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True
+    ) as profile:
         tracemalloc.start()
         r = qv.quantize(x, scheme)
         peak = tracemalloc.get_traced_memory()[1]
@@ -90,6 +123,8 @@ def test_nothing_as_large_as_a_block_is_made(convention, calibration, size):
 
 
 def test_what_engines_do_to_a_short_axis_is_still_there():
-    """A convolution's kernel of 3 in groups of 32: padded to more than ten times its size, and yet no block of it is large."""
+    """A convolution's kernel of 3 in groups of 32: padded to more than ten times its size, and yet no block
+    of it is large.
+    """
     x = torch.randn(64, 64, 3, 3, generator=torch.Generator().manual_seed(4))
     assert qv.quantize(x, qv.RECIPES["mxfp4"]).layout.grid_shape == (64, 64, 3, 1)

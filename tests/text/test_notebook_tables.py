@@ -69,7 +69,14 @@ def test_recipes_are_a_line_each():
     assert copy.deepcopy(qv.RECIPES) == pickle.loads(pickle.dumps(qv.RECIPES)) == qv.RECIPES
 
 
-@pytest.mark.parametrize("scheme", [*qv.RECIPES.values(), qv.Scheme(calibration=qv.Given(3.5)), qv.Scheme("int4").replace(calibration=External())])
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        *qv.RECIPES.values(),
+        qv.Scheme(calibration=qv.Given(3.5)),
+        qv.Scheme("int4").replace(calibration=External()),
+    ],
+)
 def test_the_line_of_a_scheme_is_the_python_that_makes_it(scheme):
     assert eval(repr(scheme), {"Scheme": qv.Scheme, "External": External}) == scheme
     assert eval(repr(scheme.arithmetic), {"Convention": qv.Convention}) == scheme.arithmetic

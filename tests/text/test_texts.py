@@ -16,12 +16,18 @@ from quantviz.tensors.views import ERROR_RANGES, ERROR_VIEWS, SCOPES
 from quantviz.text import catalogue, languages
 
 ROOT = Path(__file__).parents[2]
-SOURCES = [path for folder in ("quantviz", "pages") for path in sorted((ROOT / folder).rglob("*.py"))] + [ROOT / "app.py"]
+SOURCES = [path for folder in ("quantviz", "pages") for path in sorted((ROOT / folder).rglob("*.py"))] + [
+    ROOT / "app.py"
+]
 KEYS = catalogue("en")
 
 
 def placeholders(sentence):
-    return sorted((field, conversion) for _, field, _, conversion in string.Formatter().parse(sentence) if field is not None)
+    return sorted(
+        (field, conversion)
+        for _, field, _, conversion in string.Formatter().parse(sentence)
+        if field is not None
+    )
 
 
 @pytest.mark.parametrize("language", languages()[1:])
@@ -38,10 +44,24 @@ def literal_keys():
     prefixes = {"say": "", "text": "", "QuantVizError": "errors.", "of": "notes."}
     for path in SOURCES:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not isinstance(node, ast.Call) or not node.args or not isinstance(node.args[0], ast.Constant) or not isinstance(node.args[0].value, str):
+            if (
+                not isinstance(node, ast.Call)
+                or not node.args
+                or not isinstance(node.args[0], ast.Constant)
+                or not isinstance(node.args[0].value, str)
+            ):
                 continue
-            name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr if isinstance(node.func, ast.Attribute) else ""
-            if name in prefixes and (name != "of" or (isinstance(node.func, ast.Attribute) and getattr(node.func.value, "id", "") == "Note")):
+            name = (
+                node.func.id
+                if isinstance(node.func, ast.Name)
+                else node.func.attr
+                if isinstance(node.func, ast.Attribute)
+                else ""
+            )
+            if name in prefixes and (
+                name != "of"
+                or (isinstance(node.func, ast.Attribute) and getattr(node.func.value, "id", "") == "Note")
+            ):
                 yield path, prefixes[name] + node.args[0].value
 
 
@@ -53,15 +73,29 @@ def test_every_sentence_asked_for_exists():
 
 
 def test_every_registry_has_its_words():
-    wanted = [f"modes.{mode}.name" for mode in qv.MODES] + [f"granularities.{name}.name" for name in qv.GRANULARITIES]
-    wanted += [f"calibrations.{name}.{field}" for name in qv.CALIBRATIONS for field in ("name", "line", "help")]
-    wanted += [f"calibrations.{name}.fields.{field.name}" for name, kind in qv.CALIBRATIONS.items() for field in dataclasses.fields(kind)]
+    wanted = [f"modes.{mode}.name" for mode in qv.MODES] + [
+        f"granularities.{name}.name" for name in qv.GRANULARITIES
+    ]
+    wanted += [
+        f"calibrations.{name}.{field}" for name in qv.CALIBRATIONS for field in ("name", "line", "help")
+    ]
+    wanted += [
+        f"calibrations.{name}.fields.{field.name}"
+        for name, kind in qv.CALIBRATIONS.items()
+        for field in dataclasses.fields(kind)
+    ]
     wanted += [f"scenarios.{name}.{field}" for name in SCENARIOS for field in ("name", "look")]
     wanted += [f"formats.{name}.{field}" for name in qv.FORMATS for field in ("name", "help")]
     wanted += [f"conventions.{name}.{field}" for name in qv.CONVENTIONS for field in ("name", "help")]
-    wanted += [f"convention_fields.{name.replace('.', '_')}.{field}" for name in FIELDS for field in ("name", "help")]
+    wanted += [
+        f"convention_fields.{name.replace('.', '_')}.{field}" for name in FIELDS for field in ("name", "help")
+    ]
     wanted += [f"causes.{cause}" for cause in CAUSES]
-    wanted += [f"error.views.{view}" for view in ERROR_VIEWS] + [f"error.ranges.{name}" for name in ERROR_RANGES] + [f"error.scopes.{name}" for name in SCOPES]
+    wanted += (
+        [f"error.views.{view}" for view in ERROR_VIEWS]
+        + [f"error.ranges.{name}" for name in ERROR_RANGES]
+        + [f"error.scopes.{name}" for name in SCOPES]
+    )
     wanted += [f"metrics.{name}.{field}" for name in qv.METRICS for field in ("name", "help")]
     wanted += [f"metrics.units.{each.unit or 'none'}" for each in qv.METRICS.values()]
     wanted += [f"languages.{name}" for name in languages()]
@@ -74,9 +108,17 @@ def test_no_sentence_stands_in_the_code():
         if "ui" not in path.parts and "pages" not in path.parts and path.name != "app.py":
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and getattr(node.func.value, "id", "") == "st":
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and getattr(node.func.value, "id", "") == "st"
+            ):
                 for argument in [*node.args, *(keyword.value for keyword in node.keywords)]:
-                    literal = argument.value if isinstance(argument, ast.Constant) and isinstance(argument.value, str) else ""
+                    literal = (
+                        argument.value
+                        if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
+                        else ""
+                    )
                     assert not re.search(r"[A-Za-z]{2,} [A-Za-z]{2,}", literal), f"{path.name}: {literal}"
 
 
@@ -106,7 +148,9 @@ def read_words(language):
 
 
 def found(language, pattern):
-    return [(place, match[0]) for place, words in read_words(language) if (match := re.search(pattern, words))]
+    return [
+        (place, match[0]) for place, words in read_words(language) if (match := re.search(pattern, words))
+    ]
 
 
 @pytest.mark.parametrize("riddle", RIDDLES)
@@ -130,7 +174,9 @@ def test_no_chinese_is_slanted():
     plain = ((place, re.sub(r"\{[^}]*\}|`[^`]*`", "", words)) for place, words in read_words("zh"))
     assert [(place, match[0]) for place, words in plain if (match := re.search(slanted, words))] == []
     for path in (ROOT / "quantviz" / "ui").rglob("*.py"):
-        assert not re.search(r"(?<!\*)\*\{(plain|say)\(", path.read_text(encoding="utf-8")), f"{path.name}: a text from the catalogue in italics"
+        assert not re.search(r"(?<!\*)\*\{(plain|say)\(", path.read_text(encoding="utf-8")), (
+            f"{path.name}: a text from the catalogue in italics"
+        )
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "quantviz" / "ui").rglob("*.py")), ids=lambda path: path.name)

@@ -1,4 +1,6 @@
-"""The sentence of a cell and what is told between its steps: every convention, every kind of format, both languages."""
+"""The sentence of a cell and what is told between its steps: every convention, every kind of format, both
+languages.
+"""
 
 import itertools
 import re
@@ -39,9 +41,21 @@ HALF, ONE = "given(scale=0.5,zero_point=0)", "given(scale=1.0,zero_point=0)"
     ("x", "form", "said"),
     [
         ([1.3], f"int4,symmetric,per_tensor,{HALF},course", "1.3 ÷ 0.5 = 2.6 → 3 → 1.5, error +0.2: rounded"),
-        ([1.25], f"int4,symmetric,per_tensor,{HALF},course", "1.25 ÷ 0.5 = 2.5 → 2 (half-way: to the even code) → 1, error −0.25: rounded"),
-        ([1.25], f"int4,symmetric,per_tensor,{HALF},course(ties=away)", "1.25 ÷ 0.5 = 2.5 → 3 (half-way: away from zero) → 1.5, error +0.25: rounded"),
-        ([9.0], f"int4,symmetric,per_tensor,{HALF},course", "9 ÷ 0.5 = 18 → 18 → clipped to 7 → 3.5, error −5.5: clipped"),
+        (
+            [1.25],
+            f"int4,symmetric,per_tensor,{HALF},course",
+            "1.25 ÷ 0.5 = 2.5 → 2 (half-way: to the even code) → 1, error −0.25: rounded",
+        ),
+        (
+            [1.25],
+            f"int4,symmetric,per_tensor,{HALF},course(ties=away)",
+            "1.25 ÷ 0.5 = 2.5 → 3 (half-way: away from zero) → 1.5, error +0.25: rounded",
+        ),
+        (
+            [9.0],
+            f"int4,symmetric,per_tensor,{HALF},course",
+            "9 ÷ 0.5 = 18 → 18 → clipped to 7 → 3.5, error −5.5: clipped",
+        ),
         (
             [1.6],
             f"float4_e2m1fn,symmetric,per_tensor,{HALF},course",
@@ -52,28 +66,57 @@ HALF, ONE = "given(scale=0.5,zero_point=0)", "given(scale=1.0,zero_point=0)"
             f"float4_e2m1fn,symmetric,per_tensor,{HALF},course",
             "1.25 ÷ 0.5 = 2.5 → FP4 E2M1 value 2 (half-way: to the even code) → bits 0 10 0 → 1, error −0.25: rounded",
         ),
-        ([-9.0], f"float4_e2m1fn,symmetric,per_tensor,{HALF},course", "−9 ÷ 0.5 = −18 → clipped to −6 → bits 1 11 1 → −3, error +6: clipped"),
+        (
+            [-9.0],
+            f"float4_e2m1fn,symmetric,per_tensor,{HALF},course",
+            "−9 ÷ 0.5 = −18 → clipped to −6 → bits 1 11 1 → −3, error +6: clipped",
+        ),
         (
             [-0.6, 2.0, *[0.0] * 30],
             "nf4,symmetric,flat(size=32),min_max,bitsandbytes",
             "−0.6 × 0.5 = −0.3 → nearest NF4 value −0.284441 → bits 0100 → −0.5689, error +0.03112: rounded",
         ),
         # A short block is divided.
-        ([-0.6, 2.0], "nf4,symmetric,flat(size=32),min_max,bitsandbytes", "−0.6 ÷ 2 = −0.3 → nearest NF4 value −0.284441"),
+        (
+            [-0.6, 2.0],
+            "nf4,symmetric,flat(size=32),min_max,bitsandbytes",
+            "−0.6 ÷ 2 = −0.3 → nearest NF4 value −0.284441",
+        ),
         # The extreme 8 makes the scale -1.
-        ([3.2, 8.0, *[0.0] * 30], "int4,symmetric,per_group(size=32),min_max,gguf_signed", "3.2 × (−1) = −3.2 → −3 → 3, error −0.2: rounded"),
+        (
+            [3.2, 8.0, *[0.0] * 30],
+            "int4,symmetric,per_group(size=32),min_max,gguf_signed",
+            "3.2 × (−1) = −3.2 → −3 → 3, error −0.2: rounded",
+        ),
         # lo = -3, scale = 1.
         (
             [1.3, -3.0, 12.0, *[0.0] * 29],
             "uint4,asymmetric,per_group(size=32),min_max,gguf_minimum",
             "1.3 − (−3) = 4.3; 4.3 × 1 = 4.3 → 4 → 1, error −0.3: rounded",
         ),
-        ([1.3, -3.5, 11.5, *[0.0] * 29], "uint4,asymmetric,per_group(size=32),min_max,hqq", "1.3 × 1 = 1.3; 1.3 + 3.5 = 4.8 → 5 → 1.5, error +0.2: rounded"),
+        (
+            [1.3, -3.5, 11.5, *[0.0] * 29],
+            "uint4,asymmetric,per_group(size=32),min_max,hqq",
+            "1.3 × 1 = 1.3; 1.3 + 3.5 = 4.8 → 5 → 1.5, error +0.2: rounded",
+        ),
         # Rounded first, the zero point added after.
-        ([1.3, -5.0, 250.0], "uint8,asymmetric,per_tensor,min_max,onnxruntime", "1.3 ÷ 1 = 1.3 → 1; 1 + 5 = 6 → 1, error −0.3: rounded"),
-        ([1.3, -5.0, 250.0], "uint8,asymmetric,per_tensor,min_max,torch", "1.3 × 1 + 5 = 6.3 → 6 → 1, error −0.3: rounded"),
-        # bitsandbytes looks codes up on a lattice without 0, and its map has no code below: 0 does not come back as 0.
-        ([0.0, 1.0], "bnb_dynamic8,symmetric,flat(size=64),min_max,bitsandbytes_dynamic8", "0 × 1 = 0 → lattice point 1.526e−5 →"),
+        (
+            [1.3, -5.0, 250.0],
+            "uint8,asymmetric,per_tensor,min_max,onnxruntime",
+            "1.3 ÷ 1 = 1.3 → 1; 1 + 5 = 6 → 1, error −0.3: rounded",
+        ),
+        (
+            [1.3, -5.0, 250.0],
+            "uint8,asymmetric,per_tensor,min_max,torch",
+            "1.3 × 1 + 5 = 6.3 → 6 → 1, error −0.3: rounded",
+        ),
+        # bitsandbytes looks codes up on a lattice without 0, and its map has no code below: 0 does not come
+        # back as 0.
+        (
+            [0.0, 1.0],
+            "bnb_dynamic8,symmetric,flat(size=64),min_max,bitsandbytes_dynamic8",
+            "0 × 1 = 0 → lattice point 1.526e−5 →",
+        ),
     ],
 )
 def test_the_sentence(english, x, form, said):
@@ -83,12 +126,32 @@ def test_the_sentence(english, x, form, said):
 @pytest.mark.parametrize(
     ("x", "form", "told"),
     [
-        ([1.6], f"float4_e2m1fn,symmetric,per_tensor,{HALF},course", "3 lies 0.20000005 below 3.2, 4 lies 0.79999995 above: 3 is nearer."),
-        ([1.25], f"float4_e2m1fn,symmetric,per_tensor,{HALF},course", "2 lies 0.5 below 2.5, 3 lies 0.5 above: a tie (half-way: to the even code): 2."),
-        ([9.0], f"float4_e2m1fn,symmetric,per_tensor,{HALF},course", "18 lies 12 beyond 6, the end of the grid: no value is nearer."),
-        ([1.5], f"float4_e2m1fn,symmetric,per_tensor,{HALF},course", "3 is on the grid: there is nothing to round."),
+        (
+            [1.6],
+            f"float4_e2m1fn,symmetric,per_tensor,{HALF},course",
+            "3 lies 0.20000005 below 3.2, 4 lies 0.79999995 above: 3 is nearer.",
+        ),
+        (
+            [1.25],
+            f"float4_e2m1fn,symmetric,per_tensor,{HALF},course",
+            "2 lies 0.5 below 2.5, 3 lies 0.5 above: a tie (half-way: to the even code): 2.",
+        ),
+        (
+            [9.0],
+            f"float4_e2m1fn,symmetric,per_tensor,{HALF},course",
+            "18 lies 12 beyond 6, the end of the grid: no value is nearer.",
+        ),
+        (
+            [1.5],
+            f"float4_e2m1fn,symmetric,per_tensor,{HALF},course",
+            "3 is on the grid: there is nothing to round.",
+        ),
         # The zero point 5 comes after rounding: the grid ends at 255 - 5.
-        ([300.0], "uint8,asymmetric,per_tensor,given(scale=1.0,zero_point=5),onnxruntime", "300 lies 50 beyond 250, the end of the grid: no value is nearer."),
+        (
+            [300.0],
+            "uint8,asymmetric,per_tensor,given(scale=1.0,zero_point=5),onnxruntime",
+            "300 lies 50 beyond 250, the end of the grid: no value is nearer.",
+        ),
         (
             [2.75],
             f"int4,symmetric,per_tensor,{ONE},course(ties=truncate)",
@@ -104,10 +167,26 @@ def test_the_neighbours(english, x, form, told):
     ("x", "form", "told"),
     [
         ([-3.0], f"int4,symmetric,per_tensor,{ONE},course", "1101, two&#x27;s complement = −3"),
-        ([-3.0], f"float4_e2m1fn,symmetric,per_tensor,{ONE},course", "1 | 10 | 1 (sign, exponent, mantissa) = −2¹ × (1 + 1/2) = −3"),
-        ([0.5], f"float4_e2m1fn,symmetric,per_tensor,{ONE},course", "0 | 00 | 1 (sign, exponent, mantissa) = 2⁰ × (0 + 1/2) = 0.5"),
-        ([0.25], f"float8_e8m0fnu,symmetric,per_tensor,{ONE},course", "01111101 (exponent) = 2⁻² × (1) = 0.25"),
-        ([1.0], f"nf4,symmetric,per_tensor,{ONE},course", "1111: entry 15 of the table of 16 values, counted from 0 = 1"),
+        (
+            [-3.0],
+            f"float4_e2m1fn,symmetric,per_tensor,{ONE},course",
+            "1 | 10 | 1 (sign, exponent, mantissa) = −2¹ × (1 + 1/2) = −3",
+        ),
+        (
+            [0.5],
+            f"float4_e2m1fn,symmetric,per_tensor,{ONE},course",
+            "0 | 00 | 1 (sign, exponent, mantissa) = 2⁰ × (0 + 1/2) = 0.5",
+        ),
+        (
+            [0.25],
+            f"float8_e8m0fnu,symmetric,per_tensor,{ONE},course",
+            "01111101 (exponent) = 2⁻² × (1) = 0.25",
+        ),
+        (
+            [1.0],
+            f"nf4,symmetric,per_tensor,{ONE},course",
+            "1111: entry 15 of the table of 16 values, counted from 0 = 1",
+        ),
     ],
 )
 def test_the_bits(english, x, form, told):
@@ -115,7 +194,10 @@ def test_the_bits(english, x, form, told):
 
 
 def test_chance_is_told(english):
-    whys = [why_of([1.25] * 8, f"int4,symmetric,per_tensor,{ONE},course(ties=stochastic,seed=3)", i) for i in range(8)]
+    whys = [
+        why_of([1.25] * 8, f"int4,symmetric,per_tensor,{ONE},course(ties=stochastic,seed=3)", i)
+        for i in range(8)
+    ]
     assert {why.q for why in whys} == {1, 2}
     for why in whys:
         assert ("up to 2" if why.q == 2 else "down to 1") in "".join(cell._rows(why))
@@ -131,7 +213,9 @@ def test_the_scale_in_its_own_format(english):
     assert qv.FORMATS[stored.format].value(int("".join(stored.bits), 2)) == stored.value
     assert abs(stored.value - stored.before) <= stored.before / 16
     assert two.tensor_absmax == x.abs().max().item()
-    assert f"the largest magnitude of the whole tensor is {words.number(two.tensor_absmax, 8)}" in "".join(cell._rows(two))
+    assert f"the largest magnitude of the whole tensor is {words.number(two.tensor_absmax, 8)}" in "".join(
+        cell._rows(two)
+    )
     one = why_of(x, "int4,symmetric,per_group(size=32),min_max,gguf_signed", (1, 20))
     assert one.stored_scale.value == one.scale
     assert one.extreme == x[1][x[1].abs().argmax()].item()
@@ -142,7 +226,9 @@ def walked():
     """Two formats of each convention, all of `course`'s kinds."""
     for convention in qv.CONVENTIONS.values():
         few = convention.offer.formats[:2] or ("int4", "uint8", "float8_e5m2", "fp4", "binary", "bfloat16")
-        for _, schemes in itertools.groupby(offered_schemes(convention, few), key=lambda scheme: (scheme.format, scheme.mode)):
+        for _, schemes in itertools.groupby(
+            offered_schemes(convention, few), key=lambda scheme: (scheme.format, scheme.mode)
+        ):
             each = list(schemes)
             yield from {str(scheme): scheme for scheme in (each[0], each[-1])}.values()
 

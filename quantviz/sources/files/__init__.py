@@ -39,11 +39,13 @@ FORMATS: tuple[type[Catalog], ...] = (
     *(ShardedCatalog, JsonCatalog, TableCatalog),
 )
 #: The reader of each suffix; where two fit a name, the first.
-READERS: Mapping[str, type[Catalog]] = MappingProxyType({suffix: reader for reader in FORMATS for suffix in reader.suffixes})
+READERS: Mapping[str, type[Catalog]] = MappingProxyType(
+    {suffix: reader for reader in FORMATS for suffix in reader.suffixes}
+)
 
 
 def reader_of(filename: str) -> type[Catalog] | None:
-    """The reader of files of such a name.
+    """Return the reader of files of such a name.
 
     >>> reader_of("Model.ONNX").kind, reader_of("notes.md")
     ('ONNX', None)
@@ -64,7 +66,13 @@ class open_tensors:
     (('numbers',), (2, 2), tensor([1.5000, 2.0000]))
     """
 
-    def __init__(self, path_or_bytes: str | PurePath | bytes | bytearray | memoryview, filename: str | None = None, *, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        path_or_bytes: str | PurePath | bytes | bytearray | memoryview,
+        filename: str | None = None,
+        *,
+        limits: Limits | None = None,
+    ) -> None:
         check_kinds(path_or_bytes, filename)
         self._asked = path_or_bytes, filename, limits
         self._open: list[Catalog] = []
@@ -79,7 +87,9 @@ class open_tensors:
 
     def __repr__(self) -> str:
         path_or_bytes, filename, _ = self._asked
-        given = filename or (str(path_or_bytes) if isinstance(path_or_bytes, str | PurePath) else f"{len(path_or_bytes)} bytes")
+        given = filename or (
+            str(path_or_bytes) if isinstance(path_or_bytes, str | PurePath) else f"{len(path_or_bytes)} bytes"
+        )
         return f"<open_tensors({clipped(given)!r}): use it in a with block>"
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -89,7 +99,7 @@ class open_tensors:
 
 
 def catalog_of(data: FileData, *, limits: Limits | None = None) -> Catalog:
-    """The tensors of an open file, by the limits of the environment where none are given."""
+    """Return the tensors of an open file, by the limits of the environment where none are given."""
     limits = limits or Limits.of_environment()
     try:
         if data.size > limits.file_bytes:
@@ -101,7 +111,7 @@ def catalog_of(data: FileData, *, limits: Limits | None = None) -> Catalog:
 
 
 def _reader(data: FileData) -> type[Catalog]:
-    """The reader by suffix, if the content is what the suffix says."""
+    """Return the reader by suffix, if the content is what the suffix says."""
     if not data.size:
         raise data.error("empty")
     inside = next((reader for reader in FORMATS if reader.recognises(data)), None)

@@ -78,7 +78,7 @@ class TensorInfo:
 
     @property
     def count(self) -> int:
-        """How many elements it has."""
+        """Return how many elements it has."""
         return math.prod(self.shape)
 
 
@@ -90,20 +90,24 @@ class Loaded(NamedTuple):
 
 
 #: How files are opened. Without waiting: a pipe with nobody at its other end would keep us for ever.
-READ_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+READ_FLAGS = (
+    os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+)
 
 
 class OpenFile:
     """A plain file on disk that is open as long as somebody keeps this, and whether it still is what it was.
 
-    What is mapped of a file that somebody cuts short kills the process at the next look, so whoever keeps a part of it asks `check` first.
+    What is mapped of a file that somebody cuts short kills the process at the next look, so whoever keeps a
+    part of it asks `check` first.
     """
 
     def __init__(self, descriptor: int, name: str, path: Path) -> None:
         self.descriptor = descriptor
         weakref.finalize(self, os.close, descriptor)
         self._name = name
-        #: A path that leads to this very file, whatever has taken its place meanwhile, where the system has such paths.
+        #: A path that leads to this very file, whatever has taken its place meanwhile, where the system has
+        #: such paths.
         by_number = Path(f"/dev/fd/{descriptor}")
         self.path = by_number if by_number.exists() else path
         self._first = os.fstat(self.descriptor)
@@ -114,7 +118,7 @@ class OpenFile:
 
     @property
     def size(self) -> int:
-        """Its length in bytes when it was opened."""
+        """Return its length in bytes when it was opened."""
         return self._first.st_size
 
     def check(self) -> None:
@@ -127,7 +131,8 @@ class OpenFile:
 class FileData:
     """The bytes of a file, on disk or uploaded, and its name for sentences.
 
-    `beside` opens a file of the same folder by its name; of a path given here that is its folder, and an upload has none.
+    `beside` opens a file of the same folder by its name; of a path given here that is its folder, and an
+    upload has none.
     """
 
     def __init__(
@@ -140,7 +145,9 @@ class FileData:
         check_kinds(content, filename)
         path = Path(content) if isinstance(content, str | PurePath) else None
         #: The name without its folders: an error never shows where a server keeps its files.
-        self.name = (PurePath(filename.replace("\\", "/")).name if filename else path.name or str(path) if path else "") or "?"
+        self.name = (
+            PurePath(filename.replace("\\", "/")).name if filename else path.name or str(path) if path else ""
+        ) or "?"
         #: The names of its members where it is a zip and somebody has looked: each reader asks for them.
         self.members: list[str] | None = None
         self._map: mmap.mmap | None = None
@@ -171,7 +178,9 @@ class FileData:
             raise self.error("not_readable") from None
 
     def beside(self, name: str) -> FileData:
-        """The file of that name, which has no folder, beside this one; `QuantVizError` where there is none to be had."""
+        """Return the file of that name, which has no folder, beside this one; `QuantVizError` where there is
+        none to be had.
+        """
         if self._beside is None:
             raise self.error("shards_elsewhere")
         return self._beside(name)
@@ -185,32 +194,33 @@ class FileData:
 
     @property
     def size(self) -> int:
-        """Its length in bytes."""
+        """Return its length in bytes."""
         return len(self._view)
 
     @property
     def suffix(self) -> str:
-        """The end of its name from the last dot on, in lower case."""
+        """Return the end of its name from the last dot on, in lower case."""
         return PurePath(self.name).suffix.lower()
 
     @property
     def stem(self) -> str:
-        """The name without suffix: what a format that names no tensors calls its one tensor."""
+        """Return the name without suffix: what a format that names no tensors calls its one tensor."""
         return PurePath(self.name).stem
 
     @property
     def view(self) -> memoryview:
-        """All its bytes, read-only, from the disk as they are looked at."""
+        """Return all its bytes, read-only, from the disk as they are looked at."""
         return self._view
 
     def stream(self) -> BinaryIO:
-        """A stream of its own over the bytes."""
+        """Return a stream of its own over the bytes."""
         return self.path.open("rb") if self.path else BytesIO(self._content)
 
     def close(self) -> None:
         """Let go of the file."""
         self.closed = True
-        # A view of the map that is still in use, in a traceback perhaps, holds it open until it is gone itself.
+        # A view of the map that is still in use, in a traceback perhaps, holds it open until it is gone
+        # itself.
         with suppress(BufferError):
             self._view.release()
             if self._map:
@@ -218,7 +228,7 @@ class FileData:
         self.opened = None
 
     def error(self, key: str, /, **params: object) -> QuantVizError:
-        """The error `file.<key>` that names this file."""
+        """Return the error `file.<key>` that names this file."""
         return QuantVizError(f"file.{key}", file=clipped(self.name), **params)
 
 
@@ -287,7 +297,7 @@ def parsed_json(data: FileData, view: memoryview) -> Any:
 
 
 def clipped(name: str) -> str:
-    """A name short enough for a sentence."""
+    """Return a name short enough for a sentence."""
     return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
 
 
@@ -319,27 +329,31 @@ class Catalog(ABC):
     @classmethod
     @abstractmethod
     def recognises(cls, data: FileData) -> bool:
-        """Whether the bytes begin as this format's do."""
+        """Return whether the bytes begin as this format's do."""
 
     @abstractmethod
     def _list(self) -> Mapping[str, TensorInfo]:
-        """All tensors. Anything but a `QuantVizError` raised here is told as damage."""
+        """Return all tensors. Anything but a `QuantVizError` raised here is told as damage."""
 
     def _lies(self, name: str) -> Lies | None:
-        """Where the tensor lies in the file row by row; none where `_cutter` has another way to it."""
+        """Return where the tensor lies in the file row by row; none where `_cutter` has another way to it."""
         return None
 
     def _cutter(self, name: str) -> Callable[[Window], torch.Tensor]:
-        """What gives parts of the tensor, none of them empty, in its stored dtype; they may share memory with it."""
+        """What gives parts of the tensor, none of them empty, in its stored dtype; they may share memory with
+        it.
+        """
         from quantviz.sources.files.mapped import cut
 
         lies, shape = self._lies(name), self.info(name).shape
         assert lies
-        return lambda window: cut(self._data.view[lies.start :], lies.packing, shape, window, turned=lies.turned)
+        return lambda window: cut(
+            self._data.view[lies.start :], lies.packing, shape, window, turned=lies.turned
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The tensors' names, in the file's order."""
+        """Return the tensors' names, in the file's order."""
         return tuple(self._infos)
 
     def info(self, name: str) -> TensorInfo:
@@ -349,15 +363,18 @@ class Catalog(ABC):
             # Among the first only: looking through all names of a large checkpoint would take long.
             some = list(itertools.islice(self._infos, _NAMES_COMPARED))
             nearest = difflib.get_close_matches(name[:200], some, n=3, cutoff=0) or some[:3]
-            raise self._data.error("no_tensor", name=clipped(name), nearest=", ".join(repr(clipped(each)) for each in nearest))
+            raise self._data.error(
+                "no_tensor", name=clipped(name), nearest=", ".join(repr(clipped(each)) for each in nearest)
+            )
         return self._infos[name]
 
     def load(self, name: str, index: Index | None = None) -> torch.Tensor:
-        """The tensor, or the part of it at `index`, as float32; see `read`."""
+        """Return the tensor, or the part of it at `index`, as float32; see `read`."""
         return self.read(name, index).tensor
 
     def read(self, name: str, index: Index | None = None) -> Loaded:
-        """The tensor, or the part of it at `index`, as float32, and notes that count the values changed by that.
+        """Return the tensor, or the part of it at `index`, as float32, and notes that count the values
+        changed by that.
 
         `index` has one number or slice an axis, as in `x[2, 0:512]`; numbers take their axis away.
         Only that window is read where the format allows it. NaN and Inf come through. `QuantVizError` for
@@ -368,16 +385,19 @@ class Catalog(ABC):
         lengths = window_shape(window)
         count = math.prod(lengths)
         if count > self._limits.elements:
-            raise self._data.error("tensor_too_large", name=clipped(name), got=count, most=self._limits.elements)
+            raise self._data.error(
+                "tensor_too_large", name=clipped(name), got=count, most=self._limits.elements
+            )
         self._data.check()
         with guarded(self._data, self.kind):
             return self._as_float32(name, self._parts(name, window) if count else (), lengths)
 
     def stored(self, name: str) -> Stored:
-        """The whole tensor, to be read a part at a time, also after the `with` block.
+        """Return the whole tensor, to be read a part at a time, also after the `with` block.
 
-        It stays in the file or upload where it lies there row by row in a dtype whose values are all float32 values;
-        else it is read into memory, as `read` does. `QuantVizError` as from `read`, and for anything but 1 to 4 axes.
+        It stays in the file or upload where it lies there row by row in a dtype whose values are all float32
+        values; else it is read into memory, as `read` does. `QuantVizError` as from `read`, and for anything
+        but 1 to 4 axes.
         """
         from quantviz.sources.files.mapped import Mapped
         from quantviz.tensors.lazy import InMemory
@@ -409,9 +429,13 @@ class Catalog(ABC):
             if len(given) > len(shape):
                 raise IndexError
             everything = (slice(None),) * (len(shape) - len(given))
-            return tuple(_resolved(part, length) for part, length in zip((*given, *everything), shape, strict=True))
+            return tuple(
+                _resolved(part, length) for part, length in zip((*given, *everything), shape, strict=True)
+            )
         except (IndexError, TypeError, ValueError):
-            raise self._data.error("index", name=clipped(name), shape=shape, index=clipped(str(given))) from None
+            raise self._data.error(
+                "index", name=clipped(name), shape=shape, index=clipped(str(given))
+            ) from None
 
     def _parts(self, name: str, window: Window) -> Iterator[torch.Tensor]:
         """The window in its stored dtype, in the order of its elements, some at a time."""
@@ -444,15 +468,22 @@ class Catalog(ABC):
             at += len(values)
         if beyond:
             index = tuple(place.item() for place in torch.unravel_index(torch.tensor(first[0]), lengths))
-            raise self._data.error("beyond_float32", name=clipped(name), count=beyond, value=first[1], index=index)
-        counted = (Note.of("stored_as_float32", dtype=converted, changed=changed, count=len(flat)),) if converted else ()
+            raise self._data.error(
+                "beyond_float32", name=clipped(name), count=beyond, value=first[1], index=index
+            )
+        counted = (
+            (Note.of("stored_as_float32", dtype=converted, changed=changed, count=len(flat)),)
+            if converted
+            else ()
+        )
         return Loaded(tensor, (*self.info(name).notes, *counted))
 
     def _unreadable(self, name: str, dtype: str) -> QuantVizError:
         return self._data.error("not_numbers", name=clipped(name), dtype=visible(clipped(dtype)))
 
     def _shape(self, name: str, lengths: Sequence[int]) -> Shape:
-        """Return the shape that a tensor declares. Every reader takes it from here before it multiplies the lengths.
+        """Return the shape that a tensor declares. Every reader takes it from here before it multiplies the
+        lengths.
 
         `QuantVizError` for more than `MOST_AXES`.
         """
@@ -464,8 +495,13 @@ class Catalog(ABC):
             raise self._data.error("too_many_axes", name=clipped(name), got=count, most=MOST_AXES)
 
     def _info(self, name: str, dtype: str, shape: Shape, notes: tuple[Note, ...] = ()) -> TensorInfo:
-        """The info of a tensor, with its problem where the dtype is not one of real numbers."""
-        return TensorInfo(clipped(dtype), shape, notes=notes, problem=None if dtype in REAL_DTYPES else self._unreadable(name, dtype))
+        """Return the info of a tensor, with its problem where the dtype is not one of real numbers."""
+        return TensorInfo(
+            clipped(dtype),
+            shape,
+            notes=notes,
+            problem=None if dtype in REAL_DTYPES else self._unreadable(name, dtype),
+        )
 
     def _check_count(self, count: int) -> None:
         if count > self._limits.tensors:
@@ -502,7 +538,7 @@ def _resolved(part: int | slice, length: int) -> int | slice:
 
 
 def window_shape(window: Window) -> Shape:
-    """The shape of what a window cuts out.
+    """Return the shape of what a window cuts out.
 
     >>> window_shape((slice(0, 4, 2), 3, slice(1, 2, 1)))
     (2, 1)

@@ -1,4 +1,6 @@
-""".gguf: llama.cpp's file of metadata and tensors. Read here, so that nothing is believed before it is checked."""
+""".gguf: llama.cpp's file of metadata and tensors. Read here, so that nothing is believed before it is
+checked.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +34,16 @@ _MOST_AXES = 4
 #: Arrays inside arrays; llama.cpp reads none.
 _DEEPEST = 4
 
-#: Bytes of each type of metadata that has a fixed size: integers of 1 to 4 bytes, float, bool, then 8 bytes each.
+#: Bytes of each type of metadata that has a fixed size: integers of 1 to 4 bytes, float, bool, then 8 bytes
+#: each.
 _VALUE_BYTES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
 _UINT32, _STRING, _ARRAY = 4, 8, 9
 
 
 class _Cursor:
-    """A place in the header that moves on. What it reads is in the file and within the limit, or an error is raised."""
+    """A place in the header that moves on. What it reads is in the file and within the limit, or an error is
+    raised.
+    """
 
     def __init__(self, data: FileData, most: int) -> None:
         self._data = data
@@ -55,7 +60,7 @@ class _Cursor:
         return start
 
     def damaged(self) -> QuantVizError:
-        """The error that the file is no whole GGUF file."""
+        """Return the error that the file is no whole GGUF file."""
         return self._data.error("damaged", kind=GgufCatalog.kind)
 
     def uint32(self) -> int:
@@ -65,7 +70,7 @@ class _Cursor:
         return int(struct.unpack_from("<Q", self._data.view, self.skip(8))[0])
 
     def text(self, longest: int) -> str:
-        """A length and as many bytes of UTF-8."""
+        """Return a length and as many bytes of UTF-8."""
         length = self.uint64()
         if length > longest:
             raise self.damaged()
@@ -93,7 +98,9 @@ class _Cursor:
             raise self.damaged()
 
     def _skip_texts(self, count: int) -> None:
-        """Move over so many texts: a vocabulary has some hundred thousand, so they are not skipped one by one."""
+        """Move over so many texts: a vocabulary has some hundred thousand, so they are not skipped one by
+        one.
+        """
         view, at, last = self._data.view, self.at, min(self._data.size, self._most) - 8
         for _ in range(count):
             if at > last:
@@ -117,7 +124,9 @@ class _Declared(NamedTuple):
 
 
 class GgufCatalog(Catalog):
-    """The tensors of a GGUF file, quantized ones dequantized to float32. Axes are in torch's order: the last runs fastest."""
+    """The tensors of a GGUF file, quantized ones dequantized to float32. Axes are in torch's order: the last
+    runs fastest.
+    """
 
     kind = "GGUF"
     suffixes = (".gguf",)
@@ -171,10 +180,16 @@ class GgufCatalog(Catalog):
         if kind is None:
             stored = OTHER_TYPES.get(entry.number, str(entry.number))
             known = ", ".join(each.name for each in BLOCK_TYPES.values() if not each.plain)
-            return TensorInfo(stored, shape, problem=self._data.error("gguf_type", name=clipped(name), type=stored, known=known))
+            return TensorInfo(
+                stored,
+                shape,
+                problem=self._data.error("gguf_type", name=clipped(name), type=stored, known=known),
+            )
         stored = kind.plain or kind.name
         if shape[-1] % kind.length:
-            problem = self._data.error("gguf_row", name=clipped(name), got=shape[-1], type=kind.name, length=kind.length)
+            problem = self._data.error(
+                "gguf_row", name=clipped(name), got=shape[-1], type=kind.name, length=kind.length
+            )
             return TensorInfo(stored, shape, problem=problem)
         size = math.prod(shape) // kind.length * kind.size
         start = self._body + entry.offset
@@ -183,18 +198,33 @@ class GgufCatalog(Catalog):
         self._starts[name] = start, kind
         if kind.plain:
             return self._info(name, stored, shape)
-        return TensorInfo(stored, shape, source_type=kind.name, notes=(Note.of("source.dequantized", type=kind.name, bits=kind.bits),))
+        return TensorInfo(
+            stored,
+            shape,
+            source_type=kind.name,
+            notes=(Note.of("source.dequantized", type=kind.name, bits=kind.bits),),
+        )
 
     def _lies(self, name: str) -> Lies:
         from quantviz.sources.files.gguf_blocks import dequantize
         from quantviz.sources.files.mapped import Lies, Packing
 
         start, kind = self._starts[name]
-        return Lies(start, Packing(kind.length, kind.size, functools.partial(dequantize, kind), is_float32=kind.plain == "float32"))
+        return Lies(
+            start,
+            Packing(
+                kind.length,
+                kind.size,
+                functools.partial(dequantize, kind),
+                is_float32=kind.plain == "float32",
+            ),
+        )
 
 
 def _scale_name(name: str) -> str:
-    """The tensor that llama.cpp multiplies the product with the tensor `name` by, if the file has it: a second level of scales."""
+    """Return the tensor that llama.cpp multiplies the product with the tensor `name` by, if the file has it:
+    a second level of scales.
+    """
     return name.removesuffix(".weight") + ".scale"
 
 

@@ -4,8 +4,9 @@ A quantized type packs `length` neighbours of a row into `size` bytes: their cod
 into values. Types whose codes, scale and zero point a scheme of ours has are schemes too (the conventions
 `gguf…`); K-quants, IQ4 and NVFP4 are read here only. Types that keep plain numbers have blocks of one.
 
-A type is added here: one entry of `BLOCK_TYPES`. The layouts are those of ggml (`ggml-common.h`); each product
-and sum is rounded to float32 in the order in which `gguf.quants` takes them, so the values are the same bits.
+A type is added here: one entry of `BLOCK_TYPES`. The layouts are those of ggml (`ggml-common.h`); each
+product and sum is rounded to float32 in the order in which `gguf.quants` takes them, so the values are the
+same bits.
 
 >>> BLOCK_TYPES[12].name, BLOCK_TYPES[12].bits
 ('Q4_K', 4.5)
@@ -52,12 +53,14 @@ class BlockType:
 
     @property
     def bits(self) -> float:
-        """Bits an element takes, with its share of the scales."""
+        """Return bits an element takes, with its share of the scales."""
         return 8 * self.size / self.length
 
 
 def dequantize(kind: BlockType, raw: torch.Tensor) -> torch.Tensor:
-    """The values of blocks: uint8 of (blocks, kind.size) → (blocks, kind.length), float32 or the plain type's own dtype."""
+    """Return the values of blocks: uint8 of (blocks, kind.size) → (blocks, kind.length), float32 or the plain
+    type's own dtype.
+    """
     at_once = max(1, _AT_ONCE // kind.length)
     if kind.plain or len(raw) <= at_once:
         return kind.decode(raw)
@@ -85,7 +88,7 @@ def _fields(raw: torch.Tensor, bits: int, run: int) -> torch.Tensor:
 
 
 def _half(raw: torch.Tensor, at: int) -> torch.Tensor:
-    """The float16 in the two bytes from `at` on, (blocks, 1)."""
+    """Return the float16 in the two bytes from `at` on, (blocks, 1)."""
     return raw[:, at : at + 2].contiguous().view(torch.float16).float()
 
 
@@ -96,11 +99,15 @@ def _signed(codes: torch.Tensor, offset: int) -> torch.Tensor:
 
 def _looked_up(table: tuple[int, ...], codes: torch.Tensor) -> torch.Tensor:
     # Much faster than an index.
-    return torch.tensor(table, dtype=torch.float32).index_select(0, codes.flatten().to(torch.int32)).reshape(codes.shape)
+    return (
+        torch.tensor(table, dtype=torch.float32)
+        .index_select(0, codes.flatten().to(torch.int32))
+        .reshape(codes.shape)
+    )
 
 
 def _times(scales: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
-    """Each column of `scales` times its equal share of the columns of `codes`."""
+    """Return each column of `scales` times its equal share of the columns of `codes`."""
     blocks, count = scales.shape
     return (scales.unsqueeze(2) * codes.reshape(blocks, count, -1)).reshape(blocks, -1)
 
@@ -131,7 +138,7 @@ def _q5_1(raw: torch.Tensor) -> torch.Tensor:
 
 
 def _five_bits(low: torch.Tensor, high: torch.Tensor, low_run: int, high_run: int) -> torch.Tensor:
-    """Codes whose lower four bits and whose fifth lie apart."""
+    """Return codes whose lower four bits and whose fifth lie apart."""
     return _fields(low, 4, low_run) | (_fields(high, 1, high_run) << 4)
 
 
@@ -144,13 +151,18 @@ def _iq4_nl(raw: torch.Tensor) -> torch.Tensor:
 
 
 def _tq1_0(raw: torch.Tensor) -> torch.Tensor:
-    """Five digits of base 3 a byte, in the last four bytes four: a byte is a fraction of 256, its first digit on top."""
-    digits = [_ternary_digits(raw[:, start:stop], count) for start, stop, count in ((0, 32, 5), (32, 48, 5), (48, 52, 4))]
+    """Five digits of base 3 a byte, in the last four bytes four: a byte is a fraction of 256, its first digit
+    on top.
+    """
+    digits = [
+        _ternary_digits(raw[:, start:stop], count)
+        for start, stop, count in ((0, 32, 5), (32, 48, 5), (48, 52, 4))
+    ]
     return _half(raw, 52) * _signed(torch.cat(digits, dim=1), 1)
 
 
 def _ternary_digits(raw: torch.Tensor, count: int) -> torch.Tensor:
-    """The first digits of all bytes, then the second ones …"""
+    """Return the first digits of all bytes, then the second ones …"""
     powers = torch.tensor([3**place for place in range(count)], dtype=torch.int16).reshape(1, -1, 1)
     rests = (raw.to(torch.int16).unsqueeze(1) * powers) & 0xFF
     return ((rests * 3) >> 8).reshape(len(raw), -1)
@@ -164,17 +176,23 @@ def _tq2_0(raw: torch.Tensor) -> torch.Tensor:
 
 
 def _mxfp4(raw: torch.Tensor) -> torch.Tensor:
-    # Half of 2^(byte − 127), for the table is doubled. Made from bits: the two smallest are subnormal, and 255 is no NaN to ggml.
+    # Half of 2^(byte − 127), for the table is doubled. Made from bits: the two smallest are subnormal, and
+    # 255 is no NaN to ggml.
     exponent = raw[:, :1].to(torch.int32)
-    scale = torch.where(exponent < 2, 2**21 << exponent.clamp(max=1), (exponent - 1) << 23).view(torch.float32)
+    scale = torch.where(exponent < 2, 2**21 << exponent.clamp(max=1), (exponent - 1) << 23).view(
+        torch.float32
+    )
     return scale * _looked_up(_TWICE_E2M1, _fields(raw[:, 1:], 4, 16))
 
 
 def _nvfp4(raw: torch.Tensor) -> torch.Tensor:
-    """Four scales, then four times sixteen codes. The scale of the whole tensor is a tensor of its own in the file."""
+    """Four scales, then four times sixteen codes. The scale of the whole tensor is a tensor of its own in the
+    file.
+    """
     byte = raw[:, :4].to(torch.int32)
     exponent, mantissa = (byte >> 3) & 15, byte & 7
-    # (8 + m) · 2^(e − 10), m · 2^-9 below the normal numbers; half of it, for the table is doubled. The sign bit is not looked at.
+    # (8 + m) · 2^(e − 10), m · 2^-9 below the normal numbers; half of it, for the table is doubled. The sign
+    # bit is not looked at.
     power = ((exponent.clamp(min=1) - 11 + 127) << 23).view(torch.float32)
     scales = (mantissa + torch.where(exponent > 0, 8, 0)).float() * power
     scales = torch.where(byte == _E4M3_NAN, 0.0, scales)
@@ -210,8 +228,8 @@ def _q5_k(raw: torch.Tensor) -> torch.Tensor:
 def _scales_and_minima(raw: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """8 scales and 8 minima of 6 bits in 12 bytes, and before these what multiplies them, in float16.
 
-    The first four of each fill six bits of a byte; the other four have their lower bits side by side in the last
-    bytes and their upper two on top of the first ones.
+    The first four of each fill six bits of a byte; the other four have their lower bits side by side in the
+    last bytes and their upper two on top of the first ones.
     """
     first, second, third = raw[:, 4:8], raw[:, 8:12], raw[:, 12:16]
     scales = torch.cat((first & 63, (third & 15) | ((first >> 6) << 4)), dim=1)
@@ -235,7 +253,14 @@ def _iq4_xs(raw: torch.Tensor) -> torch.Tensor:
 
 
 def _plain(number: int, name: str, dtype: torch.dtype) -> BlockType:
-    return BlockType(number, name, 1, dtype.itemsize, lambda raw: raw.contiguous().view(dtype), str(dtype).removeprefix("torch."))
+    return BlockType(
+        number,
+        name,
+        1,
+        dtype.itemsize,
+        lambda raw: raw.contiguous().view(dtype),
+        str(dtype).removeprefix("torch."),
+    )
 
 
 #: Every type that is read, by its number in a file.
@@ -271,10 +296,31 @@ BLOCK_TYPES: Mapping[int, BlockType] = MappingProxyType(
     }
 )
 
-#: Names of the types that are not read: codes into large tables of vectors, forms of products under way, and what files may still hold of old.
+#: Names of the types that are not read: codes into large tables of vectors, forms of products under way, and
+#: what files may still hold of old.
 OTHER_TYPES: Mapping[int, str] = MappingProxyType(
     {
-        **{4: "Q4_2", 5: "Q4_3", 9: "Q8_1", 15: "Q8_K", 16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S", 21: "IQ3_S", 22: "IQ2_S", 29: "IQ1_M"},
-        **{31: "Q4_0_4_4", 32: "Q4_0_4_8", 33: "Q4_0_8_8", 36: "IQ4_NL_4_4", 37: "IQ4_NL_4_8", 38: "IQ4_NL_8_8", 41: "Q1_0"},
+        **{
+            4: "Q4_2",
+            5: "Q4_3",
+            9: "Q8_1",
+            15: "Q8_K",
+            16: "IQ2_XXS",
+            17: "IQ2_XS",
+            18: "IQ3_XXS",
+            19: "IQ1_S",
+            21: "IQ3_S",
+            22: "IQ2_S",
+            29: "IQ1_M",
+        },
+        **{
+            31: "Q4_0_4_4",
+            32: "Q4_0_4_8",
+            33: "Q4_0_8_8",
+            36: "IQ4_NL_4_4",
+            37: "IQ4_NL_4_8",
+            38: "IQ4_NL_8_8",
+            41: "Q1_0",
+        },
     }
 )

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 
 class JsonCatalog(Catalog):
-    """The nested lists of a JSON file. Objects inside objects give dotted names; single numbers and texts are left out."""
+    """The nested lists of a JSON file. Objects inside objects give dotted names; single numbers and texts are
+    left out.
+    """
 
     kind = "JSON"
     suffixes = (".json",)
@@ -70,7 +72,9 @@ class JsonCatalog(Catalog):
 
 
 def _kind_and_lengths(nested: Any) -> tuple[str, list[int]]:
-    """What the first element is, and the lengths of the axes if all rows are as long as the first: a look, not a check."""
+    """What the first element is, and the lengths of the axes if all rows are as long as the first: a look,
+    not a check.
+    """
     lengths = []
     while isinstance(nested, list) and nested:
         lengths.append(len(nested))

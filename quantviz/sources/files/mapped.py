@@ -41,7 +41,7 @@ class Packing:
     is_float32: bool = False
 
     def byte_count(self, count: int) -> int:
-        """Bytes of `count` elements; the last unit may be filled up."""
+        """Return bytes of `count` elements; the last unit may be filled up."""
         return -(-count // self.length) * self.size
 
 
@@ -56,7 +56,8 @@ class Lies:
 
 
 def plain(dtype: torch.dtype, *, swapped: bool = False) -> Packing:
-    """Elements of `dtype` side by side; `swapped` says that their bytes are in the order this machine does not use.
+    """Elements of `dtype` side by side; `swapped` says that their bytes are in the order this machine does
+    not use.
 
     >>> plain(torch.int16).decode(torch.tensor([[1, 0], [0, 1]], dtype=torch.uint8)).tolist()
     [[1], [256]]
@@ -72,7 +73,7 @@ def plain(dtype: torch.dtype, *, swapped: bool = False) -> Packing:
 
 
 def by_table(table: torch.Tensor) -> Packing:
-    """Codes of a byte each, which are looked up: many times as fast as converting them.
+    """Return codes of a byte each, which are looked up: many times as fast as converting them.
 
     >>> by_table(torch.tensor([0.0, 0.5, 1.0])).decode(torch.tensor([[2], [1]], dtype=torch.uint8)).tolist()
     [[1.0], [0.5]]
@@ -85,7 +86,7 @@ def _looked_up(table: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
 
 
 def packed(format_id: str) -> Packing:
-    """Codes of a number format of fewer than 8 bits side by side, the first in the lowest bits.
+    """Return codes of a number format of fewer than 8 bits side by side, the first in the lowest bits.
 
     >>> packed("int2").decode(torch.tensor([[0b11_10_01_00]], dtype=torch.uint8)).tolist()
     [[0.0, 1.0, -2.0, -1.0]]
@@ -111,11 +112,16 @@ def values_of(format_id: str) -> torch.Tensor:
     [0.0, 1.0, -2.0, -1.0]
     """
     fmt = FORMATS[format_id]
-    return torch.tensor([fmt.value(bits if bits <= fmt.code_max else bits - (1 << fmt.bits)) for bits in range(1 << fmt.bits)])
+    return torch.tensor(
+        [fmt.value(bits if bits <= fmt.code_max else bits - (1 << fmt.bits)) for bits in range(1 << fmt.bits)]
+    )
 
 
-def cut(view: memoryview, packing: Packing, shape: Shape, window: Window, *, turned: bool = False) -> torch.Tensor:
-    """A window, not an empty one, of a tensor whose bytes begin where `view` does: in its stored dtype, in memory of its own.
+def cut(
+    view: memoryview, packing: Packing, shape: Shape, window: Window, *, turned: bool = False
+) -> torch.Tensor:
+    """Return a window, not an empty one, of a tensor whose bytes begin where `view` does: in its stored
+    dtype, in memory of its own.
 
     >>> cut(memoryview(bytes(range(12))), plain(torch.uint8), (3, 4), (slice(1, 3, 1), 2))
     tensor([ 6, 10], dtype=torch.uint8)
@@ -137,12 +143,15 @@ def cut(view: memoryview, packing: Packing, shape: Shape, window: Window, *, tur
     # A few columns of many rows: what else is in their units is not kept.
     rows = part.reshape(-1, part.shape[-1])
     at_once = max(1, _AT_ONCE // in_row)
-    pieces = [_decoded(rows[at : at + at_once], packing).reshape(-1, in_row)[:, inside].clone() for at in range(0, len(rows), at_once)]
+    pieces = [
+        _decoded(rows[at : at + at_once], packing).reshape(-1, in_row)[:, inside].clone()
+        for at in range(0, len(rows), at_once)
+    ]
     return torch.cat(pieces).reshape(window_shape(window))
 
 
 def whole_units(part: int | slice, length: int) -> tuple[slice, slice]:
-    """The units of a row in which the columns `part` lie, and the columns' places in these.
+    """Return the units of a row in which the columns `part` lie, and the columns' places in these.
 
     >>> whole_units(slice(40, 70, 3), 32)
     (slice(1, 3, 1), slice(8, 38, 3))
@@ -158,7 +167,7 @@ def whole_units(part: int | slice, length: int) -> tuple[slice, slice]:
 
 
 def _units(view: memoryview, packing: Packing, count: int) -> npt.NDArray[np.void]:
-    """The units as opaque items of their size, wherever they begin in memory."""
+    """Return the units as opaque items of their size, wherever they begin in memory."""
     return np.frombuffer(view, dtype=f"V{packing.size}", count=-(-count // packing.length))
 
 
@@ -168,26 +177,37 @@ def _decoded(units: npt.NDArray[np.void], packing: Packing) -> torch.Tensor:
 
 
 def _gathered(units: npt.NDArray[np.void], packing: Packing, shape: Shape, window: Window) -> torch.Tensor:
-    """The window where rows begin within a unit: each element is looked for by itself, some at a time."""
-    axes = [range(part, part + 1) if isinstance(part, int) else range(part.start, part.stop, part.step) for part in window]
+    """Return the window where rows begin within a unit: each element is looked for by itself, some at a
+    time.
+    """
+    axes = [
+        range(part, part + 1) if isinstance(part, int) else range(part.start, part.stop, part.step)
+        for part in window
+    ]
     lengths = tuple(map(len, axes))
     strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
     pieces = []
     for at in range(0, math.prod(lengths), _AT_ONCE):
         places = np.unravel_index(np.arange(at, min(at + _AT_ONCE, math.prod(lengths))), lengths)
-        flat = sum((axis.start + axis.step * place) * stride for axis, place, stride in zip(axes, places, strides, strict=True))
+        flat = sum(
+            (axis.start + axis.step * place) * stride
+            for axis, place, stride in zip(axes, places, strides, strict=True)
+        )
         values = _decoded(units[flat // packing.length], packing)
         pieces.append(values[torch.arange(len(values)), torch.from_numpy(flat % packing.length)])
     return torch.cat(pieces).reshape(window_shape(window))
 
 
 class Mapped(Stored):
-    """A tensor in a file or an upload that stays there; it keeps the file open as long as somebody keeps the tensor.
+    """A tensor in a file or an upload that stays there; it keeps the file open as long as somebody keeps the
+    tensor.
 
     Its values must all be float32 values. Only what is asked for is read and decoded.
     """
 
-    def __init__(self, data: FileData, name: str, lies: Lies, shape: Shape, notes: tuple[Note, ...], most: int) -> None:
+    def __init__(
+        self, data: FileData, name: str, lies: Lies, shape: Shape, notes: tuple[Note, ...], most: int
+    ) -> None:
         self._shape, self._packing, self._notes, self._most = shape, lies.packing, notes, most
         self._name, self._error = name, data.error
         self._opened = data.opened
@@ -226,13 +246,20 @@ class Mapped(Stored):
         length = self._packing.length
         first = start // length
         part = self._units[first : -(-stop // length)].copy()
-        values = _decoded(part, self._packing).to(torch.float32).flatten()[start - first * length : stop - first * length]
+        values = (
+            _decoded(part, self._packing)
+            .to(torch.float32)
+            .flatten()[start - first * length : stop - first * length]
+        )
         floats: Values = values.numpy()
         return floats
 
     def read(self, index: Window) -> torch.Tensor:
         self.check()
-        window = tuple(part if isinstance(part, int) else slice(*part.indices(length)) for part, length in zip(index, self._shape, strict=True))
+        window = tuple(
+            part if isinstance(part, int) else slice(*part.indices(length))
+            for part, length in zip(index, self._shape, strict=True)
+        )
         got = math.prod(window_shape(window))
         if got > self._most:
             raise self._error("tensor_too_large", name=clipped(self._name), got=got, most=self._most)
@@ -245,7 +272,9 @@ def pieces(window: Window, most: int) -> list[Window]:
     >>> pieces((slice(0, 3, 1), 5, slice(0, 4, 1)), 8)
     [(slice(0, 2, 1), 5, slice(0, 4, 1)), (slice(2, 3, 1), 5, slice(0, 4, 1))]
     """
-    lengths = [len(range(part.start, part.stop, part.step)) if isinstance(part, slice) else 1 for part in window]
+    lengths = [
+        len(range(part.start, part.stop, part.step)) if isinstance(part, slice) else 1 for part in window
+    ]
     count = math.prod(lengths)
     if count <= most:
         return [window]
@@ -254,7 +283,10 @@ def pieces(window: Window, most: int) -> list[Window]:
     assert isinstance(part, slice)
     whole = range(part.start, part.stop, part.step)
     at_once = max(1, most * lengths[axis] // count)
-    parts = [(*window[:axis], _slice(whole[at : at + at_once]), *window[axis + 1 :]) for at in range(0, len(whole), at_once)]
+    parts = [
+        (*window[:axis], _slice(whole[at : at + at_once]), *window[axis + 1 :])
+        for at in range(0, len(whole), at_once)
+    ]
     return list(itertools.chain.from_iterable(pieces(each, most) for each in parts))
 
 

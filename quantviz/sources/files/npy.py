@@ -24,7 +24,15 @@ _DESCR = re.compile(r"""['"]descr['"]\s*:\s*['"]([<>|=]?)([A-Za-z])(\d{0,9})(\[\
 _ORDER = re.compile(r"""['"]fortran_order['"]\s*:\s*(True|False)""")
 _SHAPE = re.compile(r"""['"]shape['"]\s*:\s*\(((?:\s*\d{1,18}L?\s*,)*(?:\s*\d{1,18}L?)?)\s*\)""")
 _KINDS = {"f": "float", "i": "int", "u": "uint", "c": "complex"}
-_OTHER_KINDS = {"b": "bool", "O": "object", "U": "string", "S": "bytes", "M": "datetime", "m": "timedelta", "V": "void"}
+_OTHER_KINDS = {
+    "b": "bool",
+    "O": "object",
+    "U": "string",
+    "S": "bytes",
+    "M": "datetime",
+    "m": "timedelta",
+    "V": "void",
+}
 
 
 class NpyHeader(NamedTuple):
@@ -43,12 +51,12 @@ class NpyHeader(NamedTuple):
 
     @property
     def data_bytes(self) -> int:
-        """Bytes of the values."""
+        """Return bytes of the values."""
         return self.item_bytes * math.prod(self.shape)
 
 
 def read_header(stream: BinaryIO) -> NpyHeader | None:
-    """The header at the start of `stream`; None if there is none that makes sense."""
+    """Return the header at the start of `stream`; None if there is none that makes sense."""
     start = stream.read(10)
     if len(start) < 10 or not start.startswith(MAGIC) or start[6] not in (1, 2, 3):
         return None
@@ -59,7 +67,11 @@ def read_header(stream: BinaryIO) -> NpyHeader | None:
     if length > _LONGEST_HEADER:
         return None
     header = stream.read(length)
-    return _parse(header.decode("utf-8", "replace"), 8 + len(raw_length) + length) if len(header) == length else None
+    return (
+        _parse(header.decode("utf-8", "replace"), 8 + len(raw_length) + length)
+        if len(header) == length
+        else None
+    )
 
 
 @functools.lru_cache(maxsize=64)  # the members of an archive often have the same
@@ -78,12 +90,14 @@ def _parse(header: str, offset: int) -> NpyHeader | None:
 
 
 def lies_at(header: NpyHeader, start: int) -> Lies:
-    """How the values that `header` describes lie from `start` on."""
+    """Return how the values that `header` describes lie from `start` on."""
     import torch
 
     from quantviz.sources.files.mapped import Lies, plain
 
-    return Lies(start, plain(getattr(torch, header.dtype), swapped=header.swapped), turned=header.fortran_order)
+    return Lies(
+        start, plain(getattr(torch, header.dtype), swapped=header.swapped), turned=header.fortran_order
+    )
 
 
 class NpyCatalog(Catalog):

@@ -55,7 +55,8 @@ class NpzCatalog(Catalog):
                 if name in infos:
                     raise self._data.error("duplicate_name", name=clipped(name))
                 infos[name] = self._member_info(member, name)
-                # A packed header of spaces takes a hundred bytes of the file and a thousand times that to read.
+                # A packed header of spaces takes a hundred bytes of the file and a thousand times that to
+                # read.
                 read += self._members[name][1].offset if name in self._members else 0
                 self._check_header(read)
         return infos
@@ -72,7 +73,11 @@ class NpzCatalog(Catalog):
         if info.problem is None and member.file_size != header.offset + header.data_bytes:
             return TensorInfo(info.dtype, info.shape, problem=self._damaged(name))
         if info.problem is None and header.fortran_order and header.data_bytes > _MOST_TURNED:
-            return TensorInfo(info.dtype, info.shape, problem=self._too_large(name, info.count, _MOST_TURNED // header.item_bytes))
+            return TensorInfo(
+                info.dtype,
+                info.shape,
+                problem=self._too_large(name, info.count, _MOST_TURNED // header.item_bytes),
+            )
         return info
 
     def _damaged(self, name: str) -> QuantVizError:
@@ -88,7 +93,8 @@ class NpzCatalog(Catalog):
 
         member, header = self._members[name]
         with self._data.stream() as stream:
-            # The directory was read when the file was opened: one of many members takes seconds to read again.
+            # The directory was read when the file was opened: one of many members takes seconds to read
+            # again.
             stream.seek(_start_of(self._data, member))
             packed = cast("IO[bytes]", zipfile.ZipExtFile(stream, "r", member))
             _skip(packed, header.offset)
@@ -104,8 +110,12 @@ class NpzCatalog(Catalog):
         for piece in pieces(tuple(slice(0, length, 1) for length in lengths), _AT_ONCE // header.item_bytes):
             yield straight[piece].flatten()
 
-    def _unpacked(self, name: str, packed: IO[bytes], header: NpyHeader, shape: Shape, window: Window) -> Iterator[torch.Tensor]:
-        """The window of an array of that shape that lies row by row in a stream, some of its elements at a time."""
+    def _unpacked(
+        self, name: str, packed: IO[bytes], header: NpyHeader, shape: Shape, window: Window
+    ) -> Iterator[torch.Tensor]:
+        """The window of an array of that shape that lies row by row in a stream, some of its elements at a
+        time.
+        """
         import numpy
         import torch
 
@@ -119,12 +129,14 @@ class NpzCatalog(Catalog):
             at = stop
             items = numpy.frombuffer(raw, dtype=f"V{header.item_bytes}")
             steps = [stride * header.item_bytes for stride in strides]
-            part = numpy.array(numpy.lib.stride_tricks.as_strided(items, lengths, steps, writeable=False), order="C")
+            part = numpy.array(
+                numpy.lib.stride_tricks.as_strided(items, lengths, steps, writeable=False), order="C"
+            )
             yield packing.decode(torch.from_numpy(part.reshape(-1, 1).view(numpy.uint8))).flatten()
 
 
 def _start_of(data: FileData, member: zipfile.ZipInfo) -> int:
-    """Where a member's packed bytes begin, behind its own header."""
+    """Return where a member's packed bytes begin, behind its own header."""
     local = bytes(data.view[member.header_offset : member.header_offset + _LOCAL.size])
     magic, name_length, extra_length = cast("tuple[bytes, int, int]", _LOCAL.unpack(local))
     if magic != _LOCAL_MAGIC:
@@ -133,16 +145,20 @@ def _start_of(data: FileData, member: zipfile.ZipInfo) -> int:
 
 
 class _Unpacked:
-    """What stands at the beginning of a member, unpacked as it is read. `zipfile` takes fifty times as long to open one."""
+    """What stands at the beginning of a member, unpacked as it is read. `zipfile` takes fifty times as long
+    to open one.
+    """
 
     def __init__(self, data: FileData, member: zipfile.ZipInfo) -> None:
         start = _start_of(data, member)
         self._packed = data.view[start : start + member.compress_size]
         self._at = 0
-        self._unpack = zlib.decompressobj(-zlib.MAX_WBITS) if member.compress_type == zipfile.ZIP_DEFLATED else None
+        self._unpack = (
+            zlib.decompressobj(-zlib.MAX_WBITS) if member.compress_type == zipfile.ZIP_DEFLATED else None
+        )
 
     def read(self, count: int) -> bytes:
-        """The next so many bytes, fewer at the end."""
+        """Return the next so many bytes, fewer at the end."""
         if self._unpack is None:
             self._at += count
             return bytes(self._packed[self._at - count : self._at])
@@ -159,12 +175,16 @@ class _Unpacked:
 
 
 def _runs(shape: Shape, window: Window, most: int) -> Iterator[tuple[int, int, Shape, Shape]]:
-    """Runs of elements that together hold the window, in order: start, stop, and the lengths and strides of what is wanted of each.
+    """Run of elements that together hold the window, in order: start, stop, and the lengths and strides of
+    what is wanted of each.
 
     >>> list(_runs((4, 5), (slice(0, 4, 1), slice(1, 3, 1)), 10))
     [(1, 8, (2, 2), (5, 1)), (11, 18, (2, 2), (5, 1))]
     """
-    wanted = [range(part, part + 1) if isinstance(part, int) else range(part.start, part.stop, part.step) for part in window]
+    wanted = [
+        range(part, part + 1) if isinstance(part, int) else range(part.start, part.stop, part.step)
+        for part in window
+    ]
     strides = [1] * len(shape)
     for axis in range(len(shape) - 2, -1, -1):
         strides[axis] = strides[axis + 1] * shape[axis + 1]
@@ -177,11 +197,18 @@ def _cut(wanted: list[range], strides: list[int], most: int) -> Iterator[tuple[i
     axis = next((axis for axis, each in enumerate(wanted) if len(each) > 1), None)
     if axis is None or stop - start <= most:
         lengths = tuple(map(len, wanted))
-        yield start, stop, lengths, tuple(each.step * stride for each, stride in zip(wanted, strides, strict=True))
+        yield (
+            start,
+            stop,
+            lengths,
+            tuple(each.step * stride for each, stride in zip(wanted, strides, strict=True)),
+        )
         return
     at_once = max(1, most // (wanted[axis].step * strides[axis]))
     for first in range(0, len(wanted[axis]), at_once):
-        yield from _cut([*wanted[:axis], wanted[axis][first : first + at_once], *wanted[axis + 1 :]], strides, most)
+        yield from _cut(
+            [*wanted[:axis], wanted[axis][first : first + at_once], *wanted[axis + 1 :]], strides, most
+        )
 
 
 def _fill(packed: IO[bytes], into: memoryview) -> int:

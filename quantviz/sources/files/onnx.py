@@ -1,4 +1,5 @@
-""".onnx: the initializers of a model's graphs and the tensors in its nodes. The protocol-buffer wire format is read here, field by field.
+""".onnx: the initializers of a model's graphs and the tensors in its nodes. The protocol-buffer wire format
+is read here, field by field.
 
 A message is a list of fields, each a number, a wire type and a value; what is not needed is stepped over.
 Field numbers and the rules for each dtype are those of `onnx.proto`.
@@ -25,7 +26,8 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 #: Bytes of the values of fixed size, by wire type.
 _FIXED_SIZES = {_FIXED64: 8, _FIXED32: 4}
 
-# Fields of ModelProto, TrainingInfoProto, FunctionProto, GraphProto, NodeProto, AttributeProto, SparseTensorProto and TensorProto.
+# Fields of ModelProto, TrainingInfoProto, FunctionProto, GraphProto, NodeProto, AttributeProto,
+# SparseTensorProto and TensorProto.
 _MODEL_FIELDS = frozenset((*range(1, 9), 14, 20, 25, 26))
 _GRAPH, _TRAINING, _FUNCTION = 7, 20, 25
 _TRAINING_GRAPHS = {1: "initialization", 2: "algorithm"}
@@ -33,7 +35,8 @@ _FUNCTION_NAMES, _FUNCTION_NODE, _FUNCTION_ATTRIBUTE = {10: "domain", 1: "name",
 _NODE, _INITIALIZER, _SPARSE_INITIALIZER = 1, 5, 15
 _NODE_NAME, _OP_TYPE, _ATTRIBUTE = 3, 4, 5
 _ATTRIBUTE_NAME, _ATTRIBUTE_FLOATS, _ATTRIBUTE_INTS = 1, 7, 8
-#: The fields of an attribute that hold one tensor, sparse tensor or graph, and those that hold a list of them.
+#: The fields of an attribute that hold one tensor, sparse tensor or graph, and those that hold a list of
+#: them.
 _ONE, _ONE_SPARSE, _ONE_GRAPH = 5, 22, 6
 _SEVERAL = {10: _ONE, 23: _ONE_SPARSE, 11: _ONE_GRAPH}
 _SPARSE_VALUES, _SPARSE_DIMS = 1, 3
@@ -56,7 +59,8 @@ _LONGEST_NAME = 2**16
 _FIELD_COST = 32
 #: The same of a field of a node or of its attributes, of which a large model has a million.
 _NODE_FIELD_COST = 16
-#: Fields that are looked at to tell whether a file is a model; a model has a handful besides its functions and metadata.
+#: Fields that are looked at to tell whether a file is a model; a model has a handful besides its functions
+#: and metadata.
 _FIELDS_COMPARED = 10_000
 #: Bytes of integers of varying length that are decoded at a time.
 _AT_ONCE = 2**20
@@ -129,7 +133,7 @@ class _Field(NamedTuple):
 
 
 def _varint(view: memoryview, at: int, stop: int) -> tuple[int, int]:
-    """The number that begins at `at`, below 2^64, and the place after it."""
+    """Return the number that begins at `at`, below 2^64, and the place after it."""
     number = 0
     for place in range(at, min(stop, at + _LONGEST_VARINT)):
         byte = view[place]
@@ -179,22 +183,25 @@ class _Tensor:
         self.external = False
         self.sparse = False
         self.segment = False
-        #: The bytes of its elements, from where to before where, by field; integers of varying length with their tags too.
+        #: The bytes of its elements, from where to before where, by field; integers of varying length with
+        #: their tags too.
         self.data: dict[int, list[tuple[int, int]]] = {}
 
     @classmethod
     def of(cls, data_type: int, field: int) -> _Tensor:
-        """One of that dtype with one axis and no elements yet, which come in that field."""
+        """Return one of that dtype with one axis and no elements yet, which come in that field."""
         tensor = cls()
         tensor.dims, tensor.axes, tensor.data_type, tensor.data = [0], 1, data_type, {field: []}
         return tensor
 
 
 class OnnxCatalog(Catalog):
-    """The initializers of a model's main graph by name, then the tensors in nodes, in their graphs and in functions by their path.
+    """The initializers of a model's main graph by name, then the tensors in nodes, in their graphs and in
+    functions by their path.
 
-    A path is `graph/<node>/<attribute>`, and goes on after an attribute that is a graph: `graph/If_3/then_branch/weight`. A node
-    without a name is called by its operator and its place. What a node holds as a single number is no tensor here.
+    A path is `graph/<node>/<attribute>`, and goes on after an attribute that is a graph:
+    `graph/If_3/then_branch/weight`. A node without a name is called by its operator and its place. What a
+    node holds as a single number is no tensor here.
     """
 
     kind = "ONNX"
@@ -318,13 +325,20 @@ class OnnxCatalog(Catalog):
             elif field.number == _ATTRIBUTE:
                 attributes.append(field)
         for attribute in attributes:
-            self._attribute(attribute, f"{path}{name or f'{operator}_{place}'}/", operator == "Constant", depth)
+            self._attribute(
+                attribute, f"{path}{name or f'{operator}_{place}'}/", operator == "Constant", depth
+            )
 
     def _attribute(self, attribute: _Field, path: str, constant: bool, depth: int) -> None:
-        """The tensors and graphs of an attribute; of a constant its lists of numbers too, which are tensors of one axis."""
+        """The tensors and graphs of an attribute; of a constant its lists of numbers too, which are tensors
+        of one axis.
+        """
         name = ""
         held = []
-        numbers = {_ATTRIBUTE_FLOATS: _Tensor.of(_FLOAT32, _FLOATS), _ATTRIBUTE_INTS: _Tensor.of(_INT64, _INT64S)}
+        numbers = {
+            _ATTRIBUTE_FLOATS: _Tensor.of(_FLOAT32, _FLOATS),
+            _ATTRIBUTE_INTS: _Tensor.of(_INT64, _INT64S),
+        }
         for field in self._messages(attribute, _NODE_FIELD_COST):
             if field.number == _ATTRIBUTE_NAME:
                 name = self._text(field)
@@ -358,7 +372,7 @@ class OnnxCatalog(Catalog):
     # ---- what a tensor declares -----------------------------------------------------------------
 
     def _sparse(self, start: int, stop: int) -> _Tensor:
-        """The values of a sparse tensor with the shape of the whole, which is not read."""
+        """Return the values of a sparse tensor with the shape of the whole, which is not read."""
         values, whole = _Tensor(), _Tensor()
         for field in self._walk(start, stop):
             if field.number == _SPARSE_VALUES:
@@ -389,14 +403,26 @@ class OnnxCatalog(Catalog):
         if info.problem and not 0 < dtype.bits < 8:
             return info
         if tensor.external:
-            return TensorInfo(dtype.name, shape, problem=self._data.error("onnx_external", name=clipped(name)))
+            return TensorInfo(
+                dtype.name, shape, problem=self._data.error("onnx_external", name=clipped(name))
+            )
         if max(map(len, tensor.data.values()), default=0) > _MOST_PIECES:
-            return TensorInfo(dtype.name, shape, problem=self._data.error("tensor_too_large", name=clipped(name), got=info.count, most=_MOST_PIECES))
+            return TensorInfo(
+                dtype.name,
+                shape,
+                problem=self._data.error(
+                    "tensor_too_large", name=clipped(name), got=info.count, most=_MOST_PIECES
+                ),
+            )
         if tensor.segment or not self._holds(tensor, dtype, math.prod(shape)):
-            return TensorInfo(dtype.name, shape, problem=self._data.error("tensor_damaged", name=clipped(name)))
+            return TensorInfo(
+                dtype.name, shape, problem=self._data.error("tensor_damaged", name=clipped(name))
+            )
         self._tensors[name] = tensor, dtype
         if info.count > _MOST_VARINTS and self._elements(name)[0] not in (_RAW, _FLOATS, _DOUBLES):
-            too_large = self._data.error("tensor_too_large", name=clipped(name), got=info.count, most=_MOST_VARINTS)
+            too_large = self._data.error(
+                "tensor_too_large", name=clipped(name), got=info.count, most=_MOST_VARINTS
+            )
             return TensorInfo(dtype.name, shape, problem=too_large)
         return TensorInfo(dtype.name, shape)
 
@@ -429,7 +455,7 @@ class OnnxCatalog(Catalog):
             raise _Damaged
 
     def _numbers(self, field: _Field) -> list[int]:
-        """The integers of a repeated field, which may come one by one or packed."""
+        """Return the integers of a repeated field, which may come one by one or packed."""
         if field.wire == _VARINT:
             return [field.value]
         if field.wire != _BYTES or field.stop - field.start > MOST_AXES * _LONGEST_VARINT:
@@ -441,7 +467,9 @@ class OnnxCatalog(Catalog):
         return numbers
 
     def _holds(self, tensor: _Tensor, dtype: _Dtype, count: int) -> bool:
-        """Whether the elements are in one field, the right one, and it can hold as many as the shape says."""
+        """Return whether the elements are in one field, the right one, and it can hold as many as the shape
+        says.
+        """
         fields = [number for number, chunks in tensor.data.items() if chunks]
         if not count or not fields:
             return not count and not fields
@@ -483,13 +511,13 @@ class OnnxCatalog(Catalog):
         return lambda window: cut(raw, packing, shape, window)
 
     def _elements(self, name: str) -> tuple[int, list[tuple[int, int]], _Dtype, int]:
-        """The field of its elements, where they are, their dtype and their count."""
+        """Return the field of its elements, where they are, their dtype and their count."""
         tensor, dtype = self._tensors[name]
         field = next(number for number, chunks in tensor.data.items() if chunks)
         return field, tensor.data[field], dtype, math.prod(tensor.dims)
 
     def _integers(self, name: str) -> npt.NDArray[np.unsignedinteger]:
-        """The entries of a field of integers, each in as many bits as the dtype has, at least 8."""
+        """Return the entries of a field of integers, each in as many bits as the dtype has, at least 8."""
         import numpy as np
 
         _, chunks, dtype, count = self._elements(name)
@@ -510,12 +538,14 @@ class OnnxCatalog(Catalog):
 
 
 def _entries(dtype: _Dtype, count: int) -> int:
-    """How many entries of a field of integers `count` elements fill: codes of 4 and 2 bits share a byte."""
+    """Return how many entries of a field of integers `count` elements fill: codes of 4 and 2 bits share a
+    byte.
+    """
     return -(-count * dtype.bits // 8) if dtype.bits in (2, 4) else count
 
 
 def _entry_range(dtype: _Dtype) -> tuple[int, int]:
-    """The lowest and highest entry."""
+    """Return the lowest and highest entry."""
     if dtype.field != _INT32S:
         return 0, 2**dtype.bits - 1  # an int64 is written as its two's complement
     if dtype.bits in (2, 4):

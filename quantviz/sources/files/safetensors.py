@@ -1,4 +1,6 @@
-""".safetensors: a header in JSON, then the tensors' bytes. Read here, so that windows are read alone and fp4 too."""
+""".safetensors: a header in JSON, then the tensors' bytes. Read here, so that windows are read alone and fp4
+too.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,11 @@ class SafetensorsCatalog(Catalog):
 
     @classmethod
     def recognises(cls, data: FileData) -> bool:
-        return data.size >= 10 and bytes(data.view[8:9]) == b"{" and struct.unpack("<Q", data.view[:8])[0] <= data.size - 8
+        return (
+            data.size >= 10
+            and bytes(data.view[8:9]) == b"{"
+            and struct.unpack("<Q", data.view[:8])[0] <= data.size - 8
+        )
 
     def _list(self) -> Mapping[str, TensorInfo]:
         header = self._header()
@@ -71,7 +77,9 @@ class SafetensorsCatalog(Catalog):
         return {name: self._entry_info(name, entry) for name, entry in header.items()}
 
     def _check_ranges(self, header: Mapping[str, Any]) -> None:
-        """Refuse bytes that two tensors share or that none has, as the format does: each tensor begins where one ends."""
+        """Refuse bytes that two tensors share or that none has, as the format does: each tensor begins where
+        one ends.
+        """
         ranges = []
         for name, entry in header.items():
             start, stop = entry["data_offsets"]
@@ -107,8 +115,12 @@ class SafetensorsCatalog(Catalog):
         if dtype is None:
             return self._info(name, str(entry["dtype"]), shape)
         info = self._info(name, dtype.name, shape)
-        if not start <= stop <= self._data.size - self._body or 8 * (stop - start) != dtype.bits * math.prod(shape):
-            return TensorInfo(dtype.name, shape, problem=self._data.error("tensor_damaged", name=clipped(name)))
+        if not start <= stop <= self._data.size - self._body or 8 * (stop - start) != dtype.bits * math.prod(
+            shape
+        ):
+            return TensorInfo(
+                dtype.name, shape, problem=self._data.error("tensor_damaged", name=clipped(name))
+            )
         self._starts[name] = self._body + start, dtype
         return info
 

@@ -50,7 +50,9 @@ class ShardedCatalog(Catalog):
 
     @classmethod
     def recognises(cls, data: FileData) -> bool:
-        return bytes(data.view[:1]) == b"{" and f'"{_WEIGHT_MAP}"'.encode() in bytes(data.view[: Limits().json_bytes])
+        return bytes(data.view[:1]) == b"{" and f'"{_WEIGHT_MAP}"'.encode() in bytes(
+            data.view[: Limits().json_bytes]
+        )
 
     def _list(self) -> Mapping[str, TensorInfo]:
         if self._data.size > self._limits.json_bytes:
@@ -58,7 +60,12 @@ class ShardedCatalog(Catalog):
         shards = parsed_json(self._data, self._data.view)[_WEIGHT_MAP]
         self._check_count(len(shards))
         for shard in set(shards.values()):
-            if not shard.endswith(SafetensorsCatalog.suffixes) or PurePath(shard).name != shard or "\\" in shard or shard.startswith("."):
+            if (
+                not shard.endswith(SafetensorsCatalog.suffixes)
+                or PurePath(shard).name != shard
+                or "\\" in shard
+                or shard.startswith(".")
+            ):
                 raise self._data.error("shard_name", shard=clipped(shard))
         #: The shard of each tensor.
         self._shards: dict[str, str] = shards
@@ -67,7 +74,7 @@ class ShardedCatalog(Catalog):
         return _Infos(self, shards)
 
     def holder(self, name: str) -> SafetensorsCatalog:
-        """The shard that holds the tensor `name` of the index."""
+        """Return the shard that holds the tensor `name` of the index."""
         shard = self._shards[name]
         if shard not in self._open:
             self._open[shard] = self._opened(shard)

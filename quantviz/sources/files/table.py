@@ -17,10 +17,15 @@ from quantviz.sources.typed import is_number, parse_tensor
 if TYPE_CHECKING:
     import torch
 
-#: Characters that are parsed at once. The parser keeps every word of them, which takes a hundred times their size.
+#: Characters that are parsed at once. The parser keeps every word of them, which takes a hundred times their
+#: size.
 _BLOCK = 2**20
 
-_BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_BYTE_ORDER_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
 #: Characters of a table that the slower parser reads in all: it takes some seconds for a million.
 _SLOW = 3 * 2**19
 _INFINITY = re.compile("inf", re.IGNORECASE)
@@ -28,7 +33,9 @@ _LOOSE_COMMA = re.compile(r",(?!\d)|(?<!\d),")
 #: A cell of a line of names, in quotes or not.
 _CELL = re.compile(r'"((?:[^"\n]|"")*)"|[^\s,;]+')
 #: What other programs take for a number, if not this one: a mistake in the data, and no name.
-_LIKE_A_NUMBER = re.compile(r"[+-]?(?:0[xob][\da-f_]+|[\d_.,' ]*\d[\d_.,' ]*(?:e[+-]?\d+)?)", re.ASCII | re.IGNORECASE)
+_LIKE_A_NUMBER = re.compile(
+    r"[+-]?(?:0[xob][\da-f_]+|[\d_.,' ]*\d[\d_.,' ]*(?:e[+-]?\d+)?)", re.ASCII | re.IGNORECASE
+)
 #: A quoted cell with nothing in it that separates; and where commas mark decimals.
 _PLAIN_CELL = re.compile(r'(?<![^\s,;])"([^"\s,;\[\]()]+)"(?![^\s,;])')
 _DECIMAL_CELL = re.compile(r'(?<![^\s;])"([^"\s;\[\]()]+)"(?![^\s;])')
@@ -36,7 +43,8 @@ _POINT = re.compile(r"\d\.|\.\d", re.ASCII)
 
 
 class TableCatalog(Catalog):
-    """The one table of a text file, named after the file. A first line of column names is left out with a note.
+    """The one table of a text file, named after the file. A first line of column names is left out with a
+    note.
 
     Decimals become the nearest float32; that this rounds them is no news and is not counted.
     """
@@ -48,7 +56,9 @@ class TableCatalog(Catalog):
     @classmethod
     def recognises(cls, data: FileData) -> bool:
         head = bytes(data.view[:4096])
-        two_bytes = head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and not head.startswith(codecs.BOM_UTF32_LE)
+        two_bytes = head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and not head.startswith(
+            codecs.BOM_UTF32_LE
+        )
         return b"\0" not in head or two_bytes
 
     def _list(self) -> Mapping[str, TensorInfo]:
@@ -60,7 +70,10 @@ class TableCatalog(Catalog):
             raise self._data.error("not_text") from None
         except QuantVizError as error:
             # A spreadsheet that separates cells by ; or tab is one that writes decimals with a comma.
-            if error.key not in ("typed.comma_ambiguous", "typed.separator_in_cell") or not self._marks_decimals_with_commas():
+            if (
+                error.key not in ("typed.comma_ambiguous", "typed.separator_in_cell")
+                or not self._marks_decimals_with_commas()
+            ):
                 raise
             self._table, notes = self._read(True)
             notes = (*notes, Note.of("source.decimal_commas"))
@@ -76,7 +89,7 @@ class TableCatalog(Catalog):
                 yield whole.replace("\ufeff", " ")
 
     def _marks_decimals_with_commas(self) -> bool:
-        """Whether something else separates cells, and no number has a point."""
+        """Return whether something else separates cells, and no number has a point."""
         apart = False
         for number, block in enumerate(self._blocks()):
             cells = _CELL.sub(" ", block) if '"' in block else block
@@ -91,11 +104,15 @@ class TableCatalog(Catalog):
         second = next(blocks, None)
         if second is None and len(first) <= _BLOCK:
             return parse_tensor(first, decimal_comma=decimal_comma).tensor(), notes
-        parts = self._parts_of(itertools.chain((first,), () if second is None else (second,), blocks), decimal_comma)
+        parts = self._parts_of(
+            itertools.chain((first,), () if second is None else (second,), blocks), decimal_comma
+        )
         return _stacked(list(parts)), notes
 
     def _parts_of(self, blocks: Iterable[str], decimal_comma: bool | None) -> Iterator[torch.Tensor]:
-        """The rows of a long table, a block of lines at a time; what is not plain goes to the parser that names places."""
+        """The rows of a long table, a block of lines at a time; what is not plain goes to the parser that
+        names places.
+        """
         line = slow = columns = 0
         for block in blocks:
             if block.strip():
@@ -103,11 +120,15 @@ class TableCatalog(Catalog):
                 if part is None:
                     slow += len(block)
                     if slow > _SLOW or "[" in block or "(" in block:
-                        raise self._data.error("too_large", got=self._data.size, most=_SLOW if slow > _SLOW else _BLOCK)
+                        raise self._data.error(
+                            "too_large", got=self._data.size, most=_SLOW if slow > _SLOW else _BLOCK
+                        )
                     part = _slow(block, decimal_comma, line)
                 columns = columns or part.shape[1]
                 if part.shape[1] != columns:
-                    raise QuantVizError("typed.ragged", line=line + 1, row=line + 1, got=part.shape[1], expected=columns)
+                    raise QuantVizError(
+                        "typed.ragged", line=line + 1, row=line + 1, got=part.shape[1], expected=columns
+                    )
                 yield part
             line += block.count("\n")
 
@@ -116,10 +137,18 @@ class TableCatalog(Catalog):
 
 
 def _without_names(text: str) -> tuple[str, tuple[Note, ...]]:
-    """The text without a first line of column names: some letters, and nothing that may be meant as a number."""
+    """Return the text without a first line of column names: some letters, and nothing that may be meant as a
+    number.
+    """
     first, _, rest = text.lstrip().partition("\n")
-    cells = [(match[0] if match[1] is None else match[1]).strip() for match in _CELL.finditer(first[:100_000])]
-    names = rest.strip() and any(map(str.isalpha, first)) and not any(is_number(cell) or _LIKE_A_NUMBER.fullmatch(cell) for cell in cells)
+    cells = [
+        (match[0] if match[1] is None else match[1]).strip() for match in _CELL.finditer(first[:100_000])
+    ]
+    names = (
+        rest.strip()
+        and any(map(str.isalpha, first))
+        and not any(is_number(cell) or _LIKE_A_NUMBER.fullmatch(cell) for cell in cells)
+    )
     # A quote that is not closed in its line is for the parser to name.
     if not names or "[" in first or "(" in first or first.count('"') % 2:
         return text, ()
@@ -128,7 +157,7 @@ def _without_names(text: str) -> tuple[str, tuple[Note, ...]]:
 
 
 def _stacked(parts: list[torch.Tensor]) -> torch.Tensor:
-    """The rows under each other; one row is a vector."""
+    """Return the rows under each other; one row is a vector."""
     import torch
 
     if not parts:
@@ -138,17 +167,19 @@ def _stacked(parts: list[torch.Tensor]) -> torch.Tensor:
 
 
 def _slow(block: str, decimal_comma: bool | None, line: int) -> torch.Tensor:
-    """The rows of a block that begins so many lines down."""
+    """Return the rows of a block that begins so many lines down."""
     try:
         part = parse_tensor(block, decimal_comma=decimal_comma, most=_SLOW).tensor()
     except QuantVizError as error:
         here = error.params.get("line")
-        raise QuantVizError(error.key, **{**error.params, **({"line": here + line} if isinstance(here, int) else {})}) from None
+        raise QuantVizError(
+            error.key, **{**error.params, **({"line": here + line} if isinstance(here, int) else {})}
+        ) from None
     return part if part.dim() == 2 else part[None]
 
 
 def _fast(block: str, decimal_comma: bool | None) -> torch.Tensor | None:
-    """The rows of a plain block by numpy's reader; None where it is not plain."""
+    """Return the rows of a plain block by numpy's reader; None where it is not plain."""
     import torch
 
     if '"' in block:
@@ -170,7 +201,11 @@ def _fast(block: str, decimal_comma: bool | None) -> torch.Tensor | None:
     pieces = []
     start = 0
     while start < len(block):
-        end = block.rfind(delimiter or " ", start, start + _BLOCK) if start + _BLOCK < len(block) else len(block)
+        end = (
+            block.rfind(delimiter or " ", start, start + _BLOCK)
+            if start + _BLOCK < len(block)
+            else len(block)
+        )
         piece = _loaded(block[start:end], delimiter) if end > start else None
         if piece is None:
             return None
@@ -184,12 +219,15 @@ def _loaded(text: str, delimiter: str | None) -> torch.Tensor | None:
     import torch
 
     try:
-        values = numpy.loadtxt(io.StringIO(text), delimiter=delimiter, dtype=numpy.float64, ndmin=2, comments=None)
+        values = numpy.loadtxt(
+            io.StringIO(text), delimiter=delimiter, dtype=numpy.float64, ndmin=2, comments=None
+        )
     except Exception:
         return None
     with numpy.errstate(over="ignore"):
         table = torch.from_numpy(values.astype(numpy.float32))
-    # Infinity may be what the file says or what became of a number too large: then the other parser says where that stands.
+    # Infinity may be what the file says or what became of a number too large: then the other parser says
+    # where that stands.
     infinite = int(torch.isinf(table).sum())
     if infinite and infinite != len(_INFINITY.findall(text)):
         return None

@@ -1,9 +1,9 @@
 """What a pickle in a PyTorch file would do, found out without doing any of it.
 
-`torch.load(weights_only=True)` runs no code of the file, but calls some forty classes and functions with whatever
-arguments stand there: `bytearray(10**10)` is a file of twenty bytes, and an argument that is named again takes its
-memory again. So the opcodes are followed here first with stand-ins, and a file that does more than to lay out
-tensors is not given to torch.
+`torch.load(weights_only=True)` runs no code of the file, but calls some forty classes and functions with
+whatever arguments stand there: `bytearray(10**10)` is a file of twenty bytes, and an argument that is named
+again takes its memory again. So the opcodes are followed here first with stand-ins, and a file that does more
+than to lay out tensors is not given to torch.
 """
 
 from __future__ import annotations
@@ -15,19 +15,53 @@ from typing import IO, Any, NamedTuple
 
 #: Bytes an element of each class of storage, by its name under `torch`.
 ITEM_BYTES = {
-    **dict.fromkeys(("ByteStorage", "CharStorage", "BoolStorage", "UntypedStorage", "QInt8Storage", "QUInt8Storage", "QUInt4x2Storage", "QUInt2x4Storage"), 1),
+    **dict.fromkeys(
+        (
+            "ByteStorage",
+            "CharStorage",
+            "BoolStorage",
+            "UntypedStorage",
+            "QInt8Storage",
+            "QUInt8Storage",
+            "QUInt4x2Storage",
+            "QUInt2x4Storage",
+        ),
+        1,
+    ),
     **dict.fromkeys(("ShortStorage", "HalfStorage", "BFloat16Storage"), 2),
     **dict.fromkeys(("IntStorage", "FloatStorage", "QInt32Storage"), 4),
     **dict.fromkeys(("LongStorage", "DoubleStorage", "ComplexFloatStorage"), 8),
     "ComplexDoubleStorage": 16,
 }
-_REBUILDS = ("tensor", "tensor_v2", "tensor_v3", "parameter", "parameter_with_state", "qtensor", "sparse_tensor", "meta_tensor_no_storage")
+_REBUILDS = (
+    "tensor",
+    "tensor_v2",
+    "tensor_v3",
+    "parameter",
+    "parameter_with_state",
+    "qtensor",
+    "sparse_tensor",
+    "meta_tensor_no_storage",
+)
 _TENSORS = frozenset(f"torch._utils._rebuild_{name}" for name in _REBUILDS)
 _FROM_TYPE = "torch._tensor._rebuild_from_type_v2"
 _DICTS = frozenset({"collections.OrderedDict", "collections.Counter"})
 _ENCODE = "_codecs.encode"
-#: What may be called. What is not named here, nor a dtype or a storage of torch, is a Python object besides tensors.
-_CALLED = _TENSORS | _DICTS | {_FROM_TYPE, _ENCODE, "torch.Size", "torch.device", "torch.serialization._get_layout", "builtins.set", "builtins.complex"}
+#: What may be called. What is not named here, nor a dtype or a storage of torch, is a Python object besides
+#: tensors.
+_CALLED = (
+    _TENSORS
+    | _DICTS
+    | {
+        _FROM_TYPE,
+        _ENCODE,
+        "torch.Size",
+        "torch.device",
+        "torch.serialization._get_layout",
+        "builtins.set",
+        "builtins.complex",
+    }
+)
 #: What is only given to these.
 _NAMED = frozenset({"torch.Tensor", "torch.nn.parameter.Parameter"})
 #: Python 2's names.
@@ -43,7 +77,20 @@ _MOST_GIVEN = 2**20
 #: Elements and characters of a key.
 _LONGEST_KEY = 2**16
 
-_PUSHED = frozenset({"NONE", "NEWTRUE", "NEWFALSE", "BININT", "BININT1", "BININT2", "BINFLOAT", "BINUNICODE", "SHORT_BINSTRING", "LONG1"})
+_PUSHED = frozenset(
+    {
+        "NONE",
+        "NEWTRUE",
+        "NEWFALSE",
+        "BININT",
+        "BININT1",
+        "BININT2",
+        "BINFLOAT",
+        "BINUNICODE",
+        "SHORT_BINSTRING",
+        "LONG1",
+    }
+)
 _EMPTY = {"EMPTY_LIST": "list", "EMPTY_DICT": "dict", "EMPTY_SET": "set"}
 _PUTS = frozenset({"BINPUT", "LONG_BINPUT"})
 _GETS = frozenset({"BINGET", "LONG_BINGET"})
@@ -62,7 +109,8 @@ class _Global(NamedTuple):
 
 class _Tuple(NamedTuple):
     items: tuple[Any, ...]
-    #: Elements and characters in it and in tuples in it: some small tuples, each twice in the next, are more than a machine can walk through.
+    #: Elements and characters in it and in tuples in it: some small tuples, each twice in the next, are more
+    #: than a machine can walk through.
     size: int
 
     @classmethod
@@ -170,7 +218,12 @@ class _Stack:
 
     def _storage(self, pid: Any) -> Storage:
         tag, kind, key, _, count = pid.items[:5]
-        if tag not in ("storage", b"storage") or not isinstance(kind, _Global) or type(count) is not int or count < 0:
+        if (
+            tag not in ("storage", b"storage")
+            or not isinstance(kind, _Global)
+            or type(count) is not int
+            or count < 0
+        ):
             raise Forbidden
         storage = Storage(str(key), count * ITEM_BYTES[kind.name.rpartition(".")[2]])
         if self.plan.storages.setdefault(storage.key, storage) != storage:
@@ -184,9 +237,12 @@ class _Stack:
         self._given += args.size
         if self._given > _MOST_GIVEN:
             raise Forbidden
-        if called.name == _FROM_TYPE and not (isinstance(args.items[0], _Global) and args.items[0].name in _TENSORS):
+        if called.name == _FROM_TYPE and not (
+            isinstance(args.items[0], _Global) and args.items[0].name in _TENSORS
+        ):
             raise Forbidden
-        # Bytes, as Python wrote them when it had no opcode for them; other encodings take time that grows with the square of the text.
+        # Bytes, as Python wrote them when it had no opcode for them; other encodings take time that grows
+        # with the square of the text.
         if called.name == _ENCODE and args.items[1:] not in (("latin1",), ("latin-1",)):
             raise Forbidden
         self.plan.tensors += called.name in _TENSORS
@@ -194,7 +250,9 @@ class _Stack:
 
 
 def _size(item: Any) -> int:
-    return item.size if isinstance(item, _Tuple | _Made) else len(item) if isinstance(item, str | bytes) else 0
+    return (
+        item.size if isinstance(item, _Tuple | _Made) else len(item) if isinstance(item, str | bytes) else 0
+    )
 
 
 def _global(arg: str) -> _Global:
@@ -208,7 +266,7 @@ def _global(arg: str) -> _Global:
 
 
 def _is_plain_value(full: str) -> bool:
-    """Whether it names a dtype or a way of quantizing."""
+    """Return whether it names a dtype or a way of quantizing."""
     import torch
 
     owner, _, last = full.partition(".")

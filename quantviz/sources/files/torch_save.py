@@ -1,4 +1,6 @@
-""".pt, .pth: what `torch.save` writes. Only ever read with `weights_only=True`, which runs no code of the file."""
+""".pt, .pth: what `torch.save` writes. Only ever read with `weights_only=True`, which runs no code of the
+file.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ if TYPE_CHECKING:
 
 
 class _Unnamed:
-    """A stream that does not tell its file's number: torch tries to unpack an old kind of archive into a folder where it has that."""
+    """A stream that does not tell its file's number: torch tries to unpack an old kind of archive into a
+    folder where it has that.
+    """
 
     def __init__(self, stream: BinaryIO) -> None:
         self.read, self.readline, self.readinto = stream.read, stream.readline, getattr(stream, "readinto")  # noqa: B009
@@ -26,7 +30,9 @@ class _Unnamed:
 
 
 class TorchCatalog(Catalog):
-    """The tensors of a state dict, of nested dicts and lists by dotted names, or a single one named after the file."""
+    """The tensors of a state dict, of nested dicts and lists by dotted names, or a single one named after the
+    file.
+    """
 
     kind = "PyTorch"
     suffixes = (".pt", ".pth", ".bin")
@@ -39,11 +45,14 @@ class TorchCatalog(Catalog):
     @classmethod
     def recognises(cls, data: FileData) -> bool:
         # Before version 1.6 torch wrote plain pickles.
-        return bytes(data.view[:1]) == b"\x80" or any(name.endswith("/data.pkl") for name in member_names(data))
+        return bytes(data.view[:1]) == b"\x80" or any(
+            name.endswith("/data.pkl") for name in member_names(data)
+        )
 
     def _list(self) -> Mapping[str, TensorInfo]:
         zipped = bytes(self._data.view[:2]) == b"PK"
-        # torch calls what the file names, if only from a list of its own: first it is looked what that would be.
+        # torch calls what the file names, if only from a list of its own: first it is looked what that would
+        # be.
         self._check(self._zipped_plan if zipped else self._old_plan)
         content = self._loaded(mapped=zipped and self._data.path is not None)
         self._tensors: dict[str, torch.Tensor] = {}
@@ -62,12 +71,17 @@ class TorchCatalog(Catalog):
         self._check_count(count)
 
     def _zipped_plan(self) -> Plan:
-        """torch packs nothing, so a packed member is somebody's bomb; what is not packed cannot be larger than the file, nor can all together."""
+        """torch packs nothing, so a packed member is somebody's bomb; what is not packed cannot be larger
+        than the file, nor can all together.
+        """
         with opened_zip(self._data, self._limits) as archive:
             members = {member.filename: member for member in archive.infolist()}
             if any(name.endswith("/constants.pkl") for name in members):
                 raise self._data.error("torchscript")
-            if any(member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size for member in archive.infolist()):
+            if any(
+                member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size
+                for member in archive.infolist()
+            ):
                 raise self._data.error("damaged", kind=self.kind)
             if sum(member.file_size for member in archive.infolist()) > self._data.size:
                 raise self._data.error("damaged", kind=self.kind)
@@ -83,7 +97,9 @@ class TorchCatalog(Catalog):
         return plan
 
     def _old_plan(self) -> Plan:
-        """Before version 1.6 a file was five pickles, a magic number, version, system, object and keys, and then the storages."""
+        """Before version 1.6 a file was five pickles, a magic number, version, system, object and keys, and
+        then the storages.
+        """
         plan = Plan()
         pickles = BytesIO(self._data.view[: self._limits.header_bytes])
         for _ in range(5):
@@ -137,7 +153,9 @@ class TorchCatalog(Catalog):
         dtype = str(tensor.dtype).removeprefix("torch.")
         info = self._info(name, dtype, shape)
         # Sizes and strides are the file's word; no element may lie where the file has none.
-        if info.problem is None and (tensor.device.type != "cpu" or tensor.untyped_storage().nbytes() > self._data.size):
+        if info.problem is None and (
+            tensor.device.type != "cpu" or tensor.untyped_storage().nbytes() > self._data.size
+        ):
             return TensorInfo(dtype, shape, problem=self._data.error("tensor_damaged", name=clipped(name)))
         return info
 

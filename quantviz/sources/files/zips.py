@@ -16,7 +16,9 @@ _OTHER_MEMBERS = 1000
 
 
 class _Directory:
-    """A zip's stream that refuses a list of members that is too long, before it is taken apart: a member takes thirty times its bytes."""
+    """A zip's stream that refuses a list of members that is too long, before it is taken apart: a member
+    takes thirty times its bytes.
+    """
 
     def __init__(self, stream: BinaryIO, data: FileData, limits: Limits) -> None:
         self._stream, self._data, self._limits = stream, data, limits
@@ -47,7 +49,7 @@ def opened_zip(data: FileData, limits: Limits) -> Iterator[zipfile.ZipFile]:
 
 
 def member_names(data: FileData) -> list[str]:
-    """The names in a zip; none if it is no zip that can be read."""
+    """Return the names in a zip; none if it is no zip that can be read."""
     if data.members is None:
         data.members = _member_names(data) if bytes(data.view[:2]) == b"PK" else []
     return data.members

@@ -1,6 +1,7 @@
 """Lessons as data: one Markdown file per lesson and language, read here, shown by `quantviz.ui.lessons.page`.
 
-`FORMAT.md` beside this file says how a lesson is written; `python -m quantviz.teaching.lessons` checks all of them.
+`FORMAT.md` beside this file says how a lesson is written; `python -m quantviz.teaching.lessons` checks all of
+them.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ _FOLDER = Path(__file__).parent
 
 @cache
 def lessons(language: str = DEFAULT_LANGUAGE) -> Mapping[str, Lesson | QuantVizError]:
-    """All lessons of a language by id, in their order; in the place of one with a mistake, what is wrong with it.
+    """Return all lessons of a language by id, in their order; in the place of one with a mistake, what is
+    wrong with it.
 
     A file's name is its order and its id: `06_per_channel.md` is lesson `per_channel`.
 
@@ -31,7 +33,7 @@ def lessons(language: str = DEFAULT_LANGUAGE) -> Mapping[str, Lesson | QuantVizE
 
 
 def load(folder: Path) -> Mapping[str, Lesson | QuantVizError]:
-    """The lessons of a folder by id; one that cannot be read does not keep the others away."""
+    """Return the lessons of a folder by id; one that cannot be read does not keep the others away."""
     found: dict[str, Lesson | QuantVizError] = {}
     for path in sorted(folder.glob("*.md")):
         name = path.stem.partition("_")[2] or path.stem

@@ -1,4 +1,6 @@
-"""What only shows when a lesson's formulas are worked out: a question without an answer, or one whose mistakes are right."""
+"""What only shows when a lesson's formulas are worked out: a question without an answer, or one whose
+mistakes are right.
+"""
 
 from __future__ import annotations
 

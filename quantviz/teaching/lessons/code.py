@@ -11,8 +11,10 @@ from quantviz.teaching.lessons.model import Direction, LessonStep, Number, Order
 from quantviz.text import DEFAULT_LANGUAGE, text
 
 
-def step_code(step: LessonStep, scenes: Mapping[str, Scene], state: LabState, language: str = DEFAULT_LANGUAGE) -> str:
-    """A script that prints what the step shows of `state`, then what it compares and asks.
+def step_code(
+    step: LessonStep, scenes: Mapping[str, Scene], state: LabState, language: str = DEFAULT_LANGUAGE
+) -> str:
+    """Return a script that prints what the step shows of `state`, then what it compares and asks.
 
     >>> from quantviz.teaching.lessons import lessons
     >>> step = lessons()["range_to_grid"].steps[2]
@@ -28,16 +30,32 @@ def step_code(step: LessonStep, scenes: Mapping[str, Scene], state: LabState, la
         for words, name in step.table.rows:
             row = f'{{**scenes, "{HERE}": scenes["{name}"]}}'
             lines.append(f"print({words.say(scenes)!r})")
-            lines += [f"print({'  ' + heading!r}, {_formula(formula.text)}.value({row}))" for heading, formula in step.table.columns]
+            lines += [
+                f"print({'  ' + heading!r}, {_formula(formula.text)}.value({row}))"
+                for heading, formula in step.table.columns
+            ]
     lines += [f"print({_quoted(formula)}, {_formula(formula)}.value(scenes))" for formula in formulas]
     return "\n".join(lines)
 
 
 def _scene_lines(scenes: Mapping[str, Scene]) -> list[str]:
-    imports = ["from quantviz.teaching.lessons.formulas import Formula, Scene", "from quantviz.lab.state import read_link", ""]
-    parts = {name: {key: value for key, value in write_link(scene.state).items() if key in ("t", "s", "c")} for name, scene in scenes.items()}
+    imports = [
+        "from quantviz.teaching.lessons.formulas import Formula, Scene",
+        "from quantviz.lab.state import read_link",
+        "",
+    ]
+    parts = {
+        name: {key: value for key, value in write_link(scene.state).items() if key in ("t", "s", "c")}
+        for name, scene in scenes.items()
+    }
     states = [f"    {_quoted(name)}: {link!r}," for name, link in parts.items()]
-    return [*imports, "links = {", *states, "}", "scenes = {name: Scene(read_link(link)[0]) for name, link in links.items()}"]
+    return [
+        *imports,
+        "links = {",
+        *states,
+        "}",
+        "scenes = {name: Scene(read_link(link)[0]) for name, link in links.items()}",
+    ]
 
 
 def _formulas(step: LessonStep) -> list[str]:

@@ -1,4 +1,5 @@
-"""Formulas in lessons: what is asked, and the mistakes it is confused with, as arithmetic over what the core computed.
+"""Formulas in lessons: what is asked, and the mistakes it is confused with, as arithmetic over what the core
+computed.
 
 A formula such as `width / (code_max - code_min)` or `row.mse / column.mse` is read into a tree of
 the few operations listed here; nothing of it is run as Python. A bare name is a quantity of the
@@ -42,21 +43,21 @@ class Scene:
 
     @cached_property
     def result(self) -> QuantResult:
-        """The tensor under the scheme."""
+        """Return the tensor under the scheme."""
         from quantviz.quantization.quantizer import quantize
 
         return quantize(self.state.source.tensor(), self.state.scheme)
 
     @cached_property
     def why(self) -> Explanation:
-        """The selected cell's derivation."""
+        """Return the selected cell's derivation."""
         from quantviz.quantization.explanation import explain
 
         return explain(self.result, self.state.cell)
 
     @cached_property
     def block(self) -> torch.Tensor:
-        """The values of the selected cell's block."""
+        """Return the values of the selected cell's block."""
         from quantviz.quantization.explanation import block_of_cell
 
         return block_of_cell(self.result, self.state.cell)
@@ -125,10 +126,13 @@ def _layer(weights: Scene, inputs: Scene, x_hat: torch.Tensor) -> float:
 
 
 def _one_output(weights: Scene, inputs: Scene, of: torch.Tensor) -> float:
-    """One output of the layer: the first row of inputs with the selected cell's row of weights."""
+    """Return one output of the layer: the first row of inputs with the selected cell's row of weights."""
     import torch
 
-    return float(inputs.result.x.to(torch.float64).reshape(-1, of.shape[-1])[0] @ of.to(torch.float64)[weights.state.cell[0]])
+    return float(
+        inputs.result.x.to(torch.float64).reshape(-1, of.shape[-1])[0]
+        @ of.to(torch.float64)[weights.state.cell[0]]
+    )
 
 
 def _output(weights: Scene, inputs: Scene) -> float:
@@ -148,7 +152,7 @@ def _output_mse(weights: Scene, inputs: Scene) -> float:
 
 
 def _output_mse_plus(weights: Scene, inputs: Scene) -> float:
-    """The same with x̂ = s·q + z, as notebook 003 has it."""
+    """Return the same with x̂ = s·q + z, as notebook 003 has it."""
     r = weights.result
     from quantviz.tensors import blocks
 
@@ -202,7 +206,7 @@ CONSTANTS: Mapping[str, float] = MappingProxyType({"rounding_rmse_steps": 1 / ma
 
 @cache
 def quantities() -> Mapping[str, Quantity]:
-    """Every name that a formula knows."""
+    """Return every name that a formula knows."""
     from quantviz.evaluation.metric_formulas import METRICS
 
     return MappingProxyType({**{name: _of_metric(name) for name in METRICS}, **QUANTITIES})
@@ -220,7 +224,13 @@ def _of_metric(name: str) -> Quantity:
 # ---- reading and working out --------------------------------------------------------------------
 
 _BINARY: Mapping[type[ast.operator], Callable[[float, float], float]] = MappingProxyType(
-    {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv, ast.Pow: operator.pow}
+    {
+        ast.Add: operator.add,
+        ast.Sub: operator.sub,
+        ast.Mult: operator.mul,
+        ast.Div: operator.truediv,
+        ast.Pow: operator.pow,
+    }
 )
 _COMPARED: Mapping[type[ast.cmpop], Callable[[float, float], bool]] = MappingProxyType(
     {
@@ -254,14 +264,14 @@ class Formula:
 
     @classmethod
     def read(cls, text: str, states: Collection[str] = (HERE,)) -> Formula:
-        """The formula written as `text`, where the states called `states` can be named."""
+        """Return the formula written as `text`, where the states called `states` can be named."""
         formula = cls(text)
         _Checker(text, states).visit(formula.tree)
         return formula
 
     @cached_property
     def tree(self) -> ast.expr:
-        """The formula as a tree."""
+        """Return the formula as a tree."""
         if len(self.text) > LONGEST:
             raise QuantVizError("formulas.too_long", got=len(self.text), longest=LONGEST)
         try:
@@ -279,7 +289,7 @@ class Formula:
             raise QuantVizError("formulas.no_number", got=self.text) from None
 
     def holds(self, scenes: Scenes) -> bool:
-        """Whether it is true."""
+        """Return whether it is true."""
         return bool(self.value(scenes))
 
 
@@ -305,7 +315,9 @@ class _Checker:
                 self.visit(operand)
             case ast.BoolOp(values=values):
                 self._all(*values)
-            case ast.Compare(left=left, ops=ops, comparators=others) if all(type(op) in _COMPARED for op in ops):
+            case ast.Compare(left=left, ops=ops, comparators=others) if all(
+                type(op) in _COMPARED for op in ops
+            ):
                 self._all(left, *others)
             case ast.Call(func=ast.Name(id=name), args=args, keywords=[]):
                 self._call(name, args)
@@ -320,10 +332,14 @@ class _Checker:
         if name in FUNCTIONS:
             return self._all(*args)
         if name not in STATE_FUNCTIONS:
-            raise QuantVizError("formulas.unknown_function", got=name, known=", ".join(sorted({*FUNCTIONS, *STATE_FUNCTIONS})))
+            raise QuantVizError(
+                "formulas.unknown_function", got=name, known=", ".join(sorted({*FUNCTIONS, *STATE_FUNCTIONS}))
+            )
         wanted = STATE_FUNCTIONS[name].__code__.co_argcount
         if len(args) != wanted or not all(isinstance(arg, ast.Name) for arg in args):
-            raise QuantVizError("formulas.states_wanted", function=name, count=wanted, known=", ".join(self.states))
+            raise QuantVizError(
+                "formulas.states_wanted", function=name, count=wanted, known=", ".join(self.states)
+            )
         for arg in args:
             self._state(arg.id)  # type: ignore[attr-defined]
 
@@ -333,7 +349,9 @@ class _Checker:
 
     def _known(self, name: str) -> None:
         if name not in self.quantities:
-            raise QuantVizError("formulas.unknown_name", got=name, known=", ".join(sorted({*self.quantities, *CONSTANTS})))
+            raise QuantVizError(
+                "formulas.unknown_name", got=name, known=", ".join(sorted({*self.quantities, *CONSTANTS}))
+            )
 
 
 def _value(node: ast.expr, scenes: Scenes) -> float:
@@ -373,7 +391,8 @@ _DIGITS = 4
 
 @dataclass(frozen=True)
 class Words:
-    """A text with formulas in braces: `the scale is {scale}`, `{mse|3}` to three digits, `{clipped_share|%}` as a share.
+    """A text with formulas in braces: `the scale is {scale}`, `{mse|3}` to three digits, `{clipped_share|%}`
+    as a share.
 
     >>> Words.read("half is {1 / 2}, a third {1 / 3|2}, a quarter {1 / 4|%}").say({})
     'half is 0.5, a third 0.33, a quarter 25 %'
@@ -383,7 +402,7 @@ class Words:
 
     @classmethod
     def read(cls, text: str, states: Collection[str] = (HERE,)) -> Words:
-        """The text, whose formulas may name `states`."""
+        """Return the text, whose formulas may name `states`."""
         for match in _HOLE.finditer(text):
             Formula.read(match[1], states)
             if match[2] is not None and not re.fullmatch(r"[1-9]|%|\+[1-9]?", match[2]):
@@ -391,8 +410,10 @@ class Words:
         return cls(text.strip())
 
     def say(self, scenes: Scenes) -> str:
-        """The text with its numbers."""
-        return _HOLE.sub(lambda match: self._number(Formula(match[1]).value(scenes), match[2] or ""), self.text)
+        """Return the text with its numbers."""
+        return _HOLE.sub(
+            lambda match: self._number(Formula(match[1]).value(scenes), match[2] or ""), self.text
+        )
 
     @staticmethod
     def _number(value: float, form: str) -> str:

@@ -49,7 +49,9 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Question:
-    """What all kinds of question share. A kind is added here: one class in `QUESTIONS`, its control in `ui/questions.py` and its words."""
+    """What all kinds of question share. A kind is added here: one class in `QUESTIONS`, its control in
+    `ui/questions.py` and its words.
+    """
 
     kind: ClassVar[str]
     ask: Words
@@ -60,15 +62,15 @@ class Question:
     why: Words | None
 
     def truth(self, scenes: Scenes) -> Any:
-        """The answer, computed."""
+        """Return the answer, computed."""
         raise NotImplementedError
 
     def judge(self, given: Any, scenes: Scenes) -> Verdict:
-        """Whether `given` is right, and which mistake it is if not."""
+        """Return whether `given` is right, and which mistake it is if not."""
         raise NotImplementedError
 
     def takes(self, given: Any, scenes: Scenes) -> bool:
-        """Whether `given`, which may come from anywhere, can be an answer to this question."""
+        """Return whether `given`, which may come from anywhere, can be an answer to this question."""
         raise NotImplementedError
 
 
@@ -81,20 +83,20 @@ class Direction(Question):
     after: Formula
 
     def truth(self, scenes: Scenes) -> str:
-        """One of `DIRECTIONS`."""
+        """Return one of `DIRECTIONS`."""
         before, after = self.before.value(scenes), self.after.value(scenes)
         if math.isclose(before, after, rel_tol=1e-9):
             return "same"
         return "rises" if after > before else "falls"
 
     def judge(self, given: str, scenes: Scenes) -> Verdict:
-        """Right where the direction is."""
+        """Return right where the direction is."""
         right = given == self.truth(scenes)
         found = next((mistake for mistake in self.mistakes if mistake.formula == given), None)
         return Verdict(right, None if right or not found else found.says.say(scenes))
 
     def takes(self, given: Any, scenes: Scenes) -> bool:
-        """One of `DIRECTIONS`."""
+        """Return one of `DIRECTIONS`."""
         return isinstance(given, str) and given in DIRECTIONS
 
 
@@ -111,7 +113,7 @@ class Within:
 
     @classmethod
     def read(cls, form: str) -> Within:
-        """The tolerance written as `form`."""
+        """Return the tolerance written as `form`."""
         match = re.fullmatch(r"\s*(?:(\d+\.?\d*)\s*(%)?|(factor)\s+(\d+\.?\d*))\s*", form)
         if not match or (match[3] and float(match[4]) <= 1):
             raise QuantVizError("lessons.bad_within", got=form)
@@ -120,7 +122,7 @@ class Within:
         return cls(float(match[1]), "relative" if match[2] else "absolute")
 
     def accepts(self, given: float, truth: float) -> bool:
-        """Whether `given` is close enough to `truth`."""
+        """Return whether `given` is close enough to `truth`."""
         if not math.isfinite(given) or not math.isfinite(truth):
             return given == truth
         if self.kind == "factor":
@@ -140,23 +142,31 @@ class Number(Question):
     unit: str
 
     def truth(self, scenes: Scenes) -> float:
-        """The number."""
+        """Return the number."""
         return float(self.answer.value(scenes))
 
     def judge(self, given: float, scenes: Scenes) -> Verdict:
-        """Right within the tolerance; else the mistake whose own value lies closest, if within it."""
+        """Return right within the tolerance; else the mistake whose own value lies closest, if within it."""
         if self.within.accepts(given, self.truth(scenes)):
             return Verdict(True)
-        near = [(abs(given - value), i) for i, value in enumerate(self.mistaken(scenes)) if self.within.accepts(given, value)]
+        near = [
+            (abs(given - value), i)
+            for i, value in enumerate(self.mistaken(scenes))
+            if self.within.accepts(given, value)
+        ]
         return Verdict(False, self.mistakes[min(near)[1]].says.say(scenes) if near else None)
 
     def takes(self, given: Any, scenes: Scenes) -> bool:
-        """A finite number."""
+        """Return a finite number."""
         return isinstance(given, float) and math.isfinite(given)
 
     def mistaken(self, scenes: Scenes) -> tuple[float, ...]:
-        """The value of each mistake."""
-        return tuple(float(mistake.formula.value(scenes)) for mistake in self.mistakes if isinstance(mistake.formula, Formula))
+        """Return the value of each mistake."""
+        return tuple(
+            float(mistake.formula.value(scenes))
+            for mistake in self.mistakes
+            if isinstance(mistake.formula, Formula)
+        )
 
 
 #: What cells can be told apart by.
@@ -175,18 +185,22 @@ class CellRule:
 
     @classmethod
     def read(cls, form: str) -> CellRule:
-        """The rule written as `form`."""
+        """Return the rule written as `form`."""
         extreme, _, value = form.strip().partition(" ")
         if extreme not in ("largest", "smallest") or value not in CELL_VALUES:
             raise QuantVizError("lessons.bad_cells", got=form, known=", ".join(CELL_VALUES))
         return cls(extreme, value)
 
     def cells(self, scene: Scene) -> frozenset[tuple[int, ...]]:
-        """The places it holds for."""
+        """Return the places it holds for."""
         import torch
 
         values = self._values(scene)
-        end = values[torch.isfinite(values)].max() if self.extreme == "largest" else values[torch.isfinite(values)].min()
+        end = (
+            values[torch.isfinite(values)].max()
+            if self.extreme == "largest"
+            else values[torch.isfinite(values)].min()
+        )
         return frozenset(tuple(place) for place in torch.nonzero(values == end).tolist())
 
     def _values(self, scene: Scene) -> torch.Tensor:
@@ -211,11 +225,11 @@ class Cell(Question):
     answer: CellRule
 
     def truth(self, scenes: Scenes) -> frozenset[tuple[int, ...]]:
-        """The cells, one or more."""
+        """Return the cells, one or more."""
         return self.answer.cells(scenes[HERE])
 
     def judge(self, given: tuple[int, ...], scenes: Scenes) -> Verdict:
-        """Right where it is one of them."""
+        """Return right where it is one of them."""
         if tuple(given) in self.truth(scenes):
             return Verdict(True)
         for mistake in self.mistakes:
@@ -225,9 +239,13 @@ class Cell(Question):
         return Verdict(False)
 
     def takes(self, given: Any, scenes: Scenes) -> bool:
-        """The place of a cell of the step's tensor."""
+        """Return the place of a cell of the step's tensor."""
         shape = scenes[HERE].state.source.shape
-        return isinstance(given, tuple) and len(given) == len(shape) and all(type(i) is int and 0 <= i < n for i, n in zip(given, shape, strict=True))
+        return (
+            isinstance(given, tuple)
+            and len(given) == len(shape)
+            and all(type(i) is int and 0 <= i < n for i, n in zip(given, shape, strict=True))
+        )
 
 
 @dataclass(frozen=True)
@@ -247,19 +265,19 @@ class Choice(Question):
     options: tuple[Option, ...]
 
     def truth(self, scenes: Scenes) -> int:
-        """The option that holds; `QuantVizError` unless it is exactly one."""
+        """Return the option that holds; `QuantVizError` unless it is exactly one."""
         holding = [i for i, option in enumerate(self.options) if option.when.holds(scenes)]
         if len(holding) != 1:
             raise QuantVizError("lessons.not_one_option", count=len(holding), ask=self.ask.text)
         return holding[0]
 
     def judge(self, given: int, scenes: Scenes) -> Verdict:
-        """Right where the option holds; each wrong one has its own sentence."""
+        """Return right where the option holds; each wrong one has its own sentence."""
         right = given == self.truth(scenes)
         return Verdict(right, None if right else self.options[given].says.say(scenes))
 
     def takes(self, given: Any, scenes: Scenes) -> bool:
-        """The number of an option."""
+        """Return the number of an option."""
         return type(given) is int and 0 <= given < len(self.options)
 
 
@@ -279,20 +297,31 @@ class Order(Question):
     items: tuple[Item, ...]
 
     def truth(self, scenes: Scenes) -> tuple[int, ...]:
-        """The items' numbers, the smallest value first."""
+        """Return the items' numbers, the smallest value first."""
         return _sorted(tuple(item.value for item in self.items), scenes)
 
     def judge(self, given: tuple[int, ...], scenes: Scenes) -> Verdict:
-        """Right where each value is at least the one before."""
+        """Return right where each value is at least the one before."""
         values = [self.items[i].value.value(scenes) for i in given]
         if values == sorted(values):
             return Verdict(True)
-        found = next((m for m in self.mistakes if isinstance(m.formula, tuple) and _sorted(m.formula, scenes) == tuple(given)), None)
+        found = next(
+            (
+                m
+                for m in self.mistakes
+                if isinstance(m.formula, tuple) and _sorted(m.formula, scenes) == tuple(given)
+            ),
+            None,
+        )
         return Verdict(False, found.says.say(scenes) if found else None)
 
     def takes(self, given: Any, scenes: Scenes) -> bool:
-        """Each item's number, once."""
-        return isinstance(given, tuple) and all(type(i) is int for i in given) and sorted(given) == list(range(len(self.items)))
+        """Return each item's number, once."""
+        return (
+            isinstance(given, tuple)
+            and all(type(i) is int for i in given)
+            and sorted(given) == list(range(len(self.items)))
+        )
 
 
 def _sorted(values: tuple[Formula, ...], scenes: Scenes) -> tuple[int, ...]:
@@ -300,7 +329,9 @@ def _sorted(values: tuple[Formula, ...], scenes: Scenes) -> tuple[int, ...]:
 
 
 #: Every kind of question by name.
-QUESTIONS: Mapping[str, type[Question]] = MappingProxyType({each.kind: each for each in (Direction, Number, Cell, Choice, Order)})
+QUESTIONS: Mapping[str, type[Question]] = MappingProxyType(
+    {each.kind: each for each in (Direction, Number, Cell, Choice, Order)}
+)
 
 
 # ---- steps and lessons --------------------------------------------------------------------------
@@ -338,11 +369,12 @@ class LessonStep:
     line: int
 
     def scenes(self, attempt: int = 0) -> dict[str, Scene]:
-        """The step's states, computed when asked for; at another `attempt` on other seeds."""
+        """Return the step's states, computed when asked for; at another `attempt` on other seeds."""
         base = self.again if attempt and self.again else self.state
         found = {HERE: Scene(_reseeded(base, attempt))}
         for name, state in self.states.items():
-            # A state that only changes the scheme goes along with the step's tensor, where that is another one.
+            # A state that only changes the scheme goes along with the step's tensor, where that is another
+            # one.
             along = base is not self.state and state.source == self.state.source
             own = state.replace(source=base.source, cell=base.cell, view=base.view) if along else state
             found[name] = Scene(_reseeded(own, attempt))

@@ -1,4 +1,6 @@
-"""What a learner has answered: kept by who shows the lesson, told as text or as a file, and read again from one."""
+"""What a learner has answered: kept by who shows the lesson, told as text or as a file, and read again from
+one.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from quantviz.teaching.lessons.formulas import Scene
 from quantviz.teaching.lessons.model import Lesson, Question
 from quantviz.text import DEFAULT_LANGUAGE, text
 
-#: The longest file that is read, in bytes, and how many answers are kept at most: each costs a quantization or two to judge.
+#: The longest file that is read, in bytes, and how many answers are kept at most: each costs a quantization
+#: or two to judge.
 LONGEST, MOST_ANSWERS = 200_000, 500
 #: How often a question can be asked anew.
 _MOST_ATTEMPTS = 1000
@@ -23,9 +26,12 @@ _KIND = "lessons"
 
 @dataclass(frozen=True)
 class Answer:
-    """One answer that was committed to. Whether it is right is not part of it: a file or a browser that keeps it must not tell."""
+    """One answer that was committed to. Whether it is right is not part of it: a file or a browser that keeps
+    it must not tell.
+    """
 
-    #: Id of the lesson, numbers of its step and of the step's question, from 0, and how often it was asked before.
+    #: Id of the lesson, numbers of its step and of the step's question, from 0, and how often it was asked
+    #: before.
     lesson: str
     step: int
     question: int
@@ -37,7 +43,7 @@ class Answer:
 
     @property
     def place(self) -> tuple[str, int, int, int]:
-        """The question that it answers."""
+        """Return the question that it answers."""
         return self.lesson, self.step, self.question, self.attempt
 
 
@@ -56,32 +62,34 @@ class Tally:
 
     @classmethod
     def of(cls, verdicts: Verdicts, lesson: str = "") -> Tally:
-        """The tally of all answers that were judged, or of one lesson's.
+        """Return the tally of all answers that were judged, or of one lesson's.
 
         >>> Tally.of({Answer("a", 0, 0, 0, 1.0, True): False})
         Tally(sure_right=0, sure_wrong=1, guessed_right=0, guessed_wrong=0)
         """
         each = [(answer.sure, right) for answer, right in verdicts.items() if lesson in ("", answer.lesson)]
-        return cls(*(each.count(kind) for kind in ((True, True), (True, False), (False, True), (False, False))))
+        return cls(
+            *(each.count(kind) for kind in ((True, True), (True, False), (False, True), (False, False)))
+        )
 
     @property
     def right(self) -> int:
-        """Right answers."""
+        """Return right answers."""
         return self.sure_right + self.guessed_right
 
     @property
     def count(self) -> int:
-        """All answers."""
+        """Return all answers."""
         return self.right + self.sure_wrong + self.guessed_wrong
 
 
 def asked(lesson: Lesson) -> int:
-    """How many questions a lesson asks."""
+    """Return how many questions a lesson asks."""
     return sum(len(step.questions) for step in lesson.steps)
 
 
 def reached(answers: Iterable[Answer], lesson_id: str) -> int:
-    """How many different questions of a lesson were answered."""
+    """Return how many different questions of a lesson were answered."""
     return len({(answer.step, answer.question) for answer in answers if answer.lesson == lesson_id})
 
 
@@ -117,7 +125,11 @@ def judged(answers: Iterable[Answer], lessons: Mapping[str, Lesson], known: Verd
     found = {}
     for answer in answers:
         verdict = known.get(answer)
-        found[answer] = scenes.question(answer).judge(answer.given, scenes.of(answer)).right if verdict is None else verdict
+        found[answer] = (
+            scenes.question(answer).judge(answer.given, scenes.of(answer)).right
+            if verdict is None
+            else verdict
+        )
     return found
 
 
@@ -138,9 +150,13 @@ class _Scenes:
         return self._lessons[answer.lesson].steps[answer.step].questions[answer.question]
 
     def fits(self, answer: Answer) -> bool:
-        """Whether there is such a question, and it can be answered so."""
+        """Return whether there is such a question, and it can be answered so."""
         lesson = self._lessons.get(answer.lesson)
-        if lesson is None or answer.step >= len(lesson.steps) or answer.question >= len(lesson.steps[answer.step].questions):
+        if (
+            lesson is None
+            or answer.step >= len(lesson.steps)
+            or answer.question >= len(lesson.steps[answer.step].questions)
+        ):
             return False
         return self.question(answer).takes(answer.given, self.of(answer))
 
@@ -148,7 +164,12 @@ class _Scenes:
 # ---- as text and as a file ----------------------------------------------------------------------
 
 
-def as_text(answers: list[Answer], lessons: Mapping[str, Lesson], verdicts: Verdicts | None, language: str = DEFAULT_LANGUAGE) -> str:
+def as_text(
+    answers: list[Answer],
+    lessons: Mapping[str, Lesson],
+    verdicts: Verdicts | None,
+    language: str = DEFAULT_LANGUAGE,
+) -> str:
     """Progress in a few lines, for a message or a notebook; without `verdicts` only what was answered."""
     if verdicts is None:
         lines = [text("lessons.progress.noted", language, count=len(answers))]
@@ -161,18 +182,24 @@ def as_text(answers: list[Answer], lessons: Mapping[str, Lesson], verdicts: Verd
             lines.append(text("lessons.progress.line_noted", language, done=done, **named))
         elif done:
             own = Tally.of(verdicts or {}, name)
-            lines.append(text("lessons.progress.line", language, done=done, right=own.right, count=own.count, **named))
+            lines.append(
+                text("lessons.progress.line", language, done=done, right=own.right, count=own.count, **named)
+            )
     if verdicts is not None:
         lines.append(text("lessons.progress.sure", language, right=tally.sure_right, wrong=tally.sure_wrong))
-        lines.append(text("lessons.progress.guessed", language, right=tally.guessed_right, wrong=tally.guessed_wrong))
+        lines.append(
+            text("lessons.progress.guessed", language, right=tally.guessed_right, wrong=tally.guessed_wrong)
+        )
     return "\n".join(lines) + "\n"
 
 
 def as_json(answers: Iterable[Answer], verdicts: Verdicts | None = None) -> bytes:
-    """Every answer, as a file; those in `verdicts` with whether they are right."""
+    """Return every answer, as a file; those in `verdicts` with whether they are right."""
     told = verdicts or {}
     each = [asdict(answer) | ({"right": told[answer]} if answer in told else {}) for answer in answers]
-    return json.dumps({"quantviz": _KIND, "version": VERSION, "answers": each}, ensure_ascii=False, indent=1).encode()
+    return json.dumps(
+        {"quantviz": _KIND, "version": VERSION, "answers": each}, ensure_ascii=False, indent=1
+    ).encode()
 
 
 def read_json(content: bytes, lessons: Mapping[str, Lesson]) -> tuple[list[Answer], int]:
@@ -190,7 +217,11 @@ def read_json(content: bytes, lessons: Mapping[str, Lesson]) -> tuple[list[Answe
         found = json.loads(content.decode("utf-8-sig"), parse_constant=_refuse)
     except (ValueError, RecursionError):
         raise QuantVizError("lessons.no_progress") from None
-    if not isinstance(found, dict) or found.get("quantviz") != _KIND or not isinstance(found.get("answers"), list):
+    if (
+        not isinstance(found, dict)
+        or found.get("quantviz") != _KIND
+        or not isinstance(found.get("answers"), list)
+    ):
         raise QuantVizError("lessons.no_progress")
     version, listed = found.get("version", VERSION), found["answers"]
     if version != VERSION or type(version) is not int:
@@ -218,7 +249,9 @@ def _answer(raw: object) -> Answer | None:
     """Return the answer as it stands in a file; none where it is no answer."""
     if not isinstance(raw, dict) or not _FIELDS.keys() <= raw.keys():
         return None
-    values: dict[str, Any] = {name: tuple(raw[name]) if isinstance(raw[name], list) else raw[name] for name in _FIELDS}
+    values: dict[str, Any] = {
+        name: tuple(raw[name]) if isinstance(raw[name], list) else raw[name] for name in _FIELDS
+    }
     if not all(fits(values[name]) for name, fits in _FIELDS.items()):
         return None
     return Answer(**values)

@@ -9,6 +9,7 @@ import re
 import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
@@ -47,12 +48,13 @@ _ALL_TILES = "tiles"
 
 
 def read_lesson(text: str, file: str) -> Lesson:
-    """The lesson written as `text`. `QuantVizError` names the file, the line and the rule.
+    """Return the lesson written as `text`. `QuantVizError` names the file, the line and the rule.
 
     >>> read_lesson("# Title\\n\\nAbout.\\n\\n## Step\\n\\nWords.\\n", "en/01_x.md")
     Traceback (most recent call last):
     ...
-    quantviz.errors.QuantVizError: en/01_x.md, line 5: This step has no ```lab block. Add one with the link of the state that it shows.
+    quantviz.errors.QuantVizError: en/01_x.md, line 5: This step has no ```lab block. Add one with the link of
+    the state that it shows.
     """
     return _Reader(file).lesson(text.splitlines())
 
@@ -67,7 +69,9 @@ class _Block:
     lines: tuple[str, ...]
 
     def line_of(self, key: str, table: str = "", index: int = 0) -> int:
-        """The line on which `key` is set, under the `index`-th heading of `table` where one is named."""
+        """Return the line on which `key` is set, under the `index`-th heading of `table` where one is
+        named.
+        """
         found, seen = self.line, -1
         inside = not table
         for i, content in enumerate(self.lines):
@@ -82,7 +86,9 @@ class _Block:
 
 
 #: The fields that every question can have.
-_SHARED_FIELDS: Mapping[str, type] = MappingProxyType({"kind": str, "ask": str, "hidden": list, "why": str, "mistakes": list})
+_SHARED_FIELDS: Mapping[str, type] = MappingProxyType(
+    {"kind": str, "ask": str, "hidden": list, "why": str, "mistakes": list}
+)
 #: Those of each kind.
 _FIELDS: Mapping[str, Mapping[str, type]] = MappingProxyType(
     {
@@ -127,18 +133,25 @@ class _Reader:
         summary = " ".join(line.strip() for line in lines[start + 1 : heads[0]] if line.strip())
         if not summary:
             raise self.wrong(start + 1, QuantVizError("lessons.no_summary"))
-        steps = tuple(self.step(lines, begin, end) for begin, end in zip(heads, [*heads[1:], len(lines)], strict=True))
+        steps = tuple(
+            self.step(lines, begin, end) for begin, end in zip(heads, [*heads[1:], len(lines)], strict=True)
+        )
         return Lesson(lines[start][2:].strip(), summary, steps)
 
     def step(self, lines: list[str], begin: int, end: int) -> LessonStep:
         words, rule, blocks = self.blocks(lines, begin + 1, end)
         labs = [block for block in blocks if block.kind == "lab"]
         if len(labs) != 1:
-            raise self.wrong(begin + 1 if not labs else labs[1].line, QuantVizError("lessons.no_lab" if not labs else "lessons.two_labs"))
+            raise self.wrong(
+                begin + 1 if not labs else labs[1].line,
+                QuantVizError("lessons.no_lab" if not labs else "lessons.two_labs"),
+            )
         state, again, show, states = self.lab(labs[0])
         names = (HERE, *states)
         tables = [self.table(block, names) for block in blocks if block.kind == "table"]
-        questions = tuple(self.question(block, names, state, show) for block in blocks if block.kind == "question")
+        questions = tuple(
+            self.question(block, names, state, show) for block in blocks if block.kind == "question"
+        )
         if questions and rule is None:
             raise self.wrong(begin + 1, QuantVizError("lessons.no_rule"))
         if questions and again is None and not hasattr(state.source, "seed"):
@@ -157,7 +170,7 @@ class _Reader:
         )
 
     def blocks(self, lines: list[str], begin: int, end: int) -> tuple[_Block, _Block | None, list[_Block]]:
-        """The step's words, its rule (a quotation), and its fenced blocks."""
+        """Return the step's words, its rule (a quotation), and its fenced blocks."""
         words: list[str] = []
         rule: list[str] = []
         rule_line, found, i = 0, [], begin
@@ -168,7 +181,9 @@ class _Reader:
                 if close is None:
                     raise self.wrong(i + 1, QuantVizError("lessons.open_fence"))
                 if fence[1] not in BLOCKS:
-                    raise self.wrong(i + 1, QuantVizError("lessons.unknown_block", got=fence[1], known=", ".join(BLOCKS)))
+                    raise self.wrong(
+                        i + 1, QuantVizError("lessons.unknown_block", got=fence[1], known=", ".join(BLOCKS))
+                    )
                 found.append(_Block(fence[1], i + 2, tuple(lines[i + 1 : close])))
                 i = close
                 words.append("")
@@ -179,7 +194,11 @@ class _Reader:
             else:
                 words.append(lines[i])
             i += 1
-        return _Block("words", begin + 1, tuple(words)), _Block("rule", rule_line, (" ".join(rule),)) if rule else None, found
+        return (
+            _Block("words", begin + 1, tuple(words)),
+            _Block("rule", rule_line, (" ".join(rule),)) if rule else None,
+            found,
+        )
 
     def words(self, block: _Block, states: Collection[str]) -> Words:
         for i, line in enumerate(block.lines):
@@ -197,11 +216,20 @@ class _Reader:
     # ---- lab ----
 
     def lab(self, block: _Block) -> tuple[LabState, LabState | None, frozenset[str], dict[str, LabState]]:
-        raw = self.fields(block, self.toml(block), {"link": str, "values": list, "show": list, "again": str, "states": dict}, required=("link", "show"))
+        raw = self.fields(
+            block,
+            self.toml(block),
+            {"link": str, "values": list, "show": list, "again": str, "states": dict},
+            required=("link", "show"),
+        )
         state = self.at(block.line_of("link"), lambda: _state(raw["link"]))
         if "values" in raw:
             state = self.at(block.line_of("values"), lambda: _with_values(state, raw["values"], raw["link"]))
-        again = self.at(block.line_of("again"), lambda: _state(raw["again"], raw["link"])) if "again" in raw else None
+        again = (
+            self.at(block.line_of("again"), lambda: _state(raw["again"], raw["link"]))
+            if "again" in raw
+            else None
+        )
         if again and not hasattr(again.source, "seed"):
             raise self.wrong(block.line_of("again"), QuantVizError("lessons.again_without_seed"))
         show = self.parts(block, "show", raw["show"])
@@ -216,22 +244,31 @@ class _Reader:
     def parts(self, block: _Block, key: str, names: list[Any]) -> frozenset[str]:
         for name in names:
             if name not in (*PARTS, _ALL_TILES):
-                raise self.wrong(block.line_of(key), QuantVizError("lessons.unknown_part", got=name, known=", ".join((*PARTS, _ALL_TILES))))
+                raise self.wrong(
+                    block.line_of(key),
+                    QuantVizError("lessons.unknown_part", got=name, known=", ".join((*PARTS, _ALL_TILES))),
+                )
         return frozenset(part for name in names for part in (TILE_PARTS if name == _ALL_TILES else (name,)))
 
     # ---- table ----
 
     def table(self, block: _Block, states: Collection[str]) -> Table:
-        raw = self.fields(block, self.toml(block), {"rows": list, "columns": list}, required=("rows", "columns"))
+        raw = self.fields(
+            block, self.toml(block), {"rows": list, "columns": list}, required=("rows", "columns")
+        )
         rows, columns = [], []
         for pair in raw["rows"]:
             text, name = self.pair(block, "rows", pair)
             if name not in states:
-                raise self.wrong(block.line_of("rows"), QuantVizError("formulas.unknown_state", got=name, known=", ".join(states)))
+                raise self.wrong(
+                    block.line_of("rows"),
+                    QuantVizError("formulas.unknown_state", got=name, known=", ".join(states)),
+                )
             rows.append((self.at(block.line_of("rows"), lambda text=text: Words.read(text, states)), name))  # type: ignore[misc]
         for pair in raw["columns"]:
             heading, formula = self.pair(block, "columns", pair)
-            columns.append((heading, self.at(block.line_of("columns"), lambda formula=formula: Formula.read(formula, states))))  # type: ignore[misc]
+            read = partial(Formula.read, formula, states)
+            columns.append((heading, self.at(block.line_of("columns"), read)))
         return Table(tuple(rows), tuple(columns))
 
     def pair(self, block: _Block, key: str, pair: Any) -> tuple[str, str]:
@@ -241,13 +278,23 @@ class _Reader:
 
     # ---- questions ----
 
-    def question(self, block: _Block, states: Collection[str], state: LabState, show: frozenset[str]) -> Question:
+    def question(
+        self, block: _Block, states: Collection[str], state: LabState, show: frozenset[str]
+    ) -> Question:
         raw = self.toml(block)
         kind = str(raw.get("kind"))
         if kind not in QUESTIONS:
-            raise self.wrong(block.line_of("kind"), QuantVizError("lessons.unknown_kind", got=raw.get("kind"), known=", ".join(QUESTIONS)))
+            raise self.wrong(
+                block.line_of("kind"),
+                QuantVizError("lessons.unknown_kind", got=raw.get("kind"), known=", ".join(QUESTIONS)),
+            )
         own = _FIELDS[kind]
-        raw = self.fields(block, raw, {**_SHARED_FIELDS, **own}, ("ask", "hidden", *(name for name in own if name != "unit")))
+        raw = self.fields(
+            block,
+            raw,
+            {**_SHARED_FIELDS, **own},
+            ("ask", "hidden", *(name for name in own if name != "unit")),
+        )
         hidden = self.parts(block, "hidden", raw["hidden"])
         if kind == Cell.kind:
             self.can_be_clicked(block, state, show - hidden)
@@ -259,7 +306,10 @@ class _Reader:
             "ask": self.read(field("ask"), Words.read, states),
             "hidden": hidden,
             "why": self.read(field("why"), Words.read, states) if "why" in raw else None,
-            "mistakes": tuple(self.mistake(block, i, each, kind, raw, states) for i, each in enumerate(raw.get("mistakes", []))),
+            "mistakes": tuple(
+                self.mistake(block, i, each, kind, raw, states)
+                for i, each in enumerate(raw.get("mistakes", []))
+            ),
         }
         match kind:
             case "direction":
@@ -267,39 +317,62 @@ class _Reader:
                 return Direction(**shared, before=before, after=after)
             case "number":
                 within = self.at(block.line_of("within"), lambda: Within.read(raw["within"]))
-                return Number(**shared, answer=self.read(field("answer"), Formula.read, states), within=within, unit=raw.get("unit", ""))
+                return Number(
+                    **shared,
+                    answer=self.read(field("answer"), Formula.read, states),
+                    within=within,
+                    unit=raw.get("unit", ""),
+                )
             case "cell":
-                return Cell(**shared, answer=self.at(block.line_of("answer"), lambda: CellRule.read(raw["answer"])))
+                return Cell(
+                    **shared, answer=self.at(block.line_of("answer"), lambda: CellRule.read(raw["answer"]))
+                )
             case "choice":
                 return Choice(**shared, options=tuple(self.options(block, raw["options"], states)))
         return Order(**shared, items=tuple(self.items(block, raw["items"], states)))
 
     def can_be_clicked(self, block: _Block, state: LabState, seen: frozenset[str]) -> None:
         if len(state.source.shape) != 2 or max(state.source.shape) > MOST_ASKED:
-            raise self.wrong(block.line_of("kind"), QuantVizError("lessons.cell_too_large", shape=state.source.shape, most=MOST_ASKED))
+            raise self.wrong(
+                block.line_of("kind"),
+                QuantVizError("lessons.cell_too_large", shape=state.source.shape, most=MOST_ASKED),
+            )
         if "x" not in seen:
             raise self.wrong(block.line_of("kind"), QuantVizError("lessons.cell_needs_x"))
 
     def options(self, block: _Block, raw: list[Any], states: Collection[str]) -> Iterator[Option]:
         for text, when, says in self.entries(block, raw, "options", ("text", "when", "says"), 2):
-            yield Option(self.read(text, Words.read, states), self.read(when, Formula.read, states), self.read(says, Words.read, states))
+            yield Option(
+                self.read(text, Words.read, states),
+                self.read(when, Formula.read, states),
+                self.read(says, Words.read, states),
+            )
 
     def items(self, block: _Block, raw: list[Any], states: Collection[str]) -> Iterator[Item]:
         for text, value in self.entries(block, raw, "items", ("text", "value"), 3):
             yield Item(self.read(text, Words.read, states), self.read(value, Formula.read, states))
 
-    def entries(self, block: _Block, raw: list[Any], table: str, names: tuple[str, ...], least: int) -> Iterator[tuple[tuple[str, int], ...]]:
+    def entries(
+        self, block: _Block, raw: list[Any], table: str, names: tuple[str, ...], least: int
+    ) -> Iterator[tuple[tuple[str, int], ...]]:
         """The fields called `names` of each entry, each with its line."""
         if len(raw) < least:
-            raise self.wrong(block.line_of("", table), QuantVizError("lessons.too_few", key=table, got=len(raw), least=least))
+            raise self.wrong(
+                block.line_of("", table),
+                QuantVizError("lessons.too_few", key=table, got=len(raw), least=least),
+            )
         for i, one in enumerate(raw):
             entry = self.fields(block, one, dict.fromkeys(names, str), names, table, i)
             yield tuple((entry[name], block.line_of(name, table, i)) for name in names)
 
-    def read(self, field: tuple[str, int], reader: Callable[[str, Collection[str]], _T], states: Collection[str]) -> _T:
+    def read(
+        self, field: tuple[str, int], reader: Callable[[str, Collection[str]], _T], states: Collection[str]
+    ) -> _T:
         return self.at(field[1], lambda: reader(field[0], states))
 
-    def mistake(self, block: _Block, i: int, raw: Any, kind: str, question: Mapping[str, Any], states: Collection[str]) -> Mistake:
+    def mistake(
+        self, block: _Block, i: int, raw: Any, kind: str, question: Mapping[str, Any], states: Collection[str]
+    ) -> Mistake:
         if kind not in _MISTAKE_KEYS:
             raise self.wrong(block.line_of("", "mistakes", i), QuantVizError("lessons.choice_mistakes"))
         key, wanted = _MISTAKE_KEYS[kind]
@@ -309,29 +382,52 @@ class _Reader:
         match kind:
             case "direction":
                 if value not in DIRECTIONS:
-                    raise self.wrong(line, QuantVizError("lessons.bad_direction", got=value, known=", ".join(DIRECTIONS)))
+                    raise self.wrong(
+                        line, QuantVizError("lessons.bad_direction", got=value, known=", ".join(DIRECTIONS))
+                    )
                 return Mistake(value, says)
             case "cell":
                 return Mistake(self.at(line, lambda: CellRule.read(value)), says)
             case "order":
                 if len(value) != len(question["items"]) or not all(isinstance(one, str) for one in value):
-                    raise self.wrong(line, QuantVizError("lessons.order_values", got=len(value), wanted=len(question["items"])))
+                    raise self.wrong(
+                        line,
+                        QuantVizError("lessons.order_values", got=len(value), wanted=len(question["items"])),
+                    )
                 return Mistake(self.at(line, lambda: tuple(Formula.read(one, states) for one in value)), says)
         return Mistake(self.at(line, lambda: Formula.read(value, states)), says)
 
-    def fields(self, block: _Block, raw: Any, known: Mapping[str, type], required: Collection[str] = (), table: str = "", index: int = 0) -> dict[str, Any]:
+    def fields(
+        self,
+        block: _Block,
+        raw: Any,
+        known: Mapping[str, type],
+        required: Collection[str] = (),
+        table: str = "",
+        index: int = 0,
+    ) -> dict[str, Any]:
         """`raw`, whose fields are known, there, and of the right type."""
         if not isinstance(raw, dict):
-            raise self.wrong(block.line_of("", table, index), QuantVizError("lessons.table_wanted", key=table))
+            raise self.wrong(
+                block.line_of("", table, index), QuantVizError("lessons.table_wanted", key=table)
+            )
         for name, value in raw.items():
             if name not in known:
-                raise self.wrong(block.line_of(name, table, index), QuantVizError("lessons.unknown_field", got=name, known=", ".join(known)))
+                raise self.wrong(
+                    block.line_of(name, table, index),
+                    QuantVizError("lessons.unknown_field", got=name, known=", ".join(known)),
+                )
             if not isinstance(value, known[name]):
                 kind = QuantVizError(f"lessons.kinds.{known[name].__name__}")
-                raise self.wrong(block.line_of(name, table, index), QuantVizError("lessons.wrong_type", field=name, kind=kind))
+                raise self.wrong(
+                    block.line_of(name, table, index),
+                    QuantVizError("lessons.wrong_type", field=name, kind=kind),
+                )
         for name in required:
             if name not in raw:
-                raise self.wrong(block.line_of("", table, index), QuantVizError("lessons.missing_field", field=name))
+                raise self.wrong(
+                    block.line_of("", table, index), QuantVizError("lessons.missing_field", field=name)
+                )
         return raw
 
 
@@ -340,13 +436,13 @@ def _fenced(lines: list[str], place: int) -> bool:
 
 
 def _query(link: str) -> dict[str, str]:
-    """A link's parts: what stands after its question mark, or all of it."""
+    """Return a link's parts: what stands after its question mark, or all of it."""
     # A plus is a plus: the forms in a link have no spaces.
     return dict(parse_qsl(link.strip().rpartition("?")[2].replace("+", "%2B")))
 
 
 def _state(link: str, base: str = "") -> LabState:
-    """The state of a link; parts it leaves out are those of `base`."""
+    """Return the state of a link; parts it leaves out are those of `base`."""
     state, problems = read_link(_query(base) | _query(link))
     for problem in problems:
         raise problem
@@ -354,7 +450,7 @@ def _state(link: str, base: str = "") -> LabState:
 
 
 def _changed(state: LabState, link: str) -> LabState:
-    """The state with what the link names in place of its own."""
+    """Return the state with what the link names in place of its own."""
     changes = _query(link)
     given, problems = read_link(({} if "t" in changes else {"t": _source_form(state)}) | changes)
     for problem in problems:
@@ -370,7 +466,7 @@ def _source_form(state: LabState) -> str:
 
 
 def _with_values(state: LabState, values: list[Any], link: str) -> LabState:
-    """The state on a tensor whose values the lesson writes out."""
+    """Return the state on a tensor whose values the lesson writes out."""
     source = Typed.of(values)
     parts = _query(link)
     form = write_link(state.replace(source=source, cell=(0,) * len(source.shape)))["t"]

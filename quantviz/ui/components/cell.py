@@ -32,8 +32,16 @@ def show_cell_inputs(state: LabState) -> None:
     rows, cols = state.view.matrix(state.source.shape)
     row, col = state.view.place(state.cell) or (0, 0)
     with st.container(key="cell_inputs", horizontal=True, gap="small", wrap=False):
-        st.number_input(say("cell.row"), 0, rows - 1, key=session.show("cell_row", row), on_change=session.safely(_move))
-        st.number_input(say("cell.column"), 0, cols - 1, key=session.show("cell_col", col), on_change=session.safely(_move))
+        st.number_input(
+            say("cell.row"), 0, rows - 1, key=session.show("cell_row", row), on_change=session.safely(_move)
+        )
+        st.number_input(
+            say("cell.column"),
+            0,
+            cols - 1,
+            key=session.show("cell_col", col),
+            on_change=session.safely(_move),
+        )
 
 
 def _move() -> None:
@@ -41,7 +49,9 @@ def _move() -> None:
 
 
 def select(row: int, col: int) -> None:
-    """Select the cell at `row`, `col` of the matrix in view; the window moves to it where it does not show it."""
+    """Select the cell at `row`, `col` of the matrix in view; the window moves to it where it does not show
+    it.
+    """
     now = session.state()
     shape = now.source.shape
     rows, cols = now.view.matrix(shape)
@@ -51,7 +61,7 @@ def select(row: int, col: int) -> None:
 
 
 def sentence(why: Explanation) -> str:
-    """The cell in one line: what its value went through, and what became of it.
+    """Return the cell in one line: what its value went through, and what became of it.
 
     Numbers are rounded for reading; the steps below show them in full.
     """
@@ -79,15 +89,21 @@ def sentence(why: Explanation) -> str:
     if fmt.kind != "integer":
         parts.append(say("cell.bits", bits=" ".join(filter(None, why.bits))))
     parts.append(say("cell.value", x_hat=number(why.x_hat, digits_for(why.x_hat, why.local_step))))
-    told = " ".join((told, *parts)) + say("cell.error", error=number(why.error, signed=True), cause=say(f"causes.{why.cause}"))
+    told = " ".join((told, *parts)) + say(
+        "cell.error", error=number(why.error, signed=True), cause=say(f"causes.{why.cause}")
+    )
     moved = why.step("zero_point_clamp")
     if moved:
-        told += say("cell.zero_point_clamped", wanted=number(moved.inputs["zero_point"], 8), zero_point=number(why.zero_point, 8))
+        told += say(
+            "cell.zero_point_clamped",
+            wanted=number(moved.inputs["zero_point"], 8),
+            zero_point=number(why.zero_point, 8),
+        )
     return told
 
 
 def _exact(value: float) -> str:
-    """A number as the derivation tells it: NaN is one of its values."""
+    """Return a number as the derivation tells it: NaN is one of its values."""
     return "NaN" if math.isnan(value) else number(value, 8)
 
 
@@ -96,7 +112,7 @@ _SCALING = ("subtract_lo", "divide", "multiply_inverse", "fused")
 
 
 def _scaled(step: Step, why: Explanation) -> str:
-    """A step of `_SCALING` with its numbers."""
+    """Return a step of `_SCALING` with its numbers."""
     source = step.inputs["y"] if "y" in step.inputs else step.inputs["x"]
     others = {name: value for name, value in step.inputs.items() if name not in ("x", "y")}
     # Of a short block that is divided all the same: see `Convention.tail_divides`.
@@ -105,10 +121,19 @@ def _scaled(step: Step, why: Explanation) -> str:
     first = number(source, digits_for(source, why.local_step) if "y" not in step.inputs else 4)
     if key == "fused":
         sign, zero_point = ("−", -why.zero_point) if why.zero_point < 0 else ("+", why.zero_point)
-        return say("cell.fused", x=first, inverse=operands["inverse"], sign=sign, zero_point=number(zero_point), y=_telling(step, why))
+        return say(
+            "cell.fused",
+            x=first,
+            inverse=operands["inverse"],
+            sign=sign,
+            zero_point=number(zero_point),
+            y=_telling(step, why),
+        )
     if key == "subtract_lo":
         lo = next(iter(others.values()))
-        return say("cell.subtract", x=first, lo=_operand(lo, digits_for(lo, why.local_step)), y=number(step.output))
+        return say(
+            "cell.subtract", x=first, lo=_operand(lo, digits_for(lo, why.local_step)), y=number(step.output)
+        )
     if key == "divide":
         scale = next(value for name, value in operands.items() if name != "inverse")
         return say("cell.divide", x=first, scale=scale, y=_telling(step, why))
@@ -116,31 +141,47 @@ def _scaled(step: Step, why: Explanation) -> str:
 
 
 def _shifted(step: Step, why: Explanation, rounded: bool) -> str:
-    """The zero point that is added, to what is rounded or to what was."""
+    """Return the zero point that is added, to what is rounded or to what was."""
     zero_point = next(value for name, value in step.inputs.items() if name != "y")
     sign = "+" if zero_point > 0 else "−"
     before = number(step.inputs["y"], 8) if rounded else number(step.inputs["y"])
     shifted = number(step.output, 8) if rounded else _telling(step, why)
-    return say("cell.shift", y=before, sign=sign, zero_point=number(abs(zero_point), 8 if isinstance(zero_point, int) else 4), shifted=shifted)
+    return say(
+        "cell.shift",
+        y=before,
+        sign=sign,
+        zero_point=number(abs(zero_point), 8 if isinstance(zero_point, int) else 4),
+        shifted=shifted,
+    )
 
 
 def _operand(value: float, digits: int = 4) -> str:
-    """A number to the right of a sign."""
+    """Return a number to the right of a sign."""
     return f"({number(value, digits)})" if value < 0 else number(value, digits)
 
 
 def _beyond(why: Explanation) -> bool:
-    """Whether the value lies so far out that only the format's end is worth telling: a float grid that goes on has no such codes."""
-    return (why.scheme.number_format.kind != "integer" and why.cause == "clipped") or why.rounding.nearer == "none"
+    """Return whether the value lies so far out that only the format's end is worth telling: a float grid that
+    goes on has no such codes.
+    """
+    return (
+        why.scheme.number_format.kind != "integer" and why.cause == "clipped"
+    ) or why.rounding.nearer == "none"
 
 
 def _landed(why: Explanation) -> str:
-    """Which value of the grid it was rounded to, and by which rule where it was not simply the nearest."""
+    """Return which value of the grid it was rounded to, and by which rule where it was not simply the
+    nearest.
+    """
     rounding, fmt = why.rounding, why.scheme.number_format
     value = number(rounding.output, 8 if fmt.kind == "integer" else 6)
     plain = rounding.nearer != "tie" and rounding.to_the_nearest
     if not plain:
-        value_of = say("cell.round", code=value) if fmt.kind == "integer" else say("cell.round_to", format=say(f"formats.{fmt.id}.name"), value=value)
+        value_of = (
+            say("cell.round", code=value)
+            if fmt.kind == "integer"
+            else say("cell.round_to", format=say(f"formats.{fmt.id}.name"), value=value)
+        )
         return f"{value_of}{say('cell.by_rule', rule=say(f'cell.rules.{rounding.rule}'))}"
     if fmt.kind == "integer":
         return say("cell.round", code=value)
@@ -148,7 +189,9 @@ def _landed(why: Explanation) -> str:
 
 
 def _telling(step: Step, why: Explanation) -> str:
-    """What `step` gives, with as many digits as it takes to round, as read, to the value of the grid that it became."""
+    """What `step` gives, with as many digits as it takes to round, as read, to the value of the grid that it
+    became.
+    """
     import torch
 
     from quantviz.quantization.grids import neighbours
@@ -162,7 +205,13 @@ def _telling(step: Step, why: Explanation) -> str:
         below, above = (end.item() for end in neighbours(read, fmt))
         side = "same" if below == above else _side(read.item() - below, above - read.item())
         nearest = {"below": below, "above": above, "same": below}.get(side, rounding.output)
-        wanted = rounding.output if rounding.to_the_nearest else rounding.below if rounding.nearer == "below" else rounding.above
+        wanted = (
+            rounding.output
+            if rounding.to_the_nearest
+            else rounding.below
+            if rounding.nearer == "below"
+            else rounding.above
+        )
         return nearest == wanted and (side == "tie") == rounding.tie and rounding.output in (below, above)
 
     digits = next((d for d in range(4, 10) if told(d)), 10)
@@ -175,35 +224,53 @@ def _side(below: float, above: float) -> str:
 
 def show_sentence(why: Explanation, source: Source) -> None:
     """The sentence of a cell of the tensor of `source`."""
-    st.html(f'<p class="qv-sentence"><b>{html.escape(_place(why.index, source))}</b> {html.escape(sentence(why))}</p>')
+    st.html(
+        f'<p class="qv-sentence"><b>{html.escape(_place(why.index, source))}</b> {html.escape(sentence(why))}</p>'
+    )
 
 
 def _place(index: Shape, source: Source) -> str:
-    """Where the cell is; of a tensor seen as a matrix also where that is in the tensor."""
+    """Return where the cell is; of a tensor seen as a matrix also where that is in the tensor."""
     place = ", ".join(map(str, index))
     if source.original is source:
         return say("cell.place", place=place)
-    return say("cell.place_in", place=place, inner=", ".join(map(str, source.place_of(index))), shape=shape_text(source.original.shape))
+    return say(
+        "cell.place_in",
+        place=place,
+        inner=", ".join(map(str, source.place_of(index))),
+        shape=shape_text(source.original.shape),
+    )
 
 
 def show_number_line(why: Explanation, qparams: QParams, width: float = 0) -> None:
-    """The grid, x, and where it lands; `width` is the page's in pixels, where it is known. A cell that is left out has no place on it."""
+    """The grid, x, and where it lands; `width` is the page's in pixels, where it is known. A cell that is
+    left out has no place on it.
+    """
     if why.cause == "left_out":
         return
     from quantviz.figures.number_line import number_line_data, number_line_html
 
     st.html(
         number_line_html(
-            number_line_data(why, qparams), language=language(), theme=theme(), enlarge=enlarge(width) * (_LINE_PROJECTED if classroom().projector else 1)
+            number_line_data(why, qparams),
+            language=language(),
+            theme=theme(),
+            enlarge=enlarge(width) * (_LINE_PROJECTED if classroom().projector else 1),
         )
     )
 
 
 def show_steps(why: Explanation) -> None:
-    """Every step, from the block's range to the error, with what is known of the block, the grid and the code."""
+    """Every step, from the block's range to the error, with what is known of the block, the grid and the
+    code.
+    """
     with st.expander(say("cell.steps"), key="cell_steps"):
-        head = "".join(f"<th>{html.escape(say(f'cell.{name}'))}</th>" for name in ("step", "line", "numbers", "gives"))
-        st.html(f'<div class="qv-steps"><table><thead><tr>{head}</tr></thead><tbody>{"".join(_rows(why))}</tbody></table></div>')
+        head = "".join(
+            f"<th>{html.escape(say(f'cell.{name}'))}</th>" for name in ("step", "line", "numbers", "gives")
+        )
+        st.html(
+            f'<div class="qv-steps"><table><thead><tr>{head}</tr></thead><tbody>{"".join(_rows(why))}</tbody></table></div>'
+        )
 
 
 def _rows(why: Explanation) -> Iterator[str]:
@@ -219,24 +286,44 @@ def _rows(why: Explanation) -> Iterator[str]:
 
 def _row(step: Step, why: Explanation) -> str:
     # Where codes are no numbers, it is what they stand for that is divided by and rounded to.
-    words = say(f"{'steps' if why.scheme.number_format.kind == 'integer' or step.key not in _OF_VALUES else 'steps_of_values'}.{step.key}")
+    words = say(
+        f"{'steps' if why.scheme.number_format.kind == 'integer' or step.key not in _OF_VALUES else 'steps_of_values'}.{step.key}"
+    )
     numbers = ", ".join(f"{name} = {_exact(value)}" for name, value in step.inputs.items())
-    cells = (words, f"<code>{html.escape(step.code_line)}</code>", html.escape(numbers), f"<b>{_exact(step.output)}</b> <small>{step.dtype}</small>")
-    return f"<tr><td>{html.escape(cells[0])}</td>" + "".join(f"<td>{cell}</td>" for cell in cells[1:]) + "</tr>"
+    cells = (
+        words,
+        f"<code>{html.escape(step.code_line)}</code>",
+        html.escape(numbers),
+        f"<b>{_exact(step.output)}</b> <small>{step.dtype}</small>",
+    )
+    return (
+        f"<tr><td>{html.escape(cells[0])}</td>" + "".join(f"<td>{cell}</td>" for cell in cells[1:]) + "</tr>"
+    )
 
 
 #: The steps that speak of codes and have other words where codes are no numbers.
-_OF_VALUES = ("scale_symmetric", "scale_by_itself", "clamp", *(f"round_{rule}" for rule in ("even", "away", "up", "down", "toward_zero")))
+_OF_VALUES = (
+    "scale_symmetric",
+    "scale_by_itself",
+    "clamp",
+    *(f"round_{rule}" for rule in ("even", "away", "up", "down", "toward_zero")),
+)
 
 
 def _fact(name: str, words: str) -> str:
-    """A line that is no step: what there is to know at this place."""
+    """Return a line that is no step: what there is to know at this place."""
     return f'<tr class="qv-fact"><td>{html.escape(say(f"cell.facts.{name}"))}</td><td colspan="3">{html.escape(words)}</td></tr>'
 
 
 def _block_words(why: Explanation) -> str:
     one = why.block_count == 1
-    place = say("cell.whole_tensor") if one else say("cell.block_of", place=", ".join(map(str, why.block)), grid=" × ".join(map(str, why.grid_shape)))
+    place = (
+        say("cell.whole_tensor")
+        if one
+        else say(
+            "cell.block_of", place=", ".join(map(str, why.block)), grid=" × ".join(map(str, why.grid_shape))
+        )
+    )
     words = [say("cell.block_size", block=place, count=why.block_size)]
     if why.left_out:
         words.append(say("cell.block_left_out", count=why.left_out))
@@ -256,7 +343,13 @@ def _scale_words(why: Explanation) -> str:
         return ""
     bits = " ".join(filter(None, stored.bits))
     name, value = say(f"formats.{stored.format}.name"), number(stored.value, 8)
-    words = say("cell.scale_stored", format=name, before=number(stored.before or stored.value, 8), value=value, bits=bits)
+    words = say(
+        "cell.scale_stored",
+        format=name,
+        before=number(stored.before or stored.value, 8),
+        value=value,
+        bits=bits,
+    )
     return words + (say("cell.scale_of_tensor") if stored.second_level else "")
 
 
@@ -268,7 +361,12 @@ def _neighbour_words(why: Explanation) -> str:
     y = number(rounding.y, 8)
     # Where the zero point is added after rounding, the grid's ends lie so much lower here.
     keys = [step.key for step in why.steps]
-    added = why.zero_point if "shift" in keys and keys.index("shift") > max(i for i, key in enumerate(keys) if key.startswith("round_")) else 0
+    added = (
+        why.zero_point
+        if "shift" in keys
+        and keys.index("shift") > max(i for i, key in enumerate(keys) if key.startswith("round_"))
+        else 0
+    )
     low, high = scheme.value_min - added, scheme.value_max - added
     if not low <= rounding.y <= high and why.cause == "clipped":
         end = low if rounding.y < low else high
@@ -284,7 +382,11 @@ def _neighbour_words(why: Explanation) -> str:
     if rounding.chance is not None:
         words = "cell.near.chance_up" if rounding.output == rounding.above else "cell.near.chance_down"
         return places + say(words, chance=number(rounding.chance), share=number(rounding.share), value=became)
-    return places + (say("cell.near.nearest", value=became) if rounding.to_the_nearest else say("cell.near.by_rule", rule=rule, value=became))
+    return places + (
+        say("cell.near.nearest", value=became)
+        if rounding.to_the_nearest
+        else say("cell.near.by_rule", rule=rule, value=became)
+    )
 
 
 def _bits_words(why: Explanation) -> str:
@@ -296,7 +398,9 @@ def _bits_words(why: Explanation) -> str:
     if layout is None:
         return say("cell.code.signed" if fmt.signed else "cell.code.unsigned", bits=mantissa, value=value)
     bits = " | ".join(filter(None, (sign, exponent, mantissa)))
-    names = say("cell.then_comma").join(say(f"cell.code.{name}") for name, part in zip(_BIT_NAMES, why.bits, strict=True) if part)
+    names = say("cell.then_comma").join(
+        say(f"cell.code.{name}") for name, part in zip(_BIT_NAMES, why.bits, strict=True) if part
+    )
     if not math.isfinite(why.value):
         return say("cell.code.special", bits=bits, names=names, value=value)
     field, fraction = int(exponent, 2), int(mantissa or "0", 2)

@@ -1,8 +1,8 @@
 """Controls that offer a choice: the only place that makes select boxes, radios, pills and menus.
 
-The browser knows a choice by its label and sends that label back with whatever is clicked next. A label may have
-changed by then: with the tensor, whose axes have other names, or with the language. So a label that is offered no
-longer is no choice, and the browser is told again what is chosen as soon as the labels change.
+The browser knows a choice by its label and sends that label back with whatever is clicked next. A label may
+have changed by then: with the tensor, whose axes have other names, or with the language. So a label that is
+offered no longer is no choice, and the browser is told again what is chosen as soon as the labels change.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def choose(
 ) -> Any:
     """Show a `control` of Streamlit, such as `st.selectbox`, and return what is chosen.
 
-    Options are ids, which never depend on the tensor; `format_func` gives their words. `on_change` or `on_click`, from
-    `session.safely`, is called with `args`, and only for what is offered now.
+    Options are ids, which never depend on the tensor; `format_func` gives their words. `on_change` or
+    `on_click`, from `session.safely`, is called with `args`, and only for what is offered now.
     """
     offered = tuple(options)
     if on_click is None:  # a menu keeps nothing, and Streamlit forbids to set what it tells
@@ -52,5 +52,5 @@ def _heed(key: str, offered: tuple[Any, ...], callback: Callable[..., None], arg
 
 
 def _is_offered(value: object, offered: tuple[Any, ...]) -> bool:
-    """Whether a control's value, one or several of the options or none, is among them."""
+    """Return whether a control's value, one or several of the options or none, is among them."""
     return value is None or all(each in offered for each in (value if isinstance(value, list) else [value]))

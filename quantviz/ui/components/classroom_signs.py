@@ -19,7 +19,13 @@ def show_room() -> None:
     if classroom().projector:
         st.html(Path(__file__).parents[1] / "shell" / "projector.css")
         with st.container(key="projector", width="content"):
-            st.button(say("room.leave"), key="leave_projector", on_click=project, args=(False,), help=say("room.leave_help"))
+            st.button(
+                say("room.leave"),
+                key="leave_projector",
+                on_click=project,
+                args=(False,),
+                help=say("room.leave_help"),
+            )
 
 
 def project(on: bool) -> None:

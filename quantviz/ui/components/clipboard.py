@@ -1,4 +1,6 @@
-"""Buttons of the browser's own: one copies the page's address or a text, one saves a picture of the panels."""
+"""Buttons of the browser's own: one copies the page's address or a text, one saves a picture of the
+panels.
+"""
 
 from __future__ import annotations
 
@@ -46,19 +48,35 @@ button:focus-visible { outline: 2px solid var(--st-primary-color); outline-offse
 
 def copy_button(key: str, label: str, done: str, text: str | None = None, explanation: str = "") -> None:
     """A button `label` that copies `text`, or without it the page's address, and says `done`."""
-    _component()(key=key, data={"label": label, "done": done, "text": text, "help": explanation}, height="content", width="content")
+    _component()(
+        key=key,
+        data={"label": label, "done": done, "text": text, "help": explanation},
+        height="content",
+        width="content",
+    )
 
 
 def picture_button(key: str, label: str, chart: str, ending: str, figure: str | None = None) -> None:
-    """A button `label` that saves the panels in the container `chart`, or the `figure` given as JSON, as "png" or "svg"."""
-    _save_component()(key=key, data={"label": label, "chart": chart, "format": ending, "figure": figure}, height="content", width="content")
+    """A button `label` that saves the panels in the container `chart`, or the `figure` given as JSON, as
+    "png" or "svg".
+    """
+    _save_component()(
+        key=key,
+        data={"label": label, "chart": chart, "format": ending, "figure": figure},
+        height="content",
+        width="content",
+    )
 
 
 @st.cache_resource(show_spinner=False)
 def _save_component():  # type: ignore[no-untyped-def]
-    return st.components.v2.component("quantviz_save", html='<button type="button"></button>', css=_CSS, js=_SAVE_JS)
+    return st.components.v2.component(
+        "quantviz_save", html='<button type="button"></button>', css=_CSS, js=_SAVE_JS
+    )
 
 
 @st.cache_resource(show_spinner=False)
 def _component():  # type: ignore[no-untyped-def]
-    return st.components.v2.component("quantviz_copy", html='<button type="button"></button>', css=_CSS, js=_JS)
+    return st.components.v2.component(
+        "quantviz_copy", html='<button type="button"></button>', css=_CSS, js=_JS
+    )

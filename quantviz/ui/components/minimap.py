@@ -28,7 +28,8 @@ _COMPONENT = "quantviz_minimap"
 
 
 def minimap_size(matrix: tuple[int, int]) -> tuple[int, int]:
-    """(height, width) in pixels of the mini-map of `matrix` (rows, columns): of its shape as far as that can be seen.
+    """(height, width) in pixels of the mini-map of `matrix` (rows, columns): of its shape as far as that can
+    be seen.
 
     >>> minimap_size((4096, 11008)), minimap_size((11008, 4096)), minimap_size((3, 9000))
     ((45, 120), (90, 33), (24, 120))
@@ -38,11 +39,19 @@ def minimap_size(matrix: tuple[int, int]) -> tuple[int, int]:
     return max(round(rows * scale), _LEAST), max(round(cols * scale), _LEAST)
 
 
-def show_minimap(values: Array, *, matrix: tuple[int, int], window: tuple[int, int, int, int], key: str, chart: str = "panels") -> None:
-    """Show where `window` (first row, first column, rows, columns) lies in `matrix` (rows, columns); nothing where it is all of it.
+def show_minimap(
+    values: Array,
+    *,
+    matrix: tuple[int, int],
+    window: tuple[int, int, int, int],
+    key: str,
+    chart: str = "panels",
+) -> None:
+    """Show where `window` (first row, first column, rows, columns) lies in `matrix` (rows, columns); nothing
+    where it is all of it.
 
-    `values` are x of the whole matrix in about `minimap_size(matrix)` pixels, each the value of largest magnitude;
-    `chart` is the key of the panels' container.
+    `values` are x of the whole matrix in about `minimap_size(matrix)` pixels, each the value of largest
+    magnitude; `chart` is the key of the panels' container.
     """
     if window == (0, 0, *matrix):
         return
@@ -57,7 +66,14 @@ def show_minimap(values: Array, *, matrix: tuple[int, int], window: tuple[int, i
         "cols": matrix[1],
         "window": dict(zip(("top", "left", "rows", "cols"), window, strict=True)),
         "labels": _labels(words),
-        "colors": {"text": colours.text, "muted": colours.muted, "surface": colours.surface, "line": colours.line, "mark": colours.mark, "font": colours.font},
+        "colors": {
+            "text": colours.text,
+            "muted": colours.muted,
+            "surface": colours.surface,
+            "line": colours.line,
+            "mark": colours.mark,
+            "font": colours.font,
+        },
     }
     _component()(key=key, data=data)
 
@@ -75,7 +91,11 @@ def _picture(values: Array, theme_name: str) -> str:
 @cache
 def _labels(language_name: str) -> dict[str, str]:
     places = {name: f"{{{name}}}" for name in ("rows", "cols", "all_rows", "all_cols")}
-    return {"where": text("minimap.where", language_name, **places), "map": text("minimap.map", language_name), "whole": text("minimap.whole", language_name)}
+    return {
+        "where": text("minimap.where", language_name, **places),
+        "map": text("minimap.map", language_name),
+        "whole": text("minimap.whole", language_name),
+    }
 
 
 @cache

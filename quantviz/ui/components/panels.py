@@ -35,8 +35,9 @@ def show_panels(
 
     The bridge goes into `bridge_area`, before the panels: on a phone it shows the switch between them,
     which begins at the panel called `first`, else at the last whose values are told. `on_window` is run when
-    a person zooms in a matrix of which the browser has not every cell; see `chart_bridge`. Charts of one `group`
-    are switched and zoomed together. `height`, `titles` and `alt` are the figure's where it has its own; `picture` is what it is saved as.
+    a person zooms in a matrix of which the browser has not every cell; see `chart_bridge`. Charts of one
+    `group` are switched and zoomed together. `height`, `titles` and `alt` are the figure's where it has its
+    own; `picture` is what it is saved as.
     """
     from quantviz.figures.panels import PANELS_CONFIG, panels_alt, panels_figure
 
@@ -59,9 +60,20 @@ def show_panels(
             first=first,
             picture=picture,
         )
-    figure = panels_figure(data, language=words, theme=colours, width=width, height=height, titles=titles, tensor_key=tensor_key, enlarge=larger)
+    figure = panels_figure(
+        data,
+        language=words,
+        theme=colours,
+        width=width,
+        height=height,
+        titles=titles,
+        tensor_key=tensor_key,
+        enlarge=larger,
+    )
     # A double click shows the whole matrix, which plotly does not know.
     config = {**PANELS_CONFIG, "doubleClick": False, **({} if modebar else {"displayModeBar": False})}
     if picture:
         config["toImageButtonOptions"] = {**config["toImageButtonOptions"], "filename": picture.name}
-    area.plotly_chart(figure, key=f"{key}_chart", theme=None, config=config, alt=alt or panels_alt(data, words))
+    area.plotly_chart(
+        figure, key=f"{key}_chart", theme=None, config=config, alt=alt or panels_alt(data, words)
+    )

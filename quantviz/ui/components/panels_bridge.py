@@ -72,9 +72,10 @@ def chart_bridge(
     Call it before the container: on a phone it shows the switch between the panels in its place.
     `selected` is marked in all four panels; `width` is what the figure was laid out for; charts of one
     `group`, the first one's `chart_key`, are zoomed and switched together, by the switch of the first;
-    `first` is the panel that a phone begins with; `on_cell` is run before the page when a cell was clicked, and finds it by `clicked_cell(key)`;
-    `on_window` in the same way when another part of the matrix is looked at, which `zoomed_window(key)` tells and the next
-    figure is to show: without it a zoom stays in the browser. `picture` says what a saved picture is called.
+    `first` is the panel that a phone begins with; `on_cell` is run before the page when a cell was clicked,
+    and finds it by `clicked_cell(key)`; `on_window` in the same way when another part of the matrix is looked
+    at, which `zoomed_window(key)` tells and the next figure is to show: without it a zoom stays in the
+    browser. `picture` says what a saved picture is called.
     """
     _component(_CELLS)(key=f"{key}_cells", data=pack_cells(data, chart_key, theme))
     _component(_STATE)(
@@ -84,7 +85,9 @@ def chart_bridge(
             "group": group or chart_key,
             "first": first,
             "windows": on_window is not None,
-            "picture": {"name": picture.name, "title": picture.title, "subtitle": picture.subtitle} if picture else None,
+            "picture": {"name": picture.name, "title": picture.title, "subtitle": picture.subtitle}
+            if picture
+            else None,
         },
         on_cell_change=on_cell or _nothing,
         on_window_change=on_window or _nothing,
@@ -94,31 +97,41 @@ def chart_bridge(
 
 
 def clicked_cell(key: str) -> tuple[int, int] | None:
-    """Row and column in the matrix of the cell clicked in this run."""
+    """Return row and column in the matrix of the cell clicked in this run."""
     cell = _told(key, "cell")
     return (int(cell["row"]), int(cell["col"])) if isinstance(cell, Mapping) else None
 
 
 def zoomed_window(key: str) -> tuple[int, int, int, int] | None:
-    """The first row and column, and how many rows and columns, of what the browser asks to be shown in this run."""
+    """Return the first row and column, and how many rows and columns, of what the browser asks to be shown in
+    this run.
+    """
     window = _told(key, "window")
-    return (int(window["top"]), int(window["left"]), int(window["rows"]), int(window["cols"])) if isinstance(window, Mapping) else None
+    return (
+        (int(window["top"]), int(window["left"]), int(window["rows"]), int(window["cols"]))
+        if isinstance(window, Mapping)
+        else None
+    )
 
 
 def bridge_width(key: str) -> float:
-    """The width in pixels that the browser last told, the usual one until then."""
+    """Return the width in pixels that the browser last told, the usual one until then."""
     width = _told(key, "width")
     return float(min(max(width, 240), 4000)) if isinstance(width, int | float) else USUAL_WIDTH
 
 
 def pack_cells(data: PanelsData, chart_key: str, theme: str) -> bytes:
-    """The cells' exact values for the hover card: a JSON header and the arrays, each aligned to 8 bytes."""
+    """Return the cells' exact values for the hover card: a JSON header and the arrays, each aligned to 8
+    bytes.
+    """
     from quantviz.figures.panels_data import ROUNDING
 
     # What is covered does not leave the server: nobody can look it up in the page.
     shown = (("x", data.x), ("q", data.panel("q")[0]), ("x_hat", data.x_hat), ("error", data.error))
     arrays = {name: array for name, array in shown if name in data.open}
-    if data.pixels is None and {"x", "x_hat"} <= arrays.keys():  # their difference is the error: the browser takes it
+    if (
+        data.pixels is None and {"x", "x_hat"} <= arrays.keys()
+    ):  # their difference is the error: the browser takes it
         arrays.pop("error", None)
     if data.cause is not None and not data.covered:
         arrays["cause"] = data.cause
@@ -140,8 +153,15 @@ def pack_cells(data: PanelsData, chart_key: str, theme: str) -> bytes:
     if data.unscaled is not None and data.unscaled is not data.q and "q" in data.open:
         # In the panel stands what the code means; the card tells its bits too.
         arrays["code"] = data.q
-        header["code_bits"] = [len(part) for part in FORMATS[data.format_id].split(0)] if data.format_id else []
-    if data.blocks is not None and "error" in data.open and ERROR_VIEWS[data.error_view].over == "step" and "scale" not in data.covered:
+        header["code_bits"] = (
+            [len(part) for part in FORMATS[data.format_id].split(0)] if data.format_id else []
+        )
+    if (
+        data.blocks is not None
+        and "error" in data.open
+        and ERROR_VIEWS[data.error_view].over == "step"
+        and "scale" not in data.covered
+    ):
         arrays["step"] = data.blocks.step.astype(np.float32)
     if data.blocks is not None and "scale" not in data.covered:
         header["grid"] = data.blocks.grid_shape
@@ -152,7 +172,7 @@ def pack_cells(data: PanelsData, chart_key: str, theme: str) -> bytes:
 
 
 def _pixel_arrays(pixels: Pixels) -> dict[str, np.ndarray[Any, Any]]:
-    """Which cells each pixel stands for, and which of them it shows."""
+    """Return which cells each pixel stands for, and which of them it shows."""
     rows, cols = pixels.size()
     place = np.uint16 if rows * cols <= 1 << 16 else np.uint32
     found = {"x_at": pixels.x_at, "error_at": pixels.error_at}
@@ -175,12 +195,16 @@ def _color_scale(name: str, data: PanelsData, theme: Theme) -> dict[str, Any]:
     # The browser draws straight lines between values: enough of them follow the logarithm.
     places = np.linspace(*data.colours(name)[1], _SYMLOG_STOPS)
     values = np.sign(places) * np.expm1(np.abs(places)) * data.symlog
-    shades = [f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in rgb(ramp, _SYMLOG_STOPS, middle).tolist()]
+    shades = [
+        f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in rgb(ramp, _SYMLOG_STOPS, middle).tolist()
+    ]
     return {"ramp": shades, "stops": np.clip((values - lo) / (hi - lo), 0, 1).tolist(), "lo": lo, "hi": hi}
 
 
 def _block_arrays(blocks: BlockMap) -> dict[str, np.ndarray[Any, Any]]:
-    """Block and scale by row and by column where that is enough: two short lists instead of a number for each cell."""
+    """Block and scale by row and by column where that is enough: two short lists instead of a number for each
+    cell.
+    """
     separated = blocks.separated()
     if separated is None:
         return {"block_of_cell": blocks.ids, "scale": blocks.scale.astype(np.float64)}
@@ -223,7 +247,15 @@ def _aligned(count: int) -> int:
     return -(-count // 8) * 8
 
 
-def _state(chart_key: str, panels: int, selected: tuple[int, int] | None, width: float, language: str, theme: str, enlarge: float) -> dict[str, Any]:
+def _state(
+    chart_key: str,
+    panels: int,
+    selected: tuple[int, int] | None,
+    width: float,
+    language: str,
+    theme: str,
+    enlarge: float,
+) -> dict[str, Any]:
     colors = THEMES[theme]
     return {
         "chart": chart_key,
@@ -253,7 +285,10 @@ def _labels(language: str) -> dict[str, Any]:
         "tabs": {name: text(f"panels.tab.{name}", language) for name in PANELS},
         "causes": [text(f"causes.{name}", language) for name in CAUSES],
         # The browser fills in the places.
-        "pixel": {name: text(f"panels.card.{name}", language, rows="{rows}", cols="{cols}") for name in ("largest", "largest_error", "mean", "rms")},
+        "pixel": {
+            name: text(f"panels.card.{name}", language, rows="{rows}", cols="{cols}")
+            for name in ("largest", "largest_error", "mean", "rms")
+        },
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from typing import Any, cast
 
 from quantviz.schemes.calibration import Calibration
 from quantviz.schemes.conventions import CONVENTIONS, Convention
@@ -16,13 +17,13 @@ from quantviz.ui.shell.words import language, number, say, say_axis
 
 
 def scheme_words(scheme: Scheme, source: Source) -> str:
-    """A scheme in one line for people, as it is on the tensor of `source`."""
+    """Return a scheme in one line for people, as it is on the tensor of `source`."""
     names = (part_words(scheme, field, source) for field in ("format", "mode", "granularity", "calibration"))
     return " · ".join([*names, *_otherwise(scheme.arithmetic)])
 
 
 def part_words(scheme: Scheme, field: str, source: Source) -> str:
-    """One field of a scheme for people, as it is on the tensor of `source`.
+    """Return one field of a scheme for people, as it is on the tensor of `source`.
 
     >>> from quantviz.sources import Normal
     >>> part_words(Scheme("int4", granularity=PerChannel(-1)), "granularity", Normal())
@@ -34,16 +35,20 @@ def part_words(scheme: Scheme, field: str, source: Source) -> str:
         return say(f"modes.{scheme.mode}.name")
     if field == "granularity":
         return granularity_words(scheme.granularity, source)
-    return calibration_words(scheme.calibration) if field == "calibration" else convention_words(scheme.arithmetic)
+    return (
+        calibration_words(scheme.calibration)
+        if field == "calibration"
+        else convention_words(scheme.arithmetic)
+    )
 
 
 def format_name(format_id: str) -> str:
-    """A number format's name."""
+    """Return a number format's name."""
     return say(f"formats.{format_id}.name")
 
 
 def granularity_words(granularity: Granularity, source: Source) -> str:
-    """Which elements of the tensor of `source` share one scale."""
+    """Return which elements of the tensor of `source` share one scale."""
     fields = {f.name: getattr(granularity, f.name) for f in dataclasses.fields(granularity)}  # type: ignore[arg-type]
     key = granularity.id
     if isinstance(granularity, PerChannel):
@@ -54,11 +59,14 @@ def granularity_words(granularity: Granularity, source: Source) -> str:
 
 
 def calibration_words(calibration: Calibration) -> str:
-    """A calibration in one line.
+    """Return a calibration in one line.
 
     The line names the numbers that were set.
     """
-    return say(f"calibrations.{calibration.id}.line", **{f.name: f"{getattr(calibration, f.name):g}" for f in dataclasses.fields(calibration)})  # type: ignore[arg-type]
+    return say(
+        f"calibrations.{calibration.id}.line",
+        **{f.name: f"{getattr(calibration, f.name):g}" for f in dataclasses.fields(cast(Any, calibration))},
+    )
 
 
 def convention_name(convention: Convention) -> str:
@@ -68,13 +76,16 @@ def convention_name(convention: Convention) -> str:
 
 def convention_words(convention: Convention) -> str:
     """Whose arithmetic, and what was changed in it."""
-    changed = [say("arithmetic.changed", name=field_name(name), value=value_words(name, now)) for name, (_, now) in changes(convention).items()]
+    changed = [
+        say("arithmetic.changed", name=field_name(name), value=value_words(name, now))
+        for name, (_, now) in changes(convention).items()
+    ]
     name = convention_name(convention)
     return say("arithmetic.variant", name=name, changes=", ".join(changed)) if changed else name
 
 
 def changes(convention: Convention) -> dict[str, tuple[object, object]]:
-    """The fields in which a convention is not its engine's own."""
+    """Return the fields in which a convention is not its engine's own."""
     return CONVENTIONS[convention.id].differences(convention)
 
 
@@ -85,15 +96,21 @@ def _otherwise(convention: Convention) -> Iterator[str]:
         return
     own = usual.differences(convention)
     # Two of its variants have a sentence of their own.
-    for name, differs, key in (("zero_in_range", True, "scheme_line.zero_in_range"), ("zero_point_clamp", False, "scheme_line.zero_point_free")):
+    for name, differs, key in (
+        ("zero_in_range", True, "scheme_line.zero_in_range"),
+        ("zero_point_clamp", False, "scheme_line.zero_point_free"),
+    ):
         if name in own and own[name][1] is differs:
             del own[name]
             yield say(key)
-    yield from (say("arithmetic.changed", name=field_name(name), value=value_words(name, now)) for name, (_, now) in own.items())
+    yield from (
+        say("arithmetic.changed", name=field_name(name), value=value_words(name, now))
+        for name, (_, now) in own.items()
+    )
 
 
 def field_name(field: str) -> str:
-    """A convention's field, one of `conventions.FIELDS`.
+    """Return a convention's field, one of `conventions.FIELDS`.
 
     >>> field_name("scale.format_floor")
     'Floor in that format'
@@ -107,7 +124,7 @@ def field_help(field: str) -> str:
 
 
 def value_words(field: str, value: object) -> str:
-    """The value of a convention's field.
+    """Return the value of a convention's field.
 
     >>> value_words("ties", "even"), value_words("zero_in_range", True), value_words("scale.format", "float16"), value_words("scale.floor", 1e-9)
     ('half to even', 'yes', 'FP16', '1e−9')

@@ -56,7 +56,8 @@ class FormatsState:
     x: float = 2.5
     view: str = "linear"
     ties: str = "even"
-    #: Whether each format is divided by its largest value, so that they can be compared as absmax scaling uses them; x with them.
+    #: Whether each format is divided by its largest value, so that they can be compared as absmax scaling
+    #: uses them; x with them.
     to_one: bool = False
     #: The first format's chosen code, where x does not land on it: NaN, Inf, one of two zeros.
     code: int | None = None
@@ -137,7 +138,7 @@ def _asked_code(state: FormatsState, asked: str) -> FormatsState:
 
 
 def _with_code(state: FormatsState, code: int) -> FormatsState:
-    """The state with a code of the first format chosen: x is its value, if it has one."""
+    """Return the state with a code of the first format chosen: x is its value, if it has one."""
     from quantviz.quantization.format_facts import land
 
     fmt = FORMATS[state.first]
@@ -148,7 +149,7 @@ def _with_code(state: FormatsState, code: int) -> FormatsState:
 
 
 def _can_be_one(state: FormatsState) -> bool:
-    """Whether both formats are small enough to be brought to ±1."""
+    """Return whether both formats are small enough to be brought to ±1."""
     from quantviz.quantization.format_facts import LISTED_BITS
 
     return all(FORMATS[name].bits <= LISTED_BITS for name in (state.first, state.second) if name)
@@ -167,7 +168,9 @@ def _change(**changes: Any) -> None:
 
 
 def _setting(key: str, name: str) -> Callable[..., None]:
-    """A callback that takes what the widget `key` shows into the field `name`; the chosen code is that of x again."""
+    """Return a callback that takes what the widget `key` shows into the field `name`; the chosen code is that
+    of x again.
+    """
     return session.safely(lambda: _change(**{name: st.session_state[key], "code": None}))
 
 
@@ -180,7 +183,7 @@ def _typed() -> None:
 
 
 def _read(typed: str) -> float:
-    """The number typed; what is not finite is chosen on this page by its code."""
+    """Return the number typed; what is not finite is chosen on this page by its code."""
     try:
         return read_number(typed)
     except QuantVizError as problem:
@@ -217,7 +220,9 @@ def _row_clicked() -> None:
 
 
 def _mark_clicked(key: str) -> None:
-    """A value on the line becomes the number. The chart starts afresh, or a second click on the value would take it back."""
+    """A value on the line becomes the number. The chart starts afresh, or a second click on the value would
+    take it back.
+    """
     points = st.session_state[key].selection.points
     if points and points[0].get("customdata") is not None:
         value = points[0]["customdata"]
@@ -226,13 +231,13 @@ def _mark_clicked(key: str) -> None:
 
 
 def _number_shown(x: float) -> str:
-    """The number as it was typed, as long as it is that one."""
+    """Return the number as it was typed, as long as it is that one."""
     typed, read = st.session_state.get(_TYPED, ("", None))
     return cast(str, typed) if read == x else _written(x)
 
 
 def _written(x: float) -> str:
-    """A number as it is typed: the shortest text that is read as it again."""
+    """Return a number as it is typed: the shortest text that is read as it again."""
     return repr(x).removesuffix(".0")
 
 
@@ -249,13 +254,22 @@ def _address(state: FormatsState) -> dict[str, str]:
 
 
 def show_page() -> None:
-    """Choices, the line with the number landing on it, bits and facts; below, the gap and the table of codes."""
+    """Choices, the line with the number landing on it, bits and facts; below, the gap and the table of
+    codes.
+    """
     with st.sidebar:
         show_language()
     with st.container(key="header", horizontal=True, vertical_alignment="center", gap="small"):
         # Torch comes in only after this is painted.
         st.markdown(f"# {say('formats.page.title')}\n\n{plain(say('formats.page.hint'))}", width="stretch")
-        actions = st.container(key="actions", horizontal=True, gap="small", width="content", wrap=False, vertical_alignment="center")
+        actions = st.container(
+            key="actions",
+            horizontal=True,
+            gap="small",
+            width="content",
+            wrap=False,
+            vertical_alignment="center",
+        )
     warm_up()
     from quantviz.quantization.format_facts import land
 
@@ -268,7 +282,9 @@ def show_page() -> None:
             disabled=not _can_be_one(state),
             help=say("formats.page.to_one_help" if _can_be_one(state) else "formats.page.to_one_large"),
         )
-        copy_button("copy_link", say("lab.copy_link"), say("lab.copied"), explanation=say("lab.copy_link_help"))
+        copy_button(
+            "copy_link", say("lab.copy_link"), say("lab.copied"), explanation=say("lab.copy_link_help")
+        )
     problems = cast(tuple[QuantVizError, ...], st.session_state.get(_PROBLEMS, ()))
     if problems:
         st.warning("\n\n".join(map(say_error, problems)))
@@ -292,8 +308,15 @@ def show_page() -> None:
     _show_terms()
     _component()(
         key=_BRIDGE,
-        # The language is not read there: with another one the table is written anew, and the script is to run again.
-        data={"selected": code, "format": state.first, "width": _width(), "widths": _WIDTHS, "language": language()},
+        # The language is not read there: with another one the table is written anew, and the script is to run
+        # again.
+        data={
+            "selected": code,
+            "format": state.first,
+            "width": _width(),
+            "widths": _WIDTHS,
+            "language": language(),
+        },
         on_code_change=session.safely(_row_clicked),
         on_width_change=_nothing,
     )
@@ -309,7 +332,7 @@ def _name(fmt: NumberFormat) -> str:
 
 
 def _offered() -> tuple[str, ...]:
-    """All formats, one kind after the other."""
+    """Return all formats, one kind after the other."""
     return tuple(sorted(FORMATS, key=lambda name: (_KINDS.index(FORMATS[name].kind), FORMATS[name].bits)))
 
 
@@ -317,12 +340,16 @@ def _offer(name: str) -> str:
     if not name:
         return say("formats.page.none")
     fmt = FORMATS[name]
-    kind = {"integer": say("formats.picker.integer"), "float": say("formats.picker.float"), "codebook": say("formats.picker.codebook")}[fmt.kind]
+    kind = {
+        "integer": say("formats.picker.integer"),
+        "float": say("formats.picker.float"),
+        "codebook": say("formats.picker.codebook"),
+    }[fmt.kind]
     return f"{_name(fmt)} · {kind}"
 
 
 def ties_offered() -> tuple[str, ...]:
-    """The rules for ties that have a name for people."""
+    """Return the rules for ties that have a name for people."""
     from quantviz.quantization.grids import TIES
 
     return tuple(name for name in TIES if f"formats.ties.{name}" in catalogue(language()))
@@ -343,7 +370,13 @@ def _show_choices(state: FormatsState) -> None:
             on_change=_setting("formats_first", "first"),
             format_func=names.__getitem__,
         )
-        st.button("⇄", key="formats_swap", on_click=session.safely(_swap), help=say("formats.page.swap"), disabled=not state.second)
+        st.button(
+            "⇄",
+            key="formats_swap",
+            on_click=session.safely(_swap),
+            help=say("formats.page.swap"),
+            disabled=not state.second,
+        )
         choose(
             st.selectbox,
             say("formats.page.second"),
@@ -391,10 +424,14 @@ def _show_line(state: FormatsState, first: NumberFormat, second: NumberFormat | 
 
     width = _width()
     larger, to_one = enlarge(width), state.to_one and _can_be_one(state)
-    data = formats_data(first, second, x=state.x, view=state.view, ties=state.ties, width=int(width / larger), to_one=to_one)
+    data = formats_data(
+        first, second, x=state.x, view=state.view, ties=state.ties, width=int(width / larger), to_one=to_one
+    )
     words = formats_words(data, language())
     units = [(fmt, _unit(state, fmt)) for fmt in (first, second) if fmt]
-    words += tuple(say("formats.page.divided", name=_name(fmt), unit=number(unit, 6)) for fmt, unit in units if unit != 1)
+    words += tuple(
+        say("formats.page.divided", name=_name(fmt), unit=number(unit, 6)) for fmt, unit in units if unit != 1
+    )
     key = f"formats_line_{st.session_state.get(_CLICKS, 0)}"
     with st.container(key="formats_line", gap=None):
         _show_about(first, second)
@@ -414,7 +451,9 @@ def _show_about(first: NumberFormat, second: NumberFormat | None) -> None:
     """What each format is and who uses it, in its colour on the line."""
     lines = []
     for row, fmt in enumerate(each for each in (first, second) if each):
-        lines.append(f"<li>{_swatch(row)} <b>{html.escape(_name(fmt))}</b> {html.escape(say(f'formats.{fmt.id}.help'))}</li>")
+        lines.append(
+            f"<li>{_swatch(row)} <b>{html.escape(_name(fmt))}</b> {html.escape(say(f'formats.{fmt.id}.help'))}</li>"
+        )
     st.html(f'<ul class="qv-about">{"".join(lines)}</ul>')
 
 
@@ -424,10 +463,13 @@ def _swatch(row: int) -> str:
     return f'<span class="qv-swatch" style="color:{row_colour(theme(), row)}">{"▼" if row else "▲"}</span>'
 
 
-def _show_landings(state: FormatsState, first: NumberFormat, second: NumberFormat | None, landings: tuple[Landing, ...]) -> None:
+def _show_landings(
+    state: FormatsState, first: NumberFormat, second: NumberFormat | None, landings: tuple[Landing, ...]
+) -> None:
     formats = [each for each in (first, second) if each]
     lines = (
-        f"<li>{_swatch(row)} {_marked(_landing_words(fmt, landing, state.ties))}</li>" for row, (fmt, landing) in enumerate(zip(formats, landings, strict=True))
+        f"<li>{_swatch(row)} {_marked(_landing_words(fmt, landing, state.ties))}</li>"
+        for row, (fmt, landing) in enumerate(zip(formats, landings, strict=True))
     )
     st.html(f'<ul class="qv-landings">{"".join(lines)}</ul>')
 
@@ -441,7 +483,9 @@ def _landing_words(fmt: NumberFormat, landing: Landing, ties: str) -> str:
         "error": number(landing.error, 6, signed=True),
     }
     if landing.beyond:
-        return say("formats.landing.beyond", **said, end=number(landing.value, 9), otherwise=_otherwise(fmt, landing))
+        return say(
+            "formats.landing.beyond", **said, end=number(landing.value, 9), otherwise=_otherwise(fmt, landing)
+        )
     if landing.value == landing.x:
         return say("formats.landing.exact", **(said | {"x": said["value"]}))
     if landing.below is None or landing.above is None:
@@ -450,7 +494,10 @@ def _landing_words(fmt: NumberFormat, landing: Landing, ties: str) -> str:
     if landing.tie:
         rule = f"formats.landing.rule_{_tie_rule(fmt, ties)}"
         return say("formats.landing.tie", **said, rule=say(rule))
-    away = {"to_below": number(landing.x - landing.below, 6), "to_above": number(landing.above - landing.x, 6)}
+    away = {
+        "to_below": number(landing.x - landing.below, 6),
+        "to_above": number(landing.above - landing.x, 6),
+    }
     return say("formats.landing.nearest", **said, **away)
 
 
@@ -471,11 +518,17 @@ def _otherwise(fmt: NumberFormat, landing: Landing) -> str:
     if not fmt.float_bits or (landing.beyond == "below" and not fmt.signed):
         return ""
     special = fmt.float_bits.special
-    return say("formats.landing.otherwise_inf") if special == "ieee" else say("formats.landing.otherwise_nan") if special.startswith("fn") else ""
+    return (
+        say("formats.landing.otherwise_inf")
+        if special == "ieee"
+        else say("formats.landing.otherwise_nan")
+        if special.startswith("fn")
+        else ""
+    )
 
 
 def _marked(sentence: str) -> str:
-    """A sentence as HTML: **strong**, and 2^(…) as a power."""
+    """Return a sentence as HTML: **strong**, and 2^(…) as a power."""
     safe = re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", html.escape(sentence, quote=False))
     return re.sub(r"\^\(([^()]*)\)", r"<sup>\1</sup>", safe)
 
@@ -486,7 +539,9 @@ def _marked(sentence: str) -> str:
 def _roles(fmt: NumberFormat, code: int) -> Iterator[tuple[str, str]]:
     """The parts of a code that have bits, from the highest down, each with what it is."""
     whole = "integer" if fmt.kind == "integer" else "index" if fmt.kind == "codebook" else "mantissa"
-    yield from ((role, bits) for role, bits in zip(("sign", "exponent", whole), fmt.split(code), strict=True) if bits)
+    yield from (
+        (role, bits) for role, bits in zip(("sign", "exponent", whole), fmt.split(code), strict=True) if bits
+    )
 
 
 def _role_name(role: str) -> str:
@@ -504,7 +559,10 @@ def _show_bits(fmt: NumberFormat, code: int) -> None:
     from quantviz.quantization.format_facts import code_name, flipped
 
     title = _marked(f"**{say('formats.page.bits_title', code=code_name(fmt, code), name=_name(fmt))}**")
-    names = "".join(f'<span class="qv-{role}" style="flex:{len(bits)}"{_term(role)}>{html.escape(_role_name(role))}</span>' for role, bits in _roles(fmt, code))
+    names = "".join(
+        f'<span class="qv-{role}" style="flex:{len(bits)}"{_term(role)}>{html.escape(_role_name(role))}</span>'
+        for role, bits in _roles(fmt, code)
+    )
     st.html(
         f'<div class="qv-bits-title">{title} <small>{html.escape(say("formats.page.bits_help"))}</small></div>'
         f'<div class="qv-roles" style="--bits:{fmt.bits}">{names}</div>'
@@ -515,7 +573,11 @@ def _show_bits(fmt: NumberFormat, code: int) -> None:
             for value in bits:
                 bit -= 1
                 turned = flipped(fmt, code, bit)
-                words = say("formats.page.bit", bit=bit, value=value) if turned is not None else say("formats.page.bit_invalid")
+                words = (
+                    say("formats.page.bit", bit=bit, value=value)
+                    if turned is not None
+                    else say("formats.page.bit_invalid")
+                )
                 st.button(
                     value,
                     key=f"formats_bit_{role}_{bit}",
@@ -536,7 +598,7 @@ def _term(name: str) -> str:
 
 
 def _reading(fmt: NumberFormat, code: int) -> str:
-    """How the bits make the value."""
+    """Return how the bits make the value."""
     from quantviz.quantization.format_facts import code_kind, word
 
     value, kind = number(fmt.value(code), 9), code_kind(fmt, code)
@@ -544,8 +606,12 @@ def _reading(fmt: NumberFormat, code: int) -> str:
         return say("formats.reading.codebook", code=code, value=value)
     if not fmt.float_bits:
         bits = word(fmt, code)
-        weights = [(1 << (len(bits) - 1 - i)) * (-1 if fmt.signed and i == 0 else 1) for i in range(len(bits))]
-        terms = [str(weight).replace("-", "−") for bit, weight in zip(bits, weights, strict=True) if bit == "1"]
+        weights = [
+            (1 << (len(bits) - 1 - i)) * (-1 if fmt.signed and i == 0 else 1) for i in range(len(bits))
+        ]
+        terms = [
+            str(weight).replace("-", "−") for bit, weight in zip(bits, weights, strict=True) if bit == "1"
+        ]
         return say("formats.reading.integer", sum=" + ".join(terms) or "0", value=value)
     if kind == "nan":
         return say("formats.reading.nan")
@@ -553,20 +619,30 @@ def _reading(fmt: NumberFormat, code: int) -> str:
     layout, minus = fmt.float_bits, sign == "1"
     if kind in ("inf", "zero"):
         signed = "−0" if kind == "zero" and minus else value
-        return say("formats.reading.inf", value=signed) if kind == "inf" else say("formats.reading.zero", value=signed)
+        return (
+            say("formats.reading.inf", value=signed)
+            if kind == "inf"
+            else say("formats.reading.zero", value=signed)
+        )
     said = {"sign": "−1" if minus else "+1", "bias": layout.bias, "value": value}
     part = {"mantissa": int(mantissa or "0", 2), "steps": 1 << layout.mantissa}
     if kind == "subnormal":
         return say("formats.reading.subnormal", **said, **part, first=1)
     said["field"] = int(exponent, 2)
-    return say("formats.reading.normal", **said, **part) if mantissa else say("formats.reading.normal_plain", **said)
+    return (
+        say("formats.reading.normal", **said, **part)
+        if mantissa
+        else say("formats.reading.normal_plain", **said)
+    )
 
 
 # ---- facts --------------------------------------------------------------------------------------
 
 
 def _facts(fmt: NumberFormat, x: float, unit: float) -> dict[str, str]:
-    """The facts for people, "–" where there is none, by the name of the fact; all values, and the gap at `x`, are those of the format divided by `unit`."""
+    """Return the facts for people, "–" where there is none, by the name of the fact; all values, and the gap
+    at `x`, are those of the format divided by `unit`.
+    """
     from quantviz.quantization.format_facts import FormatFacts, code_name, format_facts, gap_at
 
     found: FormatFacts = format_facts(fmt)
@@ -576,12 +652,25 @@ def _facts(fmt: NumberFormat, x: float, unit: float) -> dict[str, str]:
         if not these:
             return "–"
         names = [code_name(fmt, code) for code in these]
-        return " ".join(names) if len(names) <= 2 else say("formats.facts.many_codes", count=f"{len(names):,}", first=names[0])
+        return (
+            " ".join(names)
+            if len(names) <= 2
+            else say("formats.facts.many_codes", count=f"{len(names):,}", first=names[0])
+        )
 
     def value(this: float | None) -> str:
         return "–" if this is None else _short(this / unit)
 
-    bits = say("formats.facts.sign_bits", sign=int(fmt.signed), exponent=layout.exponent, mantissa=layout.mantissa) if layout else str(fmt.bits)
+    bits = (
+        say(
+            "formats.facts.sign_bits",
+            sign=int(fmt.signed),
+            exponent=layout.exponent,
+            mantissa=layout.mantissa,
+        )
+        if layout
+        else str(fmt.bits)
+    )
     return {
         "layout": bits,
         "bias": str(layout.bias) if layout else "–",
@@ -593,13 +682,15 @@ def _facts(fmt: NumberFormat, x: float, unit: float) -> dict[str, str]:
         "values": f"{found.values:,}",
         "inf": codes(found.inf_codes),
         "nan": codes(found.nan_codes),
-        "range": say("formats.facts.range_value", decades=number(found.range_decades, 3), db=f"{found.range_db:.0f}"),
+        "range": say(
+            "formats.facts.range_value", decades=number(found.range_decades, 3), db=f"{found.range_db:.0f}"
+        ),
         "gap": value(gap),
     }
 
 
 def _short(value: float) -> str:
-    """A number exactly where that takes no more than nine digits, else to six."""
+    """Return a number exactly where that takes no more than nine digits, else to six."""
     return number(value, 9 if float(f"{value:.9g}") == value else 6)
 
 
@@ -607,43 +698,84 @@ def _show_facts(state: FormatsState, first: NumberFormat, second: NumberFormat |
     """The facts as a table: a column each, or on a phone a line each."""
     formats = [each for each in (first, second) if each]
     facts = [_facts(fmt, state.x, _unit(state, fmt)) for fmt in formats]
-    heads = {name: html.escape(say(f"formats.facts.{name}", x=number(state.x, 6)) if name == "gap" else say(f"formats.facts.{name}")) for name in facts[0]}
+    heads = {
+        name: html.escape(
+            say(f"formats.facts.{name}", x=number(state.x, 6))
+            if name == "gap"
+            else say(f"formats.facts.{name}")
+        )
+        for name in facts[0]
+    }
     names = [f"<th>{_swatch(row)} {html.escape(_name(fmt))}</th>" for row, fmt in enumerate(formats)]
     wide = f"<tr><th></th>{''.join(f'<th{_term(name)}><span>{head}</span></th>' for name, head in heads.items())}</tr>"
-    wide += "".join(f"<tr>{name}{''.join(f'<td>{html.escape(value)}</td>' for value in row.values())}</tr>" for name, row in zip(names, facts, strict=True))
+    wide += "".join(
+        f"<tr>{name}{''.join(f'<td>{html.escape(value)}</td>' for value in row.values())}</tr>"
+        for name, row in zip(names, facts, strict=True)
+    )
     tall = f"<tr><th></th>{''.join(names)}</tr>"
     tall += "".join(
-        f"<tr><th{_term(name)}><span>{head}</span></th>{''.join(f'<td>{html.escape(row[name])}</td>' for row in facts)}</tr>" for name, head in heads.items()
+        f"<tr><th{_term(name)}><span>{head}</span></th>{''.join(f'<td>{html.escape(row[name])}</td>' for row in facts)}</tr>"
+        for name, head in heads.items()
     )
-    st.html(f'<div class="qv-fit"><table class="qv-facts qv-wide">{wide}</table><table class="qv-facts qv-tall">{tall}</table></div>')
-    ends = [f"{_swatch(row)} {_marked(_end_words(fmt, _unit(state, fmt)))}" for row, fmt in enumerate(formats) if fmt.float_bits]
+    st.html(
+        f'<div class="qv-fit"><table class="qv-facts qv-wide">{wide}</table><table class="qv-facts qv-tall">{tall}</table></div>'
+    )
+    ends = [
+        f"{_swatch(row)} {_marked(_end_words(fmt, _unit(state, fmt)))}"
+        for row, fmt in enumerate(formats)
+        if fmt.float_bits
+    ]
     if ends:
         st.html("".join(f'<p class="qv-small qv-end">{words}</p>' for words in ends))
 
 
 def _end_words(fmt: NumberFormat, unit: float) -> str:
-    """Why a float format, divided by `unit`, ends at its largest value."""
+    """Return why a float format, divided by `unit`, ends at its largest value."""
     from quantviz.quantization.format_facts import code_name, float_end, format_facts
 
     end = float_end(fmt)
     assert end
-    said = {"name": _name(fmt), "largest": _short(format_facts(fmt).largest / unit), "following": _short(end.following / unit), "field": end.field}
+    said = {
+        "name": _name(fmt),
+        "largest": _short(format_facts(fmt).largest / unit),
+        "following": _short(end.following / unit),
+        "field": end.field,
+    }
     return say(f"formats.end.{end.reason}", **said, code="" if end.code is None else code_name(fmt, end.code))
 
 
 def _show_terms() -> None:
     """Every term in line, for those who cannot hover."""
     with st.expander(say("formats.page.terms")):
-        names = {name: say(f"formats.facts.{name}", x="x") if name == "gap" else say(f"formats.facts.{name}") for name in _TERMS}
+        names = {
+            name: say(f"formats.facts.{name}", x="x") if name == "gap" else say(f"formats.facts.{name}")
+            for name in _TERMS
+        }
         names |= {role: _role_name(role) for role in ("sign", "exponent", "mantissa")}
         st.html(
             "<dl class='qv-terms'>"
-            + "".join(f"<div><dt>{html.escape(name)}</dt><dd>{html.escape(say(f'formats.terms.{key}'))}</dd></div>" for key, name in names.items())
+            + "".join(
+                f"<div><dt>{html.escape(name)}</dt><dd>{html.escape(say(f'formats.terms.{key}'))}</dd></div>"
+                for key, name in names.items()
+            )
             + "</dl>"
         )
 
 
-_TERMS = ("layout", "bias", "largest", "lowest", "smallest_normal", "smallest_subnormal", "smallest_positive", "values", "inf", "nan", "range", "gap")
+_TERMS = (
+    "layout",
+    "bias",
+    "largest",
+    "lowest",
+    "smallest_normal",
+    "smallest_subnormal",
+    "smallest_positive",
+    "values",
+    "inf",
+    "nan",
+    "range",
+    "gap",
+)
 
 
 # ---- the gap and the codes ----------------------------------------------------------------------
@@ -674,18 +806,33 @@ def _show_codes(fmt: NumberFormat, code: int) -> None:
     if fmt.bits <= LISTED_BITS:
         title = say("formats.page.table_title", count=len(codes), name=_name(fmt))
     else:
-        title = say("formats.page.table_title_part", name=_name(fmt), code=code_name(fmt, code), shown=len(codes), count=f"{fmt.levels:,}")
+        title = say(
+            "formats.page.table_title_part",
+            name=_name(fmt),
+            code=code_name(fmt, code),
+            shown=len(codes),
+            count=f"{fmt.levels:,}",
+        )
     with st.container(key="formats_table", gap="xsmall"):
         st.markdown(f"## {plain(title)}\n\n{plain(say('formats.page.table_help'))}")
-        heads = [say("formats.page.code"), say("formats.page.hex"), say("formats.page.bits"), say("formats.page.kind"), say("formats.page.value")]
+        heads = [
+            say("formats.page.code"),
+            say("formats.page.hex"),
+            say("formats.page.bits"),
+            say("formats.page.kind"),
+            say("formats.page.value"),
+        ]
         heads += [say("formats.page.exactly")] if fmt.kind != "integer" else []
         head = "".join(f"<th>{html.escape(each)}</th>" for each in heads)
         rows = "".join(_rows(fmt, codes, code, len(heads)))
-        st.html(f'<div class="qv-codes" tabindex="0"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>')
+        st.html(
+            f'<div class="qv-codes" tabindex="0"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+        )
 
 
 def listed_codes(fmt: NumberFormat, code: int) -> tuple[int, ...]:
-    """The codes in the table: all of them, or those around `code` and at the ends, in the order of their numbers.
+    """Return the codes in the table: all of them, or those around `code` and at the ends, in the order of
+    their numbers.
 
     >>> listed_codes(FORMATS["int4"], 3) == tuple(FORMATS["int4"].codes)
     True
@@ -733,7 +880,9 @@ def _group(fmt: NumberFormat, code: int) -> str:
     if field == 0:
         return say("formats.page.group_subnormal", sign=shown, step=number(step, 9))
     start = step * (1 << layout.mantissa) * (-1 if minus else 1)
-    return say("formats.page.group_normal", sign=shown, field=field, start=number(start, 9), step=number(step, 9))
+    return say(
+        "formats.page.group_normal", sign=shown, field=field, start=number(start, 9), step=number(step, 9)
+    )
 
 
 def _row(fmt: NumberFormat, code: int, chosen: bool) -> str:
@@ -741,7 +890,13 @@ def _row(fmt: NumberFormat, code: int, chosen: bool) -> str:
 
     bits = "".join(f'<i class="qv-{role}">{part}</i>' for role, part in _roles(fmt, code))
     kind = code_kind(fmt, code)
-    cells = [str(code).replace("-", "−"), code_name(fmt, code), bits, html.escape(say(f"formats.kinds.{kind}")), _value(fmt.value(code))]
+    cells = [
+        str(code).replace("-", "−"),
+        code_name(fmt, code),
+        bits,
+        html.escape(say(f"formats.kinds.{kind}")),
+        _value(fmt.value(code)),
+    ]
     if fmt.kind != "integer":
         cells.append(_exactly(fmt.value(code)))
     marked = ' class="qv-selected" aria-selected="true"' if chosen else ""
@@ -758,7 +913,7 @@ def _value(value: float) -> str:
 
 
 def _exactly(value: float) -> str:
-    """A value as an odd number times a power of two, and as a fraction where that is short."""
+    """Return a value as an odd number times a power of two, and as a fraction where that is short."""
     from quantviz.quantization.format_facts import odd_times_power
 
     if not value or not math.isfinite(value):
@@ -786,7 +941,7 @@ def _told(name: str) -> Any:
 
 
 def _width() -> int:
-    """The line's width in pixels, as far as the browser has told."""
+    """Return the line's width in pixels, as far as the browser has told."""
     width = _told("width")
     return int(width) if isinstance(width, int | float) and width in _WIDTHS else _USUAL_WIDTH
 

@@ -75,7 +75,7 @@ class Shown:
 
     @property
     def place(self) -> tuple[int, ...]:
-        """The cell's place in the tensor."""
+        """Return the cell's place in the tensor."""
         return self.cell if self.correct.x.dim() > 1 else self.cell[1:]
 
 
@@ -131,7 +131,9 @@ def show_link() -> None:
         bug = _bug(state)
         case = _case(state, bug)
         named = {"case": case.id} if case is not bug.cases[0] else {}
-        seeded = {} if state.seed is None or _own_seed(case) in (None, state.seed) else {"seed": str(state.seed)}
+        seeded = (
+            {} if state.seed is None or _own_seed(case) in (None, state.seed) else {"seed": str(state.seed)}
+        )
         wanted = {"bug": bug.id, **named, **seeded, **wanted}
     session.put_address(wanted)
 
@@ -162,13 +164,22 @@ def show_controls() -> GalleryState:
     with st.container(key="header", horizontal=True, vertical_alignment="center", gap="small"):
         # Torch comes in only after this is painted.
         hint = st.markdown(f"# {say('bugs.page.title')}", width="stretch")
-        actions = st.container(key="actions", horizontal=True, gap="small", width="content", wrap=False, vertical_alignment="center")
+        actions = st.container(
+            key="actions",
+            horizontal=True,
+            gap="small",
+            width="content",
+            wrap=False,
+            vertical_alignment="center",
+        )
     warm_up()
     from quantviz.teaching.gallery import BUGS
 
     state = _state()
     # A puzzle does not tell which bug it is.
-    name_tab(say("pages.bugs"), say("bugs.page.spot") if state.spotting else say(f"bugs.{_bug(state).id}.name"))
+    name_tab(
+        say("pages.bugs"), say("bugs.page.spot") if state.spotting else say(f"bugs.{_bug(state).id}.name")
+    )
     words = say("bugs.page.hint_spot", all=len(BUGS)) if state.spotting else say("bugs.page.hint")
     hint.markdown(f"# {say('bugs.page.title')}\n\n{plain(words)}", width="stretch")
     with actions:
@@ -178,11 +189,15 @@ def show_controls() -> GalleryState:
             _MODES,
             key=_showing("gallery_mode", _MODES[state.spotting]),
             required=True,
-            on_change=session.safely(lambda: _change(spotting=st.session_state["gallery_mode"] == "spot", cell=None)),
+            on_change=session.safely(
+                lambda: _change(spotting=st.session_state["gallery_mode"] == "spot", cell=None)
+            ),
             format_func=lambda name: say("bugs.page.spot") if name == "spot" else say("bugs.page.compare"),
             label_visibility="collapsed",
         )
-        copy_button("copy_link", say("lab.copy_link"), say("lab.copied"), explanation=say("lab.copy_link_help"))
+        copy_button(
+            "copy_link", say("lab.copy_link"), say("lab.copied"), explanation=say("lab.copy_link_help")
+        )
     for problem in cast(tuple[QuantVizError, ...], st.session_state.get(_PROBLEMS, ())):
         st.warning(say_error(problem))
     return state
@@ -204,7 +219,9 @@ def _choices(state: GalleryState, bug: Bug, case: Case) -> None:
             say("bugs.page.bug"),
             tuple(BUGS),
             key=_showing("gallery_bug", bug.id),
-            on_change=session.safely(lambda: _change(bug=st.session_state["gallery_bug"], case="", seed=None, cell=None)),
+            on_change=session.safely(
+                lambda: _change(bug=st.session_state["gallery_bug"], case="", seed=None, cell=None)
+            ),
             format_func=lambda name: f"{tuple(BUGS).index(name) + 1} · {say(f'bugs.{name}.name')}",
             label_visibility="collapsed",
         )
@@ -216,7 +233,9 @@ def _choices(state: GalleryState, bug: Bug, case: Case) -> None:
             # Its own key for each bug: the cases have other names.
             key=_showing(f"gallery_case_{bug.id}", case.id),
             required=True,
-            on_change=session.safely(lambda: _change(case=st.session_state[f"gallery_case_{bug.id}"], seed=None, cell=None)),
+            on_change=session.safely(
+                lambda: _change(case=st.session_state[f"gallery_case_{bug.id}"], seed=None, cell=None)
+            ),
             format_func=lambda name: _case_name(bug, name),
             label_visibility="collapsed",
             width="content",
@@ -230,7 +249,9 @@ def _choices(state: GalleryState, bug: Bug, case: Case) -> None:
                 LARGEST_SEED,
                 key=_showing("gallery_seed", own if state.seed is None else state.seed),
                 step=1,
-                on_change=session.safely(lambda: _change(seed=int(st.session_state["gallery_seed"]), cell=None)),
+                on_change=session.safely(
+                    lambda: _change(seed=int(st.session_state["gallery_seed"]), cell=None)
+                ),
                 label_visibility="collapsed",
                 width=130,
             )
@@ -265,7 +286,7 @@ def _matrix(cells: torch.Tensor) -> torch.Tensor:
 
 
 def _farthest(correct: Outcome, broken: Outcome, lit: torch.Tensor) -> tuple[int, int]:
-    """The cell where the two values lie farthest apart; NaN is farther than any number."""
+    """Return the cell where the two values lie farthest apart; NaN is farther than any number."""
     apart = _matrix((broken.x_hat - correct.x_hat).abs()).nan_to_num(nan=float("inf"))
     place = int(apart.where(lit, -1.0).argmax() if bool(lit.any()) else _matrix(correct.x).abs().argmax())
     return divmod(place, lit.shape[1])
@@ -276,7 +297,10 @@ def _panels(shown: Shown) -> tuple[PanelsData, PanelsData]:
     from quantviz.figures.panels_data import panels_data
 
     codes = _code_range(shown)
-    rows = [panels_data(outcome.x, outcome.q, outcome.x_hat, code_range=codes) for outcome in (shown.correct, shown.broken)]
+    rows = [
+        panels_data(outcome.x, outcome.q, outcome.x_hat, code_range=codes)
+        for outcome in (shown.correct, shown.broken)
+    ]
     # An error that is all NaN or 0 has made-up ends, which must not set those of the other.
     ends = [data.error_range[1] for data in rows if bool((abs(data.error) > 0).any())]
     end = max(ends, default=1.0)
@@ -286,14 +310,19 @@ def _panels(shown: Shown) -> tuple[PanelsData, PanelsData]:
 
 
 def _code_range(shown: Shown) -> tuple[float, float]:
-    """All codes that the two programs' dtypes have; of int4 held in int8 only those of int4."""
+    """Return all codes that the two programs' dtypes have; of int4 held in int8 only those of int4."""
     import torch
 
     if shown.bug.bits < 8:
         half = float(1 << (shown.bug.bits - 1))
         return -half, half - 1
-    dtypes = [torch.int8 if outcome.q.is_floating_point() else outcome.q.dtype for outcome in (shown.correct, shown.broken)]
-    return float(min(torch.iinfo(dtype).min for dtype in dtypes)), float(max(torch.iinfo(dtype).max for dtype in dtypes))
+    dtypes = [
+        torch.int8 if outcome.q.is_floating_point() else outcome.q.dtype
+        for outcome in (shown.correct, shown.broken)
+    ]
+    return float(min(torch.iinfo(dtype).min for dtype in dtypes)), float(
+        max(torch.iinfo(dtype).max for dtype in dtypes)
+    )
 
 
 # ---- comparing ----------------------------------------------------------------------------------
@@ -335,12 +364,19 @@ def _two_lines(shown: Shown) -> None:
     count, cells = int(shown.lit.sum()), shown.lit.numel()
     differ = say("bugs.page.differ", count=count, all=cells) if count else say("bugs.page.differ_none")
     rows = []
-    for row, outcome, line in (("correct", shown.correct, shown.bug.fixed), ("broken", shown.broken, shown.bug.broken)):
+    for row, outcome, line in (
+        ("correct", shown.correct, shown.bug.fixed),
+        ("broken", shown.broken, shown.bug.broken),
+    ):
         at = outcome.lines.index(line)
         mark = f'<b class="qv-{row}">{_SIGNS[row]} {html.escape(_row_name(row))}</b>'
-        mse = html.escape(say("bugs.page.mse", mse=_mse(outcome.mse))) + (f" · <b>{html.escape(differ)}</b>" if row == "broken" else "")
+        mse = html.escape(say("bugs.page.mse", mse=_mse(outcome.mse))) + (
+            f" · <b>{html.escape(differ)}</b>" if row == "broken" else ""
+        )
         code = f"<code>{html.escape(line.code)}</code> → {html.escape(_gives(outcome, at, shown.place))}"
-        rows.append(f"<tr><td>{mark}</td><td>{html.escape(say('bugs.page.line_number', line=at + 1))}</td><td>{code}</td><td>{mse}</td></tr>")
+        rows.append(
+            f"<tr><td>{mark}</td><td>{html.escape(say('bugs.page.line_number', line=at + 1))}</td><td>{code}</td><td>{mse}</td></tr>"
+        )
     st.html(f'<div class="qv-steps qv-two"><table>{"".join(rows)}</table></div>')
 
 
@@ -358,7 +394,9 @@ def _chart(row: str, data: PanelsData, cell: tuple[int, int], group: str, named:
     # A short tensor needs no more than its own height.
     usual = arrange(width / larger, data.shape).height * larger
     wanted = min(max(_HEIGHT_OF_WIDTH * width, _LEAST_HEIGHT * larger), _MOST_HEIGHT * larger)
-    height = min(usual, {"row": wanted, "grid": 2 * wanted, "single": usual}[arrangement_name(width / larger)])
+    height = min(
+        usual, {"row": wanted, "grid": 2 * wanted, "single": usual}[arrangement_name(width / larger)]
+    )
     titles = [panel_title(name, data, words) for name in data.panels]
     show_panels(
         data,
@@ -383,7 +421,11 @@ def _clicked(bridge: str) -> None:
 
 
 def _told(what: str, bug: str) -> str:
-    head = {"belief": say("bugs.page.belief"), "happens": say("bugs.page.happens"), "practice": say("bugs.page.practice")}[what]
+    head = {
+        "belief": say("bugs.page.belief"),
+        "happens": say("bugs.page.happens"),
+        "practice": say("bugs.page.practice"),
+    }[what]
     return f"**{head}** {plain(say(f'bugs.{bug}.{what}'))}"
 
 
@@ -392,7 +434,9 @@ def _told(what: str, bug: str) -> str:
 
 def _program(shown: Shown) -> None:
     """All lines, and what each gives at the cell, both ways."""
-    st.markdown(f"## {plain(say('bugs.page.program', place=_place(shown)))}\n\n{plain(say('bugs.page.program_help'))}")
+    st.markdown(
+        f"## {plain(say('bugs.page.program', place=_place(shown)))}\n\n{plain(say('bugs.page.program_help'))}"
+    )
     heads = ("", say("bugs.page.line"), say("bugs.page.given_correct"), say("bugs.page.given_broken"))
     rows = []
     for at, (good, bad) in enumerate(zip(shown.correct.lines, shown.broken.lines, strict=True)):
@@ -401,9 +445,13 @@ def _program(shown: Shown) -> None:
             codes = f'<b class="qv-correct">✓</b> {codes}<br><b class="qv-broken">✗</b> <code>{html.escape(bad.code)}</code>'
         gives = [_gives(outcome, at, shown.place) for outcome in (shown.correct, shown.broken)]
         other = ' class="qv-broken"' if gives[0] != gives[1] else ""
-        rows.append(f"<tr><td>{at + 1}</td><td>{codes}</td><td>{html.escape(gives[0])}</td><td{other}>{html.escape(gives[1])}</td></tr>")
+        rows.append(
+            f"<tr><td>{at + 1}</td><td>{codes}</td><td>{html.escape(gives[0])}</td><td{other}>{html.escape(gives[1])}</td></tr>"
+        )
     head = "".join(f"<th>{html.escape(each)}</th>" for each in heads)
-    st.html(f'<div class="qv-steps qv-program"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>')
+    st.html(
+        f'<div class="qv-steps qv-program"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+    )
 
 
 def _place(shown: Shown) -> str:
@@ -412,7 +460,9 @@ def _place(shown: Shown) -> str:
 
 def _gives(outcome: Outcome, at: int, place: tuple[int, ...]) -> str:
     """What a line gave, at the cell where it gave a tensor."""
-    return "; ".join(f"{name} = {_at_cell(value, outcome.x, place)}" for name, value in outcome.steps[at].items())
+    return "; ".join(
+        f"{name} = {_at_cell(value, outcome.x, place)}" for name, value in outcome.steps[at].items()
+    )
 
 
 def _at_cell(value: Any, x: torch.Tensor, place: tuple[int, ...]) -> str:
@@ -447,7 +497,9 @@ def show_puzzle(state: GalleryState) -> None:
     with st.container(key="gallery_words"):
         st.markdown(goal)
     _, broken = _panels(shown)
-    _chart("broken", dataclasses.replace(broken, lit=None), shown.cell, group=_chart_key("broken"), named=False)
+    _chart(
+        "broken", dataclasses.replace(broken, lit=None), shown.cell, group=_chart_key("broken"), named=False
+    )
     st.markdown(plain(say("bugs.spot.ask", place=_place(shown))))
     with st.container(key="gallery_lines", gap="xsmall"):
         for at, line in enumerate(shown.broken.lines):
@@ -463,16 +515,29 @@ def _puzzle_head(state: GalleryState) -> None:
     with st.container(key="gallery_choices", horizontal=True, gap="small", vertical_alignment="center"):
         words = say("bugs.spot.score", solved=len(solved), all=count, first=first)
         st.markdown(f"**{plain(say('bugs.spot.number', number=state.puzzle, all=count))}** · {plain(words)}")
-        st.button(say("bugs.spot.another"), key="gallery_another", on_click=session.safely(lambda: _change(puzzle=state.puzzle % count + 1, cell=None)))
+        st.button(
+            say("bugs.spot.another"),
+            key="gallery_another",
+            on_click=session.safely(lambda: _change(puzzle=state.puzzle % count + 1, cell=None)),
+        )
 
 
 def _line_button(shown: Shown, at: int, line: Line, tried: tuple[str, ...]) -> None:
     """A line to be pointed at; under one that was, why it is not the cause."""
     mark = f"{_SIGNS['broken']} " if line.key in tried else ""
     label = f"{mark}{at + 1} &nbsp; `{line.code}` &nbsp; → {plain(_gives(shown.broken, at, shown.place))}"
-    st.button(label, key=f"gallery_line_{at}", on_click=session.safely(_point), args=(line.key,), disabled=bool(mark), width="stretch")
+    st.button(
+        label,
+        key=f"gallery_line_{at}",
+        on_click=session.safely(_point),
+        args=(line.key,),
+        disabled=bool(mark),
+        width="stretch",
+    )
     if mark:
-        st.markdown(f"**{say('bugs.spot.wrong', line=at + 1)}** {plain(say(f'bugs.{shown.bug.id}.why.{line.key}'))}")
+        st.markdown(
+            f"**{say('bugs.spot.wrong', line=at + 1)}** {plain(say(f'bugs.{shown.bug.id}.why.{line.key}'))}"
+        )
 
 
 def _point(key: str) -> None:
@@ -486,7 +551,9 @@ def _point(key: str) -> None:
 def _solved(shown: Shown, goal: str) -> None:
     at = shown.broken.lines.index(shown.bug.broken)
     name = say(f"bugs.{shown.bug.id}.name")
-    st.success(f"**{plain(say('bugs.spot.right', line=at + 1, name=name))}** {plain(say(f'bugs.{shown.bug.id}.happens'))}")
+    st.success(
+        f"**{plain(say('bugs.spot.right', line=at + 1, name=name))}** {plain(say(f'bugs.{shown.bug.id}.happens'))}"
+    )
     _both(shown)
     st.markdown(_told("practice", shown.bug.id))
     st.markdown(goal)

@@ -58,14 +58,22 @@ def show_recipes(state: LabState, study: Study) -> None:
     with table:
         _table(rows, state)
     with plot:
-        figure = recipe_plot_figure(rows, row_of(study.measured), language=language(), theme=theme(), axes=axes)
-        st.plotly_chart(figure, key="recipe_plot", theme=None, config=dict(RECIPE_PLOT_CONFIG), alt=say("recipes.plot_alt"))
+        figure = recipe_plot_figure(
+            rows, row_of(study.measured), language=language(), theme=theme(), axes=axes
+        )
+        st.plotly_chart(
+            figure,
+            key="recipe_plot",
+            theme=None,
+            config=dict(RECIPE_PLOT_CONFIG),
+            alt=say("recipes.plot_alt"),
+        )
     for reason, names in _not_fitting(rows, state).items():
         st.caption(f"{say('recipes.not_fitting', names=plain(', '.join(names)))} {reason}")
 
 
 def _not_fitting(rows: tuple[RecipeRow, ...], state: LabState) -> dict[str, list[str]]:
-    """The names of the recipes that cannot be used here, by the reason."""
+    """Return the names of the recipes that cannot be used here, by the reason."""
     found: dict[str, list[str]] = {}
     for row in rows:
         if row.problem:
@@ -74,10 +82,15 @@ def _not_fitting(rows: tuple[RecipeRow, ...], state: LabState) -> dict[str, list
 
 
 def _rows(state: LabState) -> tuple[RecipeRow, ...]:
-    """The rows of this tensor: computed once for it."""
+    """Return the rows of this tensor: computed once for it."""
     source, scheme = state.source, state.scheme
     with st.spinner(say("recipes.trying", count=len(RECIPES)), show_time=True):
-        rows = kept(source, f"recipes {scheme.nonfinite}", lambda: recipe_rows(stored_of(source), current=scheme), aside=True)
+        rows = kept(
+            source,
+            f"recipes {scheme.nonfinite}",
+            lambda: recipe_rows(stored_of(source), current=scheme),
+            aside=True,
+        )
     now = current_recipe(scheme, source.shape)
     return tuple(dataclasses.replace(row, is_current=row.id == now) for row in rows)
 
@@ -98,7 +111,9 @@ def _table(rows: tuple[RecipeRow, ...], state: LabState) -> None:
         columns,
         key="recipe_table",
         hide_index=True,
-        on_select="ignore" if locked("scheme") else session.safely(lambda: _load([row.id for row in fitting])),
+        on_select="ignore"
+        if locked("scheme")
+        else session.safely(lambda: _load([row.id for row in fitting])),
         selection_mode="single-cell",
         row_height=29,
         height=HEIGHT,
@@ -125,7 +140,9 @@ def _load(ids: list[str]) -> None:
 
 
 def show_histograms(study: Study, state: LabState) -> None:
-    """x over the grid, and the error in steps; of a large tensor, of which each scheme takes one more pass for them, where they are asked for."""
+    """x over the grid, and the error in steps; of a large tensor, of which each scheme takes one more pass
+    for them, where they are asked for.
+    """
     # Two keys: what was open for a small tensor is not for a large one.
     key = "histograms_of_large" if state.large else "histograms"
     opened = st.expander(say("below.histograms"), expanded=not state.large, key=key, on_change="rerun")
@@ -142,8 +159,20 @@ def _show_histograms(study: Study, state: LabState) -> None:
     data = kept(state.source, f"histograms {state.scheme} {seen}", lambda: _histograms(study, state))
     for which, column in zip(("values", "errors"), st.columns(2, gap="medium"), strict=True):
         with column:
-            figure = histogram_figure(data, which, language=language(), theme=theme(), log_counts=bool(st.session_state.get("log_counts")))
-            st.plotly_chart(figure, key=f"histogram_{which}", theme=None, config=dict(HISTOGRAM_CONFIG), alt=say(f"below.histogram_{which}"))
+            figure = histogram_figure(
+                data,
+                which,
+                language=language(),
+                theme=theme(),
+                log_counts=bool(st.session_state.get("log_counts")),
+            )
+            st.plotly_chart(
+                figure,
+                key=f"histogram_{which}",
+                theme=None,
+                config=dict(HISTOGRAM_CONFIG),
+                alt=say(f"below.histogram_{which}"),
+            )
     st.toggle(say("below.log_counts"), key="log_counts")
 
 
@@ -166,13 +195,17 @@ def _histograms(study: Study, state: LabState) -> HistogramData:
 def show_scales(study: Study, state: LabState) -> None:
     """Scale and zero point of each block."""
     count = study.layout.block_count
-    opened = st.expander(say("below.scales", count=count), expanded=1 < count <= _FEW_BLOCKS, key="scales", on_change="rerun")
+    opened = st.expander(
+        say("below.scales", count=count), expanded=1 < count <= _FEW_BLOCKS, key="scales", on_change="rerun"
+    )
     if not opened.open:
         return
     with opened:
         columns = {name: values[:_MOST_LISTED] for name, values in study.scales(_MOST_LISTED).items()}
         # Where a block lies says more than its place in the grid of blocks, an axis each.
-        grid = zip(*(columns.pop(f"axis_{axis}") for axis in range(len(study.layout.grid_shape))), strict=True)
+        grid = zip(
+            *(columns.pop(f"axis_{axis}") for axis in range(len(study.layout.grid_shape))), strict=True
+        )
         places = [block_words(study.layout, study.shape, state.view, block) for block in grid]
         st.dataframe(
             {"block": columns.pop("block"), "place": places, **columns},
@@ -181,19 +214,30 @@ def show_scales(study: Study, state: LabState) -> None:
             row_height=29,
             column_config={
                 "place": st.column_config.TextColumn(say("places.columns.index")),
-                **{name: st.column_config.NumberColumn(say(f"export.column.{name}"), format="%.6g") for name in ("block", *columns)},
+                **{
+                    name: st.column_config.NumberColumn(say(f"export.column.{name}"), format="%.6g")
+                    for name in ("block", *columns)
+                },
             },
             alt=say("below.scales_alt"),
         )
         if count > _MOST_LISTED:
-            st.caption(say("below.scales_cut" if study.result else "below.scales_cut_large", listed=_MOST_LISTED, count=count))
+            st.caption(
+                say(
+                    "below.scales_cut" if study.result else "below.scales_cut_large",
+                    listed=_MOST_LISTED,
+                    count=count,
+                )
+            )
 
 
 # ---- metrics ----------------------------------------------------------------------------------------
 
 
 def show_metrics(study: Study, state: LabState) -> None:
-    """Every metric of the whole tensor, with what it means: of a large one some take a pass of their own, so they wait to be asked for."""
+    """Every metric of the whole tensor, with what it means: of a large one some take a pass of their own, so
+    they wait to be asked for.
+    """
     if not all(map(visible, TILE_PARTS)):  # a class guesses what its teacher has hidden
         return
     opened = st.expander(say("metrics.title"), key="metrics", on_change="rerun")
@@ -204,7 +248,10 @@ def show_metrics(study: Study, state: LabState) -> None:
         from quantviz.export.files import file_name
 
         found = study.metrics
-        rows = [(say(f"metrics.{name}.name"), found[name], each.unit, say(f"metrics.{name}.help")) for name, each in METRICS.items()]
+        rows = [
+            (say(f"metrics.{name}.name"), found[name], each.unit, say(f"metrics.{name}.help"))
+            for name, each in METRICS.items()
+        ]
         st.dataframe(
             {
                 "metric": [name for name, _, _, _ in rows],
@@ -217,13 +264,19 @@ def show_metrics(study: Study, state: LabState) -> None:
             row_height=29,
             height="content",
             column_config={
-                name: st.column_config.TextColumn(say(f"metrics.{name}"), alignment="right" if name == "value" else "left")
+                name: st.column_config.TextColumn(
+                    say(f"metrics.{name}"), alignment="right" if name == "value" else "left"
+                )
                 for name in ("metric", "value", "unit", "meaning")
             },
             alt=say("metrics.alt"),
         )
         st.download_button(
-            say("metrics.csv"), lambda: metrics_csv(found), file_name(state.source, state.scheme, "metrics.csv"), key="download_metrics", on_click="ignore"
+            say("metrics.csv"),
+            lambda: metrics_csv(found),
+            file_name(state.source, state.scheme, "metrics.csv"),
+            key="download_metrics",
+            on_click="ignore",
         )
 
 
@@ -233,7 +286,8 @@ def show_metrics(study: Study, state: LabState) -> None:
 def show_exports(study: Study, state: LabState, chart: str, whole: Callable[[], PanelsData]) -> None:
     """Downloads, and the Python that prints these numbers.
 
-    Pictures are of the panels in the container `chart`, or, where a window of the matrix is seen, of what `whole` gives.
+    Pictures are of the panels in the container `chart`, or, where a window of the matrix is seen, of what
+    `whole` gives.
     """
     from quantviz.evaluation.tables import Within, as_csv, as_npz
     from quantviz.export.files import file_name, python_lines
@@ -249,9 +303,18 @@ def show_exports(study: Study, state: LabState, chart: str, whole: Callable[[], 
     with st.container(key="exports", horizontal=True, gap="small", vertical_alignment="center"):
         # Made when they are asked for: nobody waits for a file that is not wanted.
         within = Within(index, study.shape) if result is None else None
-        for ending, write, most in (("npz", partial(as_npz, within=within), MOST_PART), ("csv", partial(as_csv, within=within), _MOST_CSV)):
+        for ending, write, most in (
+            ("npz", partial(as_npz, within=within), MOST_PART),
+            ("csv", partial(as_csv, within=within), _MOST_CSV),
+        ):
             too_many = count > most
-            help_text = say("below.too_many", most=most) if too_many else say("below.of_the_slice") if result is None else None
+            help_text = (
+                say("below.too_many", most=most)
+                if too_many
+                else say("below.of_the_slice")
+                if result is None
+                else None
+            )
             st.download_button(
                 say(f"below.{ending}"),
                 lambda write=write: write(exported()),  # type: ignore[misc]

@@ -1,6 +1,7 @@
 """Comparing engines in the Lab: what each makes of the tensor, the cells that differ, and which rule it was.
 
-Nothing is computed while the comparison is closed. Open, it is kept in the session with the tensor and scheme it is of.
+Nothing is computed while the comparison is closed. Open, it is kept in the session with the tensor and scheme
+it is of.
 """
 
 from __future__ import annotations
@@ -80,12 +81,12 @@ class Shown:
 
     @property
     def comparison(self) -> Comparison:
-        """The comparison itself."""
+        """Return the comparison itself."""
         return self.kept.comparison
 
     @property
     def others(self) -> tuple[str, ...]:
-        """The first of each group but the present one's."""
+        """Return the first of each group but the present one's."""
         return tuple(group[0] for group in self.comparison.groups if self.present not in group)
 
 
@@ -103,7 +104,9 @@ def show_button(state: LabState) -> None:
             on_click=session.safely(_hold),
             args=(None if opened else ALL,),
             disabled=state.large,
-            help=say("compare.too_large", most=MOST_WHOLE, count=math.prod(state.source.shape)) if state.large else say("compare.open_help"),
+            help=say("compare.too_large", most=MOST_WHOLE, count=math.prod(state.source.shape))
+            if state.large
+            else say("compare.open_help"),
         )
 
 
@@ -112,7 +115,7 @@ def _hold(compared: str | None) -> None:
 
 
 def comparing(state: LabState) -> Shown | None:
-    """The comparison that the state asks for."""
+    """Return the comparison that the state asks for."""
     if state.compared is None or state.large or not visible("compare"):
         return None
     kept = _kept(state)
@@ -166,7 +169,9 @@ def _measures(kept: Kept, name: str) -> dict[str, float]:
 
 
 def lighted(data: PanelsData, shown: Shown | None, view: View) -> PanelsData:
-    """The panels with the cells framed that differ, where they are not too many to be told apart and each is seen by itself."""
+    """Return the panels with the cells framed that differ, where they are not too many to be told apart and
+    each is seen by itself.
+    """
     if shown is None or data.pixels is not None or not visible("compare"):
         return data
     return dataclasses.replace(data, lit=_seen(shown.lit, view)) if _can_be_framed(shown.lit, view) else data
@@ -176,11 +181,17 @@ def _seen(lit: torch.Tensor, view: View) -> Any:
     from quantviz.tensors import blocks
 
     rows, cols = view.size(tuple(lit.shape))
-    return blocks.matrix(lit, view.rows, view.cols, view.at)[view.top : view.top + rows, view.left : view.left + cols].contiguous().numpy()
+    return (
+        blocks.matrix(lit, view.rows, view.cols, view.at)[
+            view.top : view.top + rows, view.left : view.left + cols
+        ]
+        .contiguous()
+        .numpy()
+    )
 
 
 def _can_be_framed(lit: torch.Tensor, view: View) -> bool:
-    """Whether the lit cells in view are not too many to be framed."""
+    """Return whether the lit cells in view are not too many to be framed."""
     return _sides(_seen(lit, view)) <= _MOST_SIDES
 
 
@@ -193,29 +204,39 @@ def _ways_to_frame(shown: Shown, view: View) -> list[str]:
     ways = []
     if max(view.matrix(tuple(shown.lit.shape))) > MOST_CELLS:
         ways.append("zoom")
-    if shown.other is None and len(shown.others) > 1 and any(helps(other, shown.light) for other in shown.others):
+    if (
+        shown.other is None
+        and len(shown.others) > 1
+        and any(helps(other, shown.light) for other in shown.others)
+    ):
         ways.append("one")
     ways += [light for light in LIGHTS if light != shown.light and helps(shown.other, light)]
     return [say(f"compare.frame_by_{way}") for way in ways]
 
 
 def _sides(cells: Any) -> int:
-    """How many sides of lit cells border on what is not lit."""
+    """Return how many sides of lit cells border on what is not lit."""
     return int((cells[1:] != cells[:-1]).sum() + (cells[:, 1:] != cells[:, :-1]).sum())
 
 
 def _example() -> LabState:
-    """Numbers of two decimals that lie between two codes: order and ties show."""
+    """Return numbers of two decimals that lie between two codes: order and ties show."""
     values = tuple(((37 * i) % 201 - 100) / 100 for i in range(64))
     source = Typed(values, (8, 8))
-    return LabState(source, Scheme("int8", "asymmetric", calibration=Given(0.02, 3)), View.of(source.shape), (0, 0), compared=ALL)
+    return LabState(
+        source,
+        Scheme("int8", "asymmetric", calibration=Given(0.02, 3)),
+        View.of(source.shape),
+        (0, 0),
+        compared=ALL,
+    )
 
 
 # ---- words --------------------------------------------------------------------------------------
 
 
 def _name(name: str) -> str:
-    """A convention, named by its text form, for people."""
+    """Return a convention, named by its text form, for people."""
     return convention_words(Convention.parse(name))
 
 
@@ -251,7 +272,16 @@ def show_comparison(shown: Shown, state: LabState, *, pooled: bool) -> None:
     elif pooled:
         st.caption(plain(say("compare.pooled", most=MOST_CELLS)))
     elif not _can_be_framed(shown.lit, state.view):
-        st.caption(plain(" ".join((say("compare.too_many", count=f"{int(shown.lit.sum()):,}"), *_ways_to_frame(shown, state.view)))))
+        st.caption(
+            plain(
+                " ".join(
+                    (
+                        say("compare.too_many", count=f"{int(shown.lit.sum()):,}"),
+                        *_ways_to_frame(shown, state.view),
+                    )
+                )
+            )
+        )
     if shown.others:
         left, right = st.columns([7, 5], gap="medium")
         with left:
@@ -271,14 +301,25 @@ def _headline(shown: Shown) -> str:
     if not shown.others:
         return say("compare.same", engines=len(comparison.results))
     codes, values = (f"{int(mask.sum()):,}" for mask in (comparison.codes_differ, comparison.values_differ))
-    return say("compare.differ", engines=len(comparison.results), codes=codes, values=values, all=f"{comparison.lit.numel():,}")
+    return say(
+        "compare.differ",
+        engines=len(comparison.results),
+        codes=codes,
+        values=values,
+        all=f"{comparison.lit.numel():,}",
+    )
 
 
 def _nothing(compared: bool) -> None:
     if compared:
         st.markdown(plain(say("compare.same_why")))
     if not any(locked(group) for group in ("tensor", "scheme", "range")):
-        st.button(say("compare.load"), key="compare_load", on_click=session.safely(lambda: session.put(_example())), help=say("compare.load_help"))
+        st.button(
+            say("compare.load"),
+            key="compare_load",
+            on_click=session.safely(lambda: session.put(_example())),
+            help=say("compare.load_help"),
+        )
 
 
 def _choices(shown: Shown) -> None:
@@ -289,7 +330,11 @@ def _choices(shown: Shown) -> None:
         (ALL, *shown.others),
         key=session.show("compare_with", shown.other or ALL),
         on_change=session.safely(lambda: _hold(st.session_state["compare_with"])),
-        format_func=lambda name: say("compare.any_two") if name == ALL else say("compare.from_one", names=_names(groups.get(name, (name,)))),
+        format_func=lambda name: (
+            say("compare.any_two")
+            if name == ALL
+            else say("compare.from_one", names=_names(groups.get(name, (name,))))
+        ),
         label_visibility="collapsed",
         width=310,
     )
@@ -300,7 +345,9 @@ def _choices(shown: Shown) -> None:
         key=session.show(_LIGHT, shown.light),
         required=True,
         on_change=session.safely(_set_light),
-        format_func=lambda name: {"either": say("compare.light_either"), "code": say("compare.light_code")}[name],
+        format_func=lambda name: {"either": say("compare.light_either"), "code": say("compare.light_code")}[
+            name
+        ],
         help=say("compare.light"),
         label_visibility="collapsed",
     )
@@ -314,7 +361,9 @@ def _engines(shown: Shown) -> None:
     """Which of the engines take part."""
     engines = [name for name in shown.kept.offering if name != shown.present]
     chosen = [name for name in engines if name in shown.comparison.results]
-    with st.popover(say("compare.engines", chosen=len(chosen) + 1, offered=len(engines) + 1), key="compare_engines"):
+    with st.popover(
+        say("compare.engines", chosen=len(chosen) + 1, offered=len(engines) + 1), key="compare_engines"
+    ):
         choose(
             st.pills,
             say("compare.engines_label"),
@@ -329,7 +378,9 @@ def _engines(shown: Shown) -> None:
 
 def _leave_out(engines: tuple[str, ...]) -> None:
     before = cast("frozenset[str]", st.session_state.get(_LEFT_OUT, frozenset()))
-    st.session_state[_LEFT_OUT] = (before - set(engines)) | (set(engines) - set(st.session_state["compare_chosen"]))
+    st.session_state[_LEFT_OUT] = (before - set(engines)) | (
+        set(engines) - set(st.session_state["compare_chosen"])
+    )
 
 
 def _table(shown: Shown) -> None:
@@ -343,16 +394,38 @@ def _table(shown: Shown) -> None:
         measures_told = [number(_measures(shown.kept, group[0])[name]) for name in measured]
         if shown.present in group:
             names = html.escape(_names((shown.present, *(name for name in group if name != shown.present))))
-            cells = [f"<b>{names}</b> <small>({html.escape(say('compare.now'))})</small>", "–", "–", "–", *measures_told, "–"]
+            cells = [
+                f"<b>{names}</b> <small>({html.escape(say('compare.now'))})</small>",
+                "–",
+                "–",
+                "–",
+                *measures_told,
+                "–",
+            ]
         else:
             apart = _apart(shown.kept, shown.present, group[0])
             counts = (f"{int(mask.sum()):,}" for mask in (apart.codes, apart.values))
             rule = html.escape(_rules_told(shown, group[0]))
-            cells = [html.escape(_names(group)), *counts, _largest(apart.largest_steps, apart.largest_ulps), *measures_told, rule]
+            cells = [
+                html.escape(_names(group)),
+                *counts,
+                _largest(apart.largest_steps, apart.largest_ulps),
+                *measures_told,
+                rule,
+            ]
         chosen = ' class="qv-chosen"' if group[0] == shown.other else ""
-        rows.append(f"<tr{chosen}>" + "".join(f'<td class="{name}">{cell}</td>' for name, cell in zip(wide, cells, strict=True)) + "</tr>")
-    heads = "".join(f'<th class="{style}">{html.escape(say(f"compare.{name}"))}</th>' for style, name in zip(wide, columns, strict=True))
-    st.html(f'<div class="qv-steps qv-compare"><table><thead><tr>{heads}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>')
+        rows.append(
+            f"<tr{chosen}>"
+            + "".join(f'<td class="{name}">{cell}</td>' for name, cell in zip(wide, cells, strict=True))
+            + "</tr>"
+        )
+    heads = "".join(
+        f'<th class="{style}">{html.escape(say(f"compare.{name}"))}</th>'
+        for style, name in zip(wide, columns, strict=True)
+    )
+    st.html(
+        f'<div class="qv-steps qv-compare"><table><thead><tr>{heads}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+    )
 
 
 def _largest(steps: float, ulps: int) -> str:
@@ -362,7 +435,7 @@ def _largest(steps: float, ulps: int) -> str:
 
 
 def _rules_told(shown: Shown, other: str) -> str:
-    """The rules of most of a pair's cells."""
+    """Return the rules of most of a pair's cells."""
     from quantviz.analysis.engine_comparison import rules
 
     kept = shown.kept.rules
@@ -404,7 +477,9 @@ def _select(place: tuple[int, ...]) -> None:
 
 
 def _reason(shown: Shown, place: tuple[int, ...]) -> tuple[str, Reason] | None:
-    """The convention that the present one differs from in this cell, and why: the chosen one, else the first that does; none where none does."""
+    """Return the convention that the present one differs from in this cell, and why: the chosen one, else the
+    first that does; none where none does.
+    """
     from quantviz.analysis.engine_comparison import why
 
     own = shown.comparison.results[shown.present]
@@ -422,19 +497,25 @@ def _reason(shown: Shown, place: tuple[int, ...]) -> tuple[str, Reason] | None:
 
 
 def _line(shown: Shown, reason: Reason, engine: str) -> str:
-    """A cell in one line, the other side called by its `engine`: first what differs, as far as it may be told."""
+    """Return a cell in one line, the other side called by its `engine`: first what differs, as far as it may
+    be told.
+    """
     one, other = reason.one, reason.other
     parts = [f"({', '.join(map(str, reason.index))})"]
     differs = "q" if reason.what == "code" and visible("q") else "x_hat"
     if visible(differs):
-        mine, theirs = [_stands_for(shown, why.q) for why in (one, other)] if differs == "q" else _told_apart(one.x_hat, other.x_hat)
+        mine, theirs = (
+            [_stands_for(shown, why.q) for why in (one, other)]
+            if differs == "q"
+            else _told_apart(one.x_hat, other.x_hat)
+        )
         parts.append(f"{say(f'panels.field.{differs}')} {mine} | {f'{engine} ' if engine else ''}{theirs}")
     parts += [say("compare.x", x=number(one.x, 6)), _rule_name(reason.fields)]
     return plain(" · ".join(parts)) + (f" · **{plain(say('compare.tie'))}**" if reason.tie else "")
 
 
 def _told_apart(one: float, other: float) -> tuple[str, str]:
-    """Two float32 numbers with as many digits as it takes to see which is which.
+    """Return two float32 numbers with as many digits as it takes to see which is which.
 
     >>> _told_apart(-2.31589627, -2.31589603), _told_apart(3.5, 7.0)
     (('−2.3158963', '−2.315896'), ('3.5', '7'))
@@ -444,10 +525,16 @@ def _told_apart(one: float, other: float) -> tuple[str, str]:
 
 
 def _stands_for(shown: Shown, code: int) -> str:
-    """A code by its number, or in a format that is no integers by its value before any scale."""
+    """Return a code by its number, or in a format that is no integers by its value before any scale."""
     fmt = shown.comparison.results[shown.present].scheme.number_format
     value = float(fmt.value(code))
-    return number(code, 9) if fmt.kind == "integer" else "−0" if value == 0 and math.copysign(1, value) < 0 else number(value, 5)
+    return (
+        number(code, 9)
+        if fmt.kind == "integer"
+        else "−0"
+        if value == 0 and math.copysign(1, value) < 0
+        else number(value, 5)
+    )
 
 
 def _detail(shown: Shown, state: LabState) -> None:
@@ -463,14 +550,25 @@ def _detail(shown: Shown, state: LabState) -> None:
     told += [say("compare.together")] if len(reason.fields) > 1 else []
     for name, (mine, theirs) in reason.fields.items():
         first, second = value_words(name, mine), value_words(name, theirs)
-        told.append(say("compare.turn", field=field_name(name), one=engines[0], mine=first, other=engines[1], theirs=second))
+        told.append(
+            say(
+                "compare.turn",
+                field=field_name(name),
+                one=engines[0],
+                mine=first,
+                other=engines[1],
+                theirs=second,
+            )
+        )
     told += _ties(reason)
     names = ["", *(say(f"compare.{name}") for name in ("before", "rounding", "code", "x_hat", "lines"))]
     rows = [_side(shown, reason, side, engines[side], names) for side in (0, 1)]
     head = "".join(f"<th>{html.escape(each)}</th>" for each in names)
     lead = f"<b>{html.escape(say('compare.place', place=place))}</b>, {html.escape(say('compare.x', x=number(reason.one.x, 7)))}"
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-    st.html(f'<div class="qv-steps qv-compare-why"><p>{lead} &nbsp; {html.escape(" ".join(told))}</p>{table}</div>')
+    st.html(
+        f'<div class="qv-steps qv-compare-why"><p>{lead} &nbsp; {html.escape(" ".join(told))}</p>{table}</div>'
+    )
 
 
 def _ties(reason: Reason) -> list[str]:
@@ -480,15 +578,30 @@ def _ties(reason: Reason) -> list[str]:
         rounded = next((step.output for step in reversed(why.steps) if step.key.startswith("round")), None)
         if why.tie and rounded is not None:
             words = value_words("ties", ties)
-            told.append(say("compare.half_way", before=number(why.before_rounding, 9), ties=words, rounded=number(rounded, 9)))
+            told.append(
+                say(
+                    "compare.half_way",
+                    before=number(why.before_rounding, 9),
+                    ties=words,
+                    rounded=number(rounded, 9),
+                )
+            )
     return list(dict.fromkeys(told))
 
 
 def _side(shown: Shown, reason: Reason, side: int, engine: str, names: list[str]) -> str:
     why, lines = (reason.one, reason.other)[side], reason.lines[side]
-    code = "<br>".join(f"<code>{html.escape(step.code_line)}</code> <small>= {number(step.output, 9)}</small>" for step in lines) or "–"
+    code = (
+        "<br>".join(
+            f"<code>{html.escape(step.code_line)}</code> <small>= {number(step.output, 9)}</small>"
+            for step in lines
+        )
+        or "–"
+    )
     tie = f" <b>({html.escape(say('compare.tie'))})</b>" if why.tie else ""
-    code_number = "" if _stands_for(shown, why.q) == number(why.q, 9) else f" <small>({number(why.q, 9)})</small>"
+    code_number = (
+        "" if _stands_for(shown, why.q) == number(why.q, 9) else f" <small>({number(why.q, 9)})</small>"
+    )
     cells = (
         f"<b>{html.escape(engine)}</b>",
         f"{number(why.before_rounding, 9)}{tie}",
@@ -498,22 +611,41 @@ def _side(shown: Shown, reason: Reason, side: int, engine: str, names: list[str]
         code,
     )
     # On a phone, where the numbers stand one under the other, each is called by its name.
-    return "<tr>" + "".join(f'<td data-name="{html.escape(name)}">{cell}</td>' for name, cell in zip(names, cells, strict=True)) + "</tr>"
+    return (
+        "<tr>"
+        + "".join(
+            f'<td data-name="{html.escape(name)}">{cell}</td>'
+            for name, cell in zip(names, cells, strict=True)
+        )
+        + "</tr>"
+    )
 
 
 def _refused(shown: Shown, state: LabState) -> None:
-    """Who does not take part: in one line who lacks the same part of the scheme, then who has a reason of their own."""
+    """Who does not take part: in one line who lacks the same part of the scheme, then who has a reason of
+    their own.
+    """
     refused = shown.kept.refused
     with st.expander(say("compare.refused", count=len(refused)), key="compare_refused"):
-        lacking = {part: [name for name, problem in refused.items() if _lacks(problem, part)] for part in _PARTS}
+        lacking = {
+            part: [name for name, problem in refused.items() if _lacks(problem, part)] for part in _PARTS
+        }
         words = {part: part_words(state.scheme, field, state.source) for part, field in _PARTS.items()}
-        lines = [say(f"compare.lacks_{part}", part=words[part], names=_names(names)) for part, names in lacking.items() if names]
+        lines = [
+            say(f"compare.lacks_{part}", part=words[part], names=_names(names))
+            for part, names in lacking.items()
+            if names
+        ]
         own = [problem for problem in refused.values() if not any(_lacks(problem, part) for part in _PARTS)]
-        st.markdown("\n".join([f"- {plain(line)}" for line in lines] + [f"- {say_error(problem)}" for problem in own]))
+        st.markdown(
+            "\n".join([f"- {plain(line)}" for line in lines] + [f"- {say_error(problem)}" for problem in own])
+        )
 
 
 #: What an engine may not offer, and the field of the scheme that it is of.
-_PARTS = MappingProxyType({"format": "format", "mode": "mode", "granularity": "granularity", "size": "granularity"})
+_PARTS = MappingProxyType(
+    {"format": "format", "mode": "mode", "granularity": "granularity", "size": "granularity"}
+)
 
 
 def _lacks(problem: QuantVizError, part: str) -> bool:

@@ -19,7 +19,16 @@ from quantviz.ui.shell.words import plain, say, say_error, say_recipe
 _OWN = "own"
 _RECIPE, _CONVENTION, _RULES = "recipe", "convention", "rules"
 #: The rules that are changed most, first.
-_FIRST = ("ties", "seed", "overflow", "scale.rule", "scale.format", "zero_in_range", "zero_domain", "narrow_range")
+_FIRST = (
+    "ties",
+    "seed",
+    "overflow",
+    "scale.rule",
+    "scale.format",
+    "zero_in_range",
+    "zero_domain",
+    "narrow_range",
+)
 
 
 def show_arithmetic(state: LabState) -> None:
@@ -35,8 +44,10 @@ def show_arithmetic(state: LabState) -> None:
 
 
 def group_of(recipe_id: str) -> str:
-    """The name of the group that a recipe belongs to."""
-    return next(say(f"recipes.groups.{group}") for group, recipes in RECIPE_GROUPS.items() if recipe_id in recipes)
+    """Return the name of the group that a recipe belongs to."""
+    return next(
+        say(f"recipes.groups.{group}") for group, recipes in RECIPE_GROUPS.items() if recipe_id in recipes
+    )
 
 
 def _recipe(state: LabState) -> None:
@@ -86,7 +97,9 @@ def _convention(state: LabState) -> None:
 def _set_convention() -> None:
     now = session.state()
     with session.complaining(_CONVENTION):
-        session.adapt_scheme(now.scheme.adapted(st.session_state[_CONVENTION], now.source.shape), "convention")
+        session.adapt_scheme(
+            now.scheme.adapted(st.session_state[_CONVENTION], now.source.shape), "convention"
+        )
 
 
 def _refused(control: str, key: str, name_of: object) -> None:
@@ -104,7 +117,9 @@ def _rules(state: LabState) -> None:
     convention = state.scheme.arithmetic
     changed = changes(convention)
     label = say("arithmetic.rules_changed", count=len(changed)) if changed else say("arithmetic.rules")
-    rules = st.popover(label, key=_RULES, help=say("arithmetic.rules_help"), width="stretch", on_change="rerun")
+    rules = st.popover(
+        label, key=_RULES, help=say("arithmetic.rules_help"), width="stretch", on_change="rerun"
+    )
     with rules:
         st.button(
             say("arithmetic.as_engine"),
@@ -162,7 +177,11 @@ def _key(name: str) -> str:
 
 def _set_rule(name: str) -> None:
     given = st.session_state[_key(name)]
-    value = next((choice for choice in CHOICES[name] if str(choice) == given), given) if name in CHOICES else given
+    value = (
+        next((choice for choice in CHOICES[name] if str(choice) == given), given)
+        if name in CHOICES
+        else given
+    )
     with session.complaining(_key(name)):
         session.put_scheme(convention=session.state().scheme.arithmetic.replace(**{name: value}))
 

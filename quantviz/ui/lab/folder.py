@@ -1,4 +1,6 @@
-"""The server's folder: choose a file and one of its tensors, read where they lie. The choice of a tensor is the same for uploads."""
+"""The server's folder: choose a file and one of its tensors, read where they lie. The choice of a tensor is
+the same for uploads.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def show_folder(state: LabState) -> None:
         file = st.session_state.get("folder_file")
         if file:
             catalog = catalog_of(file)
-            choose_tensor("folder_tensor", catalog.names, lambda name: tensor_label(name or file, catalog, name), _load)
+            choose_tensor(
+                "folder_tensor", catalog.names, lambda name: tensor_label(name or file, catalog, name), _load
+            )
     except QuantVizError as error:
         # What a callback complained about is said below.
         if "folder" not in session.complaints():
@@ -54,24 +58,48 @@ def show_folder(state: LabState) -> None:
         show_choice("folder")
 
 
-def choose_tensor(key: str, names: Sequence[str], label: Callable[[str], str], change: Callable[[], None]) -> None:
-    """A list of tensors in the widget `key`. Of many it offers a part, beside a box for what the name must contain."""
+def choose_tensor(
+    key: str, names: Sequence[str], label: Callable[[str], str], change: Callable[[], None]
+) -> None:
+    """A list of tensors in the widget `key`. Of many it offers a part, beside a box for what the name must
+    contain.
+    """
     offered, wanted = names, ""
     if len(names) > MOST_OFFERED:
-        wanted = st.text_input(say("upload.filter"), key=f"{key}_filter", placeholder=say("upload.filter_example"), disabled=locked("tensor"))
+        wanted = st.text_input(
+            say("upload.filter"),
+            key=f"{key}_filter",
+            placeholder=say("upload.filter_example"),
+            disabled=locked("tensor"),
+        )
         words = wanted.lower().split()
         offered = [name for name in names if all(word in name.lower() for word in words)] if words else names
-        st.caption(say("upload.offered", shown=min(len(offered), MOST_OFFERED), fitting=len(offered), count=len(names)))
+        st.caption(
+            say(
+                "upload.offered",
+                shown=min(len(offered), MOST_OFFERED),
+                fitting=len(offered),
+                count=len(names),
+            )
+        )
     # The chosen one stays in the list whatever is typed, or the widget would choose another.
     now: str | None = st.session_state.get(key)
     some = list(offered[:MOST_OFFERED])
     if now is not None and now in names and now not in some:
         some.insert(0, now)
-    choose(st.selectbox, say("upload.tensor"), some, key=key, on_change=session.safely(change), format_func=label, disabled=locked("tensor"))
+    choose(
+        st.selectbox,
+        say("upload.tensor"),
+        some,
+        key=key,
+        on_change=session.safely(change),
+        format_func=label,
+        disabled=locked("tensor"),
+    )
 
 
 def tensor_label(shown: str, catalog: Catalog, name: str) -> str:
-    """A tensor's name with what its header says; the name alone where that cannot be read."""
+    """Return a tensor's name with what its header says; the name alone where that cannot be read."""
     try:
         return label_of(shown, catalog.info(name))
     except QuantVizError:
@@ -79,12 +107,14 @@ def tensor_label(shown: str, catalog: Catalog, name: str) -> str:
 
 
 def label_of(shown: str, info: TensorInfo) -> str:
-    """A tensor's name, shape and dtype."""
+    """Return a tensor's name, shape and dtype."""
     return f"{visible(shown)}  [{shape_text(info.shape)}]  {visible(info.dtype)}"
 
 
 def first_readable(catalog: Catalog) -> str:
-    """The first tensor that can be read, of those that a list offers at first; else the first of all."""
+    """Return the first tensor that can be read, of those that a list offers at first; else the first of
+    all.
+    """
     some = catalog.names[:MOST_OFFERED]
     return next((name for name in some if _is_readable(catalog, name)), some[0])
 

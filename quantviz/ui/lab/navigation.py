@@ -1,4 +1,6 @@
-"""Finding one's way in a tensor larger than the screen: the mini-map, jumps to the worst places, and the ranked table of them."""
+"""Finding one's way in a tensor larger than the screen: the mini-map, jumps to the worst places, and the
+ranked table of them.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +32,13 @@ RANKED = ("cells", "rows", "columns", "blocks")
 #: How many of each.
 MOST_RANKED = 20
 #: Columns that are not shown: of blocks their place in the grid says enough.
-_HIDDEN: Mapping[str, tuple[str, ...]] = MappingProxyType({"cells": (), "rows": (), "columns": (), "blocks": ("index",)})
+_HIDDEN: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"cells": (), "rows": (), "columns": (), "blocks": ("index",)}
+)
 
 
 def has_places(state: LabState) -> bool:
-    """Whether the tensor is larger than what can be read at once: a large matrix, or one of many."""
+    """Return whether the tensor is larger than what can be read at once: a large matrix, or one of many."""
     return len(state.source.shape) > 2 or max(state.view.matrix(state.source.shape)) > MOST_CELLS
 
 
@@ -43,7 +47,9 @@ def show_places(study: Study, state: LabState) -> None:
     shape, view = study.shape, state.view
     matrix = view.matrix(shape)
     if view.size(shape) != matrix:
-        show_minimap(_map(study, state), matrix=matrix, window=(view.top, view.left, *view.size(shape)), key=_MINIMAP)
+        show_minimap(
+            _map(study, state), matrix=matrix, window=(view.top, view.left, *view.size(shape)), key=_MINIMAP
+        )
     # A menu closes when something is chosen: left open, a list would cover the panel that was gone to.
     choose(
         st.menu_button,
@@ -57,8 +63,10 @@ def show_places(study: Study, state: LabState) -> None:
 
 
 def _nowhere(name: str, study: Study, view: View) -> bool:
-    """Whether this tensor has no such place."""
-    return (name in ("worst_row", "worst_column") and view.rows is None) or (name == "first_nonfinite" and study.nonfinite is None)
+    """Return whether this tensor has no such place."""
+    return (name in ("worst_row", "worst_column") and view.rows is None) or (
+        name == "first_nonfinite" and study.nonfinite is None
+    )
 
 
 def _map(study: Study, state: LabState) -> Any:
@@ -67,12 +75,20 @@ def _map(study: Study, state: LabState) -> Any:
     view, source = state.view, state.source
     rows, cols = view.matrix(study.shape)
     what = f"map {view.rows} {view.cols} {view.at}"
-    return kept(source, what, lambda: pooled(stored_of(source), Patch(0, 0, rows, cols), minimap_size((rows, cols)), view=view)[0])
+    return kept(
+        source,
+        what,
+        lambda: pooled(stored_of(source), Patch(0, 0, rows, cols), minimap_size((rows, cols)), view=view)[0],
+    )
 
 
 def _jump_words(name: str, state: LabState) -> str:
     axis = {"worst_row": state.view.rows, "worst_column": state.view.cols}.get(name)
-    return say(f"places.{name}") if axis is None else say("places.worst_line", one=say_axis(state.source, axis, "one"))
+    return (
+        say(f"places.{name}")
+        if axis is None
+        else say("places.worst_line", one=say_axis(state.source, axis, "one"))
+    )
 
 
 _JUMPS = ("largest_error", "largest_value", "first_nonfinite", "worst_row", "worst_column", "worst_block")
@@ -121,7 +137,7 @@ def show_pool(state: LabState) -> None:
 
 
 def ranked(study: Study, what: str, view: View, most: int = MOST_RANKED) -> dict[str, list[Any]]:
-    """The worst of `RANKED`, as columns; empty where there is nothing of the kind."""
+    """Return the worst of `RANKED`, as columns; empty where there is nothing of the kind."""
     from quantviz.streaming.overview import worst_blocks, worst_cells, worst_lines
 
     if what == "cells":
@@ -133,7 +149,7 @@ def ranked(study: Study, what: str, view: View, most: int = MOST_RANKED) -> dict
 
 
 def _cell_of(study: Study, what: str, table: dict[str, list[Any]], line: int, view: View) -> Shape:
-    """The cell to look at for a line of the table: the one with its largest error."""
+    """Return the cell to look at for a line of the table: the one with its largest error."""
     if what == "cells":
         return cast("Shape", table["index"][line])
     if what == "blocks":
@@ -161,7 +177,11 @@ def show_worst(study: Study, state: LabState) -> None:
             label_visibility="collapsed",
         )
         table = ranked(study, what, state.view)
-        shown = {name: _column(name, values, study, state.view) for name, values in table.items() if name not in _HIDDEN[what]}
+        shown = {
+            name: _column(name, values, study, state.view)
+            for name, values in table.items()
+            if name not in _HIDDEN[what]
+        }
         st.dataframe(
             pd.DataFrame(shown, index=pd.RangeIndex(1, len(table["index"]) + 1, name=say("places.rank"))),
             key=f"worst_{what}",
@@ -172,7 +192,9 @@ def show_worst(study: Study, state: LabState) -> None:
             column_config={
                 name: st.column_config.TextColumn(say(f"places.columns.{name}"))
                 if name in ("index", "block")
-                else st.column_config.NumberColumn(say(f"places.columns.{name}"), format="percent" if name == "noise_share" else "%.4g")
+                else st.column_config.NumberColumn(
+                    say(f"places.columns.{name}"), format="percent" if name == "noise_share" else "%.4g"
+                )
                 for name in shown
             },
             alt=say("places.worst"),
@@ -183,11 +205,15 @@ def show_worst(study: Study, state: LabState) -> None:
 def _ranked_words(name: str, state: LabState) -> str:
     axis = {"rows": state.view.rows, "columns": state.view.cols}.get(name)
     # A tensor of one axis has a heading for rows too, under which there are none.
-    return say(f"places.ranked.{name}") if name in ("cells", "blocks") else say_axis(state.source, axis or 0, "many")
+    return (
+        say(f"places.ranked.{name}")
+        if name in ("cells", "blocks")
+        else say_axis(state.source, axis or 0, "many")
+    )
 
 
 def _column(name: str, values: list[Any], study: Study, view: View) -> list[Any]:
-    """A column of the table: places in words."""
+    """Return a column of the table: places in words."""
     if name == "block":
         return [block_words(study.layout, study.shape, view, block) for block in values]
     return [_place(value) for value in values] if name == "index" else values
@@ -198,10 +224,11 @@ def _place(value: Any) -> str:
 
 
 def block_words(layout: BlockLayout, shape: Shape, view: View, block: Shape) -> str:
-    """Where a block lies in a tensor of `shape`, such as "row 3999, columns 10992–11007", by the rows and columns in view.
+    """Return where a block lies in a tensor of `shape`, such as "row 3999, columns 10992–11007", by the rows
+    and columns in view.
 
-    An axis that it takes up wholly is left out. Blocks of a flattened tensor that end in another row than they begin in are told by
-    their first and last cell.
+    An axis that it takes up wholly is left out. Blocks of a flattened tensor that end in another row than
+    they begin in are told by their first and last cell.
     """
     from quantviz.streaming.measuring import place_of
 
@@ -214,7 +241,11 @@ def block_words(layout: BlockLayout, shape: Shape, view: View, block: Shape) -> 
         window = tuple(slice(a, b + 1) for a, b in zip(first, last, strict=True))
         if math.prod(part.stop - part.start for part in window) != layout.size_of(block):
             return say("places.run", first=_place(first), last=_place(last))
-    parts = [_part_words(axis, part, view) for axis, part in enumerate(window) if (part.start, part.stop) != (0, shape[axis])]
+    parts = [
+        _part_words(axis, part, view)
+        for axis, part in enumerate(window)
+        if (part.start, part.stop) != (0, shape[axis])
+    ]
     return say("places.and").join(parts) or say("places.whole")
 
 

@@ -1,6 +1,7 @@
 """NaN and Inf in the tensor: what was found, and the choice of what is done with them.
 
-A tensor that the scheme refuses is not lost: it waits beside the message until one of the other choices is made.
+A tensor that the scheme refuses is not lost: it waits beside the message until one of the other choices is
+made.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ def found_in(source: Source) -> NonFinite | None:
 
 
 def take(new: LabState) -> None:
-    """Take a state with another tensor; where its scheme refuses NaN and Inf in it, it waits, and the `QuantVizError` says how many and where."""
+    """Take a state with another tensor; where its scheme refuses NaN and Inf in it, it waits, and the
+    `QuantVizError` says how many and where.
+    """
     found = found_in(new.source)
     if found and new.scheme.nonfinite == "refuse":
         session.wait(new)
@@ -40,7 +43,9 @@ def take(new: LabState) -> None:
 
 
 def show_choice(place: str) -> None:
-    """What can be done with the NaN and Inf of the tensor that waits, beside the message that it was refused."""
+    """What can be done with the NaN and Inf of the tensor that waits, beside the message that it was
+    refused.
+    """
     if session.waiting() is not None:
         _radio(f"nonfinite_{place}", "refuse", _choose, f"nonfinite_{place}")
         show_lock("range")
@@ -53,7 +58,7 @@ def _choose(key: str) -> None:
 
 
 def heeded(state: LabState) -> bool:
-    """Whether there is a choice to be shown: there are NaN or Inf, or it was made."""
+    """Return whether there is a choice to be shown: there are NaN or Inf, or it was made."""
     return state.scheme.nonfinite != "refuse" or found_in(state.source) is not None
 
 
@@ -62,7 +67,16 @@ def show_nonfinite(state: LabState) -> None:
     if heeded(state):
         found = found_in(state.source)
         if found:
-            st.caption(say("nonfinite.found", count=found.count, nan=found.nan, inf=found.inf, minus_inf=found.minus_inf, index=found.first))
+            st.caption(
+                say(
+                    "nonfinite.found",
+                    count=found.count,
+                    nan=found.nan,
+                    inf=found.inf,
+                    minus_inf=found.minus_inf,
+                    index=found.first,
+                )
+            )
         _radio("nonfinite", state.scheme.nonfinite, _set, "nonfinite", "range")
 
 

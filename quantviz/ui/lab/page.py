@@ -96,7 +96,14 @@ def _tab_name(state: LabState) -> str:
 def _header(state: LabState) -> Any:
     with st.container(key="header", horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(f"# {say('lab.title')}\n\n{plain(_hint(state))}", width="stretch")
-        with st.container(key="actions", horizontal=True, gap="small", width="content", wrap=False, vertical_alignment="center"):
+        with st.container(
+            key="actions",
+            horizontal=True,
+            gap="small",
+            width="content",
+            wrap=False,
+            vertical_alignment="center",
+        ):
             way_back = session.way_back()
             if way_back:
                 _back_to_the_lesson(way_back)
@@ -104,27 +111,50 @@ def _header(state: LabState) -> Any:
             engine_comparison.show_button(state)
             if visible("actions"):
                 _baseline_button(state)
-                copy_button("copy_link", say("lab.copy_link"), say("lab.copied"), explanation=say("lab.copy_link_help"))
+                copy_button(
+                    "copy_link",
+                    say("lab.copy_link"),
+                    say("lab.copied"),
+                    explanation=say("lab.copy_link_help"),
+                )
                 _history_buttons()
-                st.button(say("lab.reset"), key="reset", on_click=session.safely(session.reset), help=say("lab.reset_help"))
+                st.button(
+                    say("lab.reset"),
+                    key="reset",
+                    on_click=session.safely(session.reset),
+                    help=say("lab.reset_help"),
+                )
     return recipes
 
 
 def _history_buttons() -> None:
     """Undo and redo, by an icon each; the bridge presses them for Ctrl+Z and Ctrl+Shift+Z."""
-    for name, act, possible in (("undo", session.undo, session.can_undo()), ("redo", session.redo, session.can_redo())):
-        st.button(say(f"lab.{name}"), key=name, icon=f":material/{name}:", on_click=session.safely(act), disabled=not possible, help=say(f"lab.{name}_help"))
+    for name, act, possible in (
+        ("undo", session.undo, session.can_undo()),
+        ("redo", session.redo, session.can_redo()),
+    ):
+        st.button(
+            say(f"lab.{name}"),
+            key=name,
+            icon=f":material/{name}:",
+            on_click=session.safely(act),
+            disabled=not possible,
+            help=say(f"lab.{name}_help"),
+        )
 
 
 def _recipes_button() -> Any:
     # Some thirty quantizations, a table and a plot: made when they are asked for.
-    return st.popover(say("recipes.question"), key="recipes", help=say("recipes.question_help"), on_change="rerun")
+    return st.popover(
+        say("recipes.question"), key="recipes", help=say("recipes.question_help"), on_change="rerun"
+    )
 
 
 def _hint(state: LabState) -> str:
     """What to look for; once the scheme was changed, it is told as what there was at the start.
 
-    Where a teacher has left something out, they are the one to say; where a lesson's step was opened, it has said it.
+    Where a teacher has left something out, they are the one to say; where a lesson's step was opened, it has
+    said it.
     """
     if classroom().hidden or classroom().locked:
         return ""
@@ -147,7 +177,12 @@ def _lesson_title(name: str) -> str:
 
 
 def _back_to_the_lesson(origin: session.Origin) -> None:
-    if st.button(say("lab.back_to_lesson"), key="back_to_lesson", type="primary", help=say("lab.back_to_lesson_help", step=origin.step + 1)):
+    if st.button(
+        say("lab.back_to_lesson"),
+        key="back_to_lesson",
+        type="primary",
+        help=say("lab.back_to_lesson_help", step=origin.step + 1),
+    ):
         go(origin.lesson, origin.step)
         st.switch_page("pages/learn/lessons.py")
 
@@ -155,7 +190,11 @@ def _back_to_the_lesson(origin: session.Origin) -> None:
 def _baseline_button(state: LabState) -> None:
     if state.baseline is None:
         st.button(
-            say("lab.set_baseline"), key="set_baseline", on_click=session.safely(session.baseline), args=(state.scheme,), help=say("lab.set_baseline_help")
+            say("lab.set_baseline"),
+            key="set_baseline",
+            on_click=session.safely(session.baseline),
+            args=(state.scheme,),
+            help=say("lab.set_baseline_help"),
         )
     else:
         st.button(
@@ -197,27 +236,43 @@ def show_result(state: LabState, areas: Areas) -> Study:
 
 @contextlib.contextmanager
 def _working(state: LabState) -> Iterator[None]:
-    """Says what is waited for, where that takes longer than half a second."""
+    """Say what is waited for, where that takes longer than half a second."""
     work = f"{state.source.key} {state.scheme}"
     if not state.large or st.session_state.get("lab_worked") == work:
         yield
         return
     from quantviz.streaming import measuring
 
-    compiles = not state.scheme.problems(state.source.shape) and measuring.compiles(state.scheme, state.source.shape, by_axis=True)
-    with st.container(key="working"), st.spinner(say("lab.compiling" if compiles else "lab.reading"), show_time=True):
+    compiles = not state.scheme.problems(state.source.shape) and measuring.compiles(
+        state.scheme, state.source.shape, by_axis=True
+    )
+    with (
+        st.container(key="working"),
+        st.spinner(say("lab.compiling" if compiles else "lab.reading"), show_time=True),
+    ):
         yield
     st.session_state["lab_worked"] = work
 
 
 def _remember_facts(study: Study, why: Any) -> None:
-    """What a range set by hand starts from: the whole tensor's ends, the selected block's scale and zero point."""
+    """What a range set by hand starts from: the whole tensor's ends, the selected block's scale and zero
+    point.
+    """
     lo, hi = study.facts.lo, study.facts.hi
-    st.session_state["lab_facts"] = {"lo": lo, "hi": hi if hi > lo else lo + 1.0, "scale": abs(why.scale) or 1.0, "zero_point": round(why.zero_point)}
+    st.session_state["lab_facts"] = {
+        "lo": lo,
+        "hi": hi if hi > lo else lo + 1.0,
+        "scale": abs(why.scale) or 1.0,
+        "zero_point": round(why.zero_point),
+    }
 
 
-def _panels(study: Study, state: LabState, end: float | None, areas: Areas, compared: engine_comparison.Shown | None) -> None:
-    data = panels_of(study, state, end, bridge_width(_BRIDGE)).only([name for name in PANEL_PARTS if visible(name)])
+def _panels(
+    study: Study, state: LabState, end: float | None, areas: Areas, compared: engine_comparison.Shown | None
+) -> None:
+    data = panels_of(study, state, end, bridge_width(_BRIDGE)).only(
+        [name for name in PANEL_PARTS if visible(name)]
+    )
     if _has_fixed_end(state) or state.error_range != "held":
         data = dataclasses.replace(data, error_held=False)
     if not visible("error"):
@@ -251,18 +306,24 @@ def _picture(study: Study, state: LabState) -> Picture:
 
 
 def _whole_panels(study: Study, state: LabState) -> PanelsData:
-    """The panels of the whole matrix, of which a window is seen."""
+    """Return the panels of the whole matrix, of which a window is seen."""
     whole = state.replace(view=dataclasses.replace(state.view, top=0, left=0, height=None, width=None))
     end = error_end(study, state) if visible("error") else None
     return panels_of(study, whole, end, USUAL_WIDTH).only([name for name in PANEL_PARTS if visible(name)])
 
 
 def panels_of(study: Study, state: LabState, end: float | None, width: float) -> PanelsData:
-    """What the panels show: the cells in view, or, where they are more than the screen has room for, a pixel for many."""
+    """What the panels show: the cells in view, or, where they are more than the screen has room for, a pixel
+    for many.
+    """
     from quantviz.figures.panels_data import with_value_scale
 
     data = _linear_panels(study, state, end, width)
-    return data if state.value_scale == VALUE_SCALES[0] else with_value_scale(data, state.value_scale, study.spread)
+    return (
+        data
+        if state.value_scale == VALUE_SCALES[0]
+        else with_value_scale(data, state.value_scale, study.spread)
+    )
 
 
 def _linear_panels(study: Study, state: LabState, end: float | None, width: float) -> PanelsData:
@@ -276,13 +337,19 @@ def _linear_panels(study: Study, state: LabState, end: float | None, width: floa
     ends = (study.facts.lo, study.facts.hi)
     pixels = pixels_for(width, matrix, seen)
     if pixels == seen and study.result is not None:
-        return result_panels(study.result, view=view, error_view=state.error_view, error_range=end, value_range=ends)
+        return result_panels(
+            study.result, view=view, error_view=state.error_view, error_range=end, value_range=ends
+        )
     if pixels == seen:
         r = study.part(view.index_of(shape))
-        return result_panels(r, view=view, error_view=state.error_view, error_range=end, whole=shape, value_range=ends)
+        return result_panels(
+            r, view=view, error_view=state.error_view, error_range=end, whole=shape, value_range=ends
+        )
     pooled = study.overview(Patch(view.top, view.left, *seen), pixels, state.pool, view)
     error_view = state.error_view if state.error_view in POOLED_ERROR_VIEWS else POOLED_ERROR_VIEWS[0]
-    return overview_panels(pooled, scheme=state.scheme, matrix=matrix, value_range=ends, error_view=error_view, error_range=end)
+    return overview_panels(
+        pooled, scheme=state.scheme, matrix=matrix, value_range=ends, error_view=error_view, error_range=end
+    )
 
 
 def _clicked() -> None:
@@ -299,7 +366,7 @@ def _zoomed() -> None:
 
 
 def error_end(study: Study, state: LabState) -> float | None:
-    """The end of the error's colours; none to fit them to this error."""
+    """Return the end of the error's colours; none to fit them to this error."""
     if _has_fixed_end(state):
         return ERROR_VIEWS[state.error_view].end
     if state.error_range == "fit":
@@ -319,7 +386,7 @@ def _has_fixed_end(state: LabState) -> bool:
 
 
 def is_pooled(state: LabState) -> bool:
-    """Whether a pixel of the picture stands for many cells."""
+    """Return whether a pixel of the picture stands for many cells."""
     from quantviz.figures.arrangement import pixels_for
 
     shape, view = state.source.shape, state.view
@@ -350,7 +417,11 @@ def _cell(study: Study, why: Any, state: LabState, end: float | None) -> None:
 
 def _value_choices(state: LabState) -> None:
     """How the colours of x and x̂ are spread."""
-    with st.popover(say("app.labelled", name=say("values.label"), value=say(f"values.short.{state.value_scale}")), key="value_choices", width="stretch"):
+    with st.popover(
+        say("app.labelled", name=say("values.label"), value=say(f"values.short.{state.value_scale}")),
+        key="value_choices",
+        width="stretch",
+    ):
         choose(
             st.radio,
             say("values.question"),
@@ -366,7 +437,11 @@ def _error_choices(state: LabState, end: float | None) -> None:
     """What the error panel shows, how far its colours reach, and what the tiles count."""
     reach = say("error.reach_fixed" if _has_fixed_end(state) else f"error.reach_{state.error_range}")
     shown = say("error.fitted") if end is None else f"±{number(end, 3)}"
-    with st.popover(say("app.labelled", name=say("error.label"), value=f"{shown}{say('places.and')}{reach}"), key="error_choices", width="stretch"):
+    with st.popover(
+        say("app.labelled", name=say("error.label"), value=f"{shown}{say('places.and')}{reach}"),
+        key="error_choices",
+        width="stretch",
+    ):
         choose(
             st.radio,
             say("error.view"),

@@ -17,7 +17,17 @@ import streamlit as st
 from quantviz.lab.state import LabState
 from quantviz.schemes.conventions import Offer
 from quantviz.schemes.formats import FORMATS, NumberFormat
-from quantviz.schemes.granularity import Flat, Granularity, PerBlock, PerChannel, PerGroup, PerTensor, Shape, counted, divisors
+from quantviz.schemes.granularity import (
+    Flat,
+    Granularity,
+    PerBlock,
+    PerChannel,
+    PerGroup,
+    PerTensor,
+    Shape,
+    counted,
+    divisors,
+)
 from quantviz.schemes.scheme import MODES, Scheme
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.classroom_signs import show_lock
@@ -49,8 +59,11 @@ def _offered_formats(offer: Offer) -> tuple[NumberFormat, ...]:
 
 
 def _choice_of(fmt: NumberFormat) -> str:
-    """The entry of the first control that stands for a format."""
-    return next((name for name, signed in _INTEGERS.items() if fmt.family == "integer" and fmt.signed == signed), fmt.id)
+    """Return the entry of the first control that stands for a format."""
+    return next(
+        (name for name, signed in _INTEGERS.items() if fmt.family == "integer" and fmt.signed == signed),
+        fmt.id,
+    )
 
 
 def _number_format(state: LabState) -> None:
@@ -83,7 +96,9 @@ def _number_format(state: LabState) -> None:
 
 def _format_help(fmt: NumberFormat) -> str:
     """What the format is, and where all its values are."""
-    about = say("strip.format_line", name=plain(format_name(fmt.id)), help=plain(say(f"formats.{fmt.id}.help")))
+    about = say(
+        "strip.format_line", name=plain(format_name(fmt.id)), help=plain(say(f"formats.{fmt.id}.help"))
+    )
     return f"{say('strip.format_help')}\n\n{about}\n\n[{say('strip.format_page')}](/formats?a={fmt.id}&lang={language()})"
 
 
@@ -98,7 +113,11 @@ def _set_bits() -> None:
     scheme, bits = session.state().scheme, st.session_state["bits"]
     if bits is None:  # the control was replaced while it loaded
         return
-    fmt = next(fmt for fmt in FORMATS.values() if _choice_of(fmt) == _choice_of(scheme.number_format) and fmt.bits == bits)
+    fmt = next(
+        fmt
+        for fmt in FORMATS.values()
+        if _choice_of(fmt) == _choice_of(scheme.number_format) and fmt.bits == bits
+    )
     with session.complaining("bits"):
         session.adapt_scheme(scheme.with_format(fmt.id), "format")
 
@@ -107,9 +126,13 @@ def _set_bits() -> None:
 
 
 def possible_modes(scheme: Scheme) -> tuple[str, ...]:
-    """The modes that its format can have and its convention offers."""
+    """Return the modes that its format can have and its convention offers."""
     offered = scheme.arithmetic.offer.modes or MODES
-    return tuple(mode for mode in MODES if mode in offered and (mode == "symmetric" or scheme.number_format.kind == "integer"))
+    return tuple(
+        mode
+        for mode in MODES
+        if mode in offered and (mode == "symmetric" or scheme.number_format.kind == "integer")
+    )
 
 
 def _mode(state: LabState) -> None:
@@ -122,7 +145,9 @@ def _mode(state: LabState) -> None:
         required=True,
         on_change=session.safely(_set_mode),
         format_func=lambda name: say(f"modes.{name}.name"),
-        help=say("strip.mode_help") if len(modes) > 1 else f"{say('strip.mode_help')}\n\n{_why_one_mode(state.scheme)}",
+        help=say("strip.mode_help")
+        if len(modes) > 1
+        else f"{say('strip.mode_help')}\n\n{_why_one_mode(state.scheme)}",
         disabled=locked("scheme"),
     )
 
@@ -144,9 +169,12 @@ def _set_mode() -> None:
 # ---- one scale for … ----------------------------------------------------------------------------
 
 
-#: Cells that a block has along an axis when its button is pressed, where they divide it: of a tensor whose cells are looked at one by one,
-#: and of a layer, as GPTQ's and AWQ's groups, DeepSeek-V3's blocks and QLoRA's runs are.
-_USUAL: Mapping[str, tuple[int, int]] = MappingProxyType({PerGroup.id: (32, 128), PerBlock.id: (4, 128), Flat.id: (32, 64)})
+#: Cells that a block has along an axis when its button is pressed, where they divide it: of a tensor whose
+#: cells are looked at one by one, and of a layer, as GPTQ's and AWQ's groups, DeepSeek-V3's blocks and
+#: QLoRA's runs are.
+_USUAL: Mapping[str, tuple[int, int]] = MappingProxyType(
+    {PerGroup.id: (32, 128), PerBlock.id: (4, 128), Flat.id: (32, 64)}
+)
 
 
 @dataclass(frozen=True)
@@ -162,13 +190,19 @@ class _Kind:
 def _channels(state: LabState) -> Mapping[str, Granularity]:
     axes = len(state.source.shape)
     if axes <= 2:  # a tensor of one axis has no rows: there the button is grey
-        return {"row": PerChannel(-2), "column": PerChannel(-1)} if axes == 1 else {"row": PerChannel(0), "column": PerChannel(1)}
+        return (
+            {"row": PerChannel(-2), "column": PerChannel(-1)}
+            if axes == 1
+            else {"row": PerChannel(0), "column": PerChannel(1)}
+        )
     return {f"axis{axis}": PerChannel(axis) for axis in range(axes)}
 
 
 def _groups(state: LabState) -> Mapping[str, Granularity]:
     axis = len(state.source.shape) - 1
-    return {"group": PerGroup(_usual(state, PerGroup.id, _group_sizes(state, axis), state.source.shape[axis]))}
+    return {
+        "group": PerGroup(_usual(state, PerGroup.id, _group_sizes(state, axis), state.source.shape[axis]))
+    }
 
 
 def _blocks(state: LabState) -> Mapping[str, Granularity]:
@@ -187,14 +221,23 @@ def _sides(shape: Shape) -> Shape:
 
 def choices(state: LabState) -> dict[str, Granularity]:
     """What one scale can be for, by the name of the button, in the order of the buttons."""
-    return {name: granularity for kind in _KINDS.values() for name, granularity in kind.buttons(state).items()}
+    return {
+        name: granularity for kind in _KINDS.values() for name, granularity in kind.buttons(state).items()
+    }
 
 
 def chosen(state: LabState) -> str | None:
-    """The button that stands for the scheme's granularity."""
+    """Return the button that stands for the scheme's granularity."""
     now, shape = state.scheme.granularity, state.source.shape
-    alike = {name: each for name, each in _KINDS[now.id].buttons(state).items() if not any(each.shape_problems(shape, "pad"))}
-    return next((name for name, each in alike.items() if each.block_shape(shape) == now.block_shape(shape)), next(iter(alike), None))
+    alike = {
+        name: each
+        for name, each in _KINDS[now.id].buttons(state).items()
+        if not any(each.shape_problems(shape, "pad"))
+    }
+    return next(
+        (name for name, each in alike.items() if each.block_shape(shape) == now.block_shape(shape)),
+        next(iter(alike), None),
+    )
 
 
 def _granularity(state: LabState) -> None:
@@ -223,8 +266,12 @@ def _granularity(state: LabState) -> None:
 
 
 def _button(state: LabState, name: str, granularity: Granularity) -> str:
-    """A button's label."""
-    return plain(say_axis(state.source, granularity.axis, "button")) if isinstance(granularity, PerChannel) else say(f"strip.per_{name}")
+    """Return a button's label."""
+    return (
+        plain(say_axis(state.source, granularity.axis, "button"))
+        if isinstance(granularity, PerChannel)
+        else say(f"strip.per_{name}")
+    )
 
 
 def _help(state: LabState, name: str, granularity: Granularity) -> str:
@@ -259,7 +306,9 @@ def _size_control(label: str, sizes: Iterable[int], key: str, now: int) -> None:
 
 
 def _set_size(key: str) -> None:
-    """Change one field of the granularity. The others are the state's, not those of controls that may still show another tensor's."""
+    """Change one field of the granularity. The others are the state's, not those of controls that may still
+    show another tensor's.
+    """
     kind, _, field = key.partition("_")
     now = session.state()
     granularity = now.scheme.granularity
@@ -272,7 +321,7 @@ def _set_size(key: str) -> None:
 
 
 def _fitted(state: LabState, wanted: Granularity) -> Granularity:
-    """The nearest that is offered."""
+    """Return the nearest that is offered."""
     if isinstance(wanted, PerGroup):
         return state.scheme.arithmetic.granularity_like(wanted, state.source.shape, state.scheme.format)
     if isinstance(wanted, Flat):
@@ -282,7 +331,7 @@ def _fitted(state: LabState, wanted: Granularity) -> Granularity:
 
 
 def _sizes(state: LabState, length: int, *, divide: bool) -> list[int]:
-    """The sizes of blocks along a `length` that are offered and fit."""
+    """Return the sizes of blocks along a `length` that are offered and fit."""
     convention = state.scheme.arithmetic
     whole = divide or convention.tail not in ("short", "pad")
     beyond = () if whole else (2**i for i in range(1, _LARGEST_SIZE.bit_length()))
@@ -349,7 +398,9 @@ def _flat_size(state: LabState) -> None:
 
 
 def _usual(state: LabState, kind: str, sizes: list[int], length: int) -> int:
-    """The size for a new choice: at most the usual one, and smaller than the whole axis where it can be; the usual one where there is none."""
+    """Return the size for a new choice: at most the usual one, and smaller than the whole axis where it can
+    be; the usual one where there is none.
+    """
     size = _USUAL[kind][state.large]
     fitting = [n for n in sizes if n <= size] or sizes[:1]
     smaller = [n for n in fitting if 1 < n < length]
@@ -357,7 +408,9 @@ def _usual(state: LabState, kind: str, sizes: list[int], length: int) -> int:
 
 
 #: The granularity whose field a control of sizes sets, by what the control's key begins with.
-_SIZED: Mapping[str, type[Granularity]] = MappingProxyType({"group": PerGroup, "block": PerBlock, "flat": Flat})
+_SIZED: Mapping[str, type[Granularity]] = MappingProxyType(
+    {"group": PerGroup, "block": PerBlock, "flat": Flat}
+)
 #: How each granularity is chosen, by its id, in the order of the buttons.
 _KINDS: Mapping[str, _Kind] = MappingProxyType(
     {
@@ -380,9 +433,17 @@ def _reasons(state: LabState) -> None:
         st.caption(say("strip.one_axis"))
     change = session.adapted()
     if change and change.others:
-        before, after = (", ".join(part_words(scheme, name, state.source) for name in change.others) for scheme in (change.before, change.after))
+        before, after = (
+            ", ".join(part_words(scheme, name, state.source) for name in change.others)
+            for scheme in (change.before, change.after)
+        )
         if change.asked:
-            said = say("strip.adapted", name=part_words(change.after, change.asked[0], state.source), before=before, after=after)
+            said = say(
+                "strip.adapted",
+                name=part_words(change.after, change.asked[0], state.source),
+                before=before,
+                after=after,
+            )
         else:
             said = say("strip.stands_in", shape=shape_text(state.source.shape), before=before, after=after)
         st.caption(plain(said))

@@ -6,7 +6,7 @@ import dataclasses
 import html
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import streamlit as st
 
@@ -57,7 +57,9 @@ def show_sidebar(state: LabState) -> None:
 
 
 def _tensor(state: LabState) -> None:
-    kind = st.session_state.get(session.KIND_CHOSEN) or ("scenario" if scenario_of(state.source) else state.source.kind)
+    kind = st.session_state.get(session.KIND_CHOSEN) or (
+        "scenario" if scenario_of(state.source) else state.source.kind
+    )
     choose(
         st.selectbox,
         say("sidebar.source"),
@@ -77,7 +79,7 @@ def _tensor(state: LabState) -> None:
 
 
 def _shape(state: LabState) -> str:
-    """The tensor's shape, and what it is seen as."""
+    """Return the tensor's shape, and what it is seen as."""
     source = state.source
     own = shape_text(source.original.shape)
     return own if source.original is source else f"{own} → {shape_text(source.shape)}"
@@ -137,7 +139,9 @@ def _random(state: LabState) -> None:
     )
     fields = sorted(dataclasses.fields(source), key=lambda field: field.name != "seed")  # type: ignore[arg-type]
     for start in range(0, len(fields), 2):
-        for column, field in zip(st.columns(2, gap="small", wrap=False), fields[start : start + 2], strict=False):
+        for column, field in zip(
+            st.columns(2, gap="small", wrap=False), fields[start : start + 2], strict=False
+        ):
             with column:
                 _random_field(source, field)
     _complaint("random")
@@ -165,13 +169,19 @@ def _set_distribution() -> None:
     now = session.state().source
     wanted = SOURCES[st.session_state["distribution"]]
     fields = {field.name for field in dataclasses.fields(wanted)}
-    kept = {name: getattr(now, name) for name in ("rows", "cols", "seed") if hasattr(now, name) and name in fields}
+    kept = {
+        name: getattr(now, name) for name in ("rows", "cols", "seed") if hasattr(now, name) and name in fields
+    }
     session.put(session.state().with_source(wanted(**kept)))
 
 
 def _set_random() -> None:
     now = session.state().source
-    values = {f.name: st.session_state[f"random_{f.name}"] for f in dataclasses.fields(now) if f"random_{f.name}" in st.session_state}  # type: ignore[arg-type]
+    values = {
+        f.name: st.session_state[f"random_{f.name}"]
+        for f in dataclasses.fields(cast(Any, now))
+        if f"random_{f.name}" in st.session_state
+    }
     with session.complaining("random"):
         new: Source = dataclasses.replace(now, **values)  # type: ignore[type-var]
         for problem in new.problems():
@@ -251,13 +261,28 @@ def _window(state: LabState) -> None:
     if max(matrix) <= MOST_CELLS and size == matrix:
         return
     # A form: all four are taken together, when they are all as they should be.
-    with st.expander(say("sidebar.window", rows=size[0], cols=size[1]), key="window_expander"), st.form("window_form", border=False):
-        for first, count, now, seen, all_of_it in (("top", "height", view.top, size[0], matrix[0]), ("left", "width", view.left, size[1], matrix[1])):
+    with (
+        st.expander(say("sidebar.window", rows=size[0], cols=size[1]), key="window_expander"),
+        st.form("window_form", border=False),
+    ):
+        for first, count, now, seen, all_of_it in (
+            ("top", "height", view.top, size[0], matrix[0]),
+            ("left", "width", view.left, size[1], matrix[1]),
+        ):
             if all_of_it > 1:
                 one, other = st.columns(2, gap="small", wrap=False)
-                one.number_input(say(f"sidebar.{first}"), 0, all_of_it - 1, key=session.show(f"view_{first}", now))
-                other.number_input(say(f"sidebar.{count}"), 1, all_of_it, key=session.show(f"view_{count}", seen))
-        st.form_submit_button(say("sidebar.show_window"), key="show_window", on_click=session.safely(_set_window), width="stretch")
+                one.number_input(
+                    say(f"sidebar.{first}"), 0, all_of_it - 1, key=session.show(f"view_{first}", now)
+                )
+                other.number_input(
+                    say(f"sidebar.{count}"), 1, all_of_it, key=session.show(f"view_{count}", seen)
+                )
+        st.form_submit_button(
+            say("sidebar.show_window"),
+            key="show_window",
+            on_click=session.safely(_set_window),
+            width="stretch",
+        )
 
 
 def _set_seen_as() -> None:
@@ -292,7 +317,9 @@ def _set_window() -> None:
     shape = now.source.shape
     rows, cols = now.view.size(shape)
     asked = {"top": now.view.top, "left": now.view.left, "height": rows, "width": cols}
-    top, left, height, width = (int(st.session_state.get(f"view_{name}", value)) for name, value in asked.items())
+    top, left, height, width = (
+        int(st.session_state.get(f"view_{name}", value)) for name, value in asked.items()
+    )
     session.look(now.view.window(top, left, height, width, shape))
 
 
@@ -314,7 +341,9 @@ def _range(state: LabState) -> None:
     chosen = plain(calibration_words(calibration))
     if heeded(state):
         chosen = say("nonfinite.beside", range=chosen, choice=say(f"nonfinite.{state.scheme.nonfinite}.name"))
-    with st.expander(f"3 · {say('app.labelled', name=say('sidebar.range'), value=f'**{chosen}**')}", key="range_expander"):
+    with st.expander(
+        f"3 · {say('app.labelled', name=say('sidebar.range'), value=f'**{chosen}**')}", key="range_expander"
+    ):
         choose(
             st.radio,
             say("sidebar.range"),
@@ -338,7 +367,12 @@ def _range_field(state: LabState, field: dataclasses.Field[Any]) -> None:
     value, label = getattr(calibration, field.name), say(f"calibrations.{calibration.id}.fields.{field.name}")
     key = f"range_{field.name}"
     if isinstance(value, bool):
-        st.checkbox(label, key=session.show(key, value, "range"), on_change=session.safely(_set_range), disabled=locked("range"))
+        st.checkbox(
+            label,
+            key=session.show(key, value, "range"),
+            on_change=session.safely(_set_range),
+            disabled=locked("range"),
+        )
         return
     # A zero point is a code or a value, as the convention has it.
     whole = state.scheme.arithmetic.zero_domain == "code_int" if zero_point else field.type in ("int", int)
@@ -358,7 +392,9 @@ def _range_field(state: LabState, field: dataclasses.Field[Any]) -> None:
 
 
 def _set_calibration() -> None:
-    """Another calibration starts from what is at hand: the tensor's ends, or the selected cell's scale and zero point."""
+    """Another calibration starts from what is at hand: the tensor's ends, or the selected cell's scale and
+    zero point.
+    """
     known = {"lo": -1.0, "hi": 1.0, "scale": 1.0, "zero_point": 0, **st.session_state.get("lab_facts", {})}
     # Engines with signed scales have them from the values; by hand it is the size of a step.
     known["scale"] = abs(known["scale"]) or 1.0

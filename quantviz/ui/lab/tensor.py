@@ -1,7 +1,8 @@
 """The tensor of the session, and what is worth keeping between runs.
 
-Nothing here is keyed on a tensor. What has a text form (built-in, random, from the server's folder) is the same for
-all who name it: it is shared by all sessions and never changed. What a person typed or uploaded stays in the session.
+Nothing here is keyed on a tensor. What has a text form (built-in, random, from the server's folder) is the
+same for all who name it: it is shared by all sessions and never changed. What a person typed or uploaded
+stays in the session.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ T = TypeVar("T")
 
 #: Bytes of what was found out about a session's own tensors that are kept at most.
 _SESSION_BYTES = 32 * 2**20
-#: Bytes of a session's uploads that undo may ask for again; the open one and the one before it are kept whatever their size.
+#: Bytes of a session's uploads that undo may ask for again; the open one and the one before it are kept
+#: whatever their size.
 _UPLOAD_BYTES = 64 * 2**20
 
 
@@ -52,7 +54,9 @@ class _Session(AtHand):
 
 
 def keep_upload(upload: Source, tensor: Stored, open_now: Source) -> None:
-    """Keep an uploaded tensor in this session, beside the one that is open and, as far as there is room, those that undo will ask for."""
+    """Keep an uploaded tensor in this session, beside the one that is open and, as far as there is room,
+    those that undo will ask for.
+    """
     kept = _uploads()
     kept.pop(upload, None)  # the newest stands last
     kept[upload] = tensor
@@ -66,7 +70,7 @@ def keep_upload(upload: Source, tensor: Stored, open_now: Source) -> None:
 
 
 def stored_of(source: Source) -> Stored:
-    """The tensor of a source, not to be changed."""
+    """Return the tensor of a source, not to be changed."""
     own = source.original
     # A view of a shared tensor needs no place of its own among those that are kept.
     tensor = shared_tensor(own.key, lambda: own.open(_Session())) if own.shared else own.open(_Session())
@@ -74,8 +78,9 @@ def stored_of(source: Source) -> Stored:
 
 
 def catalog_of(file: str) -> Catalog:
-    """The tensors of a file in the server's folder, open once for all sessions."""
-    # Another version of the file is another file; and not every file's name is text that Streamlit can make a key of.
+    """Return the tensors of a file in the server's folder, open once for all sessions."""
+    # Another version of the file is another file; and not every file's name is text that Streamlit can make a
+    # key of.
     return _catalog(f"{file!a} {local_version(file)}", file)
 
 
@@ -85,7 +90,7 @@ def _catalog(key: str, _file: str) -> Catalog:
 
 
 def tensor_of(source: Source) -> torch.Tensor:
-    """All of it, float32: for tensors that are known to be small."""
+    """Return all of it, float32: for tensors that are known to be small."""
     x = stored_of(source)
     return x.read((slice(None),) * len(x.shape))
 
@@ -123,7 +128,9 @@ def facts_of(source: Source) -> Facts:
 
 
 def study_of(state: LabState, scheme: Scheme | None = None) -> Study:
-    """The state's tensor under its scheme, or under another; `QuantVizError` where it cannot be quantized so."""
+    """Return the state's tensor under its scheme, or under another; `QuantVizError` where it cannot be
+    quantized so.
+    """
     from quantviz.analysis.study import Study
 
     source, wanted = state.source, scheme or state.scheme
@@ -131,7 +138,11 @@ def study_of(state: LabState, scheme: Scheme | None = None) -> Study:
     def keep(what: str, make: Callable[[], T]) -> T:
         return kept(source, what, make)
 
-    return kept(source, f"study {wanted}", lambda: Study.of(stored_of(source), wanted, facts=facts_of(source), keep=keep))
+    return kept(
+        source,
+        f"study {wanted}",
+        lambda: Study.of(stored_of(source), wanted, facts=facts_of(source), keep=keep),
+    )
 
 
 # ---- what normal values would get -----------------------------------------------------------------
@@ -139,7 +150,9 @@ def study_of(state: LabState, scheme: Scheme | None = None) -> Study:
 
 @st.cache_data(max_entries=512, show_spinner=False)
 def gaussian_db(form: str, shape: tuple[int, ...]) -> float:
-    """What normal tensors of `shape` get under the scheme with that text form, in dB: kept, for it takes a while."""
+    """What normal tensors of `shape` get under the scheme with that text form, in dB: kept, for it takes a
+    while.
+    """
     from quantviz.evaluation.gaussian import gaussian_sqnr_db
 
     return gaussian_sqnr_db(Scheme.parse(form), shape)

@@ -40,27 +40,50 @@ class Tile:
 
 def measured(study: Study, state: LabState) -> Measured:
     """What the tiles count, measured."""
-    return study.measured if scope_of(state) == "tensor" else study.measured_part(state.view.index_of(study.shape))
+    return (
+        study.measured
+        if scope_of(state) == "tensor"
+        else study.measured_part(state.view.index_of(study.shape))
+    )
 
 
 def tiles(study: Study, state: LabState) -> tuple[Tile, ...]:
-    """The five tiles of a study."""
+    """Return the five tiles of a study."""
     from quantviz.evaluation.metric_formulas import bits_per_element
 
     own = measured(study, state)
     m, count = own.metrics, own.counted
     cells = math.prod(study.shape if scope_of(state) == "tensor" else state.view.size(study.shape))
-    mse, zeroed, clipped, bits = m["mse"], m["zeroed_share"], m["clipped_share"], bits_per_element(study.scheme, study.shape)
+    mse, zeroed, clipped, bits = (
+        m["mse"],
+        m["zeroed_share"],
+        m["clipped_share"],
+        bits_per_element(study.scheme, study.shape),
+    )
     nonzero = round(m["nonzero_share"] * count) if count else 0
     # Pure rounding is 0.289 steps where all steps are alike.
     integers = study.scheme.number_format.kind == "integer"
-    line = say("tiles.mse.line", steps=number(m["rmse_steps"], 3)) if integers else say("tiles.mse.line_uneven", rmse=number(m["rmse"], 3))
+    line = (
+        say("tiles.mse.line", steps=number(m["rmse_steps"], 3))
+        if integers
+        else say("tiles.mse.line_uneven", rmse=number(m["rmse"], 3))
+    )
     line = say("tiles.left_out", line=line, count=cells - count) if cells > count else line
-    in_steps = say("tiles.mse.in_steps", rounding=number(m["unclipped_rmse_steps"], 3)) if integers else say("tiles.mse.uneven")
+    in_steps = (
+        say("tiles.mse.in_steps", rounding=number(m["unclipped_rmse_steps"], 3))
+        if integers
+        else say("tiles.mse.uneven")
+    )
     return (
         Tile("mse", number(mse), line, {"steps": in_steps, "rmse": number(m["rmse"])}, mse),
         _sqnr(own, state),
-        Tile("zeroed", share(zeroed), say("tiles.zeroed.line", count=count_text(round(zeroed * nonzero)), all=count_text(nonzero)), {}, zeroed),
+        Tile(
+            "zeroed",
+            share(zeroed),
+            say("tiles.zeroed.line", count=count_text(round(zeroed * nonzero)), all=count_text(nonzero)),
+            {},
+            zeroed,
+        ),
         Tile(
             "clipped",
             share(clipped),
@@ -68,7 +91,13 @@ def tiles(study: Study, state: LabState) -> tuple[Tile, ...]:
             {"count": str(round(clipped * count) if count else 0)},
             clipped,
         ),
-        Tile("bits", f"{bits:.4g}", say("tiles.bits.line", bits=_usual_bits(state.scheme, bits)), _storage(study), bits),
+        Tile(
+            "bits",
+            f"{bits:.4g}",
+            say("tiles.bits.line", bits=_usual_bits(state.scheme, bits)),
+            _storage(study),
+            bits,
+        ),
     )
 
 
@@ -79,14 +108,22 @@ def _sqnr(own: Measured, state: LabState) -> Tile:
     whole, view, found = own.metrics["sqnr_db"], state.view, dict[int, float]()
     if view.rows is not None:
         # A slice keeps the tensor's order of axes, whichever of them is seen as rows.
-        row_axis, col_axis = (view.rows, view.cols) if scope_of(state) == "tensor" else (int(view.rows > view.cols), int(view.cols > view.rows))
+        row_axis, col_axis = (
+            (view.rows, view.cols)
+            if scope_of(state) == "tensor"
+            else (int(view.rows > view.cols), int(view.cols > view.rows))
+        )
         for axis, place in ((view.rows, row_axis), (view.cols, col_axis)):
             each = sqnr_db_of_lines(own.axes[place])
             each = each[~each.isnan()]
             if len(each):
                 found[axis] = float(np.median(each.numpy()))
     worst = min(found, key=lambda axis: found[axis], default=None)
-    line = "" if worst is None else say("tiles.sqnr.line", one=say_axis(state.source, worst, "one"), median=number(found[worst], 3))
+    line = (
+        ""
+        if worst is None
+        else say("tiles.sqnr.line", one=say_axis(state.source, worst, "one"), median=number(found[worst], 3))
+    )
     return Tile("sqnr", f"{number(whole, 3)} dB", line, {"gaussian": _gaussian_words(state, whole)}, whole)
 
 
@@ -96,11 +133,15 @@ def _gaussian_words(state: LabState, sqnr_db: float) -> str:
     if not math.isfinite(gaussian) or math.isinf(sqnr_db):
         return ""
     lost = gaussian - sqnr_db
-    return say("tiles.sqnr.more" if lost > 0 else "tiles.sqnr.less", gaussian=number(gaussian, 2), lost=number(abs(lost), 2))
+    return say(
+        "tiles.sqnr.more" if lost > 0 else "tiles.sqnr.less",
+        gaussian=number(gaussian, 2),
+        lost=number(abs(lost), 2),
+    )
 
 
 def _usual_bits(scheme: Scheme, bits: float) -> str:
-    """Bits on the usual layer. Groups that do not divide it cost there what they cost here."""
+    """Return bits on the usual layer. Groups that do not divide it cost there what they cost here."""
     from quantviz.evaluation.metric_formulas import bits_per_element
 
     return f"{bits if scheme.problems(_USUAL_LAYER) else bits_per_element(scheme, _USUAL_LAYER):.4g}"
@@ -118,7 +159,9 @@ def _storage(study: Study) -> dict[str, str]:
         "blocks": str(study.layout.block_count),
         "block": say("tiles.bits.and").join(parts),
         "tensor": say("tiles.bits.tensor", bits=stored.tensor) if stored.tensor else "",
-        "padding": say("tiles.bits.padding", codes=f"{codes:,}", cells=f"{cells:,}") if stored.whole and codes > cells else "",
+        "padding": say("tiles.bits.padding", codes=f"{codes:,}", cells=f"{cells:,}")
+        if stored.whole and codes > cells
+        else "",
     }
 
 
@@ -139,9 +182,13 @@ def show_tiles(found: tuple[Tile, ...], state: LabState) -> None:
 
 
 def _counted(tile: Tile, state: LabState) -> str:
-    """The tile's name, with what it counts where a slice is in view. Storage is always the whole tensor's."""
+    """Return the tile's name, with what it counts where a slice is in view. Storage is always the whole
+    tensor's.
+    """
     name = say(f"tiles.{tile.key}.name")
-    return f"{name} · {say(f'tiles.scope_{scope_of(state)}')}" if state.sliced and tile.key != "bits" else name
+    return (
+        f"{name} · {say(f'tiles.scope_{scope_of(state)}')}" if state.sliced and tile.key != "bits" else name
+    )
 
 
 def cover_tile(key: str) -> None:
@@ -165,7 +212,7 @@ def show_tile(tile: Tile, before: Tile | None = None, label: str = "", *, line: 
 
 
 def _delta(tile: Tile, before: Tile) -> str:
-    """The change against the baseline: a factor for the error, a difference for the rest."""
+    """Return the change against the baseline: a factor for the error, a difference for the rest."""
     if tile.raw == before.raw:
         return say("tiles.same")
     if tile.key == "mse":

@@ -41,7 +41,14 @@ def show_typed(state: LabState) -> None:
         st.session_state[_TEXT] = typed.to_text()
         st.session_state["typed_shown"] = typed
     fixed = locked("tensor")
-    st.text_area(say("typed.label"), key=_TEXT, height=120, on_change=session.safely(_read), help=say("typed.help"), disabled=fixed)
+    st.text_area(
+        say("typed.label"),
+        key=_TEXT,
+        height=120,
+        on_change=session.safely(_read),
+        help=say("typed.help"),
+        disabled=fixed,
+    )
     _complaint()
     if len(typed.shape) <= 2 and max(typed.shape) <= EDITABLE and not fixed:
         _cells(typed)
@@ -68,15 +75,24 @@ def _complaint() -> None:
     show_choice("typed")
     if error.key == "typed.comma_ambiguous":
         with st.container(horizontal=True):
-            st.button(say("typed.decimal_comma"), key="typed_decimal", on_click=session.safely(_read), args=(True,))
-            st.button(say("typed.separating_comma"), key="typed_separating", on_click=session.safely(_read), args=(False,))
+            st.button(
+                say("typed.decimal_comma"), key="typed_decimal", on_click=session.safely(_read), args=(True,)
+            )
+            st.button(
+                say("typed.separating_comma"),
+                key="typed_separating",
+                on_click=session.safely(_read),
+                args=(False,),
+            )
 
 
 # ---- cells --------------------------------------------------------------------------------------
 
 
 def _cells(typed: Typed) -> None:
-    """A grid of cells. Its edits are laid over a base, so that typing on does not lose the place in the grid."""
+    """A grid of cells. Its edits are laid over a base, so that typing on does not lose the place in the
+    grid.
+    """
     base = st.session_state.get(_BASE)
     if base is None or _edited(base, _edits()) != typed:
         base = st.session_state[_BASE] = typed
@@ -89,7 +105,9 @@ def _cells(typed: Typed) -> None:
         on_change=session.safely(_take_edits),
         hide_index=True,
         num_rows="fixed",
-        column_config={str(col): st.column_config.NumberColumn(width=56, format="%.6g") for col in range(cols)},
+        column_config={
+            str(col): st.column_config.NumberColumn(width=56, format="%.6g") for col in range(cols)
+        },
         alt=say("typed.cells"),
     )
 
@@ -99,7 +117,9 @@ def _editor_key() -> str:
 
 
 def _edits() -> Mapping[int, Mapping[str, Any]]:
-    return cast(Mapping[int, Mapping[str, Any]], st.session_state.get(_editor_key(), {}).get("edited_rows", {}))
+    return cast(
+        Mapping[int, Mapping[str, Any]], st.session_state.get(_editor_key(), {}).get("edited_rows", {})
+    )
 
 
 def _take_edits() -> None:

@@ -25,7 +25,13 @@ if TYPE_CHECKING:
 
 def show_image(state: LabState) -> None:
     """Upload a picture and choose its channel."""
-    st.file_uploader(say("upload.image"), type=["png", "jpg", "jpeg"], key="image_file", on_change=session.safely(_read_image), help=say("upload.private"))
+    st.file_uploader(
+        say("upload.image"),
+        type=["png", "jpg", "jpeg"],
+        key="image_file",
+        on_change=session.safely(_read_image),
+        help=say("upload.private"),
+    )
     channel = st.session_state.get("image_channel", next(iter(CHANNELS)))
     choose(
         st.selectbox,
@@ -48,13 +54,25 @@ def _read_image() -> None:
     data, channel = uploaded.getvalue(), st.session_state.get("image_channel", "grey")
     with session.complaining("image"):
         place = UploadedFile(uploaded.name, channel=channel)
-        _take(data, place, f"{uploaded.name} · {say(f'upload.channels.{channel}')}", InMemory(*read_image(data, channel, filename=uploaded.name)))
+        _take(
+            data,
+            place,
+            f"{uploaded.name} · {say(f'upload.channels.{channel}')}",
+            InMemory(*read_image(data, channel, filename=uploaded.name)),
+        )
 
 
 def show_file(state: LabState) -> None:
     """Upload a file and choose one of its tensors."""
-    st.file_uploader(say("upload.file"), key="tensor_file", on_change=session.safely(_open_file), help=say("upload.private"))
-    listed: dict[str, str] = st.session_state.get("file_tensors", {}) if st.session_state.get("tensor_file") is not None else {}
+    st.file_uploader(
+        say("upload.file"),
+        key="tensor_file",
+        on_change=session.safely(_open_file),
+        help=say("upload.private"),
+    )
+    listed: dict[str, str] = (
+        st.session_state.get("file_tensors", {}) if st.session_state.get("tensor_file") is not None else {}
+    )
     if listed:
         choose_tensor("file_tensor", tuple(listed), listed.__getitem__, _load_tensor)
     _complaint("file")
@@ -64,7 +82,11 @@ def show_file(state: LabState) -> None:
         uploaded = st.session_state.get("tensor_file")
         # A file that is no tensor file has been refused above: nothing can be cut out of it.
         known = uploaded is not None and reader_of(uploaded.name)
-        named = (uploaded.name, st.session_state.get("file_tensor") or "layer.weight") if uploaded and known else ("model.safetensors", "layer.weight")
+        named = (
+            (uploaded.name, st.session_state.get("file_tensor") or "layer.weight")
+            if uploaded and known
+            else ("model.safetensors", "layer.weight")
+        )
         st.code(cut_out_snippet(*named), language="python")
 
 
@@ -77,7 +99,9 @@ def _open_file() -> None:
 
     with session.complaining("file"):
         with open_tensors(uploaded.getvalue(), uploaded.name) as catalog:
-            st.session_state["file_tensors"] = {name: label_of(name or uploaded.name, catalog.info(name)) for name in catalog.names}
+            st.session_state["file_tensors"] = {
+                name: label_of(name or uploaded.name, catalog.info(name)) for name in catalog.names
+            }
             st.session_state["file_tensor"] = first = first_readable(catalog)
         st.session_state["file_tensor_filter"] = ""
         _load(uploaded, first)
@@ -101,7 +125,9 @@ def _load(uploaded: Any, name: str) -> None:
 
 
 def _take(data: bytes, place: UploadedFile, name: str, tensor: Stored) -> None:
-    """Look at a tensor; where it cannot be quantized, the tensor that was open stays open, and one with NaN or Inf waits for a choice."""
+    """Look at a tensor; where it cannot be quantized, the tensor that was open stays open, and one with NaN
+    or Inf waits for a choice.
+    """
     upload = Upload(hashlib.sha256(data).hexdigest()[:16], visible(name), tensor.shape, place)
     keep_upload(upload, tensor, session.state().source.original)
     take(session.state().with_source(upload if place.channel else as_opened(upload)))

@@ -30,7 +30,15 @@ from quantviz.ui.components.panels_bridge import clicked_cell
 from quantviz.ui.components.scheme_words import scheme_words
 from quantviz.ui.lab.tiles import cover_tile, show_tile, tiles
 from quantviz.ui.lessons import questions
-from quantviz.ui.lessons.progress import answers, keep_answer, keep_in_browser, kept_words, show_progress, take_from_browser, unreadable
+from quantviz.ui.lessons.progress import (
+    answers,
+    keep_answer,
+    keep_in_browser,
+    kept_words,
+    show_progress,
+    take_from_browser,
+    unreadable,
+)
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import classroom, parameters
 from quantviz.ui.shell.startup import warm_up
@@ -49,8 +57,11 @@ _HANDS = "lesson_hands"
 _PANELS = "lesson_panels"
 _LAB = "pages/lab/playground.py"
 #: Another step begins at its top; the script runs anew where its text is another.
-_TO_THE_TOP = """<script data-step="{step}">document.querySelector("[data-testid=stMain]")?.scrollTo(0, 0);</script>"""
-#: The button that was pressed is gone, and with it the place in the page of who goes by keys. What is to be found may come after the script.
+_TO_THE_TOP = (
+    """<script data-step="{step}">document.querySelector("[data-testid=stMain]")?.scrollTo(0, 0);</script>"""
+)
+#: The button that was pressed is gone, and with it the place in the page of who goes by keys. What is to be
+#: found may come after the script.
 _TO_FOCUS = """<script data-turn="{turn}">
 (() => {{
   const until = Date.now() + 4000;
@@ -63,7 +74,8 @@ _TO_FOCUS = """<script data-turn="{turn}">
   find();
 }})();
 </script>"""
-#: On a narrow screen the list lies over the lesson that was chosen in it; Streamlit closes it after a page's link alone.
+#: On a narrow screen the list lies over the lesson that was chosen in it; Streamlit closes it after a page's
+#: link alone.
 _CLOSE_THE_LIST = """<script>
 if (!window.__quantvizList) {
   window.__quantvizList = true;
@@ -92,8 +104,12 @@ class Now:
 
     @property
     def answers(self) -> tuple[Answer | None, ...]:
-        """The answers to the step's questions at this attempt; none for one that is still open."""
-        found = {a.question: a for a in answers() if (a.lesson, a.step, a.attempt) == (self.place.lesson, self.place.step, self.attempt)}
+        """Return the answers to the step's questions at this attempt; none for one that is still open."""
+        found = {
+            a.question: a
+            for a in answers()
+            if (a.lesson, a.step, a.attempt) == (self.place.lesson, self.place.step, self.attempt)
+        }
         return tuple(found.get(i) for i in range(len(self.step.questions)))
 
     @property
@@ -109,7 +125,7 @@ class Now:
 
     @property
     def covered(self) -> frozenset[str]:
-        """The parts of the picture that are not to be seen yet."""
+        """Return the parts of the picture that are not to be seen yet."""
         return frozenset() if self.revealed else self.step.hidden
 
 
@@ -125,7 +141,9 @@ def show_page() -> None:
     found = lessons(language())
     with st.sidebar:
         _show_contents(found, place)
-        st.session_state[_HANDS] = st.toggle(say("lessons.hands"), st.session_state.get(_HANDS, False), help=say("lessons.hands_help"))
+        st.session_state[_HANDS] = st.toggle(
+            say("lessons.hands"), st.session_state.get(_HANDS, False), help=say("lessons.hands_help")
+        )
         show_language()
     for wrong in (*session.named(), *st.session_state.get(PROBLEMS, ()), *filter(None, (unreadable(),))):
         st.warning(say_error(wrong))
@@ -145,7 +163,9 @@ def _place() -> Place:
     navigated = session.navigated() and not st.session_state.get(MOVED)
     st.session_state[MOVED] = False
     if PLACE not in st.session_state or navigated:
-        st.session_state[PLACE], st.session_state[PROBLEMS] = _opening(st.query_params.get("l"), st.query_params.get("p", "1"))
+        st.session_state[PLACE], st.session_state[PROBLEMS] = _opening(
+            st.query_params.get("l"), st.query_params.get("p", "1")
+        )
     return cast(Place, st.session_state[PLACE])
 
 
@@ -161,13 +181,19 @@ def _opening(asked: str | None, step: str) -> tuple[Place, tuple[QuantVizError, 
         return Place(asked), ()
     last = len(lesson.steps)
     shown = min(max(int(step), 1), last) if step.isascii() and step.isdigit() and len(step) < 4 else 1
-    return Place(asked, shown - 1), () if step == str(shown) else (QuantVizError("lessons.unknown_step", got=step, last=last, shown=shown),)
+    return Place(asked, shown - 1), () if step == str(shown) else (
+        QuantVizError("lessons.unknown_step", got=step, last=last, shown=shown),
+    )
 
 
 def _show_focus() -> None:
     turn, selector = st.session_state.get(FOCUS, (0, ""))
     # Where nothing was pressed yet, the page begins where the browser begins it.
-    st.html(_TO_FOCUS.format(turn=turn, selector=selector) if turn else "<span></span>", unsafe_allow_javascript=True, width="content")
+    st.html(
+        _TO_FOCUS.format(turn=turn, selector=selector) if turn else "<span></span>",
+        unsafe_allow_javascript=True,
+        width="content",
+    )
 
 
 def _write_address(place: Place) -> None:
@@ -208,9 +234,22 @@ def _show_list(found: Mapping[str, Lesson | QuantVizError]) -> None:
                 if isinstance(lesson, QuantVizError):
                     st.error(say_error(lesson))
                     continue
-                st.button(f"**{i} · {plain(lesson.title)}**", key=f"open_{name}", type="tertiary", on_click=session.safely(go), args=(name,))
+                st.button(
+                    f"**{i} · {plain(lesson.title)}**",
+                    key=f"open_{name}",
+                    type="tertiary",
+                    on_click=session.safely(go),
+                    args=(name,),
+                )
                 st.markdown(lesson.summary)
-                st.caption(say("lessons.done", done=reached(answers(), name), asked=asked(lesson), steps=len(lesson.steps)))
+                st.caption(
+                    say(
+                        "lessons.done",
+                        done=reached(answers(), name),
+                        asked=asked(lesson),
+                        steps=len(lesson.steps),
+                    )
+                )
 
 
 # ---- a step -------------------------------------------------------------------------------------
@@ -238,13 +277,15 @@ def _show_step(place: Place, lesson: Lesson) -> None:
 
 
 def _attempt(place: Place) -> int:
-    """How often the step was asked anew: as in this session, else as its last answers tell, which the browser has kept."""
+    """Return how often the step was asked anew: as in this session, else as its last answers tell, which the
+    browser has kept.
+    """
     last = max((a.attempt for a in answers() if (a.lesson, a.step) == (place.lesson, place.step)), default=0)
     return cast(int, st.session_state.setdefault(_ATTEMPTS, {}).get(f"{place.lesson}/{place.step}", last))
 
 
 def _scenes(place: Place, step: LessonStep, attempt: int) -> Mapping[str, Scene]:
-    """The step's states; those last worked out are kept in the session, for the next click."""
+    """Return the step's states; those last worked out are kept in the session, for the next click."""
     key = (place, attempt, language())
     kept = st.session_state.get(_SCENES)
     if kept is None or kept[0] != key:
@@ -256,9 +297,20 @@ def _header(now: Now) -> None:
     place, lesson = now.place, now.lesson
     ids = list(lessons(language()))
     with st.container(key="lesson_header", horizontal=True, vertical_alignment="center", gap="small"):
-        title = say("lessons.place", number=ids.index(cast(str, place.lesson)) + 1, lesson=lesson.title, step=place.step + 1, steps=len(lesson.steps))
-        st.html(f'<h1 class="qv-place" data-step="{now.id}"><span>{html.escape(title)}</span> <b>{html.escape(now.step.title)}</b></h1>', width="stretch")
-        st.html(_TO_THE_TOP.format(step=f"{now.id}/{now.attempt}"), unsafe_allow_javascript=True, width="content")
+        title = say(
+            "lessons.place",
+            number=ids.index(cast(str, place.lesson)) + 1,
+            lesson=lesson.title,
+            step=place.step + 1,
+            steps=len(lesson.steps),
+        )
+        st.html(
+            f'<h1 class="qv-place" data-step="{now.id}"><span>{html.escape(title)}</span> <b>{html.escape(now.step.title)}</b></h1>',
+            width="stretch",
+        )
+        st.html(
+            _TO_THE_TOP.format(step=f"{now.id}/{now.attempt}"), unsafe_allow_javascript=True, width="content"
+        )
         _show_focus()
         st.button(say("lessons.all"), key="lesson_all", on_click=session.safely(go), args=(None,))
 
@@ -270,15 +322,33 @@ def _onward(now: Now) -> None:
     following = ids[at + 1] if at + 1 < len(ids) else None
     with st.container(key="lesson_onward", horizontal=True, gap="small"):
         st.button(
-            say("lessons.back"), key="lesson_back", on_click=session.safely(go), args=(now.place.lesson, now.place.step - 1), disabled=now.place.step == 0
+            say("lessons.back"),
+            key="lesson_back",
+            on_click=session.safely(go),
+            args=(now.place.lesson, now.place.step - 1),
+            disabled=now.place.step == 0,
         )
         goal = (following, 0) if last else (now.place.lesson, now.place.step + 1)
-        label = say("lessons.next_lesson" if last and following else "lessons.finish" if last else "lessons.next")
+        label = say(
+            "lessons.next_lesson" if last and following else "lessons.finish" if last else "lessons.next"
+        )
         # What is to be done next stands out: the answer while there is one to give.
-        st.button(label, key="lesson_next", type="primary" if now.revealed else "secondary", on_click=session.safely(go), args=goal)
+        st.button(
+            label,
+            key="lesson_next",
+            type="primary" if now.revealed else "secondary",
+            on_click=session.safely(go),
+            args=goal,
+        )
         if now.revealed:
             if now.step.questions:
-                st.button(say("lessons.again"), key="lesson_again", on_click=session.safely(_again), args=(now,), help=say("lessons.again_help"))
+                st.button(
+                    say("lessons.again"),
+                    key="lesson_again",
+                    on_click=session.safely(_again),
+                    args=(now,),
+                    help=say("lessons.again_help"),
+                )
             _to_the_lab(now)
     if now.revealed:
         _code(now)
@@ -309,15 +379,19 @@ def _picture(now: Now) -> None:
 
 
 def _look(now: Now) -> str:
-    """Which of the table's states the panels show."""
+    """Return which of the table's states the panels show."""
     found = st.session_state.get(LOOK)
     return found if isinstance(found, str) and found in now.scenes and "table" not in now.covered else HERE
 
 
 def _cell(now: Now, state: LabState) -> tuple[int, ...]:
-    """The cell selected in this step."""
+    """Return the cell selected in this step."""
     own = st.session_state.setdefault(_CELLS, {}).get((now.id, now.attempt))
-    fits = own is not None and len(own) == len(state.source.shape) and all(i < n for i, n in zip(own, state.source.shape, strict=True))
+    fits = (
+        own is not None
+        and len(own) == len(state.source.shape)
+        and all(i < n for i, n in zip(own, state.source.shape, strict=True))
+    )
     return own if fits and own is not None else state.cell
 
 
@@ -339,7 +413,9 @@ def _tiles(now: Now, r: QuantResult, state: LabState) -> None:
 def _panels(now: Now, r: QuantResult, state: LabState, panels: list[str]) -> None:
     from quantviz.figures.panels import result_panels
 
-    data = result_panels(r, view=state.view).only(panels, now.covered | ({"scale"} if "scale" not in now.step.show else set()))
+    data = result_panels(r, view=state.view).only(
+        panels, now.covered | ({"scale"} if "scale" not in now.step.show else set())
+    )
     pointing = _pointing(now)
     selected = _pointed(now) if pointing else _framed(now, state)
     bridge = st.container(key="lesson_bridge")
@@ -357,7 +433,9 @@ def _panels(now: Now, r: QuantResult, state: LabState, panels: list[str]) -> Non
 
 
 def _framed(now: Now, state: LabState) -> tuple[int, ...]:
-    """The cell that is explained; where none is, and one was asked for, what was answered, and once it is told, what is right."""
+    """Return the cell that is explained; where none is, and one was asked for, what was answered, and once it
+    is told, what is right.
+    """
     clicked = (now.id, now.attempt) in st.session_state.get(_CELLS, {})
     if clicked or _EXPLAINED & (now.step.show - now.covered):
         return state.cell
@@ -369,16 +447,29 @@ def _framed(now: Now, state: LabState) -> tuple[int, ...]:
 
 
 def _pointing(now: Now) -> bool:
-    """Whether a cell is being asked for."""
-    asks = next((question for question, answer in zip(now.step.questions, now.answers, strict=True) if answer is None), None)
+    """Return whether a cell is being asked for."""
+    asks = next(
+        (
+            question
+            for question, answer in zip(now.step.questions, now.answers, strict=True)
+            if answer is None
+        ),
+        None,
+    )
     return isinstance(asks, Cell) and not now.revealed
 
 
 def _chosen_cell(now: Now, r: QuantResult, place: tuple[int, ...]) -> None:
-    """The numbers of the cell pointed at, as far as they may be told, with more digits than the picture has room for."""
+    """The numbers of the cell pointed at, as far as they may be told, with more digits than the picture has
+    room for.
+    """
     told = [name for name in PANEL_PARTS if name in now.step.show - now.covered]
-    numbers = ", ".join(f"{say(f'panels.field.{name}')} = {number(float(getattr(r, name)[place]), 6)}" for name in told)
-    st.caption(plain(say("app.labelled", name=say("lessons.cell", row=place[0], col=place[1]), value=numbers)))
+    numbers = ", ".join(
+        f"{say(f'panels.field.{name}')} = {number(float(getattr(r, name)[place]), 6)}" for name in told
+    )
+    st.caption(
+        plain(say("app.labelled", name=say("lessons.cell", row=place[0], col=place[1]), value=numbers))
+    )
 
 
 def _clicked(now: Now, state: LabState, pointing: bool) -> None:
@@ -417,13 +508,17 @@ def _table(now: Now) -> None:
     if "table" in now.covered:
         st.caption(say("lessons.table_later"))
         return
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in ("", *(heading for heading, _ in table.columns)))
+    head = "".join(
+        f"<th>{html.escape(name)}</th>" for name in ("", *(heading for heading, _ in table.columns))
+    )
     rows = []
     for words, state in table.rows:
         own = {**now.scenes, HERE: now.scenes[state]}
         cells = "".join(f"<td>{number(float(formula.value(own)), 4)}</td>" for _, formula in table.columns)
         rows.append(f"<tr><td>{html.escape(words.say(now.scenes))}</td>{cells}</tr>")
-    st.html(f'<div class="qv-steps qv-table"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>')
+    st.html(
+        f'<div class="qv-steps qv-table"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+    )
     states = {state: words.say(now.scenes) for words, state in table.rows}
     if len(states) > 1 and now.step.show & set(PANEL_PARTS):
         choose(
@@ -432,7 +527,9 @@ def _table(now: Now) -> None:
             list(states),
             key=session.show(f"look_{now.id}", _look(now) if _look(now) in states else None),
             format_func=states.__getitem__,
-            on_change=session.safely(lambda: st.session_state.__setitem__(LOOK, st.session_state[f"look_{now.id}"] or HERE)),
+            on_change=session.safely(
+                lambda: st.session_state.__setitem__(LOOK, st.session_state[f"look_{now.id}"] or HERE)
+            ),
         )
 
 
@@ -462,7 +559,9 @@ def _questions(now: Now) -> None:
             st.caption(say("lessons.after_all"))
     if now.step.questions and now.revealed:
         if now.step.rule:
-            st.html(f'<p class="qv-rule"><b>{html.escape(say("lessons.rule"))}</b> {html.escape(now.step.rule.say(now.scenes))}</p>')
+            st.html(
+                f'<p class="qv-rule"><b>{html.escape(say("lessons.rule"))}</b> {html.escape(now.step.rule.say(now.scenes))}</p>'
+            )
     elif now.step.questions and now.complete:
         st.info(say("lessons.withheld"))
 
@@ -505,17 +604,30 @@ def _answered(now: Now, i: int, question: Question, answer: Answer | None) -> No
     verdict = question.judge(answer.given, now.scenes) if answer is not None and now.revealed else None
     if answer is not None and not (verdict and verdict.right):
         words = questions.told(question, answer.given, now.scenes)
-        st.markdown(say("lessons.you_said", answer=words, sure=say("lessons.was_sure" if answer.sure else "lessons.was_guess")))
+        st.markdown(
+            say(
+                "lessons.you_said",
+                answer=words,
+                sure=say("lessons.was_sure" if answer.sure else "lessons.was_guess"),
+            )
+        )
     if not now.revealed:
         return
     truth = questions.truth_told(question, now.scenes).rstrip(".。")
     if answer is None or verdict is None:
         st.info(say("lessons.the_answer", truth=truth))
     elif verdict.right:
-        st.success(say("lessons.right", truth=truth) + (" " + say("lessons.good_guess") if question.why and not answer.sure else ""))
+        st.success(
+            say("lessons.right", truth=truth)
+            + (" " + say("lessons.good_guess") if question.why and not answer.sure else "")
+        )
     else:
         # What was given is spoken of before the answer, or it would be taken for it.
-        said = [say("lessons.wrong"), verdict.diagnosis or say("lessons.no_diagnosis"), say("lessons.the_answer", truth=truth)]
+        said = [
+            say("lessons.wrong"),
+            verdict.diagnosis or say("lessons.no_diagnosis"),
+            say("lessons.the_answer", truth=truth),
+        ]
         st.error(" ".join([*said, say("lessons.was_too_sure")] if answer.sure else said))
     if question.why:
         st.markdown(question.why.say(now.scenes))
@@ -529,10 +641,16 @@ def _again(now: Now) -> None:
 def _to_the_lab(now: Now) -> None:
     if st.button(say("lessons.open_in_lab"), key="lesson_to_lab", help=say("lessons.open_in_lab_help")):
         state = now.scenes[_look(now)].state
-        session.put_from_lesson(state.replace(cell=_cell(now, state)), cast(str, now.place.lesson), now.place.step)
+        session.put_from_lesson(
+            state.replace(cell=_cell(now, state)), cast(str, now.place.lesson), now.place.step
+        )
         st.switch_page(st.Page(_LAB, url_path="lab"))
 
 
 def _code(now: Now) -> None:
     state = now.scenes[_look(now)].state
-    show_python(say("lessons.code"), "lesson_code", lambda: step_code(now.step, now.scenes, state.replace(cell=_cell(now, state)), language()))
+    show_python(
+        say("lessons.code"),
+        "lesson_code",
+        lambda: step_code(now.step, now.scenes, state.replace(cell=_cell(now, state)), language()),
+    )

@@ -1,7 +1,9 @@
-"""A learner's progress: kept in the session and in the learner's browser, and taken along as a file, as text or as a card.
+"""A learner's progress: kept in the session and in the learner's browser, and taken along as a file, as text
+or as a card.
 
-A session ends when its page is reloaded. `keep_in_browser` mounts a component that hands the next session what
-the browser has kept (`progress.js`), and `take_from_browser` takes it; nothing of it is kept on the server.
+A session ends when its page is reloaded. `keep_in_browser` mounts a component that hands the next session
+what the browser has kept (`progress.js`), and `take_from_browser` takes it; nothing of it is kept on the
+server.
 """
 
 from __future__ import annotations
@@ -18,7 +20,21 @@ from quantviz.browser import read_script
 from quantviz.errors import QuantVizError
 from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.model import Lesson
-from quantviz.teaching.lessons.progress import LONGEST, VERSION, Answer, Tally, Verdicts, as_json, as_text, asked, judged, merged, reached, read_json, told
+from quantviz.teaching.lessons.progress import (
+    LONGEST,
+    VERSION,
+    Answer,
+    Tally,
+    Verdicts,
+    as_json,
+    as_text,
+    asked,
+    judged,
+    merged,
+    reached,
+    read_json,
+    told,
+)
 from quantviz.ui.components.clipboard import copy_button
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import classroom
@@ -32,13 +48,18 @@ _COMPONENT = "quantviz_progress"
 _KEY = f"quantviz.teaching.lessons.v{VERSION}"
 #: What tells this session from the next, how often it has read what the browser keeps, whether the browser
 #: refuses to keep anything, and whether the learner has just cleared it.
-_SESSION, _READ, _REFUSED, _CLEARED = "progress_session", "progress_read", "progress_refused", "progress_cleared"
+_SESSION, _READ, _REFUSED, _CLEARED = (
+    "progress_session",
+    "progress_read",
+    "progress_refused",
+    "progress_cleared",
+)
 #: What is wrong with what it has kept.
 _UNREADABLE = "progress_unreadable"
 
 
 def answers() -> list[Answer]:
-    """All answers of the session, in the order they were given."""
+    """Return all answers of the session, in the order they were given."""
     return cast("list[Answer]", st.session_state.setdefault(_ANSWERS, []))
 
 
@@ -53,7 +74,7 @@ def _take(others: list[Answer]) -> None:
 
 
 def _known() -> dict[str, Lesson]:
-    """The lessons without words of theirs: which questions there are is the same in every language."""
+    """Return the lessons without words of theirs: which questions there are is the same in every language."""
     return {name: lesson for name, lesson in lessons().items() if isinstance(lesson, Lesson)}
 
 
@@ -115,7 +136,7 @@ def _nothing() -> None:
 
 
 def refused() -> bool:
-    """Whether this browser keeps nothing."""
+    """Return whether this browser keeps nothing."""
     st.session_state[_REFUSED] = st.session_state.get(_REFUSED, False) or bool(_told("refused"))
     return cast(bool, st.session_state[_REFUSED])
 
@@ -126,7 +147,7 @@ def unreadable() -> QuantVizError | None:
 
 
 def kept_words() -> str:
-    """Where the answers are kept, in a sentence."""
+    """Return where the answers are kept, in a sentence."""
     return say("lessons.progress.refused" if refused() else "lessons.progress.kept")
 
 
@@ -134,19 +155,30 @@ def kept_words() -> str:
 
 
 def show_progress(found: Mapping[str, Lesson]) -> None:
-    """How far the learner is, and the ways to take it along. `found` are the lessons in the session's language."""
+    """How far the learner is, and the ways to take it along. `found` are the lessons in the session's
+    language.
+    """
     # Whether the answers are right may have to be worked out: only for who looks.
-    popover = st.popover(say("lessons.progress.button", count=len(answers())), key=_POPOVER, width="stretch", on_change="rerun")
+    popover = st.popover(
+        say("lessons.progress.button", count=len(answers())), key=_POPOVER, width="stretch", on_change="rerun"
+    )
     if refused():
         st.caption(kept_words())
-    # Outside: what the button says has another number now, and with other words it is another one, which is closed.
+    # Outside: what the button says has another number now, and with other words it is another one, which is
+    # closed.
     _show_loaded()
     if not popover.open:
         return
     with popover, st.container(key="progress_body"):
         if answers():
             _show_answers(found)
-        st.file_uploader(say("lessons.progress.load"), type=["json"], max_upload_size=1, key=_FILE, on_change=session.safely(_load))
+        st.file_uploader(
+            say("lessons.progress.load"),
+            type=["json"],
+            max_upload_size=1,
+            key=_FILE,
+            on_change=session.safely(_load),
+        )
         st.caption(kept_words())
 
 
@@ -155,14 +187,29 @@ def _show_answers(found: Mapping[str, Lesson]) -> None:
     st.html(_card(found, verdicts))
     with st.container(horizontal=True, gap="small"):
         st.download_button(
-            say("lessons.progress.download"), as_json(answers(), verdicts), "quantviz_lessons.json", "application/json", key="progress_file", on_click="ignore"
+            say("lessons.progress.download"),
+            as_json(answers(), verdicts),
+            "quantviz_lessons.json",
+            "application/json",
+            key="progress_file",
+            on_click="ignore",
         )
-        copy_button("copy_progress", say("lessons.progress.copy"), say("lab.copied"), text=as_text(answers(), found, verdicts, language()))
-        st.button(say("lessons.progress.clear"), key="progress_clear", on_click=session.safely(_clear), help=say("lessons.progress.clear_help"))
+        copy_button(
+            "copy_progress",
+            say("lessons.progress.copy"),
+            say("lab.copied"),
+            text=as_text(answers(), found, verdicts, language()),
+        )
+        st.button(
+            say("lessons.progress.clear"),
+            key="progress_clear",
+            on_click=session.safely(_clear),
+            help=say("lessons.progress.clear_help"),
+        )
 
 
 def _verdicts() -> Verdicts | None:
-    """Whether the answers that may be told of are right; none where a teacher withholds that."""
+    """Return whether the answers that may be told of are right; none where a teacher withholds that."""
     how, known = classroom().answers, _known()
     if how == "withheld":
         return None
@@ -200,7 +247,12 @@ def _show_loaded() -> None:
 
 def _clear() -> None:
     """Forget all answers, in the browser too: another learner may sit there next."""
-    for name in [_ANSWERS, _VERDICTS, _LOADED, *(key for key in st.session_state if str(key).startswith(("answer_", "lesson_attempts")))]:
+    for name in [
+        _ANSWERS,
+        _VERDICTS,
+        _LOADED,
+        *(key for key in st.session_state if str(key).startswith(("answer_", "lesson_attempts"))),
+    ]:
         st.session_state.pop(name, None)
     st.session_state[_CLEARED] = True
 
@@ -211,12 +263,16 @@ def _card(found: Mapping[str, Lesson], verdicts: Verdicts | None) -> str:
         done = reached(answers(), name)
         if done:
             right = "" if verdicts is None else f"<td>{Tally.of(verdicts, name).right} ✓</td>"
-            rows.append(f"<tr><td>{html.escape(lesson.title)}</td><td>{done} / {asked(lesson)}</td>{right}</tr>")
+            rows.append(
+                f"<tr><td>{html.escape(lesson.title)}</td><td>{done} / {asked(lesson)}</td>{right}</tr>"
+            )
     table = f'<div class="qv-steps"><table>{"".join(rows)}</table></div>'
     if verdicts is None:
         return f'<div class="qv-card-progress"><b>{html.escape(say("lessons.progress.noted", count=len(answers())))}</b>{table}</div>'
     tally = Tally.of(verdicts)
     sure = html.escape(say("lessons.progress.sure", right=tally.sure_right, wrong=tally.sure_wrong))
-    guessed = html.escape(say("lessons.progress.guessed", right=tally.guessed_right, wrong=tally.guessed_wrong))
+    guessed = html.escape(
+        say("lessons.progress.guessed", right=tally.guessed_right, wrong=tally.guessed_wrong)
+    )
     total = html.escape(say("lessons.progress.total", right=tally.right, count=tally.count))
     return f'<div class="qv-card-progress"><b>{total}</b>{table}<p>{sure}<br>{guessed}</p></div>'

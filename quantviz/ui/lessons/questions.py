@@ -24,7 +24,9 @@ def ask(question: Question, scenes: Scenes, key: str) -> None:
 
 
 def given(question: Question, key: str) -> Any:
-    """The answer in the control called `key`, none where there is none yet; `QuantVizError` for what cannot be read."""
+    """Return the answer in the control called `key`, none where there is none yet; `QuantVizError` for what
+    cannot be read.
+    """
     value = st.session_state.get(key)
     if isinstance(question, Number):
         return read_number(value, question.unit) if value and value.strip() else None
@@ -37,17 +39,22 @@ def given(question: Question, key: str) -> Any:
 
 
 def told(question: Question, answer: Any, scenes: Scenes) -> str:
-    """An answer in words, as Markdown; of a cell question the truth may be several cells."""
+    """Return an answer in words, as Markdown; of a cell question the truth may be several cells."""
     return _TELL[question.kind](question, answer, scenes)
 
 
 def truth_told(question: Question, scenes: Scenes) -> str:
-    """The true answer in words."""
+    """Return the true answer in words."""
     if isinstance(question, Direction):
-        numbers = {name: number(formula.value(scenes)) for name, formula in (("before", question.before), ("after", question.after))}
+        numbers = {
+            name: number(formula.value(scenes))
+            for name, formula in (("before", question.before), ("after", question.after))
+        }
         return say(f"lessons.truth_{question.truth(scenes)}", **numbers)
     if isinstance(question, Cell):
-        return say("lessons.or").join(told(question, place, scenes) for place in sorted(question.truth(scenes)))
+        return say("lessons.or").join(
+            told(question, place, scenes) for place in sorted(question.truth(scenes))
+        )
     if isinstance(question, Order):
         values = [question.items[i].value.value(scenes) for i in question.truth(scenes)]
         names = [question.items[i].text.say(scenes) for i in question.truth(scenes)]
@@ -60,7 +67,14 @@ def truth_told(question: Question, scenes: Scenes) -> str:
 
 def _ask_direction(question: Question, scenes: Scenes, key: str) -> None:
     names = {name: say(f"lessons.directions.{name}") for name in DIRECTIONS}
-    choose(st.segmented_control, say("lessons.your_answer"), DIRECTIONS, key=key, format_func=names.__getitem__, label_visibility="collapsed")
+    choose(
+        st.segmented_control,
+        say("lessons.your_answer"),
+        DIRECTIONS,
+        key=key,
+        format_func=names.__getitem__,
+        label_visibility="collapsed",
+    )
 
 
 def _ask_number(question: Question, scenes: Scenes, key: str) -> None:
@@ -80,17 +94,38 @@ def _ask_cell(question: Question, scenes: Scenes, key: str) -> None:
 def _ask_choice(question: Question, scenes: Scenes, key: str) -> None:
     assert isinstance(question, Choice)
     texts = [option.text.say(scenes) for option in question.options]
-    choose(st.radio, say("lessons.your_answer"), range(len(texts)), key=key, index=None, format_func=texts.__getitem__, label_visibility="collapsed")
+    choose(
+        st.radio,
+        say("lessons.your_answer"),
+        range(len(texts)),
+        key=key,
+        index=None,
+        format_func=texts.__getitem__,
+        label_visibility="collapsed",
+    )
 
 
 def _ask_order(question: Question, scenes: Scenes, key: str) -> None:
     assert isinstance(question, Order)
     texts = [item.text.say(scenes) for item in question.items]
-    choose(st.multiselect, say("lessons.your_order"), range(len(texts)), key=key, format_func=texts.__getitem__, placeholder=say("lessons.order_smallest"))
+    choose(
+        st.multiselect,
+        say("lessons.your_order"),
+        range(len(texts)),
+        key=key,
+        format_func=texts.__getitem__,
+        placeholder=say("lessons.order_smallest"),
+    )
 
 
 _ASK: Mapping[str, Callable[[Question, Scenes, str], None]] = MappingProxyType(
-    {"direction": _ask_direction, "number": _ask_number, "cell": _ask_cell, "choice": _ask_choice, "order": _ask_order}
+    {
+        "direction": _ask_direction,
+        "number": _ask_number,
+        "cell": _ask_cell,
+        "choice": _ask_choice,
+        "order": _ask_order,
+    }
 )
 
 
@@ -127,7 +162,9 @@ _TELL: Mapping[str, Callable[[Question, Any, Scenes], str]] = MappingProxyType(
 
 
 def show_hands(question: Question, scenes: Scenes, key: str, revealed: bool) -> None:
-    """Boxes in which a teacher counts hands, and the counts as bars, the right answer marked once it is told."""
+    """Boxes in which a teacher counts hands, and the counts as bars, the right answer marked once it is
+    told.
+    """
     names = _hands(question, scenes, revealed)
     with st.container(key=f"{key}_hands", gap="small"):
         if not names:
@@ -147,9 +184,15 @@ def show_hands(question: Question, scenes: Scenes, key: str, revealed: bool) -> 
 def _hands(question: Question, scenes: Scenes, revealed: bool) -> list[tuple[str, bool]]:
     """What hands can be raised for, and whether it is the right answer as far as that is told."""
     if isinstance(question, Direction):
-        return [(say(f"lessons.directions.{name}"), revealed and name == question.truth(scenes)) for name in DIRECTIONS]
+        return [
+            (say(f"lessons.directions.{name}"), revealed and name == question.truth(scenes))
+            for name in DIRECTIONS
+        ]
     if isinstance(question, Choice):
-        return [(option.text.say(scenes), revealed and i == question.truth(scenes)) for i, option in enumerate(question.options)]
+        return [
+            (option.text.say(scenes), revealed and i == question.truth(scenes))
+            for i, option in enumerate(question.options)
+        ]
     return [(say("lessons.hands_right"), True), (say("lessons.hands_wrong"), False)] if revealed else []
 
 

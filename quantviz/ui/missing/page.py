@@ -1,7 +1,7 @@
 """The page for an address that leads to none: it says so in the reader's language, and leads home.
 
-Streamlit's own message for this is English, lies over another page and changes the address. It is not shown for a
-page that `st.navigation` knows, so the wrong address is made known as a page of this session.
+Streamlit's own message for this is English, lies over another page and changes the address. It is not shown
+for a page that `st.navigation` knows, so the wrong address is made known as a page of this session.
 """
 
 from __future__ import annotations
@@ -23,13 +23,21 @@ _LONGEST = 60
 def missing_pages(known: Iterable[StreamlitPage], home: StreamlitPage) -> list[StreamlitPage]:
     """Return the page for the address this session began at, where it is none of `known`; else nothing.
 
-    Behind a proxy, what looks like a page's name can be the folder of the app: Streamlit then never asks for it.
+    Behind a proxy, what looks like a page's name can be the folder of the app: Streamlit then never asks for
+    it.
     """
     path = unquote(urlsplit(st.context.url or "").path).rstrip("/ ")
     asked = st.session_state.setdefault(_ASKED, path.rpartition("/")[2].strip())
     if not asked or asked in {page.url_path for page in known}:
         return []
-    return [st.Page(lambda: _show_missing(asked, home), title=say("missing.title"), url_path=asked, visibility="hidden")]
+    return [
+        st.Page(
+            lambda: _show_missing(asked, home),
+            title=say("missing.title"),
+            url_path=asked,
+            visibility="hidden",
+        )
+    ]
 
 
 def _show_missing(asked: str, home: StreamlitPage) -> None:

@@ -1,1 +1,3 @@
-"""What every page stands in: session, language, cache, run queue, history, error boundary, Streamlit's private parts."""
+"""What every page stands in: session, language, cache, run queue, history, error boundary, Streamlit's
+private parts.
+"""

@@ -18,7 +18,8 @@ _ROOM, _PROBLEM = "classroom", "classroom_problem"
 _HERE: ContextVar[Classroom | None] = ContextVar("here", default=None)
 #: How much larger figures are on a projector, at least.
 _PROJECTED = 1.45
-#: Figures as wide as the page are laid out for so many pixels and then enlarged: four panels just fit side by side.
+#: Figures as wide as the page are laid out for so many pixels and then enlarged: four panels just fit side by
+#: side.
 _PROJECTED_WIDTH = BREAKPOINTS[4]["row"] + 2
 #: What a projector has no room for: the sidebar's groups, small buttons, and what lies below the fold.
 _NOT_PROJECTED = frozenset({"tensor", "range", "recipes", "actions", "below"})
@@ -30,7 +31,7 @@ def begin() -> None:
 
 
 def classroom() -> Classroom:
-    """The session's classroom: what its first address asked for."""
+    """Return the session's classroom: what its first address asked for."""
     here = _HERE.get()
     if here is not None:
         return here
@@ -53,13 +54,15 @@ def enter(room: Classroom) -> None:
 
 
 def visible(part: str) -> bool:
-    """Whether a part of `classroom.HIDEABLE` is to be seen. What is not is not sent to the browser either."""
+    """Return whether a part of `classroom.HIDEABLE` is to be seen. What is not is not sent to the browser
+    either.
+    """
     room = classroom()
     return part not in room.hidden and not (room.projector and part in _NOT_PROJECTED)
 
 
 def locked(group: str) -> bool:
-    """Whether a group of `classroom.LOCKABLE` stays as it is."""
+    """Return whether a group of `classroom.LOCKABLE` stays as it is."""
     return group in classroom().locked
 
 
@@ -70,13 +73,13 @@ def problem() -> QuantVizError | None:
 
 
 def parameters() -> dict[str, str]:
-    """The classroom as it stands in a page's address."""
+    """Return the classroom as it stands in a page's address."""
     form = str(classroom())
     return {PARAMETER: form} if form else {}
 
 
 def enlarge(width: float = 0) -> float:
-    """How many times larger than usual a figure of so many pixels' width is drawn.
+    """Return how many times larger than usual a figure of so many pixels' width is drawn.
 
     A projector's picture is as large on the wall whatever its pixels: the wider, the larger the text.
     """

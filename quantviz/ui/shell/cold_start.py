@@ -32,7 +32,8 @@ _CLOSE = """
 
 
 def before_navigation() -> bool:
-    """Whether this run can be told wrongly that its page was not found, to be asked before `st.navigation`.
+    """Return whether this run can be told wrongly that its page was not found, to be asked before
+    `st.navigation`.
 
     Of several visitors who come while the process starts, one makes the pages known and all see the message.
     """

@@ -29,5 +29,7 @@ def error_boundary() -> Iterator[None]:
 
 def _way_back() -> None:
     with st.container(horizontal=True):
-        st.button(say("lab.undo"), key="boundary_undo", on_click=session.undo, disabled=not session.can_undo())
+        st.button(
+            say("lab.undo"), key="boundary_undo", on_click=session.undo, disabled=not session.can_undo()
+        )
         st.button(say("lab.reset"), key="boundary_reset", on_click=session.reset)

@@ -1,4 +1,5 @@
-"""The Lab's state in the session: one value, changed in callbacks, written to the address at the end of a run.
+"""The Lab's state in the session: one value, changed in callbacks, written to the address at the end of a
+run.
 
 Widgets show the state and change it in their callbacks; nothing is kept in a widget alone. So a
 link, a language switch, undo and reset are the same thing: another state.
@@ -27,10 +28,17 @@ from quantviz.tensors.views import View
 from quantviz.ui.shell import classroom, streamlit_private
 from quantviz.ui.shell.words import language
 
-_STATE, _STEPS, _DONE, _NAMED, _COMPLAINTS = "lab_state", "lab_steps", "lab_steps_done", "lab_named", "lab_complaints"
+_STATE, _STEPS, _DONE, _NAMED, _COMPLAINTS = (
+    "lab_state",
+    "lab_steps",
+    "lab_steps_done",
+    "lab_named",
+    "lab_complaints",
+)
 _ADAPTED, _WAITING = "lab_adapted", "lab_waiting"
 _OPENED, _GOOD, _SHOWN_IN, _LINK = "lab_opened", "lab_good", "lab_shown_in", "lab_link"
-#: The widgets that the last run that came to its end has shown, by key with the labels of their choices, and those of this run.
+#: The widgets that the last run that came to its end has shown, by key with the labels of their choices, and
+#: those of this run.
 _SHOWN, _SHOWING = "widgets_shown", "widgets_showing"
 #: The page on the screen, and whether it is another one than before.
 _PAGE, _ARRIVED = "page_shown", "page_arrived"
@@ -58,10 +66,18 @@ class Step:
     after: LabState
 
     def turned(self, now: LabState, *, back: bool) -> LabState:
-        """The state on the one side of this step, reached from `now` on the other: where a person looks stays, unless the step moved it."""
+        """Return the state on the one side of this step, reached from `now` on the other: where a person
+        looks stays, unless the step moved it.
+        """
         wanted = self.before if back else self.after
-        moved = (self.before.source, self.before.view, self.before.cell) != (self.after.source, self.after.view, self.after.cell)
-        return wanted if moved or now.source != wanted.source else wanted.replace(view=now.view, cell=now.cell)
+        moved = (self.before.source, self.before.view, self.before.cell) != (
+            self.after.source,
+            self.after.view,
+            self.after.cell,
+        )
+        return (
+            wanted if moved or now.source != wanted.source else wanted.replace(view=now.view, cell=now.cell)
+        )
 
 
 @dataclass(frozen=True)
@@ -85,12 +101,16 @@ class Adapted:
 
     @property
     def others(self) -> tuple[str, ...]:
-        """The fields that changed although nobody asked for it."""
-        return tuple(name for name in _SCHEME if name not in self.asked and getattr(self.before, name) != getattr(self.after, name))
+        """Return the fields that changed although nobody asked for it."""
+        return tuple(
+            name
+            for name in _SCHEME
+            if name not in self.asked and getattr(self.before, name) != getattr(self.after, name)
+        )
 
 
 def state() -> LabState:
-    """The session's state: at first what the address asks for."""
+    """Return the session's state: at first what the address asks for."""
     if _STATE not in st.session_state:
         found, problems = read_link(dict(st.query_params))
         st.session_state[_STATE] = st.session_state[_OPENED] = found
@@ -136,24 +156,30 @@ def put_from_lesson(new: LabState, lesson: str, step: int) -> None:
 
 
 def origin() -> Origin | None:
-    """The step that the state was opened from, as long as its tensor is the one on the screen and its opening is not undone."""
+    """Return the step that the state was opened from, as long as its tensor is the one on the screen and its
+    opening is not undone.
+    """
     found = cast("Origin | None", st.session_state.get(_ORIGIN))
     return found if found and found.opened.source == state().source and not _undone(found) else None
 
 
 def way_back() -> Origin | None:
-    """The step to go back to: where the state came from, or the one of which an undo has just turned away."""
+    """Return the step to go back to: where the state came from, or the one of which an undo has just turned
+    away.
+    """
     found = cast("Origin | None", st.session_state.get(_ORIGIN))
     return found if _undone(found) else origin()
 
 
 def _undone(found: Origin | None) -> bool:
-    """Whether it was undone that the state was opened from a lesson; redo does it again."""
+    """Return whether it was undone that the state was opened from a lesson; redo does it again."""
     return found is not None and any(step.after == found.opened for step in _steps()[_done() :])
 
 
 def scenario() -> str | None:
-    """The scenario that the state began with: this session has seen it, and its tensor is still the one on the screen."""
+    """Return the scenario that the state began with: this session has seen it, and its tensor is still the
+    one on the screen.
+    """
     now = state()
     name = scenario_of(now.source)
     if name is not None and (now.scheme, now.baseline) == (SCENARIOS[name].scheme, SCENARIOS[name].baseline):
@@ -186,7 +212,9 @@ def _as_locked(new: LabState) -> LabState:
 
 
 def look(view: View, cell: Shape | None = None) -> None:
-    """Look at another part of the tensor, and select a cell of it. Not a step to undo: looking around must not cost the scheme before."""
+    """Look at another part of the tensor, and select a cell of it. Not a step to undo: looking around must
+    not cost the scheme before.
+    """
     now = state()
     st.session_state[_STATE] = now.replace(view=view, cell=now.cell if cell is None else cell)
 
@@ -211,16 +239,22 @@ def put_scheme(**changes: Any) -> None:
 
 
 def adapt_scheme(wanted: Scheme, *asked: str) -> None:
-    """Take a scheme of which only the fields `asked` were asked for, and remember what else it changed; `QuantVizError` where it cannot be."""
+    """Take a scheme of which only the fields `asked` were asked for, and remember what else it changed;
+    `QuantVizError` where it cannot be.
+    """
     before = state().scheme
     put_scheme(**{name: getattr(wanted, name) for name in _SCHEME})
     st.session_state[_ADAPTED] = Adapted(before, state().scheme, asked)
 
 
 def adapted() -> Adapted | None:
-    """What the last change to the scheme brought with it; where the chosen scheme does not fit the tensor, what stands in for it."""
+    """What the last change to the scheme brought with it; where the chosen scheme does not fit the tensor,
+    what stands in for it.
+    """
     now = state()
-    return cast("Adapted | None", st.session_state.get(_ADAPTED)) or (Adapted(now.chosen, now.scheme, ()) if now.chosen else None)
+    return cast("Adapted | None", st.session_state.get(_ADAPTED)) or (
+        Adapted(now.chosen, now.scheme, ()) if now.chosen else None
+    )
 
 
 def remember_held(value: float) -> None:
@@ -234,7 +268,9 @@ def accept() -> None:
 
 
 def refuse(error: QuantVizError) -> None:
-    """The state cannot be computed: go back to the one before, and say why; where NaN or Inf are the reason, it waits for another choice."""
+    """The state cannot be computed: go back to the one before, and say why; where NaN or Inf are the reason,
+    it waits for another choice.
+    """
     wait(state() if error.key in _NONFINITE else None)
     if can_undo() and _steps()[_done() - 1].after == state():
         st.session_state[_STEPS], st.session_state[_DONE] = _steps()[: _done() - 1], _done() - 1
@@ -243,22 +279,24 @@ def refuse(error: QuantVizError) -> None:
 
 
 def wait(new: LabState | None) -> None:
-    """Keep a state whose tensor has NaN or Inf that its scheme refuses, until something is chosen or another state taken."""
+    """Keep a state whose tensor has NaN or Inf that its scheme refuses, until something is chosen or another
+    state taken.
+    """
     st.session_state[_WAITING] = new
 
 
 def waiting() -> LabState | None:
-    """The state that waits for a choice of what is done with NaN and Inf."""
+    """Return the state that waits for a choice of what is done with NaN and Inf."""
     return cast("LabState | None", st.session_state.get(_WAITING))
 
 
 def _steps() -> tuple[Step, ...]:
-    """The steps that can be undone or done again, the oldest first."""
+    """Return the steps that can be undone or done again, the oldest first."""
     return cast("tuple[Step, ...]", st.session_state.get(_STEPS, ()))
 
 
 def _done() -> int:
-    """How many of them are not undone."""
+    """Return how many of them are not undone."""
     return cast(int, st.session_state.get(_DONE, 0))
 
 
@@ -279,12 +317,12 @@ def redo() -> None:
 
 
 def can_undo() -> bool:
-    """Whether there is a step to undo."""
+    """Return whether there is a step to undo."""
     return _done() > 0
 
 
 def can_redo() -> bool:
-    """Whether there is a step that was undone."""
+    """Return whether there is a step that was undone."""
     return _done() < len(_steps())
 
 
@@ -295,11 +333,16 @@ def forget(gone: Collection[Source]) -> None:
         return step.before.source not in gone and step.after.source not in gone
 
     past = tuple(itertools.takewhile(there, reversed(_steps()[: _done()])))[::-1]
-    st.session_state[_STEPS], st.session_state[_DONE] = (*past, *itertools.takewhile(there, _steps()[_done() :])), len(past)
+    st.session_state[_STEPS], st.session_state[_DONE] = (
+        (*past, *itertools.takewhile(there, _steps()[_done() :])),
+        len(past),
+    )
 
 
 def reset() -> None:
-    """The state this tensor's scenario opens with, else the first scenario's; where a teacher has locked something, what the link opened."""
+    """The state this tensor's scenario opens with, else the first scenario's; where a teacher has locked
+    something, what the link opened.
+    """
     st.session_state[_ORIGIN] = None
     if classroom.classroom().locked:
         put(st.session_state[_OPENED])
@@ -329,7 +372,8 @@ def forgive() -> None:
 
 
 def safely(callback: Callable[..., None]) -> Callable[..., None]:
-    """`callback` for a widget: what fails in it, for whatever reason, is told as a sentence and leaves the state as it was.
+    """`callback` for a widget: what fails in it, for whatever reason, is told as a sentence and leaves the
+    state as it was.
 
     Streamlit runs callbacks before the page, where the page's error boundary does not reach.
     """
@@ -361,19 +405,26 @@ def named() -> tuple[QuantVizError, ...]:
 def show(key: str, value: object, field: str = "", *, folded: bool = False) -> str:
     """Let the widget `key` show `value`, unless what was typed into its `field` is being complained about.
 
-    `folded` widgets stand in a popover: the browser makes them when that is opened, and must be told their value by the run before.
+    `folded` widgets stand in a popover: the browser makes them when that is opened, and must be told their
+    value by the run before.
     """
-    # A widget must be told its value again in another language, and where the browser may not have seen it, because the
-    # run that showed it was broken off.
-    again = folded or st.session_state.get(_SHOWN_IN) != language() or key not in st.session_state.get(_SHOWN, ())
+    # A widget must be told its value again in another language, and where the browser may not have seen it,
+    # because the run that showed it was broken off.
+    again = (
+        folded or st.session_state.get(_SHOWN_IN) != language() or key not in st.session_state.get(_SHOWN, ())
+    )
     _showing().setdefault(key, ())
-    if (field or key) not in complaints() and (again or key not in st.session_state or st.session_state[key] != value):
+    if (field or key) not in complaints() and (
+        again or key not in st.session_state or st.session_state[key] != value
+    ):
         st.session_state[key] = value
     return key
 
 
 def tell_again(key: str, labels: tuple[str, ...]) -> None:
-    """Tell the browser again what is chosen in the widget `key`, where its choices are not labelled as it saw them last: it holds a label."""
+    """Tell the browser again what is chosen in the widget `key`, where its choices are not labelled as it saw
+    them last: it holds a label.
+    """
     if key in st.session_state and st.session_state.get(_SHOWN, {}).get(key) != labels:
         st.session_state[key] = st.session_state[key]
     _showing()[key] = labels
@@ -405,22 +456,27 @@ def write_address() -> QuantVizError | None:
 def put_address(wanted: dict[str, str]) -> None:
     """Write a page's parameters to the address bar."""
     asked = st.query_params.to_dict()
-    # Streamlit drops them when the page is switched. Where it is the browser's button for going back that emptied
-    # them, writing them again would keep the person on this page for ever.
-    went_back = not asked and not st.session_state.get(_ARRIVED, True) and st.session_state.get(_LINK) == wanted
+    # Streamlit drops them when the page is switched. Where it is the browser's button for going back that
+    # emptied them, writing them again would keep the person on this page for ever.
+    went_back = (
+        not asked and not st.session_state.get(_ARRIVED, True) and st.session_state.get(_LINK) == wanted
+    )
     if asked != wanted and not went_back:
         st.query_params.from_dict(wanted)
     st.session_state[_LINK] = wanted
 
 
 def navigated() -> bool:
-    """Whether the browser shows another address of this page than we last wrote: by its buttons for back and forward."""
+    """Return whether the browser shows another address of this page than we last wrote: by its buttons for
+    back and forward.
+    """
     asked = st.query_params.to_dict()
     return bool(asked) and not st.session_state.get(_ARRIVED, True) and asked != st.session_state.get(_LINK)
 
 
 def clicked_line(key: str) -> int | None:
-    """The line of a table, with `key`, whose cell was clicked; none after a click on a heading, which sorts.
+    """Return the line of a table, with `key`, whose cell was clicked; none after a click on a heading, which
+    sorts.
 
     The cell is let go of: another click on it is one more.
     """

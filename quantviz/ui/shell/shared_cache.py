@@ -1,4 +1,5 @@
-"""What all sessions share: tensors of the same source, and what was found out about them; each held once, within a bound.
+"""What all sessions share: tensors of the same source, and what was found out about them; each held once,
+within a bound.
 
 A class opens one tensor and tries the same schemes on it. The first who asks has the work done, those
 who ask meanwhile wait for it, the others find it done. Nothing of an upload comes in here: it belongs to
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: Environment variables with the bytes that tensors, and what was found out about them, may take while nobody looks at them.
+#: Environment variables with the bytes that tensors, and what was found out about them, may take while nobody
+#: looks at them.
 TENSOR_BYTES, FACT_BYTES = "QUANTVIZ_SHARED_BYTES", "QUANTVIZ_SHARED_FACTS_BYTES"
 _DEFAULTS: Mapping[str, int] = {TENSOR_BYTES: 2 * 2**30, FACT_BYTES: 512 * 2**20}
 #: What is counted for a value beyond its numbers: keys, objects.
@@ -50,8 +52,9 @@ class _Kept:
 class Shared:
     """Values by key, of at most `most_bytes` together. Safe for many threads.
 
-    First goes what took the least time to make for its bytes and was not asked for lately (GreedyDual-Size: Cao and Irani, "Cost-aware WWW
-    proxy caching algorithms", 1997). What went is still found as long as anyone holds it, so that nothing is in memory twice.
+    First goes what took the least time to make for its bytes and was not asked for lately (GreedyDual-Size:
+    Cao and Irani, "Cost-aware WWW proxy caching algorithms", 1997). What went is still found as long as
+    anyone holds it, so that nothing is in memory twice.
 
     >>> kept = Shared(10_000)
     >>> kept.get("a", lambda: "made"), kept.get("a", lambda: "made again")
@@ -61,7 +64,8 @@ class Shared:
     def __init__(self, most_bytes: int, clock: Callable[[], float] = time.perf_counter) -> None:
         self.most_bytes, self._clock = most_bytes, clock
         self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
-        #: The worth of what went last: what is asked for now is worth so much more, which is how the others age.
+        #: The worth of what went last: what is asked for now is worth so much more, which is how the others
+        #: age.
         self._floor = 0.0
         self._alive: weakref.WeakValueDictionary[Hashable, Any] = weakref.WeakValueDictionary()
         self._lock = threading.Lock()
@@ -71,14 +75,16 @@ class Shared:
 
     @property
     def held(self) -> int:
-        """Bytes that are kept although perhaps nobody looks."""
+        """Return bytes that are kept although perhaps nobody looks."""
         with self._lock:
             return sum(kept.bytes for kept in self._kept.values())
 
     def get(self, key: Hashable, make: Callable[[], T], *, aside: bool = False) -> T:
-        """The value under `key`, never to be changed; made by the first who asks. Where making it fails, the next one tries.
+        """Return the value under `key`, never to be changed; made by the first who asks. Where making it
+        fails, the next one tries.
 
-        `aside`: while it is made another run has the turn; worth it where that takes long, or happens outside of Python.
+        `aside`: while it is made another run has the turn; worth it where that takes long, or happens outside
+        of Python.
         """
         found = self._find(key)
         if found is not _NOTHING:
@@ -144,7 +150,8 @@ class Shared:
 def held_bytes(value: Any) -> int:
     """About how many bytes of memory `value` takes: its numbers, and a little for each object.
 
-    A tensor that lies in a file counts as if it were read: what is looked at of it, the system keeps in memory too.
+    A tensor that lies in a file counts as if it were read: what is looked at of it, the system keeps in
+    memory too.
 
     >>> import numpy as np
     >>> held_bytes({"a": np.zeros(1000)}) - held_bytes({"a": np.zeros(0)})
@@ -166,12 +173,14 @@ def held_bytes(value: Any) -> int:
 
 
 def shared_tensor(form: str, make: Callable[[], Stored]) -> Stored:
-    """The tensor that the text `form` names, read-only, one for all sessions; `make` opens it."""
+    """Return the tensor that the text `form` names, read-only, one for all sessions; `make` opens it."""
     return _cache(TENSOR_BYTES).get(form, make, aside=True)
 
 
 def shared_fact(key: Hashable, make: Callable[[], T], *, aside: bool = False) -> T:
-    """What was found out about a shared tensor, read-only: `key` names the tensor and all that the value depends on."""
+    """What was found out about a shared tensor, read-only: `key` names the tensor and all that the value
+    depends on.
+    """
     return _cache(FACT_BYTES).get(key, make, aside=aside)
 
 

@@ -1,4 +1,6 @@
-"""Once a process: import what is heavy after the first paint, leave it out of each garbage collection, and let runs take turns."""
+"""Once a process: import what is heavy after the first paint, leave it out of each garbage collection, and
+let runs take turns.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,8 @@ class Turns:
         self._working = 0
         self._waiting: list[tuple[int, threading.Event]] = []
         self._arrivals = itertools.count()
-        #: When a turn last began or ended. Who waits long only because many wait goes on waiting: all at once they would hinder each other.
+        #: When a turn last began or ended. Who waits long only because many wait goes on waiting: all at once
+        #: they would hinder each other.
         self._moved = time.monotonic()
         self._lock = threading.Lock()
         self._own = threading.local()
@@ -56,7 +59,8 @@ class Turns:
 
     @contextlib.contextmanager
     def leave(self) -> Iterator[None]:
-        """Let another have the turn meanwhile, where this thread has one: for waiting, and for work outside Python.
+        """Let another have the turn meanwhile, where this thread has one: for waiting, and for work outside
+        Python.
 
         Who comes back is before all who came later.
         """
@@ -100,13 +104,14 @@ class Turns:
 
 @st.cache_resource(show_spinner=False)
 def turns() -> Turns:
-    """The turns of this process's runs."""
+    """Return the turns of this process's runs."""
     return Turns()
 
 
 @st.cache_resource(show_spinner=False)
 def forget_ended_sessions() -> bool:
-    """Let go of sessions that nobody has come back to within `server.disconnectedSessionTTL`, and of what was uploaded in them.
+    """Let go of sessions that nobody has come back to within `server.disconnectedSessionTTL`, and of what was
+    uploaded in them.
 
     Streamlit does so when the next session is left, which after the last one may be never.
     """
@@ -124,7 +129,8 @@ def _forget_now_and_then() -> None:
             return
         now = streamlit_private.expire_sessions()
         if before - now:
-            # A session and its parts hold each other, and those of the first sessions were frozen with all the rest.
+            # A session and its parts hold each other, and those of the first sessions were frozen with all
+            # the rest.
             gc.unfreeze()
             gc.collect()
             gc.freeze()
@@ -152,14 +158,16 @@ def _import_all() -> bool:
     Walking torch's objects with each collection of garbage would take longer than a run.
     """
     with _others_first():
-        # Streamlit imports it when a page first needs it; plotly, in another session's thread, would meet it half imported.
+        # Streamlit imports it when a page first needs it; plotly, in another session's thread, would meet it
+        # half imported.
         import pandas  # noqa: F401
         import torch
 
         import quantviz.analysis.engine_comparison
         import quantviz.analysis.study  # noqa: F401
 
-        # Each thread that runs a session would have helpers of its own, which wake and wait for each other: large tensors have threads of ours.
+        # Each thread that runs a session would have helpers of its own, which wake and wait for each other:
+        # large tensors have threads of ours.
         torch.set_num_threads(1)
         # Without a look for garbage first, which takes a tenth of the imports: they leave next to none.
         gc.freeze()
@@ -168,7 +176,9 @@ def _import_all() -> bool:
 
 @contextlib.contextmanager
 def _others_first() -> Iterator[None]:
-    """Hold up nobody: this process also serves the scripts with which the browser paints the frame. No garbage is looked for meanwhile."""
+    """Hold up nobody: this process also serves the scripts with which the browser paints the frame. No
+    garbage is looked for meanwhile.
+    """
     if "torch" in sys.modules:
         yield
         return

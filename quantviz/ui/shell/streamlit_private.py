@@ -19,7 +19,9 @@ TRIED = "1.67.0"
 
 
 def pages_are_unknown() -> bool:
-    """Return whether Streamlit still takes the folder `pages/` for its old kind of multipage app: until `st.navigation` has run once."""
+    """Return whether Streamlit still takes the folder `pages/` for its old kind of multipage app: until
+    `st.navigation` has run once.
+    """
     return bool(PagesManager.uses_pages_directory)
 
 
@@ -40,8 +42,8 @@ def expire_sessions() -> set[str]:
 def uninterrupted() -> Iterator[None]:
     """Let a callback come to its end although the browser has sent something else meanwhile.
 
-    Streamlit ends a callback at its next look into the session's state where another message is waiting, and does not run it
-    again: of two quick clicks the first would be lost, or half of what it does.
+    Streamlit ends a callback at its next look into the session's state where another message is waiting, and
+    does not run it again: of two quick clicks the first would be lost, or half of what it does.
     """
     context = get_script_run_ctx(suppress_warning=True)
     if context is None:

@@ -18,7 +18,9 @@ _SPEAK = """<script>document.documentElement.lang = "{lang}";</script>"""
 
 
 def begin() -> None:
-    """Set up the page, on each run: icon, layout and language, and until `name_tab` the title that the last run gave."""
+    """Set up the page, on each run: icon, layout and language, and until `name_tab` the title that the last
+    run gave.
+    """
     title = st.session_state.get(_TITLE, say("app.title"))
     st.set_page_config(page_title=title, page_icon="🧮", layout="wide", initial_sidebar_state=250)
     with st.container(key="speak"):
@@ -26,7 +28,9 @@ def begin() -> None:
 
 
 def name_tab(page: str, *shown: str) -> None:
-    """Title the tab by what is shown on the page, the page's name and the app's: they tell tabs and bookmarks apart."""
+    """Title the tab by what is shown on the page, the page's name and the app's: they tell tabs and bookmarks
+    apart.
+    """
     # A file may be called by what is no text, of which the browser can be told nothing.
     title = visible(" · ".join((*filter(None, shown), page, say("app.title"))))
     if st.session_state.get(_TITLE) != title:

@@ -20,7 +20,8 @@ from quantviz.ui.shell.classroom import classroom
 _LANGUAGE = "language"
 #: The same while a run goes on, which has a thread of its own.
 _SPOKEN: ContextVar[str | None] = ContextVar("spoken", default=None)
-#: What Streamlit makes into links, icons and arrows after Markdown's own escapes; a word joiner keeps it text.
+#: What Streamlit makes into links, icons and arrows after Markdown's own escapes; a word joiner keeps it
+#: text.
 _ACTIVE = re.compile(r":(?=//|\w)|www(?=\.)|@|&(?=#?\w+;)|-(?=[->])|<(?=-)")
 #: Marks that turn the direction of the text around them.
 _DIRECTIONS = re.compile("[\u202a-\u202e\u2066-\u2069\u200e\u200f]")
@@ -28,13 +29,15 @@ _MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|$~:^=])")
 
 
 def begin() -> None:
-    """At the start of a run: its language is looked for once. It is asked for with each sentence, and each look takes its time."""
+    """At the start of a run: its language is looked for once. It is asked for with each sentence, and each
+    look takes its time.
+    """
     _SPOKEN.set(None)
     _SPOKEN.set(language())
 
 
 def language() -> str:
-    """The session's language: chosen, else the link's, else the browser's, else English."""
+    """Return the session's language: chosen, else the link's, else the browser's, else English."""
     spoken = _SPOKEN.get()
     if spoken is not None:
         return spoken
@@ -46,7 +49,9 @@ def language() -> str:
 
 
 def set_language(name: str | None) -> None:
-    """Switch the session's language; a switch that tells none, as one does whose page was replaced while it loaded, changes nothing."""
+    """Switch the session's language; a switch that tells none, as one does whose page was replaced while it
+    loaded, changes nothing.
+    """
     if name in languages():
         st.session_state[_LANGUAGE] = name
         _SPOKEN.set(None)
@@ -59,31 +64,35 @@ def theme() -> str:
 
 
 def say(key: str, /, **params: object) -> str:
-    """The sentence `key` in the session's language."""
+    """Return the sentence `key` in the session's language."""
     return text(key, language(), **params)
 
 
 def say_axis(source: Source, axis: int, form: str = "name") -> str:
-    """An axis of a source's tensor in the session's language; `form` is one of those of `Axes.words`."""
+    """Return an axis of a source's tensor in the session's language; `form` is one of those of
+    `Axes.words`.
+    """
     return source.axes.words(axis, form, language())
 
 
 def say_recipe(recipe_id: str, source: Source) -> str:
-    """A recipe's name, as it is on a source's tensor."""
+    """Return a recipe's name, as it is on a source's tensor."""
     return recipe_name(recipe_id, language(), source.axes)
 
 
 def say_error(error: QuantVizError) -> str:
-    """An error as Markdown that shows a user's own text as plain text."""
+    """Return an error as Markdown that shows a user's own text as plain text."""
     return plain(_worded(error).message(language()))
 
 
 #: Which names in an error's parameters are ids, and where their words are.
-_IDS = MappingProxyType({"convention": "conventions", "format": "formats", "mode": "modes", "granularity": "granularities"})
+_IDS = MappingProxyType(
+    {"convention": "conventions", "format": "formats", "mode": "modes", "granularity": "granularities"}
+)
 
 
 def _worded(error: QuantVizError) -> QuantVizError:
-    """The error with names for people in the place of ids, which a page does not show."""
+    """Return the error with names for people in the place of ids, which a page does not show."""
     params = dict(error.params)
     # An id says itself what it is of, or `what` says it of `got` and `offered`.
     kinds = {**{name: name for name in _IDS}, **dict.fromkeys(("got", "offered"), params.get("what"))}
@@ -94,18 +103,20 @@ def _worded(error: QuantVizError) -> QuantVizError:
         elif kind == "size" and name == "got":
             params[name] = say("granularities.size", size=value)
         elif kind in _IDS and isinstance(value, str):
-            params[name] = say("cell.then_comma").join(_name_of(_IDS[str(kind)], each) for each in value.split(", "))
+            params[name] = say("cell.then_comma").join(
+                _name_of(_IDS[str(kind)], each) for each in value.split(", ")
+            )
     return QuantVizError(error.key, **params)
 
 
 def _name_of(registry: str, identifier: str) -> str:
-    """The name under an id in the catalogue; the id itself where it is a stranger's."""
+    """Return the name under an id in the catalogue; the id itself where it is a stranger's."""
     key = f"{registry}.{identifier}.name"
     return say(key) if key in catalogue(language()) else identifier
 
 
 def say_note(note: Note) -> str:
-    """A note as Markdown."""
+    """Return a note as Markdown."""
     return plain(note.message(language()))
 
 
@@ -120,7 +131,7 @@ def plain(words: object) -> str:
 
 
 def share(value: float) -> str:
-    """A share as a percentage: 0 % and 100 % only where it is exactly that.
+    """Return a share as a percentage: 0 % and 100 % only where it is exactly that.
 
     >>> share(0.8281), share(0.0), share(0.99999), share(0.00001), share(math.nan)
     ('82.8 %', '0 %', '> 99.9 %', '< 0.1 %', '–')
@@ -136,7 +147,7 @@ def share(value: float) -> str:
 
 
 def shape_text(shape: tuple[int, ...]) -> str:
-    """A shape as it is spoken.
+    """Return a shape as it is spoken.
 
     >>> shape_text((4, 6))
     '4 × 6'
@@ -145,7 +156,9 @@ def shape_text(shape: tuple[int, ...]) -> str:
 
 
 def count_text(count: int) -> str:
-    """How many, as short as there is room for: beyond a million three digits, in Chinese in ten thousands."""
+    """Return how many, as short as there is room for: beyond a million three digits, in Chinese in ten
+    thousands.
+    """
     if count < 1_000_000:
         return f"{count:,}"
     return f"{count / 1e4:,.4g} 万" if language() == "zh" and count < 10**8 else f"{count / 1e6:,.4g} M"

@@ -60,12 +60,14 @@ class Choice:
     language: str | None = None
 
     def lesson_in(self, found: dict[str, Lesson]) -> str:
-        """The lesson's id among those there are."""
+        """Return the lesson's id among those there are."""
         return self.lesson if self.lesson in found else next(iter(found), "")
 
     @property
     def applied(self) -> Classroom:
-        """The classroom as far as it matters to what is opened: a lesson leaves out and locks nothing, the Lab has no answers."""
+        """Return the classroom as far as it matters to what is opened: a lesson leaves out and locks nothing,
+        the Lab has no answers.
+        """
         if self.opens == "lesson":
             return Classroom(answers=self.room.answers, projector=self.room.projector)
         return dataclasses.replace(self.room, answers=ANSWERS[0])
@@ -87,12 +89,12 @@ def _change_room(**changes: object) -> None:
 
 
 def _lessons() -> dict[str, Lesson]:
-    """The lessons that can be opened."""
+    """Return the lessons that can be opened."""
     return {name: found for name, found in lessons(language()).items() if isinstance(found, Lesson)}
 
 
 def _setting(key: str, name: str) -> Callable[..., None]:
-    """A callback that takes what the widget `key` shows into the field `name`."""
+    """Return a callback that takes what the widget `key` shows into the field `name`."""
     return session.safely(lambda: _change(**{name: st.session_state[key]}))
 
 
@@ -132,7 +134,11 @@ def _show_what() -> None:
         key=session.show("teacher_opens", choice.opens),
         required=True,
         on_change=_setting("teacher_opens", "opens"),
-        format_func=lambda name: {"lab": say("teacher.open_lab"), "scenario": say("teacher.open_scenario"), "lesson": say("teacher.open_lesson")}[name],
+        format_func=lambda name: {
+            "lab": say("teacher.open_lab"),
+            "scenario": say("teacher.open_scenario"),
+            "lesson": say("teacher.open_lesson"),
+        }[name],
     )
     if choice.opens == "scenario":
         choose(
@@ -161,7 +167,9 @@ def _show_lessons(choice: Choice) -> None:
         tuple(found),
         key=session.show("teacher_lesson", name),
         on_change=session.safely(lambda: _change(lesson=st.session_state["teacher_lesson"], step=1)),
-        format_func=lambda each: f"{tuple(found).index(each) + 1} · {found[each].title}" if each in found else each,
+        format_func=lambda each: (
+            f"{tuple(found).index(each) + 1} · {found[each].title}" if each in found else each
+        ),
     )
     # Its own key for each lesson: the steps have other names.
     key = f"teacher_step_{name}"
@@ -183,13 +191,17 @@ def _show_answers() -> None:
         key=session.show("teacher_answers", _choice().room.answers),
         required=True,
         on_change=session.safely(lambda: _change_room(answers=st.session_state["teacher_answers"])),
-        format_func=lambda name: {"after": say("teacher.after"), "withheld": say("teacher.withheld"), "shown": say("teacher.shown")}[name],
+        format_func=lambda name: {
+            "after": say("teacher.after"),
+            "withheld": say("teacher.withheld"),
+            "shown": say("teacher.shown"),
+        }[name],
         help=say("teacher.answers_help"),
     )
 
 
 def part_name(part: str) -> str:
-    """A part of `HIDEABLE` for people."""
+    """Return a part of `HIDEABLE` for people."""
     if part == "recipes":
         return say("recipes.question")
     return say(f"{part}.name") if part in TILE_PARTS else say(f"teacher.parts.{part}")
@@ -200,8 +212,20 @@ def _show_hidden() -> None:
     with st.container(key="teacher_hidden", gap=None):
         with st.container(key="teacher_quick", horizontal=True, gap="small", vertical_alignment="center"):
             st.markdown(f"## {say('teacher.hidden')}", width="content")
-            st.button(say("teacher.predict"), key="teacher_predict", on_click=_change_room, kwargs={"hidden": RESULTS}, help=say("teacher.predict_help"))
-            st.button(say("teacher.nothing"), key="teacher_nothing", on_click=_change_room, kwargs={"hidden": frozenset()}, disabled=not hidden)
+            st.button(
+                say("teacher.predict"),
+                key="teacher_predict",
+                on_click=_change_room,
+                kwargs={"hidden": RESULTS},
+                help=say("teacher.predict_help"),
+            )
+            st.button(
+                say("teacher.nothing"),
+                key="teacher_nothing",
+                on_click=_change_room,
+                kwargs={"hidden": frozenset()},
+                disabled=not hidden,
+            )
         for group, parts in GROUPS.items():
             key = f"teacher_hidden_{group}"
             choose(
@@ -263,8 +287,12 @@ def _state(choice: Choice) -> LabState:
 
 
 def link(choice: Choice, app: str) -> str:
-    """The address for the class, of the app at `app`."""
-    opened = {"l": choice.lesson_in(_lessons()), "p": str(choice.step)} if choice.opens == "lesson" else short_link(_state(choice))
+    """Return the address for the class, of the app at `app`."""
+    opened = (
+        {"l": choice.lesson_in(_lessons()), "p": str(choice.step)}
+        if choice.opens == "lesson"
+        else short_link(_state(choice))
+    )
     room = str(choice.applied)
     last = {**({PARAMETER: room} if room else {}), **({"lang": choice.language} if choice.language else {})}
     return write_address(app, "lessons" if choice.opens == "lesson" else "lab", opened | last)
@@ -279,7 +307,9 @@ def _show_link() -> None:
     address = link(choice, app)
     if only_here(app):
         host = plain(urlsplit(app).hostname)
-        st.info(f"{say('teacher.only_here', host=host)}\n\n1. {say('teacher.only_here_start')}\n2. {say('teacher.only_here_open')}")
+        st.info(
+            f"{say('teacher.only_here', host=host)}\n\n1. {say('teacher.only_here_start')}\n2. {say('teacher.only_here_open')}"
+        )
     elif len(address) > LONGEST:
         st.warning(say("teacher.too_long", length=len(address), longest=LONGEST))
     else:
@@ -295,16 +325,20 @@ def _show_link() -> None:
 
 
 def qr_image(address: str, alt: str) -> str:
-    """The code of an address as an HTML image, white around it on a dark page too.
+    """Return the code of an address as an HTML image, white around it on a dark page too.
 
     The lowest error correction has the coarsest squares: on a wall nothing is torn or dirty, but far away.
     """
-    source = segno.make(address, error="l", micro=False).svg_data_uri(border=4, dark="#000", light="#fff", omitsize=True)
+    source = segno.make(address, error="l", micro=False).svg_data_uri(
+        border=4, dark="#000", light="#fff", omitsize=True
+    )
     return f'<img class="qv-qr" alt="{html.escape(alt)}" src="{html.escape(source)}">'
 
 
 def _project(choice: Choice) -> None:
-    """Show in this window, large, what the link opens; what the link leaves out stays in sight of the teacher."""
+    """Show in this window, large, what the link opens; what the link leaves out stays in sight of the
+    teacher.
+    """
     project(True)
     if choice.opens == "lesson":
         go(choice.lesson_in(_lessons()), choice.step - 1)

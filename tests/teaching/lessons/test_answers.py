@@ -8,13 +8,32 @@ import pytest
 import quantviz as qv
 from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.model import QUESTIONS, Lesson, Within
-from quantviz.teaching.lessons.progress import MOST_ANSWERS, Answer, Tally, as_json, as_text, judged, merged, reached, read_json, told
+from quantviz.teaching.lessons.progress import (
+    MOST_ANSWERS,
+    Answer,
+    Tally,
+    as_json,
+    as_text,
+    judged,
+    merged,
+    reached,
+    read_json,
+    told,
+)
 from quantviz.text import languages, text
 
 
 @pytest.mark.parametrize(
     ("form", "given", "right"),
-    [("0.5", 3.5, True), ("0.5", 3.51, False), ("5 %", 2.85, True), ("5 %", 2.84, False), ("factor 2", 6, True), ("factor 2", 6.1, False), ("0", 3, True)],
+    [
+        ("0.5", 3.5, True),
+        ("0.5", 3.51, False),
+        ("5 %", 2.85, True),
+        ("5 %", 2.84, False),
+        ("factor 2", 6, True),
+        ("factor 2", 6.1, False),
+        ("0", 3, True),
+    ],
 )
 def test_tolerances(form, given, right):
     assert Within.read(form).accepts(given, 3.0) is right
@@ -48,7 +67,12 @@ def test_progress_counts_questions_once_and_answers_each_time():
 
 def test_an_answer_is_told_of_when_its_step_is_complete():
     known = {name: lesson for name, lesson in lessons().items() if isinstance(lesson, Lesson)}
-    name, i, step = next((name, i, step) for name, lesson in known.items() for i, step in enumerate(lesson.steps) if len(step.questions) == 2)
+    name, i, step = next(
+        (name, i, step)
+        for name, lesson in known.items()
+        for i, step in enumerate(lesson.steps)
+        if len(step.questions) == 2
+    )
     first, second = (Answer(name, i, k, 0, step.questions[k].truth(step.scenes()), True) for k in range(2))
     assert list(told([first], known)) == []
     assert list(told([first, second], known)) == [first, second]
@@ -64,7 +88,10 @@ def test_a_file_comes_back_and_does_not_say_itself_what_is_right():
         for attempt in range(2)
         for given in [question.truth(step.scenes(attempt))]
     ]
-    every = [replace(answer, given=min(answer.given)) if isinstance(answer.given, frozenset) else answer for answer in every]
+    every = [
+        replace(answer, given=min(answer.given)) if isinstance(answer.given, frozenset) else answer
+        for answer in every
+    ]
     assert len({known[a.lesson].steps[a.step].questions[a.question].kind for a in every}) == len(QUESTIONS)
     for verdicts in (None, dict.fromkeys(every, False)):
         assert read_json(as_json(every, verdicts), known) == (every, 0)
@@ -95,7 +122,14 @@ def test_a_file_that_is_none_is_refused(content, key):
 
 
 def raw(**changes):
-    return {"lesson": "range_to_grid", "step": 2, "question": 0, "attempt": 0, "given": 3.58, "sure": True} | changes
+    return {
+        "lesson": "range_to_grid",
+        "step": 2,
+        "question": 0,
+        "attempt": 0,
+        "given": 3.58,
+        "sure": True,
+    } | changes
 
 
 @pytest.mark.parametrize(
@@ -108,18 +142,43 @@ def raw(**changes):
 )  # fmt: skip
 def test_what_fits_no_question_is_left_out(changes):
     known = {name: lesson for name, lesson in lessons().items() if isinstance(lesson, Lesson)}
-    content = json.dumps({"quantviz": "lessons", "answers": [raw(**changes), raw(), "nothing", {}]}).replace("Infinity", "1e999").encode()
+    content = (
+        json.dumps({"quantviz": "lessons", "answers": [raw(**changes), raw(), "nothing", {}]})
+        .replace("Infinity", "1e999")
+        .encode()
+    )
     assert read_json(content, known) == ([Answer("range_to_grid", 2, 0, 0, 3.58, True)], 3)
 
 
 @pytest.mark.parametrize("kind", list(QUESTIONS))
 def test_each_kind_of_question_takes_its_own_answers_only(kind):
     question, scenes = next(
-        (question, step.scenes()) for lesson in lessons().values() for step in lesson.steps for question in step.questions if question.kind == kind
+        (question, step.scenes())
+        for lesson in lessons().values()
+        for step in lesson.steps
+        for question in step.questions
+        if question.kind == kind
     )
     truth = question.truth(scenes)
     assert question.takes(min(truth) if isinstance(truth, frozenset) else truth, scenes)
-    refused = [None, True, "", "up", -1, 10**6, float("nan"), float("inf"), (), (0,), (-1, 0), (99, 99), (0, 0, 0), (0.0, 1.0), ("0", "1"), ((0,), (1,))]
+    refused = [
+        None,
+        True,
+        "",
+        "up",
+        -1,
+        10**6,
+        float("nan"),
+        float("inf"),
+        (),
+        (0,),
+        (-1, 0),
+        (99, 99),
+        (0, 0, 0),
+        (0.0, 1.0),
+        ("0", "1"),
+        ((0,), (1,)),
+    ]
     assert not [given for given in refused if question.takes(given, scenes)]
 
 

@@ -60,11 +60,17 @@ def test_a_layers_output(scenes):
     both = {HERE: weights, "w": weights, "a": inputs}
     exact = torch.nn.functional.linear(inputs.result.x.double(), weights.result.x.double())
     quantized = torch.nn.functional.linear(inputs.result.x.double(), weights.result.x_hat.double())
-    assert Formula.read("output_mse(w, a)", both).value(both) == pytest.approx(float((exact - quantized).square().mean()))
+    assert Formula.read("output_mse(w, a)", both).value(both) == pytest.approx(
+        float((exact - quantized).square().mean())
+    )
     # With zero point 0 the two readings of the formula agree.
-    assert Formula.read("output_mse_plus(w, a)", both).value(both) == pytest.approx(Formula.read("output_mse(w, a)", both).value(both))
+    assert Formula.read("output_mse_plus(w, a)", both).value(both) == pytest.approx(
+        Formula.read("output_mse(w, a)", both).value(both)
+    )
     shifted = {HERE: scene(), "w": scene()}
-    assert Formula.read("mse_plus(w)", shifted).value(shifted) > 100 * Formula.read("mse", shifted).value(shifted)
+    assert Formula.read("mse_plus(w)", shifted).value(shifted) > 100 * Formula.read("mse", shifted).value(
+        shifted
+    )
 
 
 def test_cells_that_got_worse(scenes):
@@ -132,7 +138,9 @@ def test_any_text_is_a_formula_or_a_sentence(text):
 
 
 def test_words_compute_their_numbers(scenes):
-    words = Words.read("s = {scale|3}, error {given.error|+3}, {given.clipped_share|%} clipped, {count}", scenes)
+    words = Words.read(
+        "s = {scale|3}, error {given.error|+3}, {given.clipped_share|%} clipped, {count}", scenes
+    )
     assert words.say(scenes) == "s = 3.58, error −39.1, 11.1 % clipped, 9"
     with pytest.raises(qv.QuantVizError, match="digits"):
         Words.read("{scale|lots}", scenes)

@@ -15,7 +15,12 @@ from quantviz.teaching.lessons.model import QUESTIONS, Choice, Lesson, Number, O
 from quantviz.text import languages
 
 IDS = list(lessons())
-STEPS = [(name, i) for name, lesson in lessons().items() if isinstance(lesson, Lesson) for i in range(len(lesson.steps))]
+STEPS = [
+    (name, i)
+    for name, lesson in lessons().items()
+    if isinstance(lesson, Lesson)
+    for i in range(len(lesson.steps))
+]
 
 
 def test_there_are_ten_lessons_in_their_order():
@@ -38,7 +43,11 @@ def skeleton(value):
     if isinstance(value, Words):
         return sorted(match[1] for match in re.finditer(r"\{([^{}]*)\}", value.text))
     if hasattr(value, "__dataclass_fields__"):
-        names = [name for name in value.__dataclass_fields__ if name not in ("title", "summary", "line", "words", "rule", "why", "ask", "says", "text", "unit")]
+        names = [
+            name
+            for name in value.__dataclass_fields__
+            if name not in ("title", "summary", "line", "words", "rule", "why", "ask", "says", "text", "unit")
+        ]
         fields = [skeleton(getattr(value, name)) for name in names]
         return [type(value).__name__, *([value.text] if type(value).__name__ == "Formula" else []), *fields]
     if isinstance(value, tuple | list):
@@ -55,8 +64,20 @@ def test_a_lesson_is_the_same_in_each_language(name):
         assert len(first.steps) == len(other.steps)
         for one, two in zip(first.steps, other.steps, strict=True):
             assert [q.kind for q in one.questions] == [q.kind for q in two.questions], one.title
-            assert (one.state, one.again, one.show, dict(one.states)) == (two.state, two.again, two.show, dict(two.states)), one.title
-            tables = [[([state for _, state in s.table.rows], [f.text for _, f in s.table.columns]) if s.table else None] for s in (one, two)]
+            assert (one.state, one.again, one.show, dict(one.states)) == (
+                two.state,
+                two.again,
+                two.show,
+                dict(two.states),
+            ), one.title
+            tables = [
+                [
+                    ([state for _, state in s.table.rows], [f.text for _, f in s.table.columns])
+                    if s.table
+                    else None
+                ]
+                for s in (one, two)
+            ]
             assert tables[0] == tables[1]
             for a, b in zip(one.questions, two.questions, strict=True):
                 assert skeleton(a) == skeleton(b), (one.title, a.ask.text)

@@ -1,4 +1,6 @@
-"""Every cell of the notebooks has a home, and where a step is to show a printed number, it shows that number."""
+"""Every cell of the notebooks has a home, and where a step is to show a printed number, it shows that
+number.
+"""
 
 import inspect
 import re
@@ -15,15 +17,29 @@ from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.formulas import HERE, Formula
 from tests.helpers.notebooks import BY_ID, ITEMS, assert_printed
 
-LINES = Path(inspect.getfile(qv.teaching.lessons.reading)).with_name("NOTEBOOKS.md").read_text(encoding="utf-8").splitlines()
-ROWS = [tuple(part.strip() for part in line.strip("|").split("|")) for line in LINES if re.match(r"\| \d{3} \|", line)]
+LINES = (
+    Path(inspect.getfile(qv.teaching.lessons.reading))
+    .with_name("NOTEBOOKS.md")
+    .read_text(encoding="utf-8")
+    .splitlines()
+)
+ROWS = [
+    tuple(part.strip() for part in line.strip("|").split("|"))
+    for line in LINES
+    if re.match(r"\| \d{3} \|", line)
+]
 
 
 def numbers(*parts):
-    return list(chain.from_iterable(range(part, part + 1) if isinstance(part, int) else range(part[0], part[1] + 1) for part in parts))
+    return list(
+        chain.from_iterable(
+            range(part, part + 1) if isinstance(part, int) else range(part[0], part[1] + 1) for part in parts
+        )
+    )
 
 
-#: The notebooks' code cells: those with a number (41 and 54 have lost theirs in print), and how many have none.
+#: The notebooks' code cells: those with a number (41 and 54 have lost theirs in print), and how many have
+#: none.
 CELLS = {
     "000": (numbers(1, (23, 32), (49, 54), 61, 62, (66, 76), (78, 80)), 2),
     "001": (numbers(4, 10, 12, (17, 21), 23, (33, 37), (39, 42)), 1),
@@ -56,7 +72,10 @@ def test_every_home_is_there(row):
     home = re.sub(r"\([^)]*\)", "", row[3])
     found = home.split(", ")
     for each in found:
-        step, bug, function = (re.fullmatch(form, each.strip()) for form in (r"`(\w+)` (\d+)", r"bug `(\w+)`", r"`course\.(\w+)`"))
+        step, bug, function = (
+            re.fullmatch(form, each.strip())
+            for form in (r"`(\w+)` (\d+)", r"bug `(\w+)`", r"`course\.(\w+)`")
+        )
         assert step or bug or function, each
         if step:
             assert 1 <= int(step[2]) <= len(lessons()[step[1]].steps), each
@@ -70,7 +89,8 @@ def test_every_home_is_there(row):
 
 # ---- the printed numbers ------------------------------------------------------------------------
 
-#: Where each printed number is on screen: a panel of a step, or formulas; `row.q` is that of the step's state called row.
+#: Where each printed number is on screen: a panel of a step, or formulas; `row.q` is that of the step's state
+#: called row.
 SHOWN = {
     "s0_In26": ("range_to_grid", 2, "code_min"),
     "s0_In27": ("range_to_grid", 2, "code_max"),
@@ -131,7 +151,13 @@ SHOWN = {
     "s3_In48": ("per_channel", 2, "col.mse"),
     "s3_In57_q": ("w8a32", 1, "panel q"),
     "s3_In57_s": ("w8a32", 1, "scale"),
-    "s3_In58": ("w8a32", 5, "output_hat(here, inputs)", "output_hat(second, inputs)", "output_hat(third, inputs)"),
+    "s3_In58": (
+        "w8a32",
+        5,
+        "output_hat(here, inputs)",
+        "output_hat(second, inputs)",
+        "output_hat(third, inputs)",
+    ),
     "s3_In59": ("w8a32", 5, "output(here, inputs)", "output(second, inputs)", "output(third, inputs)"),
     "s4_In48": ("symmetric", 8, "panel x"),
     "s4_In50": ("symmetric", 8, "x_absmax"),
@@ -152,12 +178,20 @@ def step_of(name, number):
 
 
 def formulas_on_screen(step):
-    """The formulas in a step's words, answers and table, each as it is written; those of the table with their row's state."""
-    words = [step.words, step.rule, *(words for question in step.questions for words in (question.ask, question.why))]
+    """The formulas in a step's words, answers and table, each as it is written; those of the table with their
+    row's state.
+    """
+    words = [
+        step.words,
+        step.rule,
+        *(words for question in step.questions for words in (question.ask, question.why)),
+    ]
     found = {match for each in words if each for match in re.findall(r"\{([^{}|]*)", each.text)}
     found |= {question.answer.text for question in step.questions if question.kind == "number"}
     if step.table:
-        found |= {f"{state}.{formula.text}" for _, state in step.table.rows for _, formula in step.table.columns}
+        found |= {
+            f"{state}.{formula.text}" for _, state in step.table.rows for _, formula in step.table.columns
+        }
     return found
 
 
@@ -189,7 +223,8 @@ def test_a_step_shows_the_printed_number(id_):
 
 
 def test_the_error_of_a_row_is_the_printed_one():
-    # The core divides in float64, the notebook in float32, so that an end of the range is off by the last bit or not.
+    # The core divides in float64, the notebook in float32, so that an end of the range is off by the last bit
+    # or not.
     error = step_of("per_channel", 7).scenes()[HERE].result.error
     torch.testing.assert_close(error, torch.tensor(BY_ID["s1_In39_sym"]["expected"]), rtol=5e-5, atol=1e-5)
 
@@ -199,7 +234,9 @@ def test_the_code_beyond_the_last_one_is_said():
     assert "round(x / scale + zero_point)" in formulas_on_screen(step)
     rounded = BY_ID["s2_In49_rounded"]["expected"]
     assert Formula.read("round(x / scale + zero_point)").value(step.scenes()) == rounded[0][2] == 138
-    assert step_of("rounding_against_clipping", 8).scenes()[HERE].result.q.tolist() == [[min(q, 127) for q in row] for row in rounded]
+    assert step_of("rounding_against_clipping", 8).scenes()[HERE].result.q.tolist() == [
+        [min(q, 127) for q in row] for row in rounded
+    ]
 
 
 def test_the_wrapped_difference_is_told_to_who_answers_it():
@@ -207,7 +244,10 @@ def test_the_wrapped_difference_is_told_to_who_answers_it():
     step = step_of("rounding_against_clipping", 1)
     assert wrapped[0][2] in step.questions[0].mistaken(step.scenes())
     q = step.scenes()[HERE].result.q.to(torch.int8)
-    assert BUGS["int8_difference_wraps"].broken.run({"scale": 3.5, "zero_point": -70, "q": q}).tolist() == wrapped
+    assert (
+        BUGS["int8_difference_wraps"].broken.run({"scale": 3.5, "zero_point": -70, "q": q}).tolist()
+        == wrapped
+    )
 
 
 def test_the_gallery_shows_times_255():
@@ -220,7 +260,12 @@ def test_the_gallery_shows_times_255():
         "s2_In47_err": [(outcome.mse * outcome.x.numel()) ** 0.5],
     }.items():
         got = torch.as_tensor(got, dtype=torch.float64)
-        torch.testing.assert_close(got, torch.tensor(BY_ID[id_]["expected"], dtype=torch.float64).reshape(got.shape), rtol=1e-6, atol=5.1e-5)
+        torch.testing.assert_close(
+            got,
+            torch.tensor(BY_ID[id_]["expected"], dtype=torch.float64).reshape(got.shape),
+            rtol=1e-6,
+            atol=5.1e-5,
+        )
 
 
 def test_the_vector_is_divided_and_its_error_turned():

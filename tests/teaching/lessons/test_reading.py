@@ -123,7 +123,15 @@ def test_a_good_lesson():
     lesson = read_lesson(GOOD, "en/99_test.md")
     (step,) = lesson.steps
     assert [type(question) for question in step.questions] == [Direction, Number, Cell, Choice, Order]
-    assert step.hidden == {"q", "tiles.mse", "tiles.sqnr", "tiles.zeroed", "tiles.clipped", "tiles.bits", "table"}
+    assert step.hidden == {
+        "q",
+        "tiles.mse",
+        "tiles.sqnr",
+        "tiles.zeroed",
+        "tiles.clipped",
+        "tiles.bits",
+        "table",
+    }
     assert list(problems_of(lesson, "en/99_test.md")) == []
     scenes = step.scenes()
     assert step.words.say(scenes) == "The scale is 3.58."
@@ -135,7 +143,9 @@ def test_a_good_lesson():
     assert number.judge(1.81, scenes).diagnosis == "1.81 is what one scale per *row* gives."
     assert number.judge(1.04, scenes).right
     assert number.judge(40.0, scenes) == type(number.judge(1.0, scenes))(False, None)
-    assert cell.judge((0, 2), scenes).diagnosis == "That is the largest value." or (0, 2) in cell.truth(scenes)
+    assert cell.judge((0, 2), scenes).diagnosis == "That is the largest value." or (0, 2) in cell.truth(
+        scenes
+    )
     assert choice.truth(scenes) == 1
     assert choice.judge(0, scenes).diagnosis == "No."
     assert order.truth(scenes) == (2, 0, 1)
@@ -204,9 +214,15 @@ def test_a_cell_is_asked_for_only_on_a_small_tensor():
 
 def test_what_only_shows_when_worked_out_is_found_too():
     twice = read_lesson(replaced(('when = "row.mse < column.mse"', 'when = "1 < 2"')), "x")
-    assert any(problem.params["problem"].key == "lessons.not_one_option" for problem in problems_of(twice, "x"))
-    same = read_lesson(replaced(('value = "row.mse"\nsays = "{row', 'value = "column.mse * 1.01"\nsays = "{row')), "x")
-    assert any(problem.params["problem"].key == "lessons.mistake_is_right" for problem in problems_of(same, "x"))
+    assert any(
+        problem.params["problem"].key == "lessons.not_one_option" for problem in problems_of(twice, "x")
+    )
+    same = read_lesson(
+        replaced(('value = "row.mse"\nsays = "{row', 'value = "column.mse * 1.01"\nsays = "{row')), "x"
+    )
+    assert any(
+        problem.params["problem"].key == "lessons.mistake_is_right" for problem in problems_of(same, "x")
+    )
 
 
 def test_the_other_lessons_still_work(tmp_path, capsys):
