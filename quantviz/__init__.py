@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from quantviz.quantization.explanation import Step as Step
     from quantviz.quantization.explanation import explain as explain
     from quantviz.quantization.quantizer import ARITHMETIC as ARITHMETIC
-    from quantviz.quantization.quantizer import QParams as QParams
-    from quantviz.quantization.quantizer import QuantResult as QuantResult
     from quantviz.quantization.quantizer import choose_qparams as choose_qparams
     from quantviz.quantization.quantizer import dequantize as dequantize
     from quantviz.quantization.quantizer import quantize as quantize
+    from quantviz.quantization.result import QParams as QParams
+    from quantviz.quantization.result import QuantResult as QuantResult
     from quantviz.schemes.calibration import CALIBRATIONS as CALIBRATIONS
     from quantviz.schemes.calibration import MSE as MSE
     from quantviz.schemes.calibration import AbsMean as AbsMean
@@ -89,14 +89,8 @@ _HOMES = {
     ),
     "streaming.measuring": ("Measured", "measure"),
     "evaluation.metric_formulas": ("METRICS", "metrics"),
-    "quantization.quantizer": (
-        "ARITHMETIC",
-        "QParams",
-        "QuantResult",
-        "choose_qparams",
-        "dequantize",
-        "quantize",
-    ),
+    "quantization.quantizer": ("ARITHMETIC", "choose_qparams", "dequantize", "quantize"),
+    "quantization.result": ("QParams", "QuantResult"),
     "schemes.recipes": ("RECIPES",),
     "schemes.scheme": ("MODES", "NONFINITE", "Scheme"),
     "sources.files": ("open_tensors",),

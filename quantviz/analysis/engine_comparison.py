@@ -18,16 +18,13 @@ from typing import Any
 import torch
 
 from quantviz.errors import QuantVizError
+from quantviz.quantization.code_to_value import value_operations
 from quantviz.quantization.explanation import Explanation, Step, explain
 from quantviz.quantization.grids import GRIDS
-from quantviz.quantization.operations import (
-    Operation,
-    Values,
-    code_operations,
-    run_operations,
-    value_operations,
-)
-from quantviz.quantization.quantizer import QuantResult, block_values, choose_qparams, quantize
+from quantviz.quantization.operations import Operation, Values, run_operations
+from quantviz.quantization.quantizer import choose_qparams, quantize
+from quantviz.quantization.result import QuantResult, block_values
+from quantviz.quantization.value_to_code import code_operations
 from quantviz.schemes.calibration import Given
 from quantviz.schemes.conventions import CONVENTIONS, Convention, Offer
 from quantviz.schemes.granularity import Shape

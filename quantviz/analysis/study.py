@@ -17,9 +17,10 @@ import torch
 from quantviz.errors import Note
 from quantviz.evaluation.metric_formulas import METRICS
 from quantviz.evaluation.tables import block_columns, scales_table
+from quantviz.quantization.cells import part, quantize_part
 from quantviz.quantization.explanation import CellInput, Explanation, explain, explain_cell
 from quantviz.quantization.grids import local_step
-from quantviz.quantization.quantizer import QParams, QuantResult, part, quantize_part
+from quantviz.quantization.result import QParams, QuantResult
 from quantviz.schemes.calibration import MinMax, Range
 from quantviz.schemes.granularity import BlockLayout, Shape, Window
 from quantviz.schemes.scheme import Scheme

@@ -16,8 +16,9 @@ import numpy.typing as npt
 import torch
 
 from quantviz.quantization.explanation import CAUSES
-from quantviz.quantization.operations import code_operations, run_operations
-from quantviz.quantization.quantizer import QParams, block_values
+from quantviz.quantization.operations import run_operations
+from quantviz.quantization.result import QParams, block_values
+from quantviz.quantization.value_to_code import code_operations
 from quantviz.schemes.scheme import Scheme
 
 Array = npt.NDArray[Any]

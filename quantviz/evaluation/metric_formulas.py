@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from quantviz.evaluation.moments import Moments
-from quantviz.quantization.quantizer import QuantResult, refuse_other_than_results
+from quantviz.quantization.result import QuantResult, refuse_other_than_results
 from quantviz.schemes.scheme import Scheme
 
 #: From moments and the bits that an element costs at stored size to the metric, a number for each line or

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from quantviz.errors import QuantVizError
 
 if TYPE_CHECKING:
-    from quantviz.quantization.quantizer import QParams, QuantResult
+    from quantviz.quantization.result import QParams, QuantResult
     from quantviz.schemes.calibration import Range
     from quantviz.schemes.granularity import BlockLayout, Shape, Window
     from quantviz.schemes.scheme import Scheme

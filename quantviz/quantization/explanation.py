@@ -17,28 +17,20 @@ import torch
 
 from quantviz.errors import QuantVizError
 from quantviz.pickling import Picklable
+from quantviz.quantization.code_to_value import error_operations, value_operations
 from quantviz.quantization.grids import GRIDS, local_step, neighbours
-from quantviz.quantization.operations import (
-    STORED_AS,
-    Operation,
-    Operations,
-    Values,
-    code_operations,
-    error_operations,
-    range_operations,
-    run_operations,
-    store_operations,
-    value_operations,
-)
-from quantviz.quantization.quantizer import (
+from quantviz.quantization.operations import Operation, Operations, Values, run_operations
+from quantviz.quantization.qparams import largest_magnitude, range_values
+from quantviz.quantization.range_to_scale import range_operations
+from quantviz.quantization.result import (
     QParams,
     QuantResult,
     block_values,
     counted_cells,
-    largest_magnitude,
-    range_values,
     refuse_other_than_results,
 )
+from quantviz.quantization.stored_scale import STORED_AS, store_operations
+from quantviz.quantization.value_to_code import code_operations
 from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import BlockLayout, Shape, flat_index
 from quantviz.schemes.scheme import Scheme
@@ -255,7 +247,7 @@ class CellInput:
     layout: BlockLayout
     #: Its value; one number, as all that follow.
     x: torch.Tensor
-    #: What `quantizer.range_values` gives for its block; empty where scale and zero point were given.
+    #: What `qparams.range_values` gives for its block; empty where scale and zero point were given.
     ranged: Values
     #: The first value of largest magnitude of its block.
     extreme: torch.Tensor

@@ -17,7 +17,7 @@ from quantviz.pickling import Picklable
 if TYPE_CHECKING:
     import torch
 
-    from quantviz.quantization.quantizer import QParams
+    from quantviz.quantization.result import QParams
     from quantviz.schemes.conventions import Convention
     from quantviz.schemes.formats import NumberFormat
 

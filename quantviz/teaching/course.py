@@ -27,8 +27,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import torch
 
 from quantviz.errors import QuantVizError
-from quantviz.quantization.operations import code_operations, run_operations
-from quantviz.quantization.quantizer import QParams, QuantResult, choose_qparams, quantize, values_of_codes
+from quantviz.quantization.operations import run_operations
+from quantviz.quantization.quantizer import choose_qparams, quantize, values_of_codes
+from quantviz.quantization.result import QParams, QuantResult
+from quantviz.quantization.value_to_code import code_operations
 from quantviz.schemes.conventions import CONVENTIONS
 from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import Granularity, PerChannel, PerGroup, PerTensor

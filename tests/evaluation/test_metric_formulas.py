@@ -8,7 +8,8 @@ import torch
 import quantviz as qv
 from quantviz.evaluation import metric_formulas
 from quantviz.evaluation.moments import Moments
-from quantviz.quantization.quantizer import part, steps_of_error
+from quantviz.quantization.cells import part
+from quantviz.quantization.result import steps_of_error
 from quantviz.schemes.granularity import GRANULARITIES
 from quantviz.streaming import measuring
 
