@@ -176,11 +176,10 @@ def _same_meaning(scheme: Scheme, adapted: Scheme) -> None:
 
 
 def difference(one: QuantResult, other: QuantResult) -> Difference:
-    """What lies between two results of one tensor.
+    """Return what lies between two results of one tensor.
 
-    >>> x = [[0.37, 0.41, -0.25, 0.5]]
-    >>> course, engine = (quantize(x, Scheme("int8", "asymmetric", calibration=Given(0.02, 3), convention=name)) for name in ("course", "onnxruntime"))
-    >>> found = difference(course, engine)
+    >>> x, scheme = [[0.37, 0.41, -0.25, 0.5]], Scheme("int8", "asymmetric", calibration=Given(0.02, 3))
+    >>> found = difference(quantize(x, scheme), quantize(x, scheme.replace(convention="onnxruntime")))
     >>> found.codes.tolist(), round(found.largest_steps, 3)
     ([[True, True, True, False]], 1.0)
     """
@@ -227,7 +226,8 @@ def why(comparison: Comparison, one: str, other: str, index: Shape) -> Reason:
     `QuantVizError` where they do not differ there, or one of them was not compared.
 
     >>> scheme = Scheme("int8", "asymmetric", calibration=Given(0.02, 3))
-    >>> found = why(compare([[0.37, 0.41, -0.25, 0.5]], scheme, ["course", "onnxruntime"]), "course", "onnxruntime", (0, 0))
+    >>> compared = compare([[0.37, 0.41, -0.25, 0.5]], scheme, ["course", "onnxruntime"])
+    >>> found = why(compared, "course", "onnxruntime", (0, 0))
     >>> dict(found.fields), found.before_rounding, found.tie
     ({'order': ('divide_add_round', 'divide_round_add')}, (21.5, 18.5), True)
     >>> found.one.q, found.other.q
@@ -262,7 +262,8 @@ def rules(comparison: Comparison, one: str, other: str, most: int | None = None)
     With `most`, only so many cells are asked about: those whose codes differ come first, each in row-major
     order. The rule of most cells comes first.
 
-    >>> found = compare([[0.37, 0.41, -0.25, 0.5]], Scheme("int8", "asymmetric", calibration=Given(0.02, 3)), ["course", "onnxruntime"])
+    >>> scheme = Scheme("int8", "asymmetric", calibration=Given(0.02, 3))
+    >>> found = compare([[0.37, 0.41, -0.25, 0.5]], scheme, ["course", "onnxruntime"])
     >>> [(list(rule.fields), int(rule.cells.sum())) for rule in rules(found, "course", "onnxruntime")]
     [(['order'], 3)]
     """
@@ -284,8 +285,10 @@ def in_effect(scheme: Scheme) -> Scheme:
     """Return the same arithmetic, each rule in the field that names it and free of what an engine offers.
 
     >>> from quantviz.schemes.granularity import PerChannel
-    >>> in_effect(Scheme(convention="torch")).arithmetic.order, in_effect(Scheme(granularity=PerChannel(0), convention="torch")).arithmetic.order
-    ('fused_multiply_add_round', 'multiply_add_round')
+    >>> in_effect(Scheme(convention="torch")).arithmetic.order
+    'fused_multiply_add_round'
+    >>> in_effect(Scheme(granularity=PerChannel(0), convention="torch")).arithmetic.order
+    'multiply_add_round'
     """
     convention = scheme.arithmetic
     order = (

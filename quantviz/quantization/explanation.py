@@ -177,7 +177,10 @@ class Explanation(Picklable):
     stored_scale: StoredScale | None
 
     def __repr__(self) -> str:
-        return f"Explanation(index={self.index}, x={self.x:.6g}, q={self.q}, x_hat={self.x_hat:.6g}, error={self.error:.6g}, cause={self.cause!r})"
+        return (
+            f"Explanation(index={self.index}, x={self.x:.6g}, q={self.q}, x_hat={self.x_hat:.6g}, "
+            f"error={self.error:.6g}, cause={self.cause!r})"
+        )
 
     def _repr_html_(self) -> str:
         return table((step.name, step.code_line, f"{step.output:.9g}", step.dtype) for step in self.steps)

@@ -82,8 +82,8 @@ def nearest(y: torch.Tensor, fmt: NumberFormat, ties: str) -> torch.Tensor:
     `TIES`.
 
     >>> from quantviz.schemes.formats import FORMATS
-    >>> y = torch.tensor([2.5, -2.4, 5.1, 7.0])
-    >>> nearest(y, FORMATS["float4_e2m1fn"], "even").tolist(), nearest(y, FORMATS["float4_e2m1fn"], "away").tolist()
+    >>> y, fp4 = torch.tensor([2.5, -2.4, 5.1, 7.0]), FORMATS["float4_e2m1fn"]
+    >>> nearest(y, fp4, "even").tolist(), nearest(y, fp4, "away").tolist()
     ([2.0, -2.0, 6.0, 8.0], [3.0, -2.0, 6.0, 8.0])
     """
     grid = GRIDS[fmt.kind]

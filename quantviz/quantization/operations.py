@@ -45,12 +45,8 @@ class Operation:
 #: How many schemes' operations are kept at hand: every change on the page asks for the same ones several
 #: times.
 SCHEMES_KEPT = 256
-
-
 #: Called with each operation that was run, the values it read and what it gave.
 Trace = Callable[[Operation, Values, torch.Tensor], None]
-
-
 Operations = tuple[Operation, ...]
 
 

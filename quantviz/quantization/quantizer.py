@@ -37,11 +37,12 @@ ARITHMETIC = 1
 
 
 def choose_qparams(x: Any, scheme: Scheme | str) -> QParams:
-    """Scale and zero point of each block of `x`, by the scheme's calibration and convention.
+    """Return scale and zero point of each block of `x`, by the scheme's calibration and convention.
 
     `x` and `scheme` are as in `quantize`. Raises `QuantVizError` as `quantize` does.
 
-    >>> params = choose_qparams([[191.6, -13.5, 728.6], [92.14, 295.5, -184], [0, 684.6, 245.5]], Scheme("int8", "asymmetric"))
+    >>> x = [[191.6, -13.5, 728.6], [92.14, 295.5, -184], [0, 684.6, 245.5]]
+    >>> params = choose_qparams(x, Scheme("int8", "asymmetric"))
     >>> params.scale.item(), params.zero_point.item()
     (3.578823433670343, -77)
     """

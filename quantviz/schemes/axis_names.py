@@ -17,8 +17,10 @@ from quantviz.text import DEFAULT_LANGUAGE, text
 class Axes:
     """The axes of a tensor of `shape`.
 
-    >>> Axes((64, 3, 7, 7)).words(0), Axes((64, 3, 7, 7)).words(-1), Axes((258, 1, 256)).words(1), Axes((8, 8)).words(1)
-    ('output channel (axis 0)', 'axis 3', 'axis 1', 'column')
+    >>> Axes((64, 3, 7, 7)).words(0), Axes((64, 3, 7, 7)).words(-1)
+    ('output channel (axis 0)', 'axis 3')
+    >>> Axes((258, 1, 256)).words(1), Axes((8, 8)).words(1)
+    ('axis 1', 'column')
     >>> Axes((64, 147), convolution=True).words(0, language="zh")
     '输出通道（轴 0）'
     """

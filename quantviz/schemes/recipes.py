@@ -129,8 +129,10 @@ def recipe_name(
 ) -> str:
     """Return the recipe in words, on a tensor of these `axes`; in as few as there are where it is `short`.
 
-    >>> recipe_name("int4_g32"), recipe_name("int4_per_row", "zh"), recipe_name("int4_per_row", axes=Axes((64, 3, 7, 7)))
-    ('int4 in groups of 32', 'int4，逐行', 'int4 per output channel')
+    >>> recipe_name("int4_g32"), recipe_name("int4_per_row", "zh")
+    ('int4 in groups of 32', 'int4，逐行')
+    >>> recipe_name("int4_per_row", axes=Axes((64, 3, 7, 7)))
+    'int4 per output channel'
     """
     granularity, words = RECIPES[recipe_id].granularity, {}
     if isinstance(granularity, PerChannel):
@@ -147,8 +149,10 @@ def as_scheme(named: Scheme | str) -> Scheme:
     Wherever Python takes a scheme, this converts it. `QuantVizError` suggests the nearest recipe, or those of
     a number format.
 
-    >>> as_scheme("MXFP4") == as_scheme("mxfp4") == RECIPES["mxfp4"], as_scheme("int4 in groups of 128") == RECIPES["int4_g128"]
-    (True, True)
+    >>> as_scheme("MXFP4") == as_scheme("mxfp4") == RECIPES["mxfp4"]
+    True
+    >>> as_scheme("int4 in groups of 128") == RECIPES["int4_g128"]
+    True
     >>> as_scheme("int8")
     Traceback (most recent call last):
     ...

@@ -138,7 +138,8 @@ class Scheme:
 
         The one validity rule: the constructor, the controls, the links and `quantize` all ask it.
 
-        >>> [problem.key for problem in Scheme(granularity=GRANULARITIES["per_group"](size=5)).problems((4, 6))]
+        >>> scheme = Scheme(granularity=GRANULARITIES["per_group"](size=5))
+        >>> [problem.key for problem in scheme.problems((4, 6))]
         ['group_does_not_divide']
         """
         return tuple(self._problems(shape))
@@ -203,7 +204,8 @@ class Scheme:
 
         >>> print(Scheme("uint8", "asymmetric").with_format("nf4"))
         nf4,symmetric,per_tensor,min_max,course
-        >>> print(Scheme("int8", granularity=GRANULARITIES["per_group"](32), convention="gguf").with_format("ternary"))
+        >>> gguf = Scheme("int8", granularity=GRANULARITIES["per_group"](32), convention="gguf")
+        >>> print(gguf.with_format("ternary"))
         ternary,symmetric,per_group(size=256),min_max,gguf
         """
         return self._nearest((format_id,))
@@ -354,7 +356,10 @@ class Scheme:
         try:
             return f"Scheme.parse({str(self)!r})"
         except QuantVizError:  # of a convention that was made by hand
-            return f"Scheme({self.format!r}, {self.mode!r}, {self.granularity!r}, {self.calibration!r}, {self.convention!r}, {self.nonfinite!r})"
+            return (
+                f"Scheme({self.format!r}, {self.mode!r}, {self.granularity!r}, {self.calibration!r}, "
+                f"{self.convention!r}, {self.nonfinite!r})"
+            )
 
     def __str__(self) -> str:
         if isinstance(self.calibration, External):

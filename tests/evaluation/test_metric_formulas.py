@@ -14,9 +14,9 @@ from quantviz.schemes.granularity import GRANULARITIES
 from quantviz.streaming import measuring
 
 NAMES = [
-    "mse", "rmse", "rmse_steps", "unclipped_rmse_steps", "max_abs_error", "mean_error", "l2_norm_error", "sqnr_db", "cosine", "clipped_share",
-    "zeroed_share", "nonzero_share", "levels_used", "rounding_mse", "clipping_mse", "effective_bits", "kurtosis",
-    "code_entropy",
+    "mse", "rmse", "rmse_steps", "unclipped_rmse_steps", "max_abs_error", "mean_error", "l2_norm_error",
+    "sqnr_db", "cosine", "clipped_share", "zeroed_share", "nonzero_share", "levels_used",
+    "rounding_mse", "clipping_mse", "effective_bits", "kurtosis", "code_entropy",
 ]  # fmt: skip
 
 
