@@ -25,8 +25,9 @@ from quantviz.quantization.operations import Operation, Values, run_operations
 from quantviz.quantization.quantizer import choose_qparams, quantize
 from quantviz.quantization.result import QuantResult, block_values
 from quantviz.quantization.value_to_code import code_operations
+from quantviz.schemes.arithmetic import Offer
 from quantviz.schemes.calibration import Given
-from quantviz.schemes.conventions import CONVENTIONS, Convention, Offer
+from quantviz.schemes.conventions import CONVENTIONS, Convention
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.recipes import as_scheme
 from quantviz.schemes.scheme import Scheme
