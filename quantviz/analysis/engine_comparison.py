@@ -118,7 +118,8 @@ class Reason:
 def compare(
     x: Any, scheme: Scheme | str, conventions: Iterable[str | Convention] = tuple(CONVENTIONS)
 ) -> Comparison:
-    """`x` under `scheme` with each of `conventions`: format, mode, granularity and range stay the same.
+    """Quantize `x` under `scheme` with each of `conventions`: format, mode, granularity and range stay the
+    same.
 
     `x` is a real tensor or nested list of 1 to 4 axes. A convention that does not offer the scheme, or
     cannot quantize this tensor, is in `refused` with the reason.
@@ -161,8 +162,8 @@ def compare(
 
 
 def _same_meaning(scheme: Scheme, adapted: Scheme) -> None:
-    """A zero point set by hand is a code in one engine and a value in another: the same number says two
-    things.
+    """Raise `QuantVizError` where a zero point set by hand would mean two things: a code in one engine, a
+    value in another.
     """
     mine, theirs = scheme.arithmetic.zero_domain, adapted.arithmetic.zero_domain
     given = scheme.calibration
@@ -315,7 +316,9 @@ def _valued(fields: Iterable[str], mine: Scheme, theirs: Scheme) -> Fields:
 
 
 def _with(scheme: Scheme, other: Scheme, fields: Iterable[str]) -> Scheme:
-    """`scheme` with those fields of `other`'s convention; `QuantVizError` where that is no arithmetic."""
+    """Return `scheme` with those fields of `other`'s convention; raise `QuantVizError` where they do not go
+    together.
+    """
     return scheme.replace(
         convention=scheme.arithmetic.replace(**{name: other.arithmetic.get(name) for name in fields})
     )
@@ -331,7 +334,7 @@ class _Outcome:
     scale: torch.Tensor
 
     def likeness(self, other: _Outcome) -> torch.Tensor:
-        """In how much of it each cell is the other's."""
+        """Return how many of the outcome's fields each cell shares with the other."""
         same = [
             _equal(getattr(self, field.name), getattr(other, field.name))
             for field in dataclasses.fields(self)

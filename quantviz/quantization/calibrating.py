@@ -62,7 +62,9 @@ def one_by_one(error_of: Callable[[Range], torch.Tensor]) -> Trial:
 def error_of_range(
     found: Range, x: torch.Tensor, absmax: torch.Tensor, scheme: Scheme, layout: BlockLayout
 ) -> torch.Tensor:
-    """Σ error² of each block with a range; infinite where it would be refused, or is no number."""
+    """Return Σ error² of each block with a range, float64; infinite where the range would be refused, or the
+    sum is no number.
+    """
     params, refused = params_to_try(found, absmax, scheme, layout)
     shape, counted = tuple(x.shape), counted_cells(x, scheme)
     cells = {name: blocks.expand(grid, layout, shape) for name, grid in block_values(params).items()}

@@ -15,7 +15,7 @@ from quantviz.tensors.conversion import dtype_name, torch_dtype
 
 @functools.lru_cache(maxsize=SCHEMES_KEPT)
 def value_operations(scheme: Scheme) -> Operations:
-    """From `q`, `scale` and `zero_point` of each element to `x_hat`, float32."""
+    """Return the operations from `q`, `scale` and `zero_point` of each element to `x_hat`, float32."""
     convention = scheme.arithmetic
     if convention.value_order == "divide_inverse":
         return (Operation("divide_inverse", "x_hat = q / inverse", lambda v: v["q"] / v["inverse"]),)
@@ -71,7 +71,7 @@ def value_operations(scheme: Scheme) -> Operations:
 
 @functools.lru_cache(maxsize=SCHEMES_KEPT)
 def error_operations(scheme: Scheme) -> Operations:
-    """From `x_hat` and `x` to `error`."""
+    """Return the operations from `x_hat` and `x` to `error`."""
     error = Operation("error", "error = x_hat - x", lambda v: v["x_hat"] - v["x"])
     if scheme.nonfinite != "ignore":
         return (error,)
@@ -83,7 +83,9 @@ def error_operations(scheme: Scheme) -> Operations:
 
 @functools.lru_cache(maxsize=SCHEMES_KEPT)
 def block_names(scheme: Scheme) -> frozenset[str]:
-    """What is read of a block besides scale and zero point, to make codes and to get values back."""
+    """Return what codes and values are made with besides scale and zero point, by its names in the
+    operations.
+    """
     reads = frozenset[str]().union(
         *(operation.reads for operation in (*code_operations(scheme), *value_operations(scheme)))
     )

@@ -192,7 +192,7 @@ class Explanation(Picklable):
 
     @property
     def before_rounding(self) -> float:
-        """x in units of the scale, as it was rounded."""
+        """Return x in units of the scale, just before it was rounded."""
         return self.rounding.y
 
     @property
@@ -367,8 +367,8 @@ def _line(name: str, line: str, scheme: Scheme, cell: CellInput) -> str:
 
 
 def _range_steps(scheme: Scheme, operations: Operations, cell: CellInput) -> Iterator[Step]:
-    """The lines that the operations begin with: of each value that one of them reads before another makes
-    it.
+    """Yield the lines that the operations begin with: one for each value that is read before an operation
+    makes it.
     """
     read: set[str] = set()
     for operation in reversed(operations):
@@ -404,7 +404,7 @@ def _stored_scale(
 
 
 def causes(r: QuantResult) -> torch.Tensor:
-    """What happened to each cell, as its place in `CAUSES`: uint8 of the result's shape."""
+    """Return what happened to each cell, as its place in `CAUSES`: uint8 of the result's shape."""
     return _causes(r.x, r.x_hat, r.error, r.clipped, r.counted)
 
 

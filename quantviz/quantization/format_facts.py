@@ -142,8 +142,8 @@ def float_end(fmt: NumberFormat) -> End | None:
 
 @functools.cache
 def reach(fmt: NumberFormat) -> float:
-    """What absmax scaling maps the largest |x| to: the largest value, or where none is positive the largest
-    magnitude.
+    """Return what absmax scaling maps the largest |x| to: the largest value, or where none is positive the
+    largest magnitude.
 
     >>> from quantviz.schemes.formats import FORMATS
     >>> reach(FORMATS["int4"]), reach(FORMATS["nf4"]), reach(FORMATS["int1"])
@@ -239,7 +239,7 @@ class Landing:
 
     @property
     def error(self) -> float:
-        """What landing adds to x."""
+        """Return what landing adds to x."""
         return self.value - self.x
 
 
@@ -302,7 +302,7 @@ def gap_at(x: float, fmt: NumberFormat) -> float | None:
 
 
 def code_kind(fmt: NumberFormat, code: int) -> str:
-    """What a code is, one of `KINDS`.
+    """Return what a code is, one of `KINDS`.
 
     >>> from quantviz.schemes.formats import FORMATS
     >>> [code_kind(FORMATS["float8_e5m2"], code) for code in (0x00, 0x03, 0x04, 0x7C, 0x7D)]

@@ -272,7 +272,10 @@ GRIDS: Mapping[str, Grid] = MappingProxyType(
 
 
 def _times_two_to(x: torch.Tensor, exponent: torch.Tensor) -> torch.Tensor:
-    """x · 2^exponent, exactly; not torch.ldexp, whose power of two is float32. `x` is float64."""
+    """Return x · 2^exponent, exactly; `x` is float64.
+
+    torch.ldexp would not do: its power of two is float32.
+    """
     return x * torch.exp2(exponent.to(torch.float64))
 
 

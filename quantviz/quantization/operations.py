@@ -51,7 +51,7 @@ Operations = tuple[Operation, ...]
 
 
 def run_operations(operations: Operations, values: Values, trace: Trace | None = None) -> Values:
-    """`values` after each operation has added, or replaced, its own."""
+    """Return `values` after each operation has added, or replaced, its own."""
     for operation in operations:
         given = operation.run(values)
         if trace:

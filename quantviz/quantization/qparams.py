@@ -33,13 +33,15 @@ def largest_magnitude(x: torch.Tensor) -> torch.Tensor:
 
 
 def range_values(found: Range, absmax: torch.Tensor, layout: BlockLayout) -> Values:
-    """What the operations from the range on begin with; `absmax` is the tensor's `largest_magnitude`."""
+    """Return the values that the operations on a range begin with; `absmax` is the tensor's
+    `largest_magnitude`.
+    """
     return {"lo": found.lo, "hi": found.hi, "extreme": found.extreme, **tensor_values(absmax, layout)}
 
 
 def tensor_values(absmax: torch.Tensor, layout: BlockLayout) -> Values:
-    """What is read of the tensor itself: its `largest_magnitude`, and which blocks do not fill up (1, else
-    0).
+    """Return what the operations read of the tensor itself: its `largest_magnitude`, and which blocks are
+    short (1, else 0).
     """
     short = (
         blocks.block_sizes(layout) < layout.block_size

@@ -21,7 +21,9 @@ from quantviz.tensors.conversion import torch_dtype
 
 @functools.lru_cache(maxsize=SCHEMES_KEPT)
 def range_operations(scheme: Scheme) -> Operations:
-    """From `lo`, `hi` and `extreme` of each block to `scale` and `zero_point`, before they are stored."""
+    """Return the operations from `lo`, `hi` and `extreme` of each block to `scale` and `zero_point`, before
+    they are stored.
+    """
     convention = scheme.arithmetic
     symmetric = scheme.mode == "symmetric"
     operations = (
@@ -228,8 +230,9 @@ _SCALE_POWER_OF_TWO = Operation(
 
 
 def _largest_exponent(scheme: Scheme) -> int:
-    """That of the format's largest value. Integers are fixed-point numbers below 2 here (OCP Microscaling
-    1.0, 5.3.5).
+    """Return the exponent of the format's largest value.
+
+    Integers are fixed-point numbers below 2 here (OCP Microscaling 1.0, 5.3.5).
     """
     return 0 if scheme.number_format.kind == "integer" else math.frexp(scheme.value_max)[1] - 1
 
@@ -256,7 +259,7 @@ def _power_of_two_fitting(scheme: Scheme) -> Operations:
 
 
 def _floor_log2(x: torch.Tensor) -> torch.Tensor:
-    """floor(log2(x)), exactly; -inf of 0."""
+    """Return floor(log2(x)), exactly; -inf of 0."""
     exponent = torch.frexp(x).exponent.to(torch.float32) - 1
     return torch.where(x > 0, exponent, -math.inf)
 
@@ -266,7 +269,7 @@ def _ceil_log2(x: torch.Tensor) -> torch.Tensor:
 
 
 def _log2(x: torch.Tensor) -> torch.Tensor:
-    """log2 as float32 gives it: just below a power of two it is rounded up to a whole number."""
+    """Return log2 as float32 gives it: just below a power of two it is rounded up to a whole number."""
     return torch.log2(x.to(torch.float64)).to(torch.float32)
 
 

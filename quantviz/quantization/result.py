@@ -130,12 +130,12 @@ def steps_of_error(r: QuantResult) -> torch.Tensor:
 
 
 def block_values(params: QParams) -> Values:
-    """What is known of each block, by its name in the operations."""
+    """Return what is known of each block, by its name in the operations."""
     return {"scale": params.scale, "zero_point": params.zero_point, **params.others}
 
 
 def refuse_other_than_results(r: object) -> None:
-    """`QuantVizError` for what is no `QuantResult`, where one is needed."""
+    """Raise `QuantVizError` for anything but a `QuantResult`."""
     if not isinstance(r, QuantResult):
         raise QuantVizError("result_wanted", got=type(r).__name__)
 

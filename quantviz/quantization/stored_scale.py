@@ -19,7 +19,8 @@ from quantviz.tensors.conversion import dtype_name, torch_dtype
 
 @functools.lru_cache(maxsize=SCHEMES_KEPT)
 def store_operations(scheme: Scheme, *, given: bool = False) -> Operations:
-    """From `scale` and `zero_point` to what is stored of them, and to what codes are made with.
+    """Return the operations from `scale` and `zero_point` to what is stored of them, and to what codes are
+    made with.
 
     Codes are made with `inverse`, `code_scale` and `code_zero_point` where there are such values. `given`
     are scale and zero point that no range stands behind.
@@ -49,7 +50,9 @@ def store_operations(scheme: Scheme, *, given: bool = False) -> Operations:
 
 
 def given_operations(scheme: Scheme) -> Operations:
-    """What a range would have given besides the scale."""
+    """Return the operations that make, of a scale set by hand, what a range would have given besides the
+    scale.
+    """
     spec, high = scheme.arithmetic.scale, scheme.value_max
     inverse = Operation("inverse", "inverse = 1 / scale", lambda v: 1 / v["scale"])
     absmax = Operation(
@@ -94,9 +97,7 @@ def _scale_format(scheme: Scheme) -> Operations:
 
 
 def _last_digit(scheme: Scheme) -> int:
-    """By how much a code's last binary digit is smaller than 1, where codes are fixed-point numbers; else
-    1.
-    """
+    """Return 1 over the value of a code's last binary digit, where codes are fixed-point numbers; else 1."""
     spec, fmt = scheme.arithmetic.scale, scheme.number_format
     fixed = (
         spec.format is not None
@@ -121,8 +122,9 @@ def _rounded_scale(fmt: NumberFormat, floor: float, name: str = "scale", of: str
 
 
 def round_to_format(values: torch.Tensor, fmt: NumberFormat) -> torch.Tensor:
-    """`values`, each the nearest one of a float format, half to even, in their dtype; beyond its end Inf
-    where it has that, else its end.
+    """Round `values` to a float format, half to even, in their own dtype.
+
+    Beyond the format's end they become Inf where it has that, else its end.
 
     >>> round_to_format(torch.tensor([1.0625, 1e6]), FORMATS["float8_e4m3fn"]).tolist()
     [1.0, 448.0]

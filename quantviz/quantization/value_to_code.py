@@ -17,8 +17,8 @@ from quantviz.tensors.conversion import dtype_name, torch_dtype
 
 @functools.lru_cache(maxsize=SCHEMES_KEPT)
 def code_operations(scheme: Scheme) -> Operations:
-    """From `x` and what is known of its block to `y`, the rounded value of the grid, and `q`, the one that
-    there is.
+    """Return the operations from `x` and what is known of its block to `y`, its value on the unbounded grid,
+    and `q`, its value in the format.
     """
     convention = scheme.arithmetic
     apply = torch_dtype(convention.apply_dtype)
@@ -90,7 +90,7 @@ def _inverse(divisor: str, of_zero: str) -> Operation:
 
 
 def _value_offset(scheme: Scheme) -> Operations:
-    """x from the value of code 0 on."""
+    """Return the operations that subtract the value of code 0 from x."""
     convention = scheme.arithmetic
     if convention.zero_domain == "value_middle":
         half = (scheme.code_max + scheme.code_min + 1) / 2
@@ -142,7 +142,9 @@ def _rounding(scheme: Scheme) -> Operations:
 
 
 def _lattice(count: int) -> Operations:
-    """From -1 to 1 in `count` points: a table of codes has one entry for each."""
+    """Return the operations that move y to one of `count` points from -1 to 1: a table of codes has one entry
+    for each.
+    """
 
     def on_lattice(v: Values) -> torch.Tensor:
         place = torch.trunc(fma((v["y"] + 1) * 0.5, torch.tensor(float(count - 1)), torch.tensor(0.5)))
@@ -190,8 +192,10 @@ def _limits(scheme: Scheme) -> Operations:
 
 
 def _overflow(fmt: NumberFormat, rule: str) -> Operation:
-    """Beyond the largest value Inf or NaN. In a format without a sign and 0, NaN for these, and the smallest
-    value for what is less but positive.
+    """Return the operation that makes Inf or NaN of what lies beyond the largest value.
+
+    In a format without a sign and 0, these become NaN, and a positive value below the smallest one becomes
+    the smallest.
     """
     low, high = number_code(fmt.value_min), number_code(fmt.value_max)
     beyond, words = (math.inf, "copysign(inf, y)") if rule == "inf" else (math.nan, "nan")
@@ -213,7 +217,7 @@ def _overflow(fmt: NumberFormat, rule: str) -> Operation:
 
 
 def fma(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
-    """x · y + z of float32, rounded once.
+    """Return x · y + z of float32, rounded once.
 
     >>> fma(torch.tensor(1 + 2.0**-12), torch.tensor(1 - 2.0**-12), torch.tensor(-1.0)).item() == -(2.0**-24)
     True

@@ -30,8 +30,8 @@ class Axes:
     convolution: bool = False
 
     def id_of(self, axis: int) -> str:
-        """What an axis is: row, column, output_channel, input_channel, or axis where only its number is
-        known.
+        """Return what an axis is: row, column, output_channel, input_channel, or axis where only its number
+        is known.
         """
         count, axis = len(self.shape), axis % len(self.shape)
         if axis == 0 and (count == 4 or (count == 2 and self.convolution)):

@@ -62,7 +62,7 @@ class BlockValues(Protocol):
         """Return the mean of |x| of each block."""
 
     def constant(self, value: float) -> torch.Tensor:
-        """`value` for each block."""
+        """Return `value` for each block."""
 
 
 class Trial(Protocol):
@@ -112,7 +112,7 @@ class Calibration(Protocol):
     def problems(
         self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
     ) -> Iterator[QuantVizError]:
-        """What is wrong with the fields, for this format, mode and a convention's `zero_domain`."""
+        """Yield what is wrong with the fields, for this format, mode and a convention's `zero_domain`."""
 
     def calibrate(self, blocks: BlockValues, context: Context) -> Range | QParams:
         """Return the clipping range of each block, or its scale and zero point. What a block is given depends
@@ -336,8 +336,8 @@ def _is_number(value: object) -> bool:
 
 
 def _as_plain(owner: object, **kinds: type) -> None:
-    """Numbers of numpy and whole floats as Python's own, so that the text form comes back equal; what is none
-    is left for `problems`.
+    """Convert NumPy scalars and whole floats to Python numbers, so that the text form round-trips; leave the
+    rest to `problems`.
     """
     for name, kind in kinds.items():
         value = getattr(owner, name)

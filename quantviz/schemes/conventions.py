@@ -69,11 +69,11 @@ class Convention(Arithmetic):
         )
 
     def granularity_like(self, granularity: Granularity, shape: Shape, format_id: str) -> Granularity:
-        """`granularity` where it is offered with a format and fits a tensor of `shape`, else the offered one
-        whose blocks are the most alike.
+        """Return `granularity` where the engine offers it with a format and it fits a tensor of `shape`, else
+        the nearest offered one.
 
-        What has no size of its own becomes blocks of the engine's usual one. `QuantVizError` where nothing
-        that is offered fits.
+        The nearest is the one whose blocks are the most alike. A granularity without a size becomes blocks of
+        the engine's usual size. Raises `QuantVizError` where nothing that is offered fits.
 
         >>> CONVENTIONS["bitsandbytes"].granularity_like(GRANULARITIES["per_tensor"](), (4, 64), "nf4")
         Flat(size=64, strided=False)
@@ -97,7 +97,9 @@ class Convention(Arithmetic):
         )
 
     def problems(self) -> Iterator[QuantVizError]:
-        """The fields whose value is not one of those the shared steps know, or does not go with another's."""
+        """Yield an error for each field whose value is unknown, or else for each that does not go with
+        another field.
+        """
         # Those that have a name are asked by the tests, and on a page many times by each run. Equal is not
         # enough: False equals 0, and is no count.
         if self is CONVENTIONS.get(self.id):
@@ -138,7 +140,7 @@ class Convention(Arithmetic):
                 )
 
     def _lacking(self) -> Iterator[QuantVizError]:
-        """The fields whose value reads what another field's value does not make."""
+        """Yield an error for each field that needs another field to have another value."""
         orders = (self.order, self.order if self.block_order == "same" else self.block_order)
         on_lattice = ("even", "away", "up", "down", "toward_zero", "adding_half_away", "truncate")
         single = ("float16", "bfloat16", "float8_e4m3fn", "float8_e8m0fnu")

@@ -37,7 +37,7 @@ class FloatBits:
 
     @property
     def smallest_exponent(self) -> int:
-        """log2 of the smallest normal value."""
+        """Return log2 of the smallest normal value."""
         return (1 if self.subnormal else 0) - self.bias
 
 
@@ -124,8 +124,8 @@ class NumberFormat:
 
     @property
     def family(self) -> str:
-        """What it is chosen by: "integer" has every whole number of its bits, "float", and "codebook" a list
-        of few values.
+        """Return how people choose it: "integer" has every whole number of its bits, "float", and "codebook"
+        a list of few values.
 
         >>> FORMATS["int4"].family, FORMATS["ternary"].family
         ('integer', 'codebook')

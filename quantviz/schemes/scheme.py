@@ -90,12 +90,12 @@ class Scheme:
 
     @property
     def value_min(self) -> float:
-        """What the smallest code in use stands for, before any scale."""
+        """Return what the smallest code in use stands for, before any scale."""
         return self.code_min if self.number_format.kind == "integer" else self.number_format.value_min
 
     @property
     def value_max(self) -> float:
-        """What the largest code in use stands for, before any scale."""
+        """Return what the largest code in use stands for, before any scale."""
         return self.number_format.value_max
 
     @property
@@ -119,8 +119,8 @@ class Scheme:
 
     @property
     def zero_domain(self) -> str:
-        """What the zero point is: "none", or the convention's `zero_domain`; in symmetric mode it can only be
-        a code.
+        """Return what the zero point is: "none", or the convention's `zero_domain`; in symmetric mode it can
+        only be a code.
 
         >>> Scheme("uint8", "asymmetric", convention="hqq").zero_domain, Scheme("int4").zero_domain
         ('code_float', 'none')
@@ -335,7 +335,7 @@ class Scheme:
                 yield from self.granularity.shape_problems(shape, self.convention.tail)
 
     def _offer_problems(self, fmt: NumberFormat) -> Iterator[QuantVizError]:
-        """What the convention's engine does not have."""
+        """Yield an error for each choice that the convention's engine does not offer."""
         assert isinstance(self.convention, Convention)
         offer, name = self.convention.offer, self.convention.id
         size = getattr(self.granularity, "size", None)
