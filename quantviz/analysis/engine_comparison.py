@@ -21,7 +21,7 @@ from quantviz.errors import QuantVizError
 from quantviz.quantization.code_to_value import value_operations
 from quantviz.quantization.explanation import Explanation, Step, explain
 from quantviz.quantization.grids import GRIDS
-from quantviz.quantization.operations import Operation, Values, run_operations
+from quantviz.quantization.operations import NamedTensors, Operation, run_operations
 from quantviz.quantization.quantizer import choose_qparams, quantize
 from quantviz.quantization.result import QuantResult, block_values
 from quantviz.quantization.value_to_code import code_operations
@@ -357,7 +357,7 @@ def _outcome(x: torch.Tensor, scheme: Scheme, places: torch.Tensor) -> _Outcome:
         index = index * length + i
     rounded: list[torch.Tensor] = []
 
-    def record(operation: Operation, values: Values, given: torch.Tensor) -> None:
+    def record(operation: Operation, values: NamedTensors, given: torch.Tensor) -> None:
         if operation.key.startswith("round"):
             rounded.append(values["y"])
 

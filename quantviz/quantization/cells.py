@@ -8,7 +8,7 @@ import torch
 
 from quantviz.quantization.code_to_value import error_operations, value_operations
 from quantviz.quantization.grids import GRIDS
-from quantviz.quantization.operations import Values, run_operations
+from quantviz.quantization.operations import NamedTensors, run_operations
 from quantviz.quantization.result import QParams, QuantResult, block_values, counted_cells
 from quantviz.quantization.value_to_code import code_operations
 from quantviz.schemes.granularity import BlockLayout, Shape, Window
@@ -104,7 +104,7 @@ def errors_of_cells(
     return quantize_with(x, scheme, {**block_values(params), **chance})[2]
 
 
-def cell_index(scheme: Scheme, shape: Shape) -> Values:
+def cell_index(scheme: Scheme, shape: Shape) -> NamedTensors:
     """Return the flat index of each cell, where chance is asked for."""
     return {"index": blocks.flat_indices(shape)} if scheme.arithmetic.ties == "stochastic" else {}
 
@@ -136,7 +136,7 @@ def _params_of_cells(
 
 
 def quantize_with(
-    x: torch.Tensor, scheme: Scheme, cells: Values
+    x: torch.Tensor, scheme: Scheme, cells: NamedTensors
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return codes, values, errors, and where saturation changed the code.
 
@@ -151,7 +151,7 @@ def quantize_with(
     return q, x_hat, error, clipped if counted is None else clipped & counted
 
 
-def dequantize_with(q: torch.Tensor, scheme: Scheme, of_cells: Values) -> torch.Tensor:
+def dequantize_with(q: torch.Tensor, scheme: Scheme, of_cells: NamedTensors) -> torch.Tensor:
     fmt = scheme.number_format
     values = {"q": GRIDS[fmt.kind].decode(q, fmt), **of_cells}
     return run_operations(value_operations(scheme), values)["x_hat"]

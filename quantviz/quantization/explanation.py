@@ -19,7 +19,7 @@ from quantviz.errors import QuantVizError
 from quantviz.pickling import Picklable
 from quantviz.quantization.code_to_value import error_operations, value_operations
 from quantviz.quantization.grids import GRIDS, local_step, neighbours
-from quantviz.quantization.operations import Operation, Operations, Values, run_operations
+from quantviz.quantization.operations import NamedTensors, Operation, Operations, run_operations
 from quantviz.quantization.qparams import largest_magnitude, range_values
 from quantviz.quantization.range_to_scale import range_operations
 from quantviz.quantization.result import (
@@ -251,7 +251,7 @@ class CellInput:
     #: Its value; one number, as all that follow.
     x: torch.Tensor
     #: What `qparams.range_values` gives for its block; empty where scale and zero point were given.
-    ranged: Values
+    ranged: NamedTensors
     #: The first value of largest magnitude of its block.
     extreme: torch.Tensor
     #: The largest magnitude of the tensor.
@@ -269,7 +269,7 @@ def explain_cell(scheme: Scheme, qparams: QParams, cell: CellInput) -> Explanati
     block = cell.layout.block_of(cell.index, cell.shape)
     steps: list[Step] = []
 
-    def record(operation: Operation, values: Values, given: torch.Tensor) -> None:
+    def record(operation: Operation, values: NamedTensors, given: torch.Tensor) -> None:
         before = values.get(operation.name)
         step = _step(operation, values, given)
         # What changes nothing, and what was told before: the scale is cast on the way to the code and once
@@ -433,7 +433,7 @@ def _same(one: float, other: float) -> bool:
     return one == other and math.copysign(1, one) == math.copysign(1, other)
 
 
-def _step(operation: Operation, values: Values, given: torch.Tensor) -> Step:
+def _step(operation: Operation, values: NamedTensors, given: torch.Tensor) -> Step:
     reads = operation.reads
     read = {name: value.item() for name, value in values.items() if name in reads}
     return Step(operation.key, MappingProxyType(read), given.item(), dtype_name(given.dtype), operation.line)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 
 #: The values an operation reads: tensors that broadcast, by name.
-Values = dict[str, torch.Tensor]
+NamedTensors = dict[str, torch.Tensor]
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Operation:
     #: The line, for showing: `name = expression`.
     line: str
     #: The line, for running.
-    run: Callable[[Values], torch.Tensor]
+    run: Callable[[NamedTensors], torch.Tensor]
     #: Whether the line is left out of explanations where it changes nothing.
     silent: bool = False
 
@@ -46,11 +46,11 @@ class Operation:
 #: times.
 SCHEMES_KEPT = 256
 #: Called with each operation that was run, the values it read and what it gave.
-Trace = Callable[[Operation, Values, torch.Tensor], None]
+Trace = Callable[[Operation, NamedTensors, torch.Tensor], None]
 Operations = tuple[Operation, ...]
 
 
-def run_operations(operations: Operations, values: Values, trace: Trace | None = None) -> Values:
+def run_operations(operations: Operations, values: NamedTensors, trace: Trace | None = None) -> NamedTensors:
     """Return `values` after each operation has added, or replaced, its own."""
     for operation in operations:
         given = operation.run(values)

@@ -10,7 +10,7 @@ import torch
 
 from quantviz.errors import QuantVizError
 from quantviz.quantization.code_to_value import block_names
-from quantviz.quantization.operations import Values, run_operations
+from quantviz.quantization.operations import NamedTensors, run_operations
 from quantviz.quantization.range_to_scale import range_operations
 from quantviz.quantization.result import QParams, block_values
 from quantviz.quantization.stored_scale import store_operations
@@ -32,14 +32,14 @@ def largest_magnitude(x: torch.Tensor) -> torch.Tensor:
     return largest if bool(torch.isfinite(largest)) else x.abs().nan_to_num(0.0, 0.0).max()
 
 
-def range_values(found: Range, absmax: torch.Tensor, layout: BlockLayout) -> Values:
+def range_values(found: Range, absmax: torch.Tensor, layout: BlockLayout) -> NamedTensors:
     """Return the values that the operations on a range begin with; `absmax` is the tensor's
     `largest_magnitude`.
     """
     return {"lo": found.lo, "hi": found.hi, "extreme": found.extreme, **tensor_values(absmax, layout)}
 
 
-def tensor_values(absmax: torch.Tensor, layout: BlockLayout) -> Values:
+def tensor_values(absmax: torch.Tensor, layout: BlockLayout) -> NamedTensors:
     """Return what the operations read of the tensor itself: its `largest_magnitude`, and which blocks are
     short (1, else 0).
     """
@@ -123,11 +123,11 @@ def stored_qparams(params: QParams, absmax: torch.Tensor, scheme: Scheme, layout
     )
 
 
-def _params_of(values: Values, scheme: Scheme) -> QParams:
+def _params_of(values: NamedTensors, scheme: Scheme) -> QParams:
     return _qparams(run_operations((*range_operations(scheme), *store_operations(scheme)), values), scheme)
 
 
-def _qparams(values: Values, scheme: Scheme) -> QParams:
+def _qparams(values: NamedTensors, scheme: Scheme) -> QParams:
     domain = scheme.zero_domain
     zero_point = values["zero_point"]
     others = {name: values[name] for name in sorted(block_names(scheme) & values.keys())}

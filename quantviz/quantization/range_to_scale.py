@@ -11,7 +11,7 @@ import torch
 
 from quantviz.quantization.code_to_value import block_names
 from quantviz.quantization.grids import TIES
-from quantviz.quantization.operations import SCHEMES_KEPT, Operation, Operations, Values, number_code
+from quantviz.quantization.operations import SCHEMES_KEPT, NamedTensors, Operation, Operations, number_code
 from quantviz.quantization.stored_scale import store_operations
 from quantviz.schemes.calibration import FLOAT32_TINY
 from quantviz.schemes.conventions import Convention
@@ -416,7 +416,7 @@ def _zero_point_code(convention: Convention, low: int) -> Operations:
     )
     rounded = TIES[convention.zero_point_ties]
 
-    def wide(v: Values, name: str) -> torch.Tensor:
+    def wide(v: NamedTensors, name: str) -> torch.Tensor:
         return v[name] if math_dtype is None else v[name].to(math_dtype)
 
     if convention.scale.first != "scale":

@@ -13,7 +13,7 @@ import torch
 from quantviz.errors import Note, QuantVizError
 from quantviz.pickling import Picklable
 from quantviz.quantization.grids import local_step
-from quantviz.quantization.operations import Values
+from quantviz.quantization.operations import NamedTensors
 from quantviz.schemes.calibration import Range
 from quantviz.schemes.granularity import BlockLayout, Shape
 from quantviz.schemes.scheme import Scheme
@@ -129,7 +129,7 @@ def steps_of_error(r: QuantResult) -> torch.Tensor:
     return torch.where(error == 0, error, error / r.step_of_cells().to(torch.float64))
 
 
-def block_values(params: QParams) -> Values:
+def block_values(params: QParams) -> NamedTensors:
     """Return what is known of each block, by its name in the operations."""
     return {"scale": params.scale, "zero_point": params.zero_point, **params.others}
 

@@ -143,45 +143,15 @@ def round_to_format(values: torch.Tensor, fmt: NumberFormat) -> torch.Tensor:
 
 
 def _two_levels(scheme: Scheme, fmt: NumberFormat) -> Operations:
-    """Return a scale of each block in units of one over the whole tensor, so that the small format can hold
-    it.
+    """Return the operations that store a block's scale in units of one scale for the whole tensor.
+
+    So the small format `fmt` can hold it.
     """
     spec, high = scheme.arithmetic.scale, scheme.value_max
     reach, floor = fmt.value_max * high, spec.format_floor
     words = number_code(reach)
     if spec.global_rule == "range_over_absmax":
-        no_scale = "global_inverse = where(isinf(global_inverse), 1, global_inverse)"
-        line = f"scale_code = where(scale_code == 0, {floor!r}, scale_code)"
-        return (
-            Operation(
-                "global_inverse",
-                f"global_inverse = (1 / tensor_absmax) * {words}",
-                lambda v: torch.reciprocal(v["tensor_absmax"]) * reach,
-            ),
-            Operation(
-                "global_inverse_of_zeros",
-                no_scale,
-                lambda v: torch.where(torch.isinf(v["global_inverse"]), 1, v["global_inverse"]),
-                silent=True,
-            ),
-            Operation(
-                "scale_in_global",
-                "scale_code = global_inverse * scale",
-                lambda v: v["global_inverse"] * v["scale"],
-            ),
-            _rounded_scale(fmt, 0.0, "scale_code", "scale_code"),
-            Operation(
-                "scale_floor",
-                line,
-                lambda v: torch.where(v["scale_code"] == 0, floor, v["scale_code"]),
-                silent=True,
-            ),
-            Operation(
-                "scale_two_levels",
-                "scale = scale_code / global_inverse",
-                lambda v: v["scale_code"] / v["global_inverse"],
-            ),
-        )
+        return _scale_in_global_inverse(fmt, reach, floor)
     first = Operation(
         "global_scale", f"global_scale = tensor_absmax / {words}", lambda v: v["tensor_absmax"] / reach
     )
@@ -216,6 +186,44 @@ def _two_levels(scheme: Scheme, fmt: NumberFormat) -> Operations:
         ),
         _rounded_scale(fmt, floor, "scale_code", "scale_code"),
         last,
+    )
+
+
+def _scale_in_global_inverse(fmt: NumberFormat, reach: float, floor: float) -> Operations:
+    """Return the operations that scale by the inverse of the tensor's scale; `reach` is the largest product
+    of a scale and a value.
+    """
+    no_scale = "global_inverse = where(isinf(global_inverse), 1, global_inverse)"
+    line = f"scale_code = where(scale_code == 0, {floor!r}, scale_code)"
+    return (
+        Operation(
+            "global_inverse",
+            f"global_inverse = (1 / tensor_absmax) * {number_code(reach)}",
+            lambda v: torch.reciprocal(v["tensor_absmax"]) * reach,
+        ),
+        Operation(
+            "global_inverse_of_zeros",
+            no_scale,
+            lambda v: torch.where(torch.isinf(v["global_inverse"]), 1, v["global_inverse"]),
+            silent=True,
+        ),
+        Operation(
+            "scale_in_global",
+            "scale_code = global_inverse * scale",
+            lambda v: v["global_inverse"] * v["scale"],
+        ),
+        _rounded_scale(fmt, 0.0, "scale_code", "scale_code"),
+        Operation(
+            "scale_floor",
+            line,
+            lambda v: torch.where(v["scale_code"] == 0, floor, v["scale_code"]),
+            silent=True,
+        ),
+        Operation(
+            "scale_two_levels",
+            "scale = scale_code / global_inverse",
+            lambda v: v["scale_code"] / v["global_inverse"],
+        ),
     )
 
 

@@ -9,7 +9,7 @@ import torch
 from torch.overrides import handle_torch_function, has_torch_function
 
 from quantviz.quantization.grids import dithered, nearest
-from quantviz.quantization.operations import SCHEMES_KEPT, Operation, Operations, Values, number_code
+from quantviz.quantization.operations import SCHEMES_KEPT, NamedTensors, Operation, Operations, number_code
 from quantviz.schemes.formats import NumberFormat
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.conversion import dtype_name, torch_dtype
@@ -146,7 +146,7 @@ def _lattice(count: int) -> Operations:
     for each.
     """
 
-    def on_lattice(v: Values) -> torch.Tensor:
+    def on_lattice(v: NamedTensors) -> torch.Tensor:
         place = torch.trunc(fma((v["y"] + 1) * 0.5, torch.tensor(float(count - 1)), torch.tensor(0.5)))
         return (place * 2) / (count - 1) - 1
 
@@ -207,7 +207,7 @@ def _overflow(fmt: NumberFormat, rule: str) -> Operation:
         return Operation("overflow", f"q = where(abs(y) > {high}, {words}, y)", lambda v: above(v["y"]))
     line = f"q = where((copysign(1, y) < 0) | (x == 0), nan, where(y > {high}, {beyond}, max(y, {low})))"
 
-    def without_sign(v: Values) -> torch.Tensor:
+    def without_sign(v: NamedTensors) -> torch.Tensor:
         # What was rounded to -0 was negative.
         return torch.where(
             torch.signbit(v["y"]) | (v["x"] == 0), math.nan, above(v["y"].clamp(min=fmt.value_min))
