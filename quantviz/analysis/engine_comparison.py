@@ -370,8 +370,9 @@ def _outcome(x: torch.Tensor, scheme: Scheme, places: torch.Tensor) -> _Outcome:
 def _rules(
     x: torch.Tensor, mine: Scheme, theirs: Scheme, places: torch.Tensor
 ) -> list[tuple[tuple[str, ...], torch.Tensor]]:
-    """Set of fields, and the cells (of those at `places`, which all differ) that each turns from mine to
-    theirs.
+    """Return sets of fields, each with the cells that it turns from mine to theirs.
+
+    The cells are a mask over `places`, all of which differ.
     """
     names = tuple(mine.arithmetic.differences(theirs.arithmetic))
     start, goal = _outcome(x, mine, places), _outcome(x, theirs, places)

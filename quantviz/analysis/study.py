@@ -256,8 +256,9 @@ class Study:
         return tuple(part.start + i for part, i in zip(window, inside, strict=True))
 
     def scales(self, most: int) -> dict[str, list[Any]]:
-        """Scale and zero point of the first `most` blocks, as columns; see `export.scales_table`, whose last
-        two only a small tensor has.
+        """Return scale and zero point of the first `most` blocks, as columns.
+
+        See `export.scales_table`; its last two columns are there for small tensors only.
         """
         return (
             block_columns(self.qparams, self.layout, self.range, most)

@@ -178,9 +178,7 @@ def metrics_of(moments: Moments, bits: float, wanted: Collection[str]) -> dict[s
 
 
 def sqnr_db_of_lines(lines: Moments) -> torch.Tensor:
-    """Return the SQNR of each line or block in dB; inf without error, nan where x is all zero: such a line
-    says nothing.
-    """
+    """Return the SQNR of each line or block in dB; inf without error, nan where x is all zero."""
     assert lines.x2 is not None
     return torch.where(lines.x2 > 0, METRICS["sqnr_db"].of(lines), math.nan)
 

@@ -19,8 +19,9 @@ from quantviz.tensors import blocks
 
 
 def calibrated(of_blocks: BlockValues, scheme: Scheme, trial: Trial) -> Range | QParams:
-    """Return what the scheme's calibration says of some blocks; `trial` gives the error that they have with a
-    range, see `Context.trial`.
+    """Return the range, or scale and zero point, that the scheme's calibration gives each block.
+
+    `trial` gives the error of blocks with a range, see `Context.trial`.
     """
     calibration = scheme.calibration
     # It is not told of the rest of the scheme, so that it cannot depend on it.

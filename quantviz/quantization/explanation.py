@@ -197,8 +197,8 @@ class Explanation(Picklable):
 
     @property
     def neighbours(self) -> tuple[float, float]:
-        """Return the values of the grid around that, before any scale; both are the same where it is one of
-        them.
+        """Return the values of the grid on both sides, before any scale; the same one twice where it is on
+        the grid.
         """
         return self.rounding.below, self.rounding.above
 
@@ -263,9 +263,7 @@ class CellInput:
 
 
 def explain_cell(scheme: Scheme, qparams: QParams, cell: CellInput) -> Explanation:
-    """Return the derivation of a cell of which only this much is at hand; `qparams` are those of the whole
-    tensor.
-    """
+    """Return the derivation of one cell, which alone is at hand; `qparams` are those of the whole tensor."""
     block = cell.layout.block_of(cell.index, cell.shape)
     steps: list[Step] = []
 

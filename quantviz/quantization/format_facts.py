@@ -232,9 +232,7 @@ class Landing:
 
     @property
     def gap(self) -> float | None:
-        """Return distance between the two neighbours; 0 for a value of the format, whose distance to the next
-        one `gap_at` tells.
-        """
+        """Return the distance between the two neighbours; 0 for a value of the format, see `gap_at` there."""
         return None if self.below is None or self.above is None else self.above - self.below
 
     @property
@@ -280,8 +278,9 @@ def land(x: float, fmt: NumberFormat, ties: str = "even", unit: float = 1.0) -> 
 
 
 def gap_at(x: float, fmt: NumberFormat) -> float | None:
-    """Return the distance between the two values around `x`; at a value itself, to the next one away from 0,
-    or at the end the last one.
+    """Return the distance between the two values around `x`.
+
+    At a value itself it is the distance to the next one away from 0, or at the end the last one.
 
     >>> from quantviz.schemes.formats import FORMATS
     >>> gap_at(300.0, FORMATS["float8_e4m3fn"]), gap_at(2.0, FORMATS["float4_e2m1fn"])
@@ -331,8 +330,8 @@ def word(fmt: NumberFormat, code: int) -> str:
 
 
 def flipped(fmt: NumberFormat, code: int, bit: int) -> int | None:
-    """Return the code with its bit `bit`, counted from the lowest, turned over; none where that is no code of
-    the format.
+    """Return the code with its bit `bit`, counted from the lowest, flipped; none where the format has no such
+    code.
 
     >>> from quantviz.schemes.formats import FORMATS
     >>> flipped(FORMATS["float4_e2m1fn"], 0b0100, 1), flipped(FORMATS["int4"], 5, 3)

@@ -22,8 +22,9 @@ from quantviz.tensors.conversion import as_plain, torch_dtype
 
 
 def largest_magnitude(x: torch.Tensor) -> torch.Tensor:
-    """Return the largest finite |x|; 0 where none is finite. NaN and Inf are in `x` only where they are left
-    out.
+    """Return the largest finite |x|; 0 where none is finite.
+
+    NaN and Inf are in `x` only where they are left out.
 
     >>> largest_magnitude(torch.tensor([-2.0, torch.inf, torch.nan])).item()
     2.0
@@ -54,8 +55,9 @@ def tensor_values(absmax: torch.Tensor, layout: BlockLayout) -> NamedTensors:
 def params_to_try(
     found: Range, absmax: torch.Tensor, scheme: Scheme, layout: BlockLayout, of: torch.Tensor | None = None
 ) -> tuple[QParams, torch.Tensor]:
-    """Return scale and zero point that ranges give, and which would be refused (bool of their shape); ranges
-    and `of` are as in `calibration.Trial`.
+    """Return scale and zero point that ranges give, and which would be refused (bool of their shape).
+
+    The ranges and `of` are as in `calibration.Trial`.
 
     >>> scheme = Scheme("int8")
     >>> ends = torch.tensor([[1.27, 3e38]])
@@ -75,8 +77,9 @@ def params_to_try(
 def qparams_of_range(
     found: Range | QParams, absmax: torch.Tensor, scheme: Scheme, layout: BlockLayout, strict: bool = False
 ) -> QParams:
-    """Scale and zero point of each block by its clipping range, or those that the calibration gives in place
-    of it, as they are stored.
+    """Return scale and zero point of each block, as they are stored, by its clipping range.
+
+    Where the calibration gives scale and zero point instead of a range, these are stored.
 
     `absmax` is the tensor's `largest_magnitude`. Raises `QuantVizError` as `quantize` does.
     """
@@ -97,8 +100,9 @@ def qparams_of_range(
 
 
 def stored_qparams(params: QParams, absmax: torch.Tensor, scheme: Scheme, layout: BlockLayout) -> QParams:
-    """Scale and zero point set by hand, as the convention stores them; those that are stored already as they
-    are.
+    """Return scale and zero point set by hand, as the convention stores them.
+
+    Those that are stored already stay as they are.
 
     `absmax` is the tensor's `largest_magnitude`. Raises `QuantVizError` where they are no numbers, too many
     or too few.
@@ -148,8 +152,9 @@ def _qparams(values: NamedTensors, scheme: Scheme) -> QParams:
 def given_qparams(
     scale: Any, zero_point: Any, scheme: Scheme, layout: BlockLayout, *, chosen: bool = False
 ) -> QParams:
-    """Scale and zero point set by hand, checked and brought to the grid; scales `chosen` by an engine can be
-    negative, or 0.
+    """Return scale and zero point set by hand, checked and brought to the grid.
+
+    Scales `chosen` by an engine can be negative, or 0.
     """
     convention = scheme.arithmetic
     kept = convention.scale_dtype if scheme.granularity.single else convention.block_scale_dtype

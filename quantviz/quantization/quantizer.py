@@ -116,8 +116,9 @@ def dequantize(q: Any, scheme: Scheme | str, qparams: QParams) -> torch.Tensor:
 def values_of_codes(
     q: torch.Tensor, scheme: Scheme, qparams: QParams, *, any_scale: bool = True
 ) -> torch.Tensor:
-    """Return the same without looking whether the format has such codes:
-    of integers any number has a value; nor, with `any_scale`, whether scales are above 0.
+    """Return the same as `dequantize`, without checking that the format has such codes.
+
+    Any number is a code of an integer format. With `any_scale`, scales need not be above 0.
 
     >>> values_of_codes(torch.tensor([200.0]), Scheme("int8"), QParams(0.5)).tolist()
     [100.0]
@@ -141,9 +142,7 @@ def values_of_codes(
 def infinite_value(
     value: float, index: Shape, shape: Shape, params: QParams, scheme: Scheme, layout: BlockLayout
 ) -> QuantVizError:
-    """Return why nothing is given back where the cell at `index` has become `value`, or its error is
-    infinite.
-    """
+    """Return the error to raise where the cell at `index` has become `value`, or its error is infinite."""
     block, name = layout.block_of(index, shape), str(scheme.arithmetic)
     if params.scale[block] == 0:
         return QuantVizError("scale_is_zero", convention=name, index=index, block=block)

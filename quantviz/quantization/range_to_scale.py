@@ -39,8 +39,8 @@ def range_operations(scheme: Scheme) -> Operations:
 
 
 def _leading_to(wanted: set[str], operations: Operations) -> Operations:
-    """Return those of the operations that what is wanted is made by: no line is shown that nothing comes
-    of.
+    """Return only the operations that lead to the `wanted` values: an explanation shows no line without a
+    use.
     """
     kept: list[Operation] = []
     for operation in reversed(operations):
@@ -128,7 +128,7 @@ def _symmetric_scale(scheme: Scheme) -> Operations:
 
 
 def _inverse_first(scheme: Scheme, extent: str, count: float, words: str) -> Operations:
-    """Return the inverse of the scale is made of the range, and the scale of it."""
+    """Return the operations that make the inverse of the scale from the range, and then the scale from it."""
     spec = scheme.arithmetic.scale
     if spec.first == "inverse":
         made = Operation(
@@ -212,8 +212,10 @@ def _larger_end_over_code_min(scheme: Scheme) -> Operations:
 def _power_of_two(
     key: str, expression: str, exponent: Callable[[torch.Tensor], torch.Tensor]
 ) -> Callable[[Scheme], Operations]:
-    """Return the scale is 2^(log2 of the largest magnitude - that of the format's largest value), each
-    brought to a whole number.
+    """Return the operations of a scale 2^(log2 of the largest magnitude - log2 of the format's largest
+    value).
+
+    Each logarithm is brought to a whole number first: `exponent` does so for the magnitude.
     """
 
     def operations(scheme: Scheme) -> Operations:

@@ -106,8 +106,9 @@ class QuantResult(Picklable):
 
     @cached_property
     def counted(self) -> torch.Tensor | None:
-        """Return which cells count, bool of `shape`; none where all of them do: under "ignore" NaN and Inf in
-        the input are left out.
+        """Return which cells count, bool of `shape`; none where all of them do.
+
+        Under "ignore", NaN and Inf in the input are left out.
         """
         return counted_cells(self.x, self.scheme)
 
@@ -121,8 +122,9 @@ class QuantResult(Picklable):
 
 
 def steps_of_error(r: QuantResult) -> torch.Tensor:
-    """Return each element's error in its own steps, float64; inf where a scale of 0 leaves an error, nan
-    where the cell is left out.
+    """Return each element's error in its own steps, float64.
+
+    It is inf where a scale of 0 leaves an error, and nan where the cell is left out.
     """
     error = r.error.to(torch.float64)
     # What a scale of 0 has no error in is no step off: 0 / 0 would be NaN.

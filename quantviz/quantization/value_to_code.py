@@ -17,8 +17,9 @@ from quantviz.tensors.conversion import dtype_name, torch_dtype
 
 @functools.lru_cache(maxsize=SCHEMES_KEPT)
 def code_operations(scheme: Scheme) -> Operations:
-    """Return the operations from `x` and what is known of its block to `y`, its value on the unbounded grid,
-    and `q`, its value in the format.
+    """Return the operations from `x` and what is known of its block to its code.
+
+    `y` is the rounded value on the unbounded grid, `q` the value that the format has.
     """
     convention = scheme.arithmetic
     apply = torch_dtype(convention.apply_dtype)
@@ -236,8 +237,8 @@ def fma(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
 
 
 def chances(seed: int, index: torch.Tensor) -> torch.Tensor:
-    """Return a number in [0, 1) for each flat index: the same for the same seed and index, whatever else is
-    asked for. float32.
+    """Return a number in [0, 1) for each flat index, float32: the same for the same seed and index, whatever
+    the chunks.
 
     The mixing function of SplitMix64 (Steele, Lea and Flood 2014).
 

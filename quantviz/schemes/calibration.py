@@ -66,9 +66,10 @@ class BlockValues(Protocol):
 
 
 class Trial(Protocol):
-    """Gives the error that blocks have with a range; or, told of which block each is, that of any list of
-    ranges: `lo` and `hi` are then of one axis, as the answer is, `of` is the block's number (int64,
-    ascending) and `extreme` that of all blocks.
+    """The error that blocks have with a range, or with each of a list of ranges.
+
+    For a list, `lo` and `hi` have one axis, as the answer has, `of` are the blocks' numbers (int64,
+    ascending), and `extreme` has one entry for each block.
     """
 
     def __call__(self, found: Range, of: torch.Tensor | None = None, /) -> torch.Tensor: ...
@@ -76,9 +77,7 @@ class Trial(Protocol):
 
 @dataclass(frozen=True)
 class ModeContext:
-    """What a calibration is told that follows from the values of a block and the mode alone: there is nothing
-    else it could depend on.
-    """
+    """What a calibration may depend on besides the values of a block: the mode alone."""
 
     mode: str
 
@@ -205,8 +204,9 @@ class AbsMean:
 
 @dataclass(frozen=True)
 class MSE:
-    """The range of least squared error, found by trying: of many within the smallest to the largest value,
-    and more finely around the best.
+    """The range of least squared error, found by trying many, and more finely around the best.
+
+    The ranges tried lie within the smallest to the largest value.
 
     What is tried is the scheme itself, so that the range fits its format and its engine's arithmetic. Where
     an engine's scale rule reads the block's value of largest magnitude in place of the range, no range makes

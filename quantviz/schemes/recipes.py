@@ -143,11 +143,10 @@ def recipe_name(
 
 
 def as_scheme(named: Scheme | str) -> Scheme:
-    """Return the scheme itself, or the one that is called so: a recipe by its id or name, whatever the case,
-    or a scheme by its text form.
+    """Return the scheme itself, or the one that has this name.
 
-    Wherever Python takes a scheme, this converts it. `QuantVizError` suggests the nearest recipe, or those of
-    a number format.
+    The name is a recipe's id or name, whatever the case, or a scheme's text form. Wherever Python takes a
+    scheme, this converts it. `QuantVizError` suggests the nearest recipe, or those of a number format.
 
     >>> as_scheme("MXFP4") == as_scheme("mxfp4") == RECIPES["mxfp4"]
     True
@@ -183,8 +182,9 @@ int8_per_row, int8_per_column, int8_g32, int8_g128, bnb_int8, mxint8, q8_0; or S
 
 
 def current_recipe(current: Scheme, shape: Shape) -> str | None:
-    """Return the id of the recipe that is the current scheme, or that has the same blocks on this shape; what
-    is done with NaN and Inf is left aside.
+    """Return the id of the recipe that is the current scheme, or that has the same blocks on this shape.
+
+    NaN and Inf are left aside.
     """
     current = current.replace(nonfinite="refuse")
     exact = next((name for name, scheme in RECIPES.items() if scheme == current), None)

@@ -227,8 +227,8 @@ class Scheme:
         shape: Shape | None = None,
         **changes: object,
     ) -> Scheme:
-        """Return the first that can be of `formats` by nearness, `modes`, and ranges; `QuantVizError` says
-        why the nearest cannot.
+        """Return the scheme with the nearest of `formats`, `modes` and ranges that go together;
+        `QuantVizError` says why the nearest format cannot.
         """
         convention, refused = changes.get("convention", self.arithmetic), None
         assert isinstance(convention, Convention)
@@ -264,8 +264,8 @@ class Scheme:
         return dataclasses.replace(self.granularity, size=min(sizes, key=lambda size: abs(size - own)))  # type: ignore[type-var]
 
     def _modes_like(self, fmt: NumberFormat, convention: Convention) -> list[str]:
-        """Return the modes offered, this one's first; of codes that lost their sign the one with a zero
-        point.
+        """Return the modes offered, this one's first; where the codes lose their sign, the one with a zero
+        point first.
         """
         wanted = (
             "asymmetric"

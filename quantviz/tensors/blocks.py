@@ -218,8 +218,7 @@ def block_values(x: torch.Tensor, layout: BlockLayout, block: Shape) -> torch.Te
 
 
 def block_sums(values: torch.Tensor, layout: BlockLayout) -> torch.Tensor:
-    """Return the sum of each block's elements, of `grid_shape`; numbers that are no floats are added up as
-    int64.
+    """Return the sum of each block's elements, of `grid_shape`; integers and bool are added up as int64.
 
     >>> from quantviz.schemes.granularity import PerBlock
     >>> block_sums(torch.arange(8).reshape(2, 4), PerBlock(2, 2).layout((2, 4))).tolist()

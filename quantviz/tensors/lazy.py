@@ -101,7 +101,7 @@ class InMemory(Stored):
 
 
 class Replaced(Stored):
-    """The same without NaN and Inf: Inf is `largest`, -Inf `smallest` and NaN 0. What is finite is not
+    """The same tensor with Inf replaced by `largest`, -Inf by `smallest` and NaN by 0. Finite values are not
     copied.
 
     >>> Replaced(InMemory(torch.tensor([1.0, math.inf, math.nan, -2.0])), -2.0, 1.0).run(1, 4).tolist()
@@ -128,8 +128,8 @@ class Replaced(Stored):
 
 
 class Matrix(Stored):
-    """A tensor of two axes or more as a matrix, its first axis by all the others; nothing is copied but what
-    is read.
+    """A tensor of two axes or more as a matrix, its first axis by all the others. Only what is read is
+    copied.
 
     >>> x = Matrix(InMemory(torch.arange(12.0).view(2, 3, 2)))
     >>> x.shape, x.read((slice(0, 2), slice(1, 3))).tolist(), x.read((1, slice(None))).tolist()
