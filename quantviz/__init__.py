@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from quantviz.quantization.explanation import Step as Step
     from quantviz.quantization.explanation import explain as explain
     from quantviz.quantization.quantizer import ARITHMETIC as ARITHMETIC
-    from quantviz.quantization.quantizer import QParams as QParams
-    from quantviz.quantization.quantizer import QuantResult as QuantResult
     from quantviz.quantization.quantizer import choose_qparams as choose_qparams
     from quantviz.quantization.quantizer import dequantize as dequantize
     from quantviz.quantization.quantizer import quantize as quantize
+    from quantviz.quantization.result import QParams as QParams
+    from quantviz.quantization.result import QuantResult as QuantResult
+    from quantviz.schemes.arithmetic import Offer as Offer
+    from quantviz.schemes.arithmetic import ScaleSpec as ScaleSpec
     from quantviz.schemes.calibration import CALIBRATIONS as CALIBRATIONS
     from quantviz.schemes.calibration import MSE as MSE
     from quantviz.schemes.calibration import AbsMean as AbsMean
@@ -38,8 +40,6 @@ if TYPE_CHECKING:
     from quantviz.schemes.calibration import Range as Range
     from quantviz.schemes.conventions import CONVENTIONS as CONVENTIONS
     from quantviz.schemes.conventions import Convention as Convention
-    from quantviz.schemes.conventions import Offer as Offer
-    from quantviz.schemes.conventions import ScaleSpec as ScaleSpec
     from quantviz.schemes.formats import FORMATS as FORMATS
     from quantviz.schemes.formats import FloatBits as FloatBits
     from quantviz.schemes.formats import NumberFormat as NumberFormat
@@ -73,7 +73,8 @@ _HOMES = {
         "Percentile",
         "Range",
     ),
-    "schemes.conventions": ("CONVENTIONS", "Convention", "Offer", "ScaleSpec"),
+    "schemes.arithmetic": ("Offer", "ScaleSpec"),
+    "schemes.conventions": ("CONVENTIONS", "Convention"),
     "errors": ("Note", "QuantVizError"),
     "quantization.explanation": ("Explanation", "Step", "explain"),
     "figures.panels": ("plot_quantization_errors",),
@@ -89,14 +90,8 @@ _HOMES = {
     ),
     "streaming.measuring": ("Measured", "measure"),
     "evaluation.metric_formulas": ("METRICS", "metrics"),
-    "quantization.quantizer": (
-        "ARITHMETIC",
-        "QParams",
-        "QuantResult",
-        "choose_qparams",
-        "dequantize",
-        "quantize",
-    ),
+    "quantization.quantizer": ("ARITHMETIC", "choose_qparams", "dequantize", "quantize"),
+    "quantization.result": ("QParams", "QuantResult"),
     "schemes.recipes": ("RECIPES",),
     "schemes.scheme": ("MODES", "NONFINITE", "Scheme"),
     "sources.files": ("open_tensors",),

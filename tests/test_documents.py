@@ -12,7 +12,7 @@ import pytest
 
 import quantviz as qv
 from quantviz.evaluation import metric_formulas
-from quantviz.schemes import calibration, conventions, formats
+from quantviz.schemes import calibration, engines, formats
 from quantviz.schemes import scheme as schemes
 from quantviz.sources.files import READERS
 from quantviz.sources.limits import LIMIT_VARIABLE, Limits
@@ -186,7 +186,8 @@ def test_the_format_is_one():
 
 
 def test_the_convention_is_one():
-    (convention,) = eval(walked("Add an engine"), dict(vars(conventions)))
+    (row,) = eval(walked("Add an engine"), dict(vars(engines)))
+    convention = qv.Convention(**vars(row))
     assert not list(convention.problems())
     scheme = qv.Scheme("uint4", "asymmetric", qv.PerChannel(0), convention=convention)
     assert qv.quantize([[0.0, 1.5], [-3.0, 1.0]], scheme).q.tolist() == [[0, 15], [0, 15]]

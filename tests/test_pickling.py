@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import quantviz as qv
-from quantviz.quantization.quantizer import part
+from quantviz.quantization.cells import part
 from quantviz.streaming import measuring
 from quantviz.tensors.lazy import InMemory
 

@@ -18,18 +18,16 @@ from typing import Any
 import torch
 
 from quantviz.errors import QuantVizError
+from quantviz.quantization.code_to_value import value_operations
 from quantviz.quantization.explanation import Explanation, Step, explain
 from quantviz.quantization.grids import GRIDS
-from quantviz.quantization.operations import (
-    Operation,
-    Values,
-    code_operations,
-    run_operations,
-    value_operations,
-)
-from quantviz.quantization.quantizer import QuantResult, block_values, choose_qparams, quantize
+from quantviz.quantization.operations import NamedTensors, Operation, run_operations
+from quantviz.quantization.quantizer import choose_qparams, quantize
+from quantviz.quantization.result import QuantResult, block_values
+from quantviz.quantization.value_to_code import code_operations
+from quantviz.schemes.arithmetic import Offer
 from quantviz.schemes.calibration import Given
-from quantviz.schemes.conventions import CONVENTIONS, Convention, Offer
+from quantviz.schemes.conventions import CONVENTIONS, Convention
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.recipes import as_scheme
 from quantviz.schemes.scheme import Scheme
@@ -120,7 +118,8 @@ class Reason:
 def compare(
     x: Any, scheme: Scheme | str, conventions: Iterable[str | Convention] = tuple(CONVENTIONS)
 ) -> Comparison:
-    """`x` under `scheme` with each of `conventions`: format, mode, granularity and range stay the same.
+    """Quantize `x` under `scheme` with each of `conventions`: format, mode, granularity and range stay the
+    same.
 
     `x` is a real tensor or nested list of 1 to 4 axes. A convention that does not offer the scheme, or
     cannot quantize this tensor, is in `refused` with the reason.
@@ -163,8 +162,8 @@ def compare(
 
 
 def _same_meaning(scheme: Scheme, adapted: Scheme) -> None:
-    """A zero point set by hand is a code in one engine and a value in another: the same number says two
-    things.
+    """Raise `QuantVizError` where a zero point set by hand would mean two things: a code in one engine, a
+    value in another.
     """
     mine, theirs = scheme.arithmetic.zero_domain, adapted.arithmetic.zero_domain
     given = scheme.calibration
@@ -179,11 +178,10 @@ def _same_meaning(scheme: Scheme, adapted: Scheme) -> None:
 
 
 def difference(one: QuantResult, other: QuantResult) -> Difference:
-    """What lies between two results of one tensor.
+    """Return what lies between two results of one tensor.
 
-    >>> x = [[0.37, 0.41, -0.25, 0.5]]
-    >>> course, engine = (quantize(x, Scheme("int8", "asymmetric", calibration=Given(0.02, 3), convention=name)) for name in ("course", "onnxruntime"))
-    >>> found = difference(course, engine)
+    >>> x, scheme = [[0.37, 0.41, -0.25, 0.5]], Scheme("int8", "asymmetric", calibration=Given(0.02, 3))
+    >>> found = difference(quantize(x, scheme), quantize(x, scheme.replace(convention="onnxruntime")))
     >>> found.codes.tolist(), round(found.largest_steps, 3)
     ([[True, True, True, False]], 1.0)
     """
@@ -230,7 +228,8 @@ def why(comparison: Comparison, one: str, other: str, index: Shape) -> Reason:
     `QuantVizError` where they do not differ there, or one of them was not compared.
 
     >>> scheme = Scheme("int8", "asymmetric", calibration=Given(0.02, 3))
-    >>> found = why(compare([[0.37, 0.41, -0.25, 0.5]], scheme, ["course", "onnxruntime"]), "course", "onnxruntime", (0, 0))
+    >>> compared = compare([[0.37, 0.41, -0.25, 0.5]], scheme, ["course", "onnxruntime"])
+    >>> found = why(compared, "course", "onnxruntime", (0, 0))
     >>> dict(found.fields), found.before_rounding, found.tie
     ({'order': ('divide_add_round', 'divide_round_add')}, (21.5, 18.5), True)
     >>> found.one.q, found.other.q
@@ -265,7 +264,8 @@ def rules(comparison: Comparison, one: str, other: str, most: int | None = None)
     With `most`, only so many cells are asked about: those whose codes differ come first, each in row-major
     order. The rule of most cells comes first.
 
-    >>> found = compare([[0.37, 0.41, -0.25, 0.5]], Scheme("int8", "asymmetric", calibration=Given(0.02, 3)), ["course", "onnxruntime"])
+    >>> scheme = Scheme("int8", "asymmetric", calibration=Given(0.02, 3))
+    >>> found = compare([[0.37, 0.41, -0.25, 0.5]], scheme, ["course", "onnxruntime"])
     >>> [(list(rule.fields), int(rule.cells.sum())) for rule in rules(found, "course", "onnxruntime")]
     [(['order'], 3)]
     """
@@ -287,8 +287,10 @@ def in_effect(scheme: Scheme) -> Scheme:
     """Return the same arithmetic, each rule in the field that names it and free of what an engine offers.
 
     >>> from quantviz.schemes.granularity import PerChannel
-    >>> in_effect(Scheme(convention="torch")).arithmetic.order, in_effect(Scheme(granularity=PerChannel(0), convention="torch")).arithmetic.order
-    ('fused_multiply_add_round', 'multiply_add_round')
+    >>> in_effect(Scheme(convention="torch")).arithmetic.order
+    'fused_multiply_add_round'
+    >>> in_effect(Scheme(granularity=PerChannel(0), convention="torch")).arithmetic.order
+    'multiply_add_round'
     """
     convention = scheme.arithmetic
     order = (
@@ -314,7 +316,9 @@ def _valued(fields: Iterable[str], mine: Scheme, theirs: Scheme) -> Fields:
 
 
 def _with(scheme: Scheme, other: Scheme, fields: Iterable[str]) -> Scheme:
-    """`scheme` with those fields of `other`'s convention; `QuantVizError` where that is no arithmetic."""
+    """Return `scheme` with those fields of `other`'s convention; raise `QuantVizError` where they do not go
+    together.
+    """
     return scheme.replace(
         convention=scheme.arithmetic.replace(**{name: other.arithmetic.get(name) for name in fields})
     )
@@ -330,7 +334,7 @@ class _Outcome:
     scale: torch.Tensor
 
     def likeness(self, other: _Outcome) -> torch.Tensor:
-        """In how much of it each cell is the other's."""
+        """Return how many of the outcome's fields each cell shares with the other."""
         same = [
             _equal(getattr(self, field.name), getattr(other, field.name))
             for field in dataclasses.fields(self)
@@ -353,7 +357,7 @@ def _outcome(x: torch.Tensor, scheme: Scheme, places: torch.Tensor) -> _Outcome:
         index = index * length + i
     rounded: list[torch.Tensor] = []
 
-    def record(operation: Operation, values: Values, given: torch.Tensor) -> None:
+    def record(operation: Operation, values: NamedTensors, given: torch.Tensor) -> None:
         if operation.key.startswith("round"):
             rounded.append(values["y"])
 
@@ -366,8 +370,9 @@ def _outcome(x: torch.Tensor, scheme: Scheme, places: torch.Tensor) -> _Outcome:
 def _rules(
     x: torch.Tensor, mine: Scheme, theirs: Scheme, places: torch.Tensor
 ) -> list[tuple[tuple[str, ...], torch.Tensor]]:
-    """Set of fields, and the cells (of those at `places`, which all differ) that each turns from mine to
-    theirs.
+    """Return sets of fields, each with the cells that it turns from mine to theirs.
+
+    The cells are a mask over `places`, all of which differ.
     """
     names = tuple(mine.arithmetic.differences(theirs.arithmetic))
     start, goal = _outcome(x, mine, places), _outcome(x, theirs, places)

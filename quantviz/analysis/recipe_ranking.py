@@ -124,7 +124,8 @@ def answer(rows: Iterable[RecipeRow], target_db: float = TARGET_DB) -> RecipeAns
     It is compared with its neighbours, because the target is only a rule of thumb: an SQNR ranks
     recipes for one tensor and does not predict what a model will do.
 
-    >>> found = answer(recipe_rows([[0.1, 0.2, 0.3, 8.0], [0.3, -0.2, 0.1, 0.2]], current=Scheme()), target_db=30.0)
+    >>> rows = recipe_rows([[0.1, 0.2, 0.3, 8.0], [0.3, -0.2, 0.1, 0.2]], current=Scheme())
+    >>> found = answer(rows, target_db=30.0)
     >>> found.choice.id, [row.id for row in found.others]
     ('int8_per_tensor', ['int4_per_row', 'fp8_e4m3_per_tensor'])
     """

@@ -17,9 +17,10 @@ import torch
 from quantviz.errors import Note
 from quantviz.evaluation.metric_formulas import METRICS
 from quantviz.evaluation.tables import block_columns, scales_table
+from quantviz.quantization.cells import part, quantize_part
 from quantviz.quantization.explanation import CellInput, Explanation, explain, explain_cell
 from quantviz.quantization.grids import local_step
-from quantviz.quantization.quantizer import QParams, QuantResult, part, quantize_part
+from quantviz.quantization.result import QParams, QuantResult
 from quantviz.schemes.calibration import MinMax, Range
 from quantviz.schemes.granularity import BlockLayout, Shape, Window
 from quantviz.schemes.scheme import Scheme
@@ -182,7 +183,7 @@ class Study:
         return quantize_part(self.x.read(index), self.scheme, self.qparams, self.shape, index)
 
     def overview(self, patch: Patch, pixels: tuple[int, int], how: str, view: View) -> Overview:
-        """What a picture of some pixels shows of a patch; see `overview.overview`."""
+        """Return what a picture of some pixels shows of a patch; see `overview.overview`."""
         seen = f"{patch} {pixels} {how} {dataclasses.replace(view, top=0, left=0, height=None, width=None)}"
         x, scheme, qparams = self.x, self.scheme, self.qparams
         known = self.keep(
@@ -255,8 +256,9 @@ class Study:
         return tuple(part.start + i for part, i in zip(window, inside, strict=True))
 
     def scales(self, most: int) -> dict[str, list[Any]]:
-        """Scale and zero point of the first `most` blocks, as columns; see `export.scales_table`, whose last
-        two only a small tensor has.
+        """Return scale and zero point of the first `most` blocks, as columns.
+
+        See `export.scales_table`; its last two columns are there for small tensors only.
         """
         return (
             block_columns(self.qparams, self.layout, self.range, most)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 
 from quantviz.evaluation.moments import Moments, number_of
-from quantviz.quantization.quantizer import QuantResult, steps_of_error
+from quantviz.quantization.result import QuantResult, steps_of_error
 from quantviz.schemes.granularity import Shape
 from quantviz.tensors.blocks import viewed
 

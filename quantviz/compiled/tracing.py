@@ -16,16 +16,13 @@ from typing import Any
 
 import torch
 
+from quantviz.quantization.calibrating import calibrated
+from quantviz.quantization.code_to_value import error_operations, value_operations
 from quantviz.quantization.grids import GRIDS, local_step
-from quantviz.quantization.operations import (
-    code_operations,
-    error_operations,
-    range_operations,
-    run_operations,
-    store_operations,
-    value_operations,
-)
-from quantviz.quantization.quantizer import calibrated
+from quantviz.quantization.operations import run_operations
+from quantviz.quantization.range_to_scale import range_operations
+from quantviz.quantization.stored_scale import store_operations
+from quantviz.quantization.value_to_code import code_operations
 from quantviz.schemes.calibration import Range
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.conversion import torch_dtype

@@ -21,8 +21,8 @@ _LARGE_GAUSSIAN = 2**18
 
 
 def gaussian_sqnr_db(scheme: Scheme, shape: tuple[int, ...]) -> float:
-    """What normal tensors of `shape` get under `scheme` on average, in dB; nan where the range is set by
-    hand, or where they cannot be quantized so.
+    """Return the SQNR of normal tensors of `shape` under `scheme` on average, in dB; nan where the range is
+    set by hand, or where they cannot be quantized so.
 
     >>> round(gaussian_sqnr_db(Scheme("int4"), (128, 128)), 1)
     15.0

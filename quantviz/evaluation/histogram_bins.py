@@ -16,8 +16,9 @@ import numpy.typing as npt
 import torch
 
 from quantviz.quantization.explanation import CAUSES
-from quantviz.quantization.operations import code_operations, run_operations
-from quantviz.quantization.quantizer import QParams, block_values
+from quantviz.quantization.operations import run_operations
+from quantviz.quantization.result import QParams, block_values
+from quantviz.quantization.value_to_code import code_operations
 from quantviz.schemes.scheme import Scheme
 
 Array = npt.NDArray[Any]
@@ -86,7 +87,7 @@ class ValueBins:
 
     @classmethod
     def of(cls, scheme: Scheme, qparams: QParams, count: int, low: float, high: float) -> ValueBins:
-        """For `count` cells from `low` to `high`; for none, no bins.
+        """Return bins for `count` cells from `low` to `high`; for no cells, no bins.
 
         With one block of integer codes one bin a code, or a power of two of them; beyond the codes there are,
         bins of the same size go on. Else bins of equal width.
@@ -102,7 +103,7 @@ class ValueBins:
         return np.searchsorted(self.cuts, x, side="right")
 
     def bars(self, counts: Array) -> Bars:
-        """With the cells counted: int64 (3, n), one row a part."""
+        """Return the bars of these bins; `counts` are cells, int64 (3, n), one row for each of the parts."""
         return Bars(self.edges, dict(zip(PARTS, counts, strict=True)), self.codes, self.codes_per_bin)
 
 
@@ -151,7 +152,9 @@ def _reach(scheme: Scheme, qparams: QParams) -> tuple[Array, Array]:
 
 
 def _values(scheme: Scheme, qparams: QParams, unscaled: float | Array) -> Array:
-    """What stands in each block for a value of the grid, float64: beyond float32 and between codes too."""
+    """Return what a value of the grid stands for in each block, float64: beyond float32 and between codes
+    too.
+    """
     scale = qparams.scale.to(torch.float64).numpy()
     zero_point = qparams.zero_point.to(torch.float64).numpy()
     domain = qparams.zero_domain
@@ -202,7 +205,7 @@ def _code_bins(scheme: Scheme, qparams: QParams, low: float, high: float) -> Val
 
 
 def _equal_bins(count: int, low: float, high: float) -> ValueBins:
-    """Bins of equal width from the smallest to the largest value."""
+    """Return bins of equal width from the smallest to the largest value."""
     if low == high:
         room = abs(low) / 2 or 0.5
         return ValueBins(np.array([low - room, high + room]), np.zeros(0, dtype=np.float32))

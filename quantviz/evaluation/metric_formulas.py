@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from quantviz.evaluation.moments import Moments
-from quantviz.quantization.quantizer import QuantResult, refuse_other_than_results
+from quantviz.quantization.result import QuantResult, refuse_other_than_results
 from quantviz.schemes.scheme import Scheme
 
 #: From moments and the bits that an element costs at stored size to the metric, a number for each line or
@@ -78,25 +78,25 @@ def _mse(m: Any, bits: Any) -> Any:
 
 
 def _sqnr_db(m: Any, bits: Any) -> Any:
-    """10·log10(Σx² / Σe²); inf where there is no error, nan where there is no cell."""
+    """Return 10·log10(Σx² / Σe²); inf where there is no error, nan where there is no cell."""
     nothing_lost = m.e2 == 0 if m.cells is None else (m.e2 == 0) & (m.cells > 0)
     return torch.where(nothing_lost, math.inf, 10 * torch.log10(m.x2 / m.e2))
 
 
 def _cosine(m: Any, bits: Any) -> Any:
-    """Of the angle between x and x̂; nan where one of them is all zero."""
+    """Return the cosine of the angle between x and x̂; nan where one of them is all zero."""
     lengths = torch.sqrt(m.x2) * torch.sqrt(m.x_hat2)
     return torch.where(lengths == 0, math.nan, m.x_x_hat / lengths)
 
 
 def _unclipped_rmse_steps(m: Any, bits: Any) -> Any:
-    """0 where all cells were clipped."""
+    """Return the RMS error of unclipped cells in their own steps; 0 where all cells were clipped."""
     kept = m.cells - m.clipped
     return torch.where((kept == 0) & (m.cells > 0), 0.0, torch.sqrt(m.kept_steps2 / kept))
 
 
 def _zeroed_share(m: Any, bits: Any) -> Any:
-    """Of the non-zero elements; 0 where there is none."""
+    """Return the share of non-zero elements that became 0; 0 where there are none."""
     nonzero = m.cells - m.zeros
     return torch.where(nonzero > 0, m.zeroed / nonzero, 0.0)
 
@@ -115,7 +115,7 @@ def _kurtosis(m: Any, bits: Any) -> Any:
 
 
 def _code_entropy(m: Any, bits: Any) -> Any:
-    """Shannon's, of the codes by themselves; nan where there is no cell."""
+    """Return Shannon's entropy of the codes, each by itself; nan where there is no cell."""
     shares = m.code_counts / m.cells
     return torch.where(
         m.cells > 0, -torch.where(shares > 0, shares * torch.log2(shares), 0.0).sum(-1), math.nan
@@ -178,15 +178,13 @@ def metrics_of(moments: Moments, bits: float, wanted: Collection[str]) -> dict[s
 
 
 def sqnr_db_of_lines(lines: Moments) -> torch.Tensor:
-    """Return the SQNR of each line or block in dB; inf without error, nan where x is all zero: such a line
-    says nothing.
-    """
+    """Return the SQNR of each line or block in dB; inf without error, nan where x is all zero."""
     assert lines.x2 is not None
     return torch.where(lines.x2 > 0, METRICS["sqnr_db"].of(lines), math.nan)
 
 
 def bits_per_element(scheme: Scheme, shape: tuple[int, ...]) -> float:
-    """What `effective_bits` is for a tensor of `shape`, without one at hand.
+    """Return `effective_bits` of a tensor of `shape`, without having one.
 
     >>> from quantviz import PerGroup
     >>> bits_per_element(Scheme("int3", granularity=PerGroup(16)), (256, 256))
@@ -220,7 +218,7 @@ class StoredBits:
 
 
 def stored_bits(scheme: Scheme) -> StoredBits:
-    """What a scheme stores.
+    """Return the sizes of what a scheme stores.
 
     >>> stored_bits(Scheme("int4", "asymmetric"))
     StoredBits(code=4, scale=16, zero_point=4, tensor=0, whole=False)

@@ -14,7 +14,7 @@ from types import MappingProxyType
 import torch
 
 from quantviz.pickling import Picklable
-from quantviz.quantization.quantizer import QuantResult, steps_of_error
+from quantviz.quantization.result import QuantResult, steps_of_error
 
 #: How two values of a field become one, where they are not added.
 _JOINED: Mapping[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = MappingProxyType(

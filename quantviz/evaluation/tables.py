@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from quantviz.errors import QuantVizError
 
 if TYPE_CHECKING:
-    from quantviz.quantization.quantizer import QParams, QuantResult
+    from quantviz.quantization.result import QParams, QuantResult
     from quantviz.schemes.calibration import Range
     from quantviz.schemes.granularity import BlockLayout, Shape, Window
     from quantviz.schemes.scheme import Scheme
@@ -188,8 +188,8 @@ def block_columns(
 
 
 def metrics_csv(found: Mapping[str, float]) -> str:
-    r"""Return one line a metric: its id, its value in the fewest digits that read back as the same number,
-    its unit.
+    """Return one line for each metric: its id, its value in the fewest digits that read back as the same
+    number, its unit.
 
     >>> metrics_csv({"mse": 0.25, "sqnr_db": 20.5}).splitlines()
     ['metric,value,unit', 'mse,0.25,x²', 'sqnr_db,20.5,dB']

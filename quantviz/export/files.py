@@ -113,7 +113,7 @@ def _tile_lines(state: LabState) -> list[str]:
             "bits_per_element(scheme, x.shape)",
         )
     else:
-        imports = [] if whole else ["from quantviz.quantization.quantizer import part"]
+        imports = [] if whole else ["from quantviz.quantization.cells import part"]
         found, bits = (
             f"qv.metrics({'r' if whole else f'part(r, {index!r})'})",
             "qv.METRICS['effective_bits'](r)",

@@ -29,11 +29,11 @@ from quantviz.figures.payload import Drawn
 from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, bare_layout, faint
 from quantviz.figures.theme import THEMES, Theme
 from quantviz.quantization.explanation import causes
-from quantviz.quantization.quantizer import steps_of_error
+from quantviz.quantization.result import steps_of_error
 from quantviz.text import DEFAULT_LANGUAGE, text
 
 if TYPE_CHECKING:
-    from quantviz.quantization.quantizer import QuantResult
+    from quantviz.quantization.result import QuantResult
 
 Array = npt.NDArray[Any]
 

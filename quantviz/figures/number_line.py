@@ -21,17 +21,18 @@ import torch
 
 from quantviz.figures.numbers import columns, digits_for, number, on_axis
 from quantviz.figures.theme import THEMES, Theme
+from quantviz.quantization.code_to_value import value_operations
 from quantviz.quantization.explanation import Explanation
 from quantviz.quantization.grids import GRIDS
-from quantviz.quantization.operations import run_operations, value_operations
-from quantviz.quantization.quantizer import block_values
+from quantviz.quantization.operations import run_operations
+from quantviz.quantization.result import block_values
 from quantviz.schemes.formats import NumberFormat
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.text import DEFAULT_LANGUAGE, text
 
 if TYPE_CHECKING:
-    from quantviz.quantization.quantizer import QParams
+    from quantviz.quantization.result import QParams
 
 #: Codes on each side of the cell's own that are looked at; up to twice as many and one are all of them.
 NEIGHBOURS = 8

@@ -42,14 +42,14 @@ from quantviz.figures.raster import data_uri
 from quantviz.figures.static import NotebookFigure, panels_png
 from quantviz.figures.theme import THEMES, Ramp, Theme, one_sided, stops
 from quantviz.quantization.explanation import CAUSES
-from quantviz.quantization.quantizer import refuse_other_than_results
+from quantviz.quantization.result import refuse_other_than_results
 from quantviz.schemes.formats import FORMATS
 from quantviz.tensors.conversion import as_plain
 from quantviz.tensors.views import ERROR_VIEWS
 from quantviz.text import DEFAULT_LANGUAGE, text
 
 if TYPE_CHECKING:
-    from quantviz.quantization.quantizer import QuantResult
+    from quantviz.quantization.result import QuantResult
 
 __all__ = [
     "PANELS",

@@ -28,7 +28,7 @@ from quantviz.tensors.conversion import as_plain
 from quantviz.tensors.views import ERROR_VIEWS, View
 
 if TYPE_CHECKING:
-    from quantviz.quantization.quantizer import QParams, QuantResult
+    from quantviz.quantization.result import QParams, QuantResult
     from quantviz.schemes.granularity import BlockLayout
     from quantviz.schemes.scheme import Scheme
     from quantviz.streaming.overview import Overview, Spread
@@ -345,7 +345,7 @@ def result_panels(
     """What the four panels show of a result, cell by cell; see `panels_data`.
 
     Of a tensor too large to be quantized for a picture, `result` is the window alone, each cell with
-    its own scale (`quantizer.part`): then `whole` is the tensor's shape, `view` says which of its rows and
+    its own scale (`cells.part`): then `whole` is the tensor's shape, `view` says which of its rows and
     columns the window begins at, and `value_range` is the least and greatest value of the whole tensor,
     so that a colour means the same in every window.
     """

@@ -17,28 +17,20 @@ import torch
 
 from quantviz.errors import QuantVizError
 from quantviz.pickling import Picklable
+from quantviz.quantization.code_to_value import error_operations, value_operations
 from quantviz.quantization.grids import GRIDS, local_step, neighbours
-from quantviz.quantization.operations import (
-    STORED_AS,
-    Operation,
-    Operations,
-    Values,
-    code_operations,
-    error_operations,
-    range_operations,
-    run_operations,
-    store_operations,
-    value_operations,
-)
-from quantviz.quantization.quantizer import (
+from quantviz.quantization.operations import NamedTensors, Operation, Operations, run_operations
+from quantviz.quantization.qparams import largest_magnitude, range_values
+from quantviz.quantization.range_to_scale import range_operations
+from quantviz.quantization.result import (
     QParams,
     QuantResult,
     block_values,
     counted_cells,
-    largest_magnitude,
-    range_values,
     refuse_other_than_results,
 )
+from quantviz.quantization.stored_scale import STORED_AS, store_operations
+from quantviz.quantization.value_to_code import code_operations
 from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import BlockLayout, Shape, flat_index
 from quantviz.schemes.scheme import Scheme
@@ -185,7 +177,10 @@ class Explanation(Picklable):
     stored_scale: StoredScale | None
 
     def __repr__(self) -> str:
-        return f"Explanation(index={self.index}, x={self.x:.6g}, q={self.q}, x_hat={self.x_hat:.6g}, error={self.error:.6g}, cause={self.cause!r})"
+        return (
+            f"Explanation(index={self.index}, x={self.x:.6g}, q={self.q}, x_hat={self.x_hat:.6g}, "
+            f"error={self.error:.6g}, cause={self.cause!r})"
+        )
 
     def _repr_html_(self) -> str:
         return table((step.name, step.code_line, f"{step.output:.9g}", step.dtype) for step in self.steps)
@@ -197,13 +192,13 @@ class Explanation(Picklable):
 
     @property
     def before_rounding(self) -> float:
-        """x in units of the scale, as it was rounded."""
+        """Return x in units of the scale, just before it was rounded."""
         return self.rounding.y
 
     @property
     def neighbours(self) -> tuple[float, float]:
-        """Return the values of the grid around that, before any scale; both are the same where it is one of
-        them.
+        """Return the values of the grid on both sides, before any scale; the same one twice where it is on
+        the grid.
         """
         return self.rounding.below, self.rounding.above
 
@@ -255,8 +250,8 @@ class CellInput:
     layout: BlockLayout
     #: Its value; one number, as all that follow.
     x: torch.Tensor
-    #: What `quantizer.range_values` gives for its block; empty where scale and zero point were given.
-    ranged: Values
+    #: What `qparams.range_values` gives for its block; empty where scale and zero point were given.
+    ranged: NamedTensors
     #: The first value of largest magnitude of its block.
     extreme: torch.Tensor
     #: The largest magnitude of the tensor.
@@ -268,13 +263,11 @@ class CellInput:
 
 
 def explain_cell(scheme: Scheme, qparams: QParams, cell: CellInput) -> Explanation:
-    """Return the derivation of a cell of which only this much is at hand; `qparams` are those of the whole
-    tensor.
-    """
+    """Return the derivation of one cell, which alone is at hand; `qparams` are those of the whole tensor."""
     block = cell.layout.block_of(cell.index, cell.shape)
     steps: list[Step] = []
 
-    def record(operation: Operation, values: Values, given: torch.Tensor) -> None:
+    def record(operation: Operation, values: NamedTensors, given: torch.Tensor) -> None:
         before = values.get(operation.name)
         step = _step(operation, values, given)
         # What changes nothing, and what was told before: the scale is cast on the way to the code and once
@@ -372,8 +365,8 @@ def _line(name: str, line: str, scheme: Scheme, cell: CellInput) -> str:
 
 
 def _range_steps(scheme: Scheme, operations: Operations, cell: CellInput) -> Iterator[Step]:
-    """The lines that the operations begin with: of each value that one of them reads before another makes
-    it.
+    """Yield the lines that the operations begin with: one for each value that is read before an operation
+    makes it.
     """
     read: set[str] = set()
     for operation in reversed(operations):
@@ -409,7 +402,7 @@ def _stored_scale(
 
 
 def causes(r: QuantResult) -> torch.Tensor:
-    """What happened to each cell, as its place in `CAUSES`: uint8 of the result's shape."""
+    """Return what happened to each cell, as its place in `CAUSES`: uint8 of the result's shape."""
     return _causes(r.x, r.x_hat, r.error, r.clipped, r.counted)
 
 
@@ -438,7 +431,7 @@ def _same(one: float, other: float) -> bool:
     return one == other and math.copysign(1, one) == math.copysign(1, other)
 
 
-def _step(operation: Operation, values: Values, given: torch.Tensor) -> Step:
+def _step(operation: Operation, values: NamedTensors, given: torch.Tensor) -> Step:
     reads = operation.reads
     read = {name: value.item() for name, value in values.items() if name in reads}
     return Step(operation.key, MappingProxyType(read), given.item(), dtype_name(given.dtype), operation.line)

@@ -22,9 +22,7 @@ class Grid(Protocol):
     """The arithmetic of one kind of number format. Values are before any scale; tensors keep their shape."""
 
     def coordinate(self, y: torch.Tensor, fmt: NumberFormat) -> torch.Tensor:
-        """Return where `y` lies among the values of the grid, which goes on beyond its ends as it arrives
-        there.
-        """
+        """Return where `y` lies among the values of the grid, which continues beyond its ends."""
 
     def value(self, coordinate: torch.Tensor, y: torch.Tensor, fmt: NumberFormat) -> torch.Tensor:
         """Return the value at a whole `coordinate` next to that of `y`, in the dtype of `y`."""
@@ -78,12 +76,12 @@ TIES: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = MappingProxyType(
 
 
 def nearest(y: torch.Tensor, fmt: NumberFormat, ties: str) -> torch.Tensor:
-    """Return the value of the unbounded grid that is nearest to `y`, in its dtype; half-way by `ties`, one of
-    `TIES`.
+    """Return the value of the unbounded grid that is nearest to `y`, in its dtype; break ties by `ties`, one
+    of `TIES`.
 
     >>> from quantviz.schemes.formats import FORMATS
-    >>> y = torch.tensor([2.5, -2.4, 5.1, 7.0])
-    >>> nearest(y, FORMATS["float4_e2m1fn"], "even").tolist(), nearest(y, FORMATS["float4_e2m1fn"], "away").tolist()
+    >>> y, fp4 = torch.tensor([2.5, -2.4, 5.1, 7.0]), FORMATS["float4_e2m1fn"]
+    >>> nearest(y, fp4, "even").tolist(), nearest(y, fp4, "away").tolist()
     ([2.0, -2.0, 6.0, 8.0], [3.0, -2.0, 6.0, 8.0])
     """
     grid = GRIDS[fmt.kind]
@@ -91,8 +89,9 @@ def nearest(y: torch.Tensor, fmt: NumberFormat, ties: str) -> torch.Tensor:
 
 
 def dithered(y: torch.Tensor, fmt: NumberFormat, chance: torch.Tensor) -> torch.Tensor:
-    """Return one of the two values around `y`: the upper one where `chance`, in [0, 1), lies below the part
-    of the way that `y` has gone.
+    """Return one of the two values around `y`, by chance.
+
+    It is the upper one where `chance`, in [0, 1), is below the share of the gap that lies below `y`.
 
     >>> from quantviz.schemes.formats import FORMATS
     >>> dithered(torch.tensor([0.25, 0.25]), FORMATS["int4"], torch.tensor([0.2, 0.3])).tolist()
@@ -272,7 +271,10 @@ GRIDS: Mapping[str, Grid] = MappingProxyType(
 
 
 def _times_two_to(x: torch.Tensor, exponent: torch.Tensor) -> torch.Tensor:
-    """x · 2^exponent, exactly; not torch.ldexp, whose power of two is float32. `x` is float64."""
+    """Return x · 2^exponent, exactly; `x` is float64.
+
+    torch.ldexp would not do: its power of two is float32.
+    """
     return x * torch.exp2(exponent.to(torch.float64))
 
 

@@ -101,7 +101,7 @@ class _Search:
         return Range(lo, hi, self._whole.extreme)
 
     def along(self, way: _Way, parts: int, falling: torch.Tensor) -> None:
-        """Tries a way at equal distances, then again more finely wherever less error may be, until a block's
+        """Try a way at equal distances, then more finely wherever the error may be less, until a block's
         error no longer falls.
 
         A curve of errors can have many minima: of few values each is a sum of few arcs. So each part is
@@ -138,7 +138,7 @@ class _Search:
             errors[:, 0], errors[:, -1] = ends
 
     def _try(self, way: _Way, places: torch.Tensor, of: torch.Tensor) -> torch.Tensor:
-        """Tries several places of each of some parts, one after the other: their errors."""
+        """Try several places of each of some parts, one after the other, and return their errors."""
         size = max(1, _AT_ONCE // places.shape[1])
         return torch.cat(
             [
@@ -181,7 +181,9 @@ def _taken(known: npt.NDArray[np.float64], errors: npt.NDArray[np.float64]) -> n
 
 
 def _promising(errors: torch.Tensor, best: torch.Tensor) -> torch.Tensor:
-    """In which parts of rows the curve may go below the best: as far below its ends as it bends nearby."""
+    """Return in which parts the curve may go below the best: each may fall below its ends as far as it bends
+    nearby.
+    """
     bends = (errors[:, :-2] - 2 * errors[:, 1:-1] + errors[:, 2:]).abs().nan_to_num(0.0, 0.0)
     # Of the part from point i to i + 1: the most of the bends at the points from i - 1 to i + 2.
     none = torch.zeros_like(errors[:, :2])

@@ -17,8 +17,10 @@ from quantviz.text import DEFAULT_LANGUAGE, text
 class Axes:
     """The axes of a tensor of `shape`.
 
-    >>> Axes((64, 3, 7, 7)).words(0), Axes((64, 3, 7, 7)).words(-1), Axes((258, 1, 256)).words(1), Axes((8, 8)).words(1)
-    ('output channel (axis 0)', 'axis 3', 'axis 1', 'column')
+    >>> Axes((64, 3, 7, 7)).words(0), Axes((64, 3, 7, 7)).words(-1)
+    ('output channel (axis 0)', 'axis 3')
+    >>> Axes((258, 1, 256)).words(1), Axes((8, 8)).words(1)
+    ('axis 1', 'column')
     >>> Axes((64, 147), convolution=True).words(0, language="zh")
     '输出通道（轴 0）'
     """
@@ -28,8 +30,8 @@ class Axes:
     convolution: bool = False
 
     def id_of(self, axis: int) -> str:
-        """What an axis is: row, column, output_channel, input_channel, or axis where only its number is
-        known.
+        """Return what an axis is: row, column, output_channel, input_channel, or axis where only its number
+        is known.
         """
         count, axis = len(self.shape), axis % len(self.shape)
         if axis == 0 and (count == 4 or (count == 2 and self.convolution)):

@@ -17,7 +17,7 @@ from quantviz.pickling import Picklable
 if TYPE_CHECKING:
     import torch
 
-    from quantviz.quantization.quantizer import QParams
+    from quantviz.quantization.result import QParams
     from quantviz.schemes.conventions import Convention
     from quantviz.schemes.formats import NumberFormat
 
@@ -62,13 +62,14 @@ class BlockValues(Protocol):
         """Return the mean of |x| of each block."""
 
     def constant(self, value: float) -> torch.Tensor:
-        """`value` for each block."""
+        """Return `value` for each block."""
 
 
 class Trial(Protocol):
-    """Gives the error that blocks have with a range; or, told of which block each is, that of any list of
-    ranges: `lo` and `hi` are then of one axis, as the answer is, `of` is the block's number (int64,
-    ascending) and `extreme` that of all blocks.
+    """The error that blocks have with a range, or with each of a list of ranges.
+
+    For a list, `lo` and `hi` have one axis, as the answer has, `of` are the blocks' numbers (int64,
+    ascending), and `extreme` has one entry for each block.
     """
 
     def __call__(self, found: Range, of: torch.Tensor | None = None, /) -> torch.Tensor: ...
@@ -76,9 +77,7 @@ class Trial(Protocol):
 
 @dataclass(frozen=True)
 class ModeContext:
-    """What a calibration is told that follows from the values of a block and the mode alone: there is nothing
-    else it could depend on.
-    """
+    """What a calibration may depend on besides the values of a block: the mode alone."""
 
     mode: str
 
@@ -112,7 +111,7 @@ class Calibration(Protocol):
     def problems(
         self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
     ) -> Iterator[QuantVizError]:
-        """What is wrong with the fields, for this format, mode and a convention's `zero_domain`."""
+        """Yield what is wrong with the fields, for this format, mode and a convention's `zero_domain`."""
 
     def calibrate(self, blocks: BlockValues, context: Context) -> Range | QParams:
         """Return the clipping range of each block, or its scale and zero point. What a block is given depends
@@ -205,8 +204,9 @@ class AbsMean:
 
 @dataclass(frozen=True)
 class MSE:
-    """The range of least squared error, found by trying: of many within the smallest to the largest value,
-    and more finely around the best.
+    """The range of least squared error, found by trying many, and more finely around the best.
+
+    The ranges tried lie within the smallest to the largest value.
 
     What is tried is the scheme itself, so that the range fits its format and its engine's arithmetic. Where
     an engine's scale rule reads the block's value of largest magnitude in place of the range, no range makes
@@ -336,8 +336,8 @@ def _is_number(value: object) -> bool:
 
 
 def _as_plain(owner: object, **kinds: type) -> None:
-    """Numbers of numpy and whole floats as Python's own, so that the text form comes back equal; what is none
-    is left for `problems`.
+    """Convert NumPy scalars and whole floats to Python numbers, so that the text form round-trips; leave the
+    rest to `problems`.
     """
     for name, kind in kinds.items():
         value = getattr(owner, name)

@@ -37,7 +37,7 @@ class FloatBits:
 
     @property
     def smallest_exponent(self) -> int:
-        """log2 of the smallest normal value."""
+        """Return log2 of the smallest normal value."""
         return (1 if self.subnormal else 0) - self.bias
 
 
@@ -90,9 +90,10 @@ class NumberFormat:
         return range(self.code_min, self.code_max + 1)
 
     def value(self, code: int) -> float:
-        """What `code` stands for, before any scale; inf and nan where it is no number.
+        """Return what `code` stands for, before any scale; inf and nan where it is no number.
 
-        >>> FORMATS["float8_e4m3fn"].value(0x7E), FORMATS["float8_e4m3fn"].value(0x7F), FORMATS["nf4"].value(15)
+        >>> e4m3, nf4 = FORMATS["float8_e4m3fn"], FORMATS["nf4"]
+        >>> e4m3.value(0x7E), e4m3.value(0x7F), nf4.value(15)
         (448.0, nan, 1.0)
         """
         if code not in self.codes:
@@ -123,8 +124,8 @@ class NumberFormat:
 
     @property
     def family(self) -> str:
-        """What it is chosen by: "integer" has every whole number of its bits, "float", and "codebook" a list
-        of few values.
+        """Return how people choose it: "integer" has every whole number of its bits, "float", and "codebook"
+        a list of few values.
 
         >>> FORMATS["int4"].family, FORMATS["ternary"].family
         ('integer', 'codebook')
@@ -134,7 +135,8 @@ class NumberFormat:
     def distance(self, other: NumberFormat) -> tuple[float, bool, bool, bool]:
         """Return how far `other` is from being alike: first the ratio of bits, then family and sign.
 
-        >>> min((FORMATS[name] for name in ("int3", "uint4", "float4_e2m1fn")), key=FORMATS["int4"].distance).id
+        >>> others = [FORMATS[name] for name in ("int3", "uint4", "float4_e2m1fn")]
+        >>> min(others, key=FORMATS["int4"].distance).id
         'uint4'
         """
         return (

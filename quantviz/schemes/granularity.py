@@ -115,10 +115,10 @@ class Granularity(Protocol):
     single: ClassVar[bool]
 
     def problems(self) -> Iterator[QuantVizError]:
-        """What is wrong with the fields themselves."""
+        """Yield what is wrong with the fields themselves."""
 
     def shape_problems(self, shape: Shape, tail: str = "refuse") -> Iterator[QuantVizError]:
-        """What keeps it from a tensor of `shape`; `tail` is one of `TAILS`."""
+        """Yield why it does not fit a tensor of `shape`; `tail` is one of `TAILS`."""
 
     def block_shape(self, shape: Shape) -> Shape:
         """Return the elements of one block along each axis of the view of a tensor of `shape`."""
@@ -134,8 +134,8 @@ class Granularity(Protocol):
 
     @classmethod
     def candidates(cls, shape: Shape, sizes: tuple[int, ...] = ()) -> Iterator[Granularity]:
-        """Those of its kind worth offering for a tensor of `shape`, the usual one first; of `sizes` only,
-        where some are named.
+        """Yield those of its kind worth offering for a tensor of `shape`, the usual one first; only those of
+        `sizes` where any are named.
         """
 
 
@@ -368,8 +368,8 @@ class Flat(_ByBlockShape):
 def nearest_granularity(
     wanted: Granularity, among: Iterable[Granularity], shape: Shape, tail: str = "refuse", usual_size: int = 0
 ) -> Granularity:
-    """Of `among` the one whose blocks are most like those of `wanted` on a tensor of `shape`; of its own kind
-    where there is one.
+    """Return the one of `among` whose blocks are most like those of `wanted` on a tensor of `shape`; of its
+    own kind where there is one.
 
     Where `wanted` has no size, blocks of `usual_size` come before others. `QuantVizError` where none fits the
     shape.
@@ -461,7 +461,9 @@ def _integer_problems(
 
 
 def _size_problems(size: int, shape: Shape) -> Iterator[QuantVizError]:
-    """What keeps a block from a far smaller tensor: no engine has such, and a link could ask for any."""
+    """Yield an error for a block far larger than the tensor: no engine has such blocks, and a link could ask
+    for any size.
+    """
     count = math.prod(shape)
     most = max(MOST_IN_BLOCK, 4 * count)
     if size > most:

@@ -129,8 +129,10 @@ def recipe_name(
 ) -> str:
     """Return the recipe in words, on a tensor of these `axes`; in as few as there are where it is `short`.
 
-    >>> recipe_name("int4_g32"), recipe_name("int4_per_row", "zh"), recipe_name("int4_per_row", axes=Axes((64, 3, 7, 7)))
-    ('int4 in groups of 32', 'int4，逐行', 'int4 per output channel')
+    >>> recipe_name("int4_g32"), recipe_name("int4_per_row", "zh")
+    ('int4 in groups of 32', 'int4，逐行')
+    >>> recipe_name("int4_per_row", axes=Axes((64, 3, 7, 7)))
+    'int4 per output channel'
     """
     granularity, words = RECIPES[recipe_id].granularity, {}
     if isinstance(granularity, PerChannel):
@@ -141,14 +143,15 @@ def recipe_name(
 
 
 def as_scheme(named: Scheme | str) -> Scheme:
-    """Return the scheme itself, or the one that is called so: a recipe by its id or name, whatever the case,
-    or a scheme by its text form.
+    """Return the scheme itself, or the one that has this name.
 
-    Wherever Python takes a scheme, this converts it. `QuantVizError` suggests the nearest recipe, or those of
-    a number format.
+    The name is a recipe's id or name, whatever the case, or a scheme's text form. Wherever Python takes a
+    scheme, this converts it. `QuantVizError` suggests the nearest recipe, or those of a number format.
 
-    >>> as_scheme("MXFP4") == as_scheme("mxfp4") == RECIPES["mxfp4"], as_scheme("int4 in groups of 128") == RECIPES["int4_g128"]
-    (True, True)
+    >>> as_scheme("MXFP4") == as_scheme("mxfp4") == RECIPES["mxfp4"]
+    True
+    >>> as_scheme("int4 in groups of 128") == RECIPES["int4_g128"]
+    True
     >>> as_scheme("int8")
     Traceback (most recent call last):
     ...
@@ -179,8 +182,9 @@ int8_per_row, int8_per_column, int8_g32, int8_g128, bnb_int8, mxint8, q8_0; or S
 
 
 def current_recipe(current: Scheme, shape: Shape) -> str | None:
-    """Return the id of the recipe that is the current scheme, or that has the same blocks on this shape; what
-    is done with NaN and Inf is left aside.
+    """Return the id of the recipe that is the current scheme, or that has the same blocks on this shape.
+
+    NaN and Inf are left aside.
     """
     current = current.replace(nonfinite="refuse")
     exact = next((name for name, scheme in RECIPES.items() if scheme == current), None)

@@ -90,12 +90,12 @@ class Scheme:
 
     @property
     def value_min(self) -> float:
-        """What the smallest code in use stands for, before any scale."""
+        """Return what the smallest code in use stands for, before any scale."""
         return self.code_min if self.number_format.kind == "integer" else self.number_format.value_min
 
     @property
     def value_max(self) -> float:
-        """What the largest code in use stands for, before any scale."""
+        """Return what the largest code in use stands for, before any scale."""
         return self.number_format.value_max
 
     @property
@@ -119,8 +119,8 @@ class Scheme:
 
     @property
     def zero_domain(self) -> str:
-        """What the zero point is: "none", or the convention's `zero_domain`; in symmetric mode it can only be
-        a code.
+        """Return what the zero point is: "none", or the convention's `zero_domain`; in symmetric mode it can
+        only be a code.
 
         >>> Scheme("uint8", "asymmetric", convention="hqq").zero_domain, Scheme("int4").zero_domain
         ('code_float', 'none')
@@ -138,7 +138,8 @@ class Scheme:
 
         The one validity rule: the constructor, the controls, the links and `quantize` all ask it.
 
-        >>> [problem.key for problem in Scheme(granularity=GRANULARITIES["per_group"](size=5)).problems((4, 6))]
+        >>> scheme = Scheme(granularity=GRANULARITIES["per_group"](size=5))
+        >>> [problem.key for problem in scheme.problems((4, 6))]
         ['group_does_not_divide']
         """
         return tuple(self._problems(shape))
@@ -203,7 +204,8 @@ class Scheme:
 
         >>> print(Scheme("uint8", "asymmetric").with_format("nf4"))
         nf4,symmetric,per_tensor,min_max,course
-        >>> print(Scheme("int8", granularity=GRANULARITIES["per_group"](32), convention="gguf").with_format("ternary"))
+        >>> gguf = Scheme("int8", granularity=GRANULARITIES["per_group"](32), convention="gguf")
+        >>> print(gguf.with_format("ternary"))
         ternary,symmetric,per_group(size=256),min_max,gguf
         """
         return self._nearest((format_id,))
@@ -225,8 +227,8 @@ class Scheme:
         shape: Shape | None = None,
         **changes: object,
     ) -> Scheme:
-        """Return the first that can be of `formats` by nearness, `modes`, and ranges; `QuantVizError` says
-        why the nearest cannot.
+        """Return the scheme with the nearest of `formats`, `modes` and ranges that go together;
+        `QuantVizError` says why the nearest format cannot.
         """
         convention, refused = changes.get("convention", self.arithmetic), None
         assert isinstance(convention, Convention)
@@ -262,8 +264,8 @@ class Scheme:
         return dataclasses.replace(self.granularity, size=min(sizes, key=lambda size: abs(size - own)))  # type: ignore[type-var]
 
     def _modes_like(self, fmt: NumberFormat, convention: Convention) -> list[str]:
-        """Return the modes offered, this one's first; of codes that lost their sign the one with a zero
-        point.
+        """Return the modes offered, this one's first; where the codes lose their sign, the one with a zero
+        point first.
         """
         wanted = (
             "asymmetric"
@@ -333,7 +335,7 @@ class Scheme:
                 yield from self.granularity.shape_problems(shape, self.convention.tail)
 
     def _offer_problems(self, fmt: NumberFormat) -> Iterator[QuantVizError]:
-        """What the convention's engine does not have."""
+        """Yield an error for each choice that the convention's engine does not offer."""
         assert isinstance(self.convention, Convention)
         offer, name = self.convention.offer, self.convention.id
         size = getattr(self.granularity, "size", None)
@@ -354,7 +356,10 @@ class Scheme:
         try:
             return f"Scheme.parse({str(self)!r})"
         except QuantVizError:  # of a convention that was made by hand
-            return f"Scheme({self.format!r}, {self.mode!r}, {self.granularity!r}, {self.calibration!r}, {self.convention!r}, {self.nonfinite!r})"
+            return (
+                f"Scheme({self.format!r}, {self.mode!r}, {self.granularity!r}, {self.calibration!r}, "
+                f"{self.convention!r}, {self.nonfinite!r})"
+            )
 
     def __str__(self) -> str:
         if isinstance(self.calibration, External):

@@ -97,7 +97,7 @@ def read_value(raw: str, kind: Any) -> Any:
 
 
 def write(value: Any, base: Any = None) -> str:
-    """`value` as `id(field=value,...)`, with only what differs from `base` or from the defaults.
+    """Return `value` as `id(field=value,...)`, with only what differs from `base` or from the defaults.
 
     >>> from quantviz.schemes.granularity import PerGroup
     >>> write(PerGroup(32)), write(PerGroup(32, axis=0))

@@ -33,23 +33,11 @@ from quantviz.errors import Note, QuantVizError
 from quantviz.evaluation.metric_formulas import METRICS, bits_per_element, metrics_of
 from quantviz.evaluation.moments import Moments, joined
 from quantviz.pickling import Picklable
-from quantviz.quantization.quantizer import (
-    QParams,
-    QuantResult,
-    block_values,
-    calibrated,
-    errors_of_cells,
-    finite_or_infinite,
-    infinite_value,
-    one_by_one,
-    params_to_try,
-    qparams_of_range,
-    quantize,
-    quantize_cells,
-    quantize_in_ranges,
-    steps_of_error,
-    stored_qparams,
-)
+from quantviz.quantization.calibrating import calibrated, finite_or_infinite, one_by_one
+from quantviz.quantization.cells import errors_of_cells, quantize_cells
+from quantviz.quantization.qparams import params_to_try, qparams_of_range, stored_qparams
+from quantviz.quantization.quantizer import infinite_value, quantize, quantize_in_ranges
+from quantviz.quantization.result import QParams, QuantResult, block_values, steps_of_error
 from quantviz.schemes.calibration import BlockValues, External, MinMax, Range
 from quantviz.schemes.granularity import BlockLayout, Shape, Window
 from quantviz.schemes.recipes import as_scheme

@@ -21,8 +21,9 @@ from quantviz.compiled import background
 from quantviz.evaluation.histogram_bins import ERROR_BINS, PARTS, HistogramData, ValueBins, histograms
 from quantviz.evaluation.metric_formulas import METRICS, sqnr_db_of_lines
 from quantviz.evaluation.moments import Moments, side_by_side
+from quantviz.quantization.cells import quantize_cells
 from quantviz.quantization.grids import GRIDS
-from quantviz.quantization.quantizer import QParams, quantize_cells, steps_of_error
+from quantviz.quantization.result import QParams, steps_of_error
 from quantviz.schemes.formats import NumberFormat
 from quantviz.schemes.granularity import BlockLayout, Shape, Window, flat_index
 from quantviz.schemes.scheme import Scheme

@@ -100,7 +100,7 @@ class Blocks:
         return (sums.reshape(self.layout.grid_shape) / counts.clamp(min=1)).to(self.dtype)
 
     def constant(self, value: float) -> torch.Tensor:
-        """`value` for each block."""
+        """Return `value` for each block."""
         return torch.full(self.layout.grid_shape, value, dtype=self.dtype)
 
     def _padding(self) -> torch.Tensor:
@@ -119,12 +119,12 @@ class Blocks:
         return self.x if self.counted is None else self.x.masked_fill(~self.counted, fill)
 
     def _ones(self) -> torch.Tensor:
-        """1 for what counts, else 0."""
+        """Return 1 for each element that counts, 0 for the others."""
         return torch.ones_like(self.x) if self.counted is None else self.counted.to(self.x.dtype)
 
     def _rows_of(self, x: torch.Tensor, fill: float) -> torch.Tensor:
-        """(*grid_shape, elements of a block), each block in row-major order, `fill` where it does not fill
-        up.
+        """Return `x` as (*grid_shape, elements of a block): each block in row-major order, a short one filled
+        up with `fill`.
         """
         split = _split(x, self.layout, fill)
         axes = split.dim()
@@ -218,8 +218,7 @@ def block_values(x: torch.Tensor, layout: BlockLayout, block: Shape) -> torch.Te
 
 
 def block_sums(values: torch.Tensor, layout: BlockLayout) -> torch.Tensor:
-    """Return the sum of each block's elements, of `grid_shape`; numbers that are no floats are added up as
-    int64.
+    """Return the sum of each block's elements, of `grid_shape`; integers and bool are added up as int64.
 
     >>> from quantviz.schemes.granularity import PerBlock
     >>> block_sums(torch.arange(8).reshape(2, 4), PerBlock(2, 2).layout((2, 4))).tolist()

@@ -48,7 +48,7 @@ _MOST_REPEATED = 2**28
 
 
 def as_float32(tensor: torch.Tensor) -> tuple[torch.Tensor, tuple[Note, ...]]:
-    """`tensor` as float32 on the CPU, detached, and a note that counts the values changed by it.
+    """Return `tensor` as float32 on the CPU, detached, and a note that counts the values changed by it.
 
     Raises `QuantVizError` for bool, complex, quantized, sparse and nested tensors.
 
@@ -87,7 +87,7 @@ class NonFinite:
 
     @classmethod
     def of(cls, values: torch.Tensor, stored: torch.Tensor | None = None) -> NonFinite | None:
-        """What is not finite in `values`, which were `stored`; none where all are."""
+        """Count what is not finite in `values`, which were `stored`; none where all are finite."""
         finite = torch.isfinite(values)
         if bool(finite.all()):
             return None
@@ -125,11 +125,11 @@ class NonFinite:
         return QuantVizError(key, value=self.shown, index=self.first, count=self.count)
 
     def left_out(self) -> Note:
-        """What is said where they are left out."""
+        """Return the note that they are left out."""
         return self._note("nonfinite_left_out")
 
     def clipped(self, smallest: float, largest: float) -> Note:
-        """What is said where they became the finite ends, and NaN 0."""
+        """Return the note that they became the finite ends, and NaN 0."""
         return self._note("nonfinite_clipped", smallest=smallest, largest=largest)
 
     def _note(self, key: str, **ends: float) -> Note:
@@ -146,8 +146,8 @@ class NonFinite:
 
 
 def as_real(x: Any) -> tuple[torch.Tensor, tuple[Note, ...]]:
-    """`x`, a real tensor or nested list of 1 to 4 axes, as float32, and what changed on the way. NaN and Inf
-    come through.
+    """Return `x`, a real tensor or nested list of 1 to 4 axes, as float32, and notes of what changed. NaN and
+    Inf come through.
 
     Raises `QuantVizError` for anything else.
 
@@ -158,8 +158,8 @@ def as_real(x: Any) -> tuple[torch.Tensor, tuple[Note, ...]]:
 
 
 def as_input(x: Any, nonfinite: str = "refuse") -> tuple[torch.Tensor, tuple[Note, ...]]:
-    """`x`, a real tensor, array or nested list (see `as_plain`), as the tensor that is quantized, and what
-    changed on the way.
+    """Return `x`, a real tensor, array or nested list (see `as_plain`), as the tensor that is quantized, and
+    notes of what changed.
 
     `nonfinite` is one of `scheme.NONFINITE`: under "refuse" and "clip" all of the answer is finite, under
     "ignore" NaN and Inf are still in it. Raises `QuantVizError` for anything else than 1 to 4 axes of real
@@ -188,8 +188,8 @@ def as_input(x: Any, nonfinite: str = "refuse") -> tuple[torch.Tensor, tuple[Not
 
 
 def as_plain(x: Any) -> torch.Tensor:
-    """`x` as a dense tensor of real numbers on the CPU, detached, in its own dtype and with any number of
-    axes.
+    """Return `x` as a dense tensor of real numbers on the CPU, detached, in its own dtype and with any number
+    of axes.
 
     `x` is a torch tensor, nested list, NumPy array in any order of bytes and elements, or what NumPy reads as
     one, such as a table of pandas. Raises `QuantVizError` for anything else, and for a masked array of NumPy
@@ -205,8 +205,8 @@ def as_plain(x: Any) -> torch.Tensor:
 
 
 def refuse_other_kinds(tensor: torch.Tensor) -> None:
-    """`QuantVizError` for a tensor that is not dense or not of real numbers, or that repeats a few values
-    more often than memory allows.
+    """Raise `QuantVizError` for a tensor that is not dense or not of real numbers, or that repeats a few
+    values more often than memory allows.
     """
     if (
         tensor.is_nested
@@ -279,7 +279,8 @@ def _tensor(x: Any) -> torch.Tensor:
 
 
 def as_codes(q: Any, fmt: NumberFormat) -> torch.Tensor:
-    """`q`, whole numbers of 1 to 4 axes, as codes of the format; `QuantVizError` where it has no such code.
+    """Return `q`, whole numbers of 1 to 4 axes, as codes of the format; raise `QuantVizError` where it has no
+    such code.
 
     >>> from quantviz.schemes.formats import FORMATS
     >>> as_codes([3, 15], FORMATS["nf4"]).tolist()

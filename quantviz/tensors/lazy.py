@@ -40,7 +40,7 @@ class Stored(ABC):
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """What a person should know of how it was read."""
+        """Return what a person should know of how it was read."""
         return ()
 
     @property
@@ -49,7 +49,7 @@ class Stored(ABC):
         return False
 
     def check(self) -> None:  # noqa: B027
-        """`QuantVizError` if it lies in a file that has been changed, so that this must not be read any
+        """Raise `QuantVizError` if it lies in a file that has been changed, so that it must not be read any
         more.
         """
 
@@ -101,7 +101,7 @@ class InMemory(Stored):
 
 
 class Replaced(Stored):
-    """The same without NaN and Inf: Inf is `largest`, -Inf `smallest` and NaN 0. What is finite is not
+    """The same tensor with Inf replaced by `largest`, -Inf by `smallest` and NaN by 0. Finite values are not
     copied.
 
     >>> Replaced(InMemory(torch.tensor([1.0, math.inf, math.nan, -2.0])), -2.0, 1.0).run(1, 4).tolist()
@@ -128,8 +128,8 @@ class Replaced(Stored):
 
 
 class Matrix(Stored):
-    """A tensor of two axes or more as a matrix, its first axis by all the others; nothing is copied but what
-    is read.
+    """A tensor of two axes or more as a matrix, its first axis by all the others. Only what is read is
+    copied.
 
     >>> x = Matrix(InMemory(torch.arange(12.0).view(2, 3, 2)))
     >>> x.shape, x.read((slice(0, 2), slice(1, 3))).tolist(), x.read((1, slice(None))).tolist()
@@ -177,7 +177,8 @@ class Matrix(Stored):
 
 
 def as_matrix(x: Any) -> Any:
-    """`x` as a matrix, its first axis by all the others, as engines store and group a convolution's weight.
+    """Return `x` as a matrix, its first axis by all the others, as engines store and group a convolution's
+    weight.
 
     Args:
         x: A tensor or nested list of 2 to 4 axes (O, I, kh, kw), or a `Stored`, such as a catalogue's
@@ -212,8 +213,8 @@ def _refuse_vectors(shape: Shape) -> None:
 
 
 def as_stored(x: Any) -> tuple[Stored, tuple[Note, ...]]:
-    """`x` itself where it is `Stored`, else what `tensors.as_real` makes of it, and what changed on the way.
-    NaN and Inf come through.
+    """Return `x` itself where it is `Stored`, else what `tensors.as_real` makes of it, and notes of what
+    changed. NaN and Inf come through.
     """
     if isinstance(x, Stored):
         return x, ()

@@ -142,8 +142,8 @@ class View:
         )
 
     def showing(self, index: Shape, shape: Shape) -> View:
-        """Return the nearest view in which the cell at `index` is seen: the same one where it is, else as
-        large a window around it.
+        """Return the nearest view that shows the cell at `index`: this one where it does, else a window of
+        the same size around it.
 
         >>> View.of((100, 200)).window(0, 0, 10, 10, (100, 200)).showing((50, 3), (100, 200))
         View(rows=0, cols=1, at=(0, 0), top=45, left=0, height=10, width=10)

@@ -9,7 +9,7 @@ import torch
 import quantviz as qv
 from quantviz.analysis import study as studies
 from quantviz.analysis.study import Study
-from quantviz.quantization.quantizer import part
+from quantviz.quantization.cells import part
 from quantviz.streaming.overview import Patch
 from quantviz.tensors.lazy import InMemory
 from quantviz.tensors.views import View

@@ -8,14 +8,15 @@ import torch
 import quantviz as qv
 from quantviz.evaluation import metric_formulas
 from quantviz.evaluation.moments import Moments
-from quantviz.quantization.quantizer import part, steps_of_error
+from quantviz.quantization.cells import part
+from quantviz.quantization.result import steps_of_error
 from quantviz.schemes.granularity import GRANULARITIES
 from quantviz.streaming import measuring
 
 NAMES = [
-    "mse", "rmse", "rmse_steps", "unclipped_rmse_steps", "max_abs_error", "mean_error", "l2_norm_error", "sqnr_db", "cosine", "clipped_share",
-    "zeroed_share", "nonzero_share", "levels_used", "rounding_mse", "clipping_mse", "effective_bits", "kurtosis",
-    "code_entropy",
+    "mse", "rmse", "rmse_steps", "unclipped_rmse_steps", "max_abs_error", "mean_error", "l2_norm_error",
+    "sqnr_db", "cosine", "clipped_share", "zeroed_share", "nonzero_share", "levels_used",
+    "rounding_mse", "clipping_mse", "effective_bits", "kurtosis", "code_entropy",
 ]  # fmt: skip
 
 

@@ -26,8 +26,8 @@ from quantviz.evaluation.tables import Within, as_csv, as_npz, scales_table
 from quantviz.export.files import file_name, python_lines, scheme_code
 from quantviz.lab.scenarios import SCENARIOS
 from quantviz.lab.state import LabState, opening
+from quantviz.quantization.cells import part, quantize_part
 from quantviz.quantization.explanation import CAUSES, causes
-from quantviz.quantization.quantizer import part, quantize_part
 from quantviz.sources import SOURCES, Builtin, LocalTensor, Normal
 from quantviz.sources.image import image_tensor
 from quantviz.sources.typed import MOST_WRITTEN_OUT, Typed

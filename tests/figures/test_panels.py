@@ -29,8 +29,8 @@ from quantviz.figures.panels import (
 )
 from quantviz.figures.panels_data import symlog, with_value_scale
 from quantviz.figures.theme import THEMES, rgb
+from quantviz.quantization.cells import quantize_part
 from quantviz.quantization.explanation import CAUSES
-from quantviz.quantization.quantizer import quantize_part
 from quantviz.streaming.overview import POOLS, Patch, Spread, overview
 from quantviz.tensors.lazy import InMemory
 from quantviz.tensors.views import ERROR_VIEWS, View

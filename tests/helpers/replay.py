@@ -8,8 +8,10 @@ import torch
 import quantviz as qv
 from quantviz.quantization.explanation import block_of_cell
 from quantviz.quantization.grids import GRIDS, dithered, nearest
-from quantviz.quantization.operations import chances, fma, stored
-from quantviz.quantization.quantizer import block_values, largest_magnitude, range_values
+from quantviz.quantization.qparams import largest_magnitude, range_values
+from quantviz.quantization.result import block_values
+from quantviz.quantization.stored_scale import round_to_format
+from quantviz.quantization.value_to_code import chances, fma
 from quantviz.schemes.formats import FORMATS
 from quantviz.tensors import blocks
 
@@ -37,11 +39,11 @@ def words_of(step, scheme):
     def named(name):
         if rounds or not hasattr(torch, name):
             return lambda y, chance=None: (
-                rounded(FORMATS[name], y, chance) if rounds else stored(y, FORMATS[name])
+                rounded(FORMATS[name], y, chance) if rounds else round_to_format(y, FORMATS[name])
             )
         # A cast, or a scale brought to a format: both as torch casts.
         return lambda y: (
-            stored(y, FORMATS[name])
+            round_to_format(y, FORMATS[name])
             if step.key in ("scale_format", "zero_point_format")
             else y.to(getattr(torch, name))
         )

@@ -22,7 +22,8 @@ def test_codes_change_only_with_the_number_of_the_arithmetic(record):
     )
     changed = [form for form, digest in now.items() if record["digests"][form] != digest]
     assert not changed, (
-        f"raise quantviz.quantization.quantizer.ARITHMETIC and run python -m tests.helpers.golden_codes: {changed[:5]} give other codes"
+        f"{changed[:5]} give other codes: raise quantviz.quantization.quantizer.ARITHMETIC "
+        "and run python -m tests.helpers.golden_codes"
     )
 
 

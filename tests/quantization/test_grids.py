@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 import quantviz as qv
 from quantviz.quantization.grids import GRIDS, TIES, dithered, nearest, neighbours
-from quantviz.quantization.operations import chances, code_operations, run_operations
+from quantviz.quantization.operations import run_operations
+from quantviz.quantization.value_to_code import chances, code_operations
 from quantviz.schemes.formats import FORMATS
 
 #: Formats small enough to list: the truth is the list of their values.

@@ -9,17 +9,11 @@ import torch
 
 import quantviz as qv
 from quantviz.evaluation.metric_formulas import stored_bits
-from quantviz.quantization.operations import (
-    chances,
-    code_operations,
-    error_operations,
-    fma,
-    number_code,
-    range_operations,
-    store_operations,
-    stored,
-    value_operations,
-)
+from quantviz.quantization.code_to_value import error_operations, value_operations
+from quantviz.quantization.operations import number_code
+from quantviz.quantization.range_to_scale import range_operations
+from quantviz.quantization.stored_scale import round_to_format, store_operations
+from quantviz.quantization.value_to_code import chances, code_operations, fma
 from quantviz.schemes.conventions import CHOICES, FIELDS
 from quantviz.schemes.formats import FORMATS
 from quantviz.text import catalogue, languages
@@ -106,7 +100,7 @@ def test_scales_are_stored_as_torch_casts_them(name):
             torch.tensor([0.0, 2.0**-149, 2.0**-24, 2.0**-25, 3e38, 65504.0, 65519.0, 65520.0, 448.0, 463.0]),
         ]
     )
-    own, theirs = stored(x, FORMATS[name]), x.to(getattr(torch, name)).to(torch.float32)
+    own, theirs = round_to_format(x, FORMATS[name]), x.to(getattr(torch, name)).to(torch.float32)
     if FORMATS[name].float_bits.special == "fn":
         # A scale beyond the format is its end, whatever a cast makes of it.
         inside = x <= 448
@@ -118,14 +112,14 @@ def test_scales_are_stored_as_torch_casts_them(name):
 def test_scales_are_stored_as_powers_of_two():
     exponents = torch.arange(-126, 128)
     powers = torch.ldexp(torch.ones(254), exponents)
-    assert torch.equal(stored(powers, FORMATS["float8_e8m0fnu"]), powers)
-    assert stored(torch.tensor([0.0, 2.0**-140, 3.3e38]), FORMATS["float8_e8m0fnu"]).tolist() == [
+    assert torch.equal(round_to_format(powers, FORMATS["float8_e8m0fnu"]), powers)
+    assert round_to_format(torch.tensor([0.0, 2.0**-140, 3.3e38]), FORMATS["float8_e8m0fnu"]).tolist() == [
         2.0**-127,
         2.0**-127,
         2.0**127,
     ]
     theirs = (powers * 1.3).to(torch.float8_e8m0fnu).to(torch.float32)
-    assert torch.equal(stored(powers * 1.3, FORMATS["float8_e8m0fnu"]), theirs)
+    assert torch.equal(round_to_format(powers * 1.3, FORMATS["float8_e8m0fnu"]), theirs)
 
 
 def test_chance_by_the_published_numbers():

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import quantviz as qv
-from quantviz.quantization import quantizer
+from quantviz.quantization import cells
 from quantviz.quantization.grids import GRIDS
 from quantviz.schemes.formats import NumberFormat
 from quantviz.tensors import blocks
@@ -372,7 +372,7 @@ def test_a_new_kind_of_format_is_one_grid(monkeypatch):
     for module in ("formats", "scheme"):
         monkeypatch.setattr(f"quantviz.schemes.{module}.FORMATS", {**qv.FORMATS, "powers": fmt})
     monkeypatch.setattr("quantviz.quantization.grids.GRIDS", {**GRIDS, "power": Powers()})
-    monkeypatch.setattr("quantviz.quantization.quantizer.GRIDS", {**GRIDS, "power": Powers()})
+    monkeypatch.setattr("quantviz.quantization.cells.GRIDS", {**GRIDS, "power": Powers()})
     r = qv.quantize([1.0, 3.1, 6.0, 99.0], qv.Scheme("powers", calibration=qv.Given(1.0)))
     assert r.q.tolist() == [0, 2, 3, 3]
     assert r.x_hat.tolist() == [1.0, 4.0, 8.0, 8.0]
@@ -421,7 +421,7 @@ def test_numpys_indices_find_their_cell():
 
 def test_a_part_keeps_every_cells_scale():
     r = qv.quantize(normal(4, 6), qv.Scheme("int4", "asymmetric", qv.PerGroup(3)))
-    own = quantizer.part(r, (slice(1, 3), slice(2, 6)))
+    own = cells.part(r, (slice(1, 3), slice(2, 6)))
     assert torch.equal(own.x_hat, r.x_hat[1:3, 2:6])
     assert torch.equal(own.step_of_cells(), r.scale_of_cells()[1:3, 2:6])
 

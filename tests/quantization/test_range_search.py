@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import quantviz as qv
 from quantviz.analysis.study import Study
-from quantviz.quantization import quantizer
+from quantviz.quantization import calibrating, qparams, quantizer, result
 from quantviz.quantization.range_search import _LESS
 from quantviz.schemes.calibration import Range
 from quantviz.streaming import measuring
@@ -45,7 +45,9 @@ def noise_of_rows(x, scheme, lo, hi):
     extreme = x[x.abs().argmax()].to(torch.float64).expand(len(lo), 1)
     scheme = scheme.replace(granularity=qv.PerChannel(0))
     found = Range(lo.unsqueeze(1), hi.unsqueeze(1), extreme)
-    return quantizer._error_of(found, rows, x.abs().max(), scheme, scheme.layout(tuple(rows.shape))).flatten()
+    return calibrating.error_of_range(
+        found, rows, x.abs().max(), scheme, scheme.layout(tuple(rows.shape))
+    ).flatten()
 
 
 def rows_of(n, kinds=4):
@@ -159,15 +161,15 @@ def test_a_list_of_ranges_has_the_errors_of_the_reference_quantizer(form, granul
     x, scheme = normal(40, 96), qv.Scheme.parse(form.format(granularity)).replace(nonfinite=nonfinite)
     if nonfinite == "ignore":
         x[5, 7], x[30, 0] = math.nan, math.inf
-    layout, absmax = scheme.layout(tuple(x.shape)), quantizer.largest_magnitude(x)
+    layout, absmax = scheme.layout(tuple(x.shape)), qparams.largest_magnitude(x)
     of = torch.arange(layout.block_count).repeat_interleave(torch.arange(layout.block_count) % 20)
     of = of if len(of) else torch.zeros(5, dtype=torch.int64)
-    whole = blocks.Blocks(x, layout, torch.float64, quantizer.counted_cells(x, scheme))
+    whole = blocks.Blocks(x, layout, torch.float64, result.counted_cells(x, scheme))
     lo, hi = (
         end.flatten()[of] * torch.linspace(0.2, 1, len(of), dtype=torch.float64) for end in whole.min_max()
     )
     found = Range(lo, hi, whole.extreme())
-    wanted = quantizer.one_by_one(lambda each: quantizer._error_of(each, x, absmax, scheme, layout))(
+    wanted = calibrating.one_by_one(lambda each: calibrating.error_of_range(each, x, absmax, scheme, layout))(
         found, of
     )
     for piece in (50, 1000, 2**19):
@@ -198,7 +200,7 @@ def test_kernels_search_the_ranges_of_a_small_tensor_too(monkeypatch):
     def slowly(*_):
         raise AssertionError("ranges are searched by the reference")
 
-    monkeypatch.setattr(quantizer, "_error_of", slowly)
+    monkeypatch.setattr(quantizer, "error_of_range", slowly)
     study = Study.of(InMemory(x), scheme)
     assert torch.equal(study.range.lo, wanted.range.lo)
     assert torch.equal(study.range.hi, wanted.range.hi)

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 import quantviz as qv
-from quantviz.schemes.conventions import CHOICES, FIELDS, Convention, Offer
+from quantviz.schemes.arithmetic import Offer
+from quantviz.schemes.conventions import CHOICES, FIELDS, Convention
 from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import GRANULARITIES
 from quantviz.text import catalogue, languages

@@ -10,7 +10,7 @@ import torch
 
 import quantviz as qv
 from quantviz.quantization.grids import GRIDS, nearest
-from quantviz.quantization.operations import stored
+from quantviz.quantization.stored_scale import round_to_format
 from quantviz.schemes.formats import FORMATS, find_format
 from quantviz.streaming import measuring
 from quantviz.tensors.lazy import InMemory
@@ -190,7 +190,7 @@ def test_the_committed_case_of_ml_dtypes_rounding_to_e8m0():
     x = np.float32(8.816206e-39)
     assert abs(float(x) - 2.0**-127) < abs(float(x) - 2.0**-126)
     assert float(x.astype(ml_dtypes.float8_e8m0fnu)) == 2.0**-126
-    assert stored(torch.tensor([float(x)]), FORMATS["float8_e8m0fnu"]).item() == 2.0**-127
+    assert round_to_format(torch.tensor([float(x)]), FORMATS["float8_e8m0fnu"]).item() == 2.0**-127
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_rounding_is_that_of_torch(name):
     points = torch.from_numpy(float_points(fmt))
     points = points[points.abs() <= fmt.value_max]
     theirs = points.to(getattr(torch, name)).to(torch.float32)
-    assert same_floats(stored(points, fmt).numpy() + 0.0, theirs.numpy() + 0.0)
+    assert same_floats(round_to_format(points, fmt).numpy() + 0.0, theirs.numpy() + 0.0)
     # A code of torch is the code here.
     view = torch.uint8 if fmt.bits <= 8 else torch.int16
     bits = points.to(getattr(torch, name)).view(view).to(torch.int32) % (1 << fmt.bits)

@@ -18,7 +18,7 @@ import torch
 import quantviz as qv
 from quantviz.compiled import hand_written, kernel_cache, kernels
 from quantviz.evaluation import metric_formulas
-from quantviz.quantization.quantizer import counted_cells
+from quantviz.quantization.result import counted_cells
 from quantviz.schemes.calibration import External, ModeContext
 from quantviz.schemes.conventions import CHOICES
 from quantviz.schemes.granularity import Flat, PerBlock

@@ -15,7 +15,7 @@ from quantviz.evaluation.metric_formulas import sqnr_db_of_lines
 from quantviz.evaluation.moments import Moments
 from quantviz.figures.histograms import histogram_data
 from quantviz.quantization.grids import GRIDS
-from quantviz.quantization.quantizer import steps_of_error
+from quantviz.quantization.result import steps_of_error
 from quantviz.streaming import measuring
 from quantviz.streaming import overview as module
 from quantviz.streaming.overview import (

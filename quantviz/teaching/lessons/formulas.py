@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import torch
 
     from quantviz.quantization.explanation import Explanation
-    from quantviz.quantization.quantizer import QuantResult
+    from quantviz.quantization.result import QuantResult
 
 #: The step's own state, in formulas and tables.
 HERE = "here"

@@ -21,7 +21,7 @@ from quantviz.ui.shell.words import language, number, say, shape_text, theme
 
 if TYPE_CHECKING:
     from quantviz.quantization.explanation import Explanation, Step
-    from quantviz.quantization.quantizer import QParams
+    from quantviz.quantization.result import QParams
 
 #: The number line's text is smaller than the panels': on a projector it is enlarged once more.
 _LINE_PROJECTED = 1.25

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from quantviz.analysis.study import Study
     from quantviz.evaluation.histogram_bins import HistogramData
     from quantviz.figures.panels_data import PanelsData
-    from quantviz.quantization.quantizer import QuantResult
+    from quantviz.quantization.result import QuantResult
 
 #: Blocks up to which the scales are listed without asking.
 _FEW_BLOCKS = 16

@@ -15,7 +15,7 @@ from types import MappingProxyType
 import streamlit as st
 
 from quantviz.lab.state import LabState
-from quantviz.schemes.conventions import Offer
+from quantviz.schemes.arithmetic import Offer
 from quantviz.schemes.formats import FORMATS, NumberFormat
 from quantviz.schemes.granularity import (
     Flat,

@@ -47,7 +47,7 @@ from quantviz.ui.shell.words import language, number, plain, say, say_error
 
 if TYPE_CHECKING:
     from quantviz.quantization.explanation import Explanation
-    from quantviz.quantization.quantizer import QuantResult
+    from quantviz.quantization.result import QuantResult
 
 #: Parts that explain one cell.
 _EXPLAINED = frozenset({"sentence", "number_line", "steps"})

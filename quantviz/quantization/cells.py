@@ -1,0 +1,157 @@
+"""Quantize cells by what is known of their blocks: all of a tensor, a part of it, or a few."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+import torch
+
+from quantviz.quantization.code_to_value import error_operations, value_operations
+from quantviz.quantization.grids import GRIDS
+from quantviz.quantization.operations import NamedTensors, run_operations
+from quantviz.quantization.result import QParams, QuantResult, block_values, counted_cells
+from quantviz.quantization.value_to_code import code_operations
+from quantviz.schemes.granularity import BlockLayout, Shape, Window
+from quantviz.schemes.scheme import Scheme
+from quantviz.tensors import blocks
+
+
+def part(r: QuantResult, index: Window) -> QuantResult:
+    """Return the same result seen on a part of the tensor: every cell keeps the scale it had.
+
+    `index` has one number or slice for each axis.
+
+    >>> from quantviz.quantization.quantizer import quantize
+    >>> r = quantize([[1.0, 2.0], [3.0, 40.0]], Scheme("int4"))
+    >>> part(r, (0, slice(None))).x_hat.tolist() == r.x_hat[0].tolist()
+    True
+    """
+    params, layout = _params_of_cells(r.qparams, r.layout, blocks.flat_indices_of(r.shape, index))
+    return QuantResult(
+        r.scheme,
+        params,
+        r.x[index],
+        r.q[index],
+        r.x_hat[index],
+        r.error[index],
+        r.clipped[index],
+        layout,
+        None,
+        r.notes,
+        r.tensor_shape,
+    )
+
+
+def quantize_part(
+    x: torch.Tensor, scheme: Scheme, qparams: QParams, shape: Shape, index: Window
+) -> QuantResult:
+    """Quantize the part of a tensor at `index`, where only that part is at hand: the same as `part` gives.
+
+    `x` is the part, `shape` the shape of the whole tensor, and `qparams` are those of the whole tensor.
+
+    >>> from quantviz.quantization.quantizer import choose_qparams, quantize
+    >>> x, scheme = torch.tensor([[1.0, 2.0], [3.0, 40.0]]), Scheme("int4")
+    >>> params, index = choose_qparams(x, scheme), (0, slice(0, 2))
+    >>> own = quantize_part(x[index], scheme, params, (2, 2), index)
+    >>> own.error.tolist() == quantize(x, scheme).error[index].tolist()
+    True
+    """
+    return quantize_cells(x, scheme, qparams, shape, blocks.flat_indices_of(shape, index))
+
+
+def quantize_cells(
+    x: torch.Tensor, scheme: Scheme, qparams: QParams, shape: Shape, places: torch.Tensor
+) -> QuantResult:
+    """Quantize some cells of a tensor of `shape`.
+
+    `x` are their values, `places` their flat indices in the tensor (int64, of the shape of `x`), and
+    `qparams` are those of the whole tensor.
+
+    >>> from quantviz.quantization.quantizer import choose_qparams
+    >>> x, scheme = torch.tensor([[1.0, 2.0], [3.0, 40.0]]), Scheme("int4")
+    >>> cells, places = torch.tensor([40.0, 2.0]), torch.tensor([3, 1])
+    >>> quantize_cells(cells, scheme, choose_qparams(x, scheme), (2, 2), places).q.tolist()
+    [7, 0]
+    """
+    params, layout = _params_of_cells(qparams, scheme.layout(shape), places)
+    chance = {"index": places} if scheme.arithmetic.ties == "stochastic" else {}
+    return QuantResult(
+        scheme,
+        params,
+        x,
+        *quantize_with(x, scheme, {**block_values(params), **chance}),
+        layout,
+        None,
+        whole=shape,
+    )
+
+
+def errors_of_cells(
+    x: torch.Tensor, scheme: Scheme, qparams: QParams, layout: BlockLayout, places: torch.Tensor, offset: int
+) -> torch.Tensor:
+    """Return the errors of some cells of a part of a tensor.
+
+    `qparams` and `layout` are those of the part, which begins at flat index `offset` of the tensor;
+    `places` are the cells' flat indices in the whole tensor.
+
+    >>> scheme, params = Scheme("int4"), QParams(torch.ones(1), torch.zeros(1))
+    >>> x, places = torch.tensor([0.75]), torch.tensor([5])
+    >>> errors_of_cells(x, scheme, params, scheme.layout((2,)), places, offset=4).item()
+    0.25
+    """
+    params, _ = _params_of_cells(qparams, layout, places - offset)
+    chance = {"index": places} if scheme.arithmetic.ties == "stochastic" else {}
+    return quantize_with(x, scheme, {**block_values(params), **chance})[2]
+
+
+def cell_index(scheme: Scheme, shape: Shape) -> NamedTensors:
+    """Return the flat index of each cell, where chance is asked for."""
+    return {"index": blocks.flat_indices(shape)} if scheme.arithmetic.ties == "stochastic" else {}
+
+
+def _params_of_cells(
+    params: QParams, layout: BlockLayout, places: torch.Tensor
+) -> tuple[QParams, BlockLayout]:
+    """Return scale and zero point of each cell at `places`, and the layout of blocks of one cell."""
+    known = block_values(params)
+    if layout.block_count == 1:
+        cells = {name: grid.flatten()[0].expand(places.shape) for name, grid in known.items()}
+    else:
+        ids = blocks.block_numbers(places, layout)
+        cells = {name: grid.flatten()[ids] for name, grid in known.items()}
+    scale, zero_point = cells.pop("scale"), cells.pop("zero_point")
+    seen = tuple(places.shape)
+    # What of the tensor is one number only is one number here too.
+    return (
+        QParams(
+            scale,
+            zero_point,
+            global_scale=params.global_scale,
+            zero_domain=params.zero_domain,
+            others=MappingProxyType(cells),
+            stored=True,
+        ),
+        BlockLayout(seen, (1,) * len(seen), seen),
+    )
+
+
+def quantize_with(
+    x: torch.Tensor, scheme: Scheme, cells: NamedTensors
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return codes, values, errors, and where saturation changed the code.
+
+    `cells` has what is known of each cell's block, broadcastable to `x`.
+    """
+    fmt = scheme.number_format
+    coded = run_operations(code_operations(scheme), {"x": x, **cells})
+    q = GRIDS[fmt.kind].encode(coded["q"], fmt)
+    x_hat = dequantize_with(q, scheme, cells)
+    error = run_operations(error_operations(scheme), {"x": x, "x_hat": x_hat})["error"]
+    clipped, counted = coded["y"] != coded["q"], counted_cells(x, scheme)
+    return q, x_hat, error, clipped if counted is None else clipped & counted
+
+
+def dequantize_with(q: torch.Tensor, scheme: Scheme, of_cells: NamedTensors) -> torch.Tensor:
+    fmt = scheme.number_format
+    values = {"q": GRIDS[fmt.kind].decode(q, fmt), **of_cells}
+    return run_operations(value_operations(scheme), values)["x_hat"]

@@ -1,0 +1,92 @@
+"""The steps from a code back to its value, and to the error."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import torch
+
+from quantviz.quantization.operations import SCHEMES_KEPT, Operation, Operations, number_code
+from quantviz.quantization.value_to_code import code_operations
+from quantviz.schemes.scheme import Scheme
+from quantviz.tensors.conversion import dtype_name, torch_dtype
+
+
+@functools.lru_cache(maxsize=SCHEMES_KEPT)
+def value_operations(scheme: Scheme) -> Operations:
+    """Return the operations from `q`, `scale` and `zero_point` of each element to `x_hat`, float32."""
+    convention = scheme.arithmetic
+    if convention.value_order == "divide_inverse":
+        return (Operation("divide_inverse", "x_hat = q / inverse", lambda v: v["q"] / v["inverse"]),)
+    if convention.value_order == "multiply_absmax":
+        high = scheme.value_max
+        return (
+            Operation("multiply_absmax", "y = q * absmax", lambda v: v["q"] * v["absmax"]),
+            Operation(
+                "times_inverse_code_max",
+                f"x_hat = y * (1 / {number_code(high)})",
+                lambda v: v["y"] * (1 / high),
+            ),
+        )
+    dtype = torch_dtype(convention.value_dtype)
+    operations = [
+        Operation(
+            "apply_scale", f"scale = {dtype_name(dtype)}(scale)", lambda v: v["scale"].to(dtype), silent=True
+        )
+    ]
+    if dtype not in (torch.float32, torch.float64):
+        operations.append(
+            Operation("apply_q", f"q = {dtype_name(dtype)}(q)", lambda v: v["q"].to(dtype), silent=True)
+        )
+    if not scheme.shifted:
+        operations.append(Operation("multiply", "x_hat = scale * q", lambda v: v["scale"] * v["q"].to(dtype)))
+    elif scheme.zero_domain in ("code_int", "code_float"):
+        operations += [
+            Operation(
+                "subtract", "y = q - zero_point", lambda v: v["q"].to(dtype) - v["zero_point"].to(dtype)
+            ),
+            Operation("multiply", "x_hat = scale * y", lambda v: v["scale"] * v["y"]),
+        ]
+    else:
+        half = int((scheme.code_max + scheme.code_min + 1) / 2) if scheme.zero_domain == "value_middle" else 0
+        if half:
+            operations.append(
+                Operation("subtract_middle", f"q = q - {half}", lambda v: v["q"].to(dtype) - half)
+            )
+        operations += [
+            Operation("multiply", "y = scale * q", lambda v: v["scale"] * v["q"].to(dtype)),
+            Operation(
+                "add_zero_point", "x_hat = y + zero_point", lambda v: v["y"] + v["zero_point"].to(dtype)
+            ),
+        ]
+    if dtype != torch.float32:
+        operations.append(
+            Operation(
+                "x_hat_float32", "x_hat = float32(x_hat)", lambda v: v["x_hat"].to(torch.float32), silent=True
+            )
+        )
+    return tuple(operations)
+
+
+@functools.lru_cache(maxsize=SCHEMES_KEPT)
+def error_operations(scheme: Scheme) -> Operations:
+    """Return the operations from `x_hat` and `x` to `error`."""
+    error = Operation("error", "error = x_hat - x", lambda v: v["x_hat"] - v["x"])
+    if scheme.nonfinite != "ignore":
+        return (error,)
+    line = "error = where(isfinite(x), error, nan)"
+    return error, Operation(
+        "left_out", line, lambda v: torch.where(torch.isfinite(v["x"]), v["error"], math.nan), silent=True
+    )
+
+
+@functools.lru_cache(maxsize=SCHEMES_KEPT)
+def block_names(scheme: Scheme) -> frozenset[str]:
+    """Return what codes and values are made with besides scale and zero point, by its names in the
+    operations.
+    """
+    reads = frozenset[str]().union(
+        *(operation.reads for operation in (*code_operations(scheme), *value_operations(scheme)))
+    )
+    return reads & {"absmax", "code_scale", "code_zero_point", "inverse", "short"}

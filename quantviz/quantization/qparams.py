@@ -1,0 +1,215 @@
+"""Scale and zero point of each block: from its range, or set by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+from types import MappingProxyType
+from typing import Any
+
+import torch
+
+from quantviz.errors import QuantVizError
+from quantviz.quantization.code_to_value import block_names
+from quantviz.quantization.operations import NamedTensors, run_operations
+from quantviz.quantization.range_to_scale import range_operations
+from quantviz.quantization.result import QParams, block_values
+from quantviz.quantization.stored_scale import store_operations
+from quantviz.schemes.calibration import FLOAT32_EXACT_INTEGER, FLOAT32_MAX, Range
+from quantviz.schemes.granularity import BlockLayout
+from quantviz.schemes.scheme import Scheme
+from quantviz.tensors import blocks
+from quantviz.tensors.conversion import as_plain, torch_dtype
+
+
+def largest_magnitude(x: torch.Tensor) -> torch.Tensor:
+    """Return the largest finite |x|; 0 where none is finite.
+
+    NaN and Inf are in `x` only where they are left out.
+
+    >>> largest_magnitude(torch.tensor([-2.0, torch.inf, torch.nan])).item()
+    2.0
+    """
+    largest = x.abs().max()
+    return largest if bool(torch.isfinite(largest)) else x.abs().nan_to_num(0.0, 0.0).max()
+
+
+def range_values(found: Range, absmax: torch.Tensor, layout: BlockLayout) -> NamedTensors:
+    """Return the values that the operations on a range begin with; `absmax` is the tensor's
+    `largest_magnitude`.
+    """
+    return {"lo": found.lo, "hi": found.hi, "extreme": found.extreme, **tensor_values(absmax, layout)}
+
+
+def tensor_values(absmax: torch.Tensor, layout: BlockLayout) -> NamedTensors:
+    """Return what the operations read of the tensor itself: its `largest_magnitude`, and which blocks are
+    short (1, else 0).
+    """
+    short = (
+        blocks.block_sizes(layout) < layout.block_size
+        if layout.tail == "short"
+        else torch.zeros(layout.grid_shape)
+    )
+    return {"tensor_absmax": absmax, "short": short.to(torch.float32)}
+
+
+def params_to_try(
+    found: Range, absmax: torch.Tensor, scheme: Scheme, layout: BlockLayout, of: torch.Tensor | None = None
+) -> tuple[QParams, torch.Tensor]:
+    """Return scale and zero point that ranges give, and which would be refused (bool of their shape).
+
+    The ranges and `of` are as in `calibration.Trial`.
+
+    >>> scheme = Scheme("int8")
+    >>> ends = torch.tensor([[1.27, 3e38]])
+    >>> params_to_try(Range(-ends, ends, ends), torch.tensor(3e38), scheme, scheme.layout((1, 2)))[1].tolist()
+    [[False, True]]
+    """
+    values = range_values(found, absmax, layout)
+    if of is not None:
+        values = {**values, **{name: values[name].flatten()[of] for name in ("extreme", "short")}}
+    params = _params_of(values, scheme)
+    refused = _width(found, scheme) > FLOAT32_MAX
+    return params, refused | (
+        params.zero_point.abs() > FLOAT32_EXACT_INTEGER
+    ) if scheme.zero_domain == "code_int" else refused
+
+
+def qparams_of_range(
+    found: Range | QParams, absmax: torch.Tensor, scheme: Scheme, layout: BlockLayout, strict: bool = False
+) -> QParams:
+    """Return scale and zero point of each block, as they are stored, by its clipping range.
+
+    Where the calibration gives scale and zero point instead of a range, these are stored.
+
+    `absmax` is the tensor's `largest_magnitude`. Raises `QuantVizError` as `quantize` does.
+    """
+    if not isinstance(found, Range):
+        return stored_qparams(found, absmax, scheme, layout)
+    if not strict:
+        _refuse_too_wide(found, scheme)
+    params = _params_of(range_values(found, absmax, layout), scheme)
+    if (
+        not strict
+        and scheme.zero_domain == "code_int"
+        and bool((params.zero_point.abs() > FLOAT32_EXACT_INTEGER).any())
+    ):
+        raise QuantVizError(
+            "zero_point_too_large", got=params.zero_point.abs().max().item(), largest=FLOAT32_EXACT_INTEGER
+        )
+    return params
+
+
+def stored_qparams(params: QParams, absmax: torch.Tensor, scheme: Scheme, layout: BlockLayout) -> QParams:
+    """Return scale and zero point set by hand, as the convention stores them.
+
+    Those that are stored already stay as they are.
+
+    `absmax` is the tensor's `largest_magnitude`. Raises `QuantVizError` where they are no numbers, too many
+    or too few.
+    """
+    refuse_other_than_qparams(params)
+    given = given_qparams(params.scale, params.zero_point, scheme, layout, chosen=params.stored)
+    made = _qparams(
+        run_operations(
+            store_operations(scheme, given=True), {**block_values(given), **tensor_values(absmax, layout)}
+        ),
+        scheme,
+    )
+    if not params.stored:
+        return made
+    return dataclasses.replace(
+        made,
+        scale=given.scale,
+        zero_point=given.zero_point,
+        scale_codes=made.scale_codes if params.scale_codes is None else params.scale_codes,
+        global_scale=made.global_scale if params.global_scale is None else params.global_scale,
+        others=MappingProxyType({name: params.others.get(name, own) for name, own in made.others.items()}),
+    )
+
+
+def _params_of(values: NamedTensors, scheme: Scheme) -> QParams:
+    return _qparams(run_operations((*range_operations(scheme), *store_operations(scheme)), values), scheme)
+
+
+def _qparams(values: NamedTensors, scheme: Scheme) -> QParams:
+    domain = scheme.zero_domain
+    zero_point = values["zero_point"]
+    others = {name: values[name] for name in sorted(block_names(scheme) & values.keys())}
+    return QParams(
+        values["scale"],
+        # A zero point beyond int32 stays a float: only `strict` gets here with one.
+        zero_point.to(torch.int32)
+        if domain in ("none", "code_int") and bool((zero_point.abs() < 2**31).all())
+        else zero_point,
+        scale_codes=values.get("scale_code"),
+        global_scale=values.get("global_scale", values.get("global_inverse")),
+        zero_domain=domain,
+        others=MappingProxyType(others),
+        stored=True,
+    )
+
+
+def given_qparams(
+    scale: Any, zero_point: Any, scheme: Scheme, layout: BlockLayout, *, chosen: bool = False
+) -> QParams:
+    """Return scale and zero point set by hand, checked and brought to the grid.
+
+    Scales `chosen` by an engine can be negative, or 0.
+    """
+    convention = scheme.arithmetic
+    kept = convention.scale_dtype if scheme.granularity.single else convention.block_scale_dtype
+    scales, zeros = _numbers(scale), _numbers(zero_point)
+    grid_scale, grid_zero = blocks.to_grid(scales, layout), blocks.to_grid(zeros, layout)
+    if grid_scale is None or grid_zero is None:
+        counts = f"{scales.numel()} / {zeros.numel()}"
+        raise QuantVizError("qparams_count", got=counts, blocks=layout.block_count, grid=layout.grid_shape)
+    single = grid_scale.to(torch.float32)
+    usable = torch.isfinite(single) & ((single > 0) | chosen)
+    if not bool(usable.all()):
+        raise QuantVizError("scale_not_positive", got=grid_scale[~usable][0].item())
+    domain = scheme.zero_domain
+    whole = (grid_zero == torch.round(grid_zero)) & (grid_zero.abs() <= FLOAT32_EXACT_INTEGER)
+    if domain not in ("none", "code_int"):
+        whole = torch.isfinite(grid_zero.to(torch.float32))
+    if not bool(whole.all()):
+        raise QuantVizError(
+            "zero_point_not_integer", got=grid_zero[~whole][0].item(), largest=FLOAT32_EXACT_INTEGER
+        )
+    other = (grid_zero != 0) & (grid_zero != scheme.symmetric_zero_point)
+    if scheme.mode == "symmetric" and bool(other.any()):
+        raise QuantVizError("zero_point_in_symmetric", got=grid_zero[other][0].item())
+    if scheme.mode == "symmetric":
+        grid_zero = torch.full_like(grid_zero, scheme.symmetric_zero_point)
+    return QParams(
+        grid_scale.to(torch_dtype(kept)),
+        grid_zero.to(torch.int32 if domain in ("none", "code_int") else torch.float32),
+        zero_domain=domain,
+    )
+
+
+def _numbers(value: Any) -> torch.Tensor:
+    try:
+        if isinstance(value, list | tuple | int | float):
+            return torch.tensor(value, dtype=torch.float64)
+        return as_plain(value).to(torch.float64)
+    except (ValueError, TypeError, RuntimeError, OverflowError):
+        raise QuantVizError("qparams_not_numbers", got=type(value).__name__) from None
+
+
+def refuse_other_than_qparams(qparams: object) -> None:
+    if not isinstance(qparams, QParams):
+        raise QuantVizError("qparams_wanted", got=type(qparams).__name__)
+
+
+def _refuse_too_wide(found: Range, scheme: Scheme) -> None:
+    # Most ranges are nowhere near: two numbers tell.
+    if all(float(end.abs().max()) <= FLOAT32_MAX / 2 for end in (found.lo, found.hi)):
+        return
+    width = _width(found, scheme)
+    if bool((width > FLOAT32_MAX).any()):
+        raise QuantVizError("range_beyond_float32", width=width.max().item(), largest=FLOAT32_MAX)
+
+
+def _width(found: Range, scheme: Scheme) -> torch.Tensor:
+    lo, hi = found.lo.to(torch.float64), found.hi.to(torch.float64)
+    return 2 * torch.maximum(lo.abs(), hi.abs()) if scheme.mode == "symmetric" else hi - lo

@@ -1,0 +1,462 @@
+"""The steps from a block's range to its scale and zero point."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import torch
+
+from quantviz.quantization.code_to_value import block_names
+from quantviz.quantization.grids import TIES
+from quantviz.quantization.operations import SCHEMES_KEPT, NamedTensors, Operation, Operations, number_code
+from quantviz.quantization.stored_scale import store_operations
+from quantviz.schemes.calibration import FLOAT32_TINY
+from quantviz.schemes.conventions import Convention
+from quantviz.schemes.scheme import Scheme
+from quantviz.tensors.conversion import torch_dtype
+
+
+@functools.lru_cache(maxsize=SCHEMES_KEPT)
+def range_operations(scheme: Scheme) -> Operations:
+    """Return the operations from `lo`, `hi` and `extreme` of each block to `scale` and `zero_point`, before
+    they are stored.
+    """
+    convention = scheme.arithmetic
+    symmetric = scheme.mode == "symmetric"
+    operations = (
+        *(_ZERO_IN_RANGE if convention.zero_in_range else ()),
+        *(_absmax_operations(scheme) if symmetric else _width_operations(scheme)),
+        *(_symmetric_scale(scheme) if symmetric else _asymmetric_scale(scheme)),
+        *_scale_floor(scheme),
+        *_zero_point(scheme),
+        *_after_zero_point(scheme),
+    )
+    stored = (operation.reads for operation in store_operations(scheme))
+    return _leading_to({"scale", "zero_point"}.union(block_names(scheme), *stored), operations)
+
+
+def _leading_to(wanted: set[str], operations: Operations) -> Operations:
+    """Return only the operations that lead to the `wanted` values: an explanation shows no line without a
+    use.
+    """
+    kept: list[Operation] = []
+    for operation in reversed(operations):
+        if operation.name in wanted:
+            wanted = (wanted - {operation.name}) | operation.reads
+            kept.append(operation)
+    return tuple(reversed(kept))
+
+
+_ZERO_IN_RANGE: Operations = (
+    Operation("zero_in_range", "lo = min(lo, 0)", lambda v: v["lo"].clamp(max=0), silent=True),
+    Operation("zero_in_range", "hi = max(hi, 0)", lambda v: v["hi"].clamp(min=0), silent=True),
+)
+
+
+def _absmax_operations(scheme: Scheme) -> Operations:
+    spec = scheme.arithmetic.scale
+    absmax = Operation(
+        "absmax", "absmax = max(abs(lo), abs(hi))", lambda v: torch.maximum(v["lo"].abs(), v["hi"].abs())
+    )
+    if spec.floor_rule == "absmax_replace_zero":
+        line = f"absmax = where(absmax == 0, {spec.floor!r}, absmax)"
+        return absmax, Operation(
+            "absmax_floor",
+            line,
+            lambda v: torch.where(v["absmax"] == 0, spec.floor, v["absmax"]),
+            silent=True,
+        )
+    if spec.floor_rule == "absmax_one_up_to":
+        line = f"absmax = where(absmax <= {spec.floor!r}, 1, absmax)"
+        return absmax, Operation(
+            "absmax_floor",
+            line,
+            lambda v: torch.where(v["absmax"] <= spec.floor, 1, v["absmax"]),
+            silent=True,
+        )
+    if spec.floor_rule == "width_at_least":
+        return absmax, Operation(
+            "absmax_floor",
+            f"absmax = max(absmax, {spec.floor!r})",
+            lambda v: v["absmax"].clamp(min=spec.floor),
+            silent=True,
+        )
+    return (absmax,)
+
+
+def _width_operations(scheme: Scheme) -> Operations:
+    spec = scheme.arithmetic.scale
+    width = Operation("width", "width = hi - lo", lambda v: v["hi"] - v["lo"])
+    if spec.floor_rule == "width_at_least":
+        return width, Operation(
+            "width_floor",
+            f"width = max(width, {spec.floor!r})",
+            lambda v: v["width"].clamp(min=spec.floor),
+            silent=True,
+        )
+    if scheme.arithmetic.zero_width != "include_zero":
+        return (width,)
+    # A block of equal values has no width of its own: it is widened to 0.
+    return (
+        width,
+        Operation(
+            "zero_width",
+            "lo = where(width == 0, min(lo, 0), lo)",
+            lambda v: torch.where(v["width"] == 0, v["lo"].clamp(max=0), v["lo"]),
+            silent=True,
+        ),
+        Operation(
+            "zero_width",
+            "hi = where(width == 0, max(hi, 0), hi)",
+            lambda v: torch.where(v["width"] == 0, v["hi"].clamp(min=0), v["hi"]),
+            silent=True,
+        ),
+        Operation("zero_width", "width = hi - lo", lambda v: v["hi"] - v["lo"], silent=True),
+    )
+
+
+def _symmetric_scale(scheme: Scheme) -> Operations:
+    spec = scheme.arithmetic.scale
+    return (
+        _SCALE_RULES[spec.rule](scheme)
+        if spec.first == "scale"
+        else _inverse_first(scheme, "absmax", scheme.value_max, number_code(scheme.value_max))
+    )
+
+
+def _inverse_first(scheme: Scheme, extent: str, count: float, words: str) -> Operations:
+    """Return the operations that make the inverse of the scale from the range, and then the scale from it."""
+    spec = scheme.arithmetic.scale
+    if spec.first == "inverse":
+        made = Operation(
+            "inverse_of_range",
+            f"inverse = {words} / {extent}",
+            lambda v: torch.full_like(v[extent], count) / v[extent],
+        )
+    else:
+        made = Operation(
+            "inverse_of_range",
+            f"inverse = (1 / {extent}) * {words}",
+            lambda v: torch.reciprocal(v[extent]) * count,
+        )
+    floor = spec.floor
+    line = f"inverse = where({extent} <= {floor!r}, 1, inverse)"
+    one = Operation(
+        "inverse_floor", line, lambda v: torch.where(v[extent] <= floor, 1, v["inverse"]), silent=True
+    )
+    limit = Operation(
+        "inverse_limit",
+        f"inverse = min(inverse, {spec.inverse_max!r})",
+        lambda v: v["inverse"].clamp(max=spec.inverse_max),
+        silent=True,
+    )
+    back = Operation("scale_of_inverse", "scale = 1 / inverse", lambda v: torch.reciprocal(v["inverse"]))
+    if spec.first == "both":
+        back = Operation(
+            "scale_by_itself", f"scale = {extent} * (1 / {words})", lambda v: v[extent] * (1 / count)
+        )
+    return (
+        made,
+        *((one,) if spec.floor_rule == "inverse_one_up_to" else ()),
+        *((limit,) if spec.inverse_max else ()),
+        back,
+    )
+
+
+def _over(key: str, line: str, name: str, divisor: float) -> Operations:
+    return (Operation(key, line, lambda v: v[name] / divisor),)
+
+
+def _over_code_max(scheme: Scheme) -> Operations:
+    return _over(
+        "scale_symmetric", f"scale = absmax / {number_code(scheme.value_max)}", "absmax", scheme.value_max
+    )
+
+
+def _over_half_range(scheme: Scheme) -> Operations:
+    low, high = scheme.value_min, scheme.value_max
+    return _over(
+        "scale_half_range",
+        f"scale = absmax / (({number_code(high)} - {number_code(low)}) / 2)",
+        "absmax",
+        (high - low) / 2,
+    )
+
+
+def _without_clipping(scheme: Scheme) -> Operations:
+    low, high = scheme.value_min, scheme.value_max
+    line = f"scale = max(lo / {number_code(low)}, hi / {number_code(high)})"
+    return (
+        Operation("scale_without_clipping", line, lambda v: torch.maximum(v["lo"] / low, v["hi"] / high)),
+    )
+
+
+def _extreme_over_code_min(scheme: Scheme) -> Operations:
+    return _over(
+        "scale_extreme", f"scale = extreme / {number_code(scheme.signed_min)}", "extreme", scheme.signed_min
+    )
+
+
+def _larger_end_over_code_min(scheme: Scheme) -> Operations:
+    larger = Operation(
+        "larger_end",
+        "extreme = where(abs(hi) > abs(lo), hi, lo)",
+        lambda v: torch.where(v["hi"].abs() > v["lo"].abs(), v["hi"], v["lo"]),
+    )
+    return (larger, *_extreme_over_code_min(scheme))
+
+
+def _power_of_two(
+    key: str, expression: str, exponent: Callable[[torch.Tensor], torch.Tensor]
+) -> Callable[[Scheme], Operations]:
+    """Return the operations of a scale 2^(log2 of the largest magnitude - log2 of the format's largest
+    value).
+
+    Each logarithm is brought to a whole number first: `exponent` does so for the magnitude.
+    """
+
+    def operations(scheme: Scheme) -> Operations:
+        largest = _largest_exponent(scheme)
+        line = f"exponent = {expression} - {largest}" if largest else f"exponent = {expression}"
+        return Operation(key, line, lambda v: exponent(v["absmax"]) - largest), _SCALE_POWER_OF_TWO
+
+    return operations
+
+
+_SCALE_POWER_OF_TWO = Operation(
+    "scale_power_of_two", "scale = 2 ** exponent", lambda v: _two_to(v["exponent"])
+)
+
+
+def _largest_exponent(scheme: Scheme) -> int:
+    """Return the exponent of the format's largest value.
+
+    Integers are fixed-point numbers below 2 here (OCP Microscaling 1.0, 5.3.5).
+    """
+    return 0 if scheme.number_format.kind == "integer" else math.frexp(scheme.value_max)[1] - 1
+
+
+def _power_of_two_even(scheme: Scheme, digits: int | None = None) -> Operations:
+    layout = scheme.number_format.float_bits
+    # absmax is rounded, half up, to the digits that an element has: 1.11...b goes to the next power of two.
+    lift = 2.0 ** -((layout.mantissa if layout else 0) + 1 if digits is None else digits + 1)
+
+    def exponent(absmax: torch.Tensor) -> torch.Tensor:
+        return _floor_log2(absmax.to(torch.float64) + lift * _two_to(_floor_log2(absmax), torch.float64))
+
+    return _power_of_two(
+        "exponent_even", f"floor(log2(absmax + {lift!r} * 2 ** floor(log2(absmax))))", exponent
+    )(scheme)
+
+
+def _power_of_two_fitting(scheme: Scheme) -> Operations:
+    high = scheme.value_max
+    line = f"exponent = ceil(float32(log2(absmax / {number_code(high)})))"
+    return Operation(
+        "exponent_fitting", line, lambda v: torch.ceil(_log2(v["absmax"] / high))
+    ), _SCALE_POWER_OF_TWO
+
+
+def _floor_log2(x: torch.Tensor) -> torch.Tensor:
+    """Return floor(log2(x)), exactly; -inf of 0."""
+    exponent = torch.frexp(x).exponent.to(torch.float32) - 1
+    return torch.where(x > 0, exponent, -math.inf)
+
+
+def _ceil_log2(x: torch.Tensor) -> torch.Tensor:
+    return _floor_log2(x) + (torch.frexp(x).mantissa > 0.5).to(torch.float32)
+
+
+def _log2(x: torch.Tensor) -> torch.Tensor:
+    """Return log2 as float32 gives it: just below a power of two it is rounded up to a whole number."""
+    return torch.log2(x.to(torch.float64)).to(torch.float32)
+
+
+def _two_to(exponent: torch.Tensor, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.exp2(exponent.to(torch.float64)).to(dtype)
+
+
+_SCALE_RULES: Mapping[str, Callable[[Scheme], Operations]] = MappingProxyType(
+    {
+        "absmax_over_code_max": _over_code_max,
+        "absmax_over_half_range": _over_half_range,
+        "without_clipping": _without_clipping,
+        "extreme_over_code_min": _extreme_over_code_min,
+        "larger_end_over_code_min": _larger_end_over_code_min,
+        "power_of_two_floor": _power_of_two("exponent_floor", "floor(log2(absmax))", _floor_log2),
+        "power_of_two_floor_log2": _power_of_two(
+            "exponent_log2", "floor(float32(log2(absmax)))", lambda absmax: torch.floor(_log2(absmax))
+        ),
+        "power_of_two_ceil": _power_of_two("exponent_ceil", "ceil(log2(absmax))", _ceil_log2),
+        "power_of_two_even": _power_of_two_even,
+        "power_of_two_even_2_bits": lambda scheme: _power_of_two_even(scheme, 1),
+        "power_of_two_fitting": _power_of_two_fitting,
+    }
+)
+
+
+def _asymmetric_scale(scheme: Scheme) -> Operations:
+    low, high = scheme.code_min, scheme.code_max
+    if scheme.arithmetic.scale.first == "scale":
+        return _over("scale_asymmetric", f"scale = width / ({high} - {low})", "width", high - low)
+    return _inverse_first(scheme, "width", high - low, f"({high} - {low})")
+
+
+def _scale_floor(scheme: Scheme) -> Operations:
+    convention = scheme.arithmetic
+    spec, operations = convention.scale, []
+    extent = "absmax" if scheme.mode == "symmetric" else "width"
+    # An underflow must not divide by 0: what gives a block of zeros a scale of 1 has at least the smallest
+    # float32.
+    floor = max(spec.floor, FLOAT32_TINY) if convention.zero_width == "include_zero" else spec.floor
+    if spec.floor_rule == "at_least" and floor:
+        operations.append(
+            Operation(
+                "scale_floor",
+                f"scale = max(scale, {floor!r})",
+                lambda v: v["scale"].clamp(min=floor),
+                silent=True,
+            )
+        )
+    elif spec.floor_rule == "one_below":
+        if _zero_point_is_dropped(scheme):
+            operations.append(
+                Operation(
+                    "too_small",
+                    f"too_small = scale < {floor!r}",
+                    lambda v: (v["scale"] < floor).to(v["scale"].dtype),
+                    silent=True,
+                )
+            )
+        line = f"scale = where(scale < {floor!r}, 1, scale)"
+        operations.append(
+            Operation(
+                "scale_one_below", line, lambda v: torch.where(v["scale"] < floor, 1, v["scale"]), silent=True
+            )
+        )
+    if convention.zero_width in ("include_zero", "one"):
+        line = f"scale = where({extent} == 0, 1, scale)"
+        operations.append(
+            Operation(
+                "scale_of_zeros", line, lambda v: torch.where(v[extent] == 0, 1, v["scale"]), silent=True
+            )
+        )
+    return tuple(operations)
+
+
+def _zero_point_is_dropped(scheme: Scheme) -> bool:
+    """Return whether a block whose scale is too small loses its zero point."""
+    rule = scheme.arithmetic.zero_width
+    return rule == "one_and_zero" or (rule == "one_and_zero_if_asymmetric" and scheme.mode == "asymmetric")
+
+
+def _after_zero_point(scheme: Scheme) -> Operations:
+    spec = scheme.arithmetic.scale
+    if _zero_point_is_dropped(scheme):
+        line = "zero_point = where(too_small, 0, zero_point)"
+        return (
+            Operation(
+                "zero_point_of_zeros",
+                line,
+                lambda v: torch.where(v["too_small"] != 0, 0, v["zero_point"]),
+                silent=True,
+            ),
+        )
+    if spec.floor_rule != "replace_zero":
+        return ()
+    line = f"scale = where(scale == 0, {spec.floor!r}, scale)"
+    return (
+        Operation(
+            "scale_floor", line, lambda v: torch.where(v["scale"] == 0, spec.floor, v["scale"]), silent=True
+        ),
+    )
+
+
+def _zero_point(scheme: Scheme) -> Operations:
+    convention, low, high = scheme.arithmetic, scheme.code_min, scheme.code_max
+    if scheme.mode == "symmetric":
+        middle = scheme.symmetric_zero_point
+        return (
+            Operation(
+                "zero_point_symmetric",
+                f"zero_point = {middle}",
+                lambda v: torch.full_like(v["scale"], middle),
+            ),
+        )
+    if convention.zero_domain == "value":
+        return (Operation("zero_point_value", "zero_point = lo", lambda v: v["lo"]),)
+    if convention.zero_domain == "value_middle":
+        half = (high + low + 1) / 2
+        return (
+            Operation(
+                "zero_point_middle",
+                f"zero_point = lo + scale * {half!r}",
+                lambda v: v["lo"] + v["scale"] * half,
+            ),
+        )
+    # 0 / 0, of a block whose scale is 0: a cast to integer makes 0 of it.
+    whole = Operation(
+        "nan_to_zero",
+        "zero_point = where(isnan(zero_point), 0, zero_point)",
+        lambda v: v["zero_point"].nan_to_num(0, math.inf, -math.inf),
+        True,
+    )
+    integer = convention.zero_domain == "code_int"
+    return (
+        *_zero_point_code(convention, low),
+        *_zero_point_clamp(convention, low, high),
+        *((whole,) if integer else ()),
+    )
+
+
+def _zero_point_code(convention: Convention, low: int) -> Operations:
+    math_dtype = (
+        None if convention.zero_point_math == "scale_math" else torch_dtype(convention.zero_point_math)
+    )
+    rounded = TIES[convention.zero_point_ties]
+
+    def wide(v: NamedTensors, name: str) -> torch.Tensor:
+        return v[name] if math_dtype is None else v[name].to(math_dtype)
+
+    if convention.scale.first != "scale":
+        shift = Operation(
+            "zero_point_inverse", "zero_point = -lo * inverse", lambda v: -v["lo"] * v["inverse"]
+        )
+    elif convention.zero_point_rule == "low_minus_rounded":
+        line = f"zero_point = {low} - round(lo / scale)"
+        return (Operation("zero_point", line, lambda v: low - rounded(wide(v, "lo") / wide(v, "scale"))),)
+    elif convention.zero_domain == "code_float":
+        shift = Operation(
+            "zero_point_float",
+            f"zero_point = {low} - lo / scale",
+            lambda v: low - wide(v, "lo") / wide(v, "scale"),
+        )
+    else:
+        return (
+            Operation(
+                "zero_point",
+                f"zero_point = round({low} - lo / scale)",
+                lambda v: rounded(low - wide(v, "lo") / wide(v, "scale")),
+            ),
+        )
+    if convention.zero_domain == "code_float":
+        return (shift,)
+    return shift, Operation(
+        "zero_point_round", "zero_point = round(zero_point)", lambda v: rounded(v["zero_point"])
+    )
+
+
+def _zero_point_clamp(convention: Convention, low: int, high: int) -> Operations:
+    if not convention.zero_point_clamp:
+        return ()
+    return (
+        Operation(
+            "zero_point_clamp",
+            f"zero_point = clamp(zero_point, {low}, {high})",
+            lambda v: v["zero_point"].clamp(low, high),
+            silent=True,
+        ),
+    )

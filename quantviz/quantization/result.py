@@ -1,0 +1,152 @@
+"""A quantized tensor as a value: scale and zero point, codes, values and errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+import torch
+
+from quantviz.errors import Note, QuantVizError
+from quantviz.pickling import Picklable
+from quantviz.quantization.grids import local_step
+from quantviz.quantization.operations import NamedTensors
+from quantviz.schemes.calibration import Range
+from quantviz.schemes.granularity import BlockLayout, Shape
+from quantviz.schemes.scheme import Scheme
+from quantviz.tensors import blocks
+from quantviz.text.notebook_tables import table
+
+
+@dataclass(frozen=True, eq=False)
+class QParams(Picklable):
+    """Scale and zero point, one per block.
+
+    Made by hand, both may be numbers, nested lists or tensors: one for all blocks or one a block.
+    """
+
+    #: Effective scale of each block, of the layout's `grid_shape`.
+    scale: Any
+    #: The code (or shift) that stands for 0, of the same shape.
+    zero_point: Any = 0
+    #: The scale's own codes, where the scale is itself quantized.
+    scale_codes: Any = None
+    #: The second-level scale, where there is one.
+    global_scale: Any = None
+    #: What the zero point is: "none", "code_int", "code_float", "value" or "value_middle".
+    zero_domain: str = "code_int"
+    #: What else codes are made with, by its name in the operations: the scale before it was stored, an
+    #: inverse.
+    others: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    #: Whether an engine has made and stored them, as `choose_qparams` has: they are used as they are, and a
+    #: scale may be negative or 0. Others are stored as the convention stores a scale: rounded to its format,
+    #: for one.
+    stored: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class QuantResult(Picklable):
+    """A quantized tensor and everything that was computed on the way.
+
+    `x`, `q`, `x_hat`, `error` and `clipped` have the input's shape; `qparams` has `layout.grid_shape`.
+    """
+
+    scheme: Scheme
+    qparams: QParams
+    #: The input as float32.
+    x: torch.Tensor
+    #: Codes: int8, uint8, int16 or int32, one an element.
+    q: torch.Tensor
+    #: Dequantized values, float32.
+    x_hat: torch.Tensor
+    #: x_hat - x; NaN in cells that are left out.
+    error: torch.Tensor
+    #: Where saturation changed the code of a cell that counts.
+    clipped: torch.Tensor
+    #: Which elements share a scale.
+    layout: BlockLayout
+    #: Each block's clipping range; none where scale and zero point were given.
+    range: Range | None
+    #: What a person should know of the way here.
+    notes: tuple[Note, ...] = ()
+    #: The shape of the tensor that this is a part of, whose blocks it shares; none where it is a whole one.
+    whole: Shape | None = None
+
+    @property
+    def tensor_shape(self) -> Shape:
+        """Return the shape of the whole tensor, of which what it costs to store is told."""
+        return self.whole or self.shape
+
+    def __repr__(self) -> str:
+        return f"QuantResult({self.scheme!r}, shape={self.shape}, blocks={self.layout.block_count})"
+
+    def _repr_html_(self) -> str:
+        scales = self.qparams.scale.to(torch.float64)
+        errors = self.error if self.counted is None else self.error[self.counted]
+        return table(
+            [
+                ("scheme", repr(self.scheme)),
+                ("shape", self.shape),
+                ("blocks", f"{self.layout.block_count} of {self.layout.block_shape}"),
+                ("scale", f"{scales.min().item():.6g} … {scales.max().item():.6g}"),
+                ("q", f"{self.q.min().item()} … {self.q.max().item()}"),
+                ("largest |error|", f"{errors.abs().max().item() if errors.numel() else 0:.6g}"),
+                ("clipped", int(self.clipped.sum())),
+                *(("note", note) for note in self.notes),
+            ]
+        )
+
+    @property
+    def shape(self) -> Shape:
+        """Return the input's shape."""
+        return tuple(self.x.shape)
+
+    @cached_property
+    def counted(self) -> torch.Tensor | None:
+        """Return which cells count, bool of `shape`; none where all of them do.
+
+        Under "ignore", NaN and Inf in the input are left out.
+        """
+        return counted_cells(self.x, self.scheme)
+
+    def scale_of_cells(self) -> torch.Tensor:
+        """Return the scale of each element in the dtype it is applied in, broadcastable to `shape`."""
+        return blocks.expand(self.qparams.scale.to(torch.float32), self.layout, self.shape)
+
+    def step_of_cells(self) -> torch.Tensor:
+        """Return the step of each element: its scale times the gap between its two grid neighbours."""
+        return local_step(self.x, self.scale_of_cells(), self.scheme.number_format)
+
+
+def steps_of_error(r: QuantResult) -> torch.Tensor:
+    """Return each element's error in its own steps, float64.
+
+    It is inf where a scale of 0 leaves an error, and nan where the cell is left out.
+    """
+    error = r.error.to(torch.float64)
+    # What a scale of 0 has no error in is no step off: 0 / 0 would be NaN.
+    return torch.where(error == 0, error, error / r.step_of_cells().to(torch.float64))
+
+
+def block_values(params: QParams) -> NamedTensors:
+    """Return what is known of each block, by its name in the operations."""
+    return {"scale": params.scale, "zero_point": params.zero_point, **params.others}
+
+
+def refuse_other_than_results(r: object) -> None:
+    """Raise `QuantVizError` for anything but a `QuantResult`."""
+    if not isinstance(r, QuantResult):
+        raise QuantVizError("result_wanted", got=type(r).__name__)
+
+
+def counted_cells(x: torch.Tensor, scheme: Scheme) -> torch.Tensor | None:
+    """Return which cells of `x` count under `scheme`, bool of its shape; none where all of them do.
+
+    >>> counted_cells(torch.tensor([1.0, torch.inf]), Scheme(nonfinite="ignore")).tolist()
+    [True, False]
+    """
+    finite = torch.isfinite(x) if scheme.nonfinite == "ignore" else None
+    return None if finite is None or bool(finite.all()) else finite

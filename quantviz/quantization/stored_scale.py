@@ -1,0 +1,241 @@
+"""The steps from scale and zero point to what is stored of them, and to what codes are made with."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import torch
+
+from quantviz.quantization.grids import nearest
+from quantviz.quantization.operations import SCHEMES_KEPT, Operation, Operations, number_code
+from quantviz.schemes.conventions import Convention
+from quantviz.schemes.formats import FORMATS, NumberFormat
+from quantviz.schemes.scheme import Scheme
+from quantviz.tensors.conversion import dtype_name, torch_dtype
+
+
+@functools.lru_cache(maxsize=SCHEMES_KEPT)
+def store_operations(scheme: Scheme, *, given: bool = False) -> Operations:
+    """Return the operations from `scale` and `zero_point` to what is stored of them, and to what codes are
+    made with.
+
+    Codes are made with `inverse`, `code_scale` and `code_zero_point` where there are such values. `given`
+    are scale and zero point that no range stands behind.
+    """
+    convention = scheme.arithmetic
+    spec = convention.scale
+    kept = torch_dtype(convention.scale_dtype if scheme.granularity.single else convention.block_scale_dtype)
+    last_digit = _last_digit(scheme)
+    # The scale that is stored is that of the number, the one given is that of its last digit.
+    whole = Operation("fixed_point_given", f"scale = scale * {last_digit}", lambda v: v["scale"] * last_digit)
+    exact = Operation("code_scale", "code_scale = scale", lambda v: v["scale"])
+    if last_digit > 1:
+        exact = Operation(
+            "code_scale", f"code_scale = scale / {last_digit}", lambda v: v["scale"] / last_digit
+        )
+    return (
+        *(given_operations(scheme) if given else ()),
+        *((whole,) if given and last_digit > 1 else ()),
+        *((exact,) if spec.codes_from == "exact" else ()),
+        *_scale_format(scheme),
+        *_code_floor(convention),
+        Operation(
+            "keep_scale", f"scale = {dtype_name(kept)}(scale)", lambda v: v["scale"].to(kept), silent=True
+        ),
+        *(_zero_point_format(convention) if scheme.shifted else ()),
+    )
+
+
+def given_operations(scheme: Scheme) -> Operations:
+    """Return the operations that make, of a scale set by hand, what a range would have given besides the
+    scale.
+    """
+    spec, high = scheme.arithmetic.scale, scheme.value_max
+    inverse = Operation("inverse", "inverse = 1 / scale", lambda v: 1 / v["scale"])
+    absmax = Operation(
+        "absmax_of_scale", f"absmax = scale * {number_code(high)}", lambda v: v["scale"] * high
+    )
+    wants_absmax = spec.first == "both" or spec.global_rule == "absmax_over_range_joined"
+    return *((inverse,) if spec.first != "scale" else ()), *((absmax,) if wants_absmax else ())
+
+
+def _code_floor(convention: Convention) -> Operations:
+    spec = convention.scale
+    floor, instead = spec.code_floor, 1.0 if spec.code_floor_rule == "one" else spec.code_floor
+    if not floor:
+        return ()
+    line = f"code_scale = where(scale < {floor!r}, {instead!r}, scale)"
+    lifted = Operation(
+        "code_floor", line, lambda v: torch.where(v["scale"] < floor, instead, v["scale"]), silent=True
+    )
+    if not convention.tail_divides:
+        return (lifted,)
+    line = "scale = where(short, code_scale, scale)"
+    return lifted, Operation(
+        "short_scale", line, lambda v: torch.where(v["short"] != 0, v["code_scale"], v["scale"]), silent=True
+    )
+
+
+def _scale_format(scheme: Scheme) -> Operations:
+    spec = scheme.arithmetic.scale
+    if spec.format is None:
+        return ()
+    if spec.global_rule:
+        return _two_levels(scheme, FORMATS[spec.format])
+    names = STORED_AS.get(spec.format, (spec.format,))
+    rounded = tuple(_rounded_scale(FORMATS[name], spec.format_floor) for name in names)
+    last_digit = _last_digit(scheme)
+    if last_digit == 1:
+        return rounded
+    # The code counts the last digit of a fixed-point number below 2.
+    return *rounded, Operation(
+        "fixed_point", f"scale = scale / {last_digit}", lambda v: v["scale"] / last_digit
+    )
+
+
+def _last_digit(scheme: Scheme) -> int:
+    """Return 1 over the value of a code's last binary digit, where codes are fixed-point numbers; else 1."""
+    spec, fmt = scheme.arithmetic.scale, scheme.number_format
+    fixed = (
+        spec.format is not None
+        and not spec.global_rule
+        and spec.rule.startswith("power_of_two")
+        and fmt.kind == "integer"
+    )
+    return 2 ** max(fmt.bits - 2, 0) if fixed else 1
+
+
+#: What is rounded to more than one format before it is stored.
+STORED_AS: Mapping[str, tuple[str, ...]] = MappingProxyType({"bfloat16_float16": ("bfloat16", "float16")})
+
+
+def _rounded_scale(fmt: NumberFormat, floor: float, name: str = "scale", of: str = "scale") -> Operation:
+    inside = f"max({of}, {floor!r})" if floor else of
+    return Operation(
+        "scale_format",
+        f"{name} = {fmt.id}({inside})",
+        lambda v: round_to_format(v[of].clamp(min=floor) if floor else v[of], fmt),
+    )
+
+
+def round_to_format(values: torch.Tensor, fmt: NumberFormat) -> torch.Tensor:
+    """Round `values` to a float format, half to even, in their own dtype.
+
+    Beyond the format's end they become Inf where it has that, else its end.
+
+    >>> round_to_format(torch.tensor([1.0625, 1e6]), FORMATS["float8_e4m3fn"]).tolist()
+    [1.0, 448.0]
+    """
+    # Far beyond its end all are alike, Inf among them.
+    rounded = nearest(values.to(torch.float64).clamp(-2 * fmt.value_max, 2 * fmt.value_max), fmt, "even").to(
+        values.dtype
+    )
+    if fmt.float_bits and fmt.float_bits.special == "ieee":
+        return torch.where(
+            rounded.abs() > fmt.value_max,
+            torch.copysign(torch.full_like(rounded, math.inf), rounded),
+            rounded,
+        )
+    return rounded.clamp(min=-fmt.value_max if fmt.signed else fmt.value_min, max=fmt.value_max)
+
+
+def _two_levels(scheme: Scheme, fmt: NumberFormat) -> Operations:
+    """Return the operations that store a block's scale in units of one scale for the whole tensor.
+
+    So the small format `fmt` can hold it.
+    """
+    spec, high = scheme.arithmetic.scale, scheme.value_max
+    reach, floor = fmt.value_max * high, spec.format_floor
+    words = number_code(reach)
+    if spec.global_rule == "range_over_absmax":
+        return _scale_in_global_inverse(fmt, reach, floor)
+    first = Operation(
+        "global_scale", f"global_scale = tensor_absmax / {words}", lambda v: v["tensor_absmax"] / reach
+    )
+    last = Operation(
+        "scale_two_levels", "scale = global_scale * scale_code", lambda v: v["global_scale"] * v["scale_code"]
+    )
+    if spec.global_rule == "absmax_over_range":
+        return (
+            first,
+            Operation(
+                "scale_in_global",
+                "scale_code = scale / global_scale",
+                lambda v: v["scale"] / v["global_scale"],
+            ),
+            _rounded_scale(fmt, floor, "scale_code", "scale_code"),
+            Operation(
+                "inverse_two_levels",
+                "inverse = (1 / global_scale) / scale_code",
+                lambda v: (1 / v["global_scale"]) / v["scale_code"],
+            ),
+            last,
+        )
+    line = f"scale_code = absmax / ({number_code(high)} * global_scale)"
+    return (
+        first,
+        Operation("scale_in_global", line, lambda v: v["absmax"] / (high * v["global_scale"])),
+        Operation(
+            "scale_of_zeros",
+            "scale_code = where(scale_code == 0, 1, scale_code)",
+            lambda v: torch.where(v["scale_code"] == 0, 1, v["scale_code"]),
+            True,
+        ),
+        _rounded_scale(fmt, floor, "scale_code", "scale_code"),
+        last,
+    )
+
+
+def _scale_in_global_inverse(fmt: NumberFormat, reach: float, floor: float) -> Operations:
+    """Return the operations that scale by the inverse of the tensor's scale; `reach` is the largest product
+    of a scale and a value.
+    """
+    no_scale = "global_inverse = where(isinf(global_inverse), 1, global_inverse)"
+    line = f"scale_code = where(scale_code == 0, {floor!r}, scale_code)"
+    return (
+        Operation(
+            "global_inverse",
+            f"global_inverse = (1 / tensor_absmax) * {number_code(reach)}",
+            lambda v: torch.reciprocal(v["tensor_absmax"]) * reach,
+        ),
+        Operation(
+            "global_inverse_of_zeros",
+            no_scale,
+            lambda v: torch.where(torch.isinf(v["global_inverse"]), 1, v["global_inverse"]),
+            silent=True,
+        ),
+        Operation(
+            "scale_in_global",
+            "scale_code = global_inverse * scale",
+            lambda v: v["global_inverse"] * v["scale"],
+        ),
+        _rounded_scale(fmt, 0.0, "scale_code", "scale_code"),
+        Operation(
+            "scale_floor",
+            line,
+            lambda v: torch.where(v["scale_code"] == 0, floor, v["scale_code"]),
+            silent=True,
+        ),
+        Operation(
+            "scale_two_levels",
+            "scale = scale_code / global_inverse",
+            lambda v: v["scale_code"] / v["global_inverse"],
+        ),
+    )
+
+
+def _zero_point_format(convention: Convention) -> Operations:
+    if convention.zero_point_format is None:
+        return ()
+    fmt = FORMATS[convention.zero_point_format]
+    return (
+        Operation("code_zero_point", "code_zero_point = zero_point", lambda v: v["zero_point"]),
+        Operation(
+            "zero_point_format",
+            f"zero_point = {fmt.id}(zero_point)",
+            lambda v: round_to_format(v["zero_point"], fmt),
+        ),
+    )

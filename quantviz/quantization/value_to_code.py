@@ -1,0 +1,255 @@
+"""The steps from x to its code: scale, round, and keep within the format."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import torch
+from torch.overrides import handle_torch_function, has_torch_function
+
+from quantviz.quantization.grids import dithered, nearest
+from quantviz.quantization.operations import SCHEMES_KEPT, NamedTensors, Operation, Operations, number_code
+from quantviz.schemes.formats import NumberFormat
+from quantviz.schemes.scheme import Scheme
+from quantviz.tensors.conversion import dtype_name, torch_dtype
+
+
+@functools.lru_cache(maxsize=SCHEMES_KEPT)
+def code_operations(scheme: Scheme) -> Operations:
+    """Return the operations from `x` and what is known of its block to its code.
+
+    `y` is the rounded value on the unbounded grid, `q` the value that the format has.
+    """
+    convention = scheme.arithmetic
+    apply = torch_dtype(convention.apply_dtype)
+    divisor = (
+        "code_scale" if convention.scale.codes_from == "exact" or convention.scale.code_floor else "scale"
+    )
+    order = (
+        convention.order
+        if scheme.granularity.single or convention.block_order == "same"
+        else convention.block_order
+    )
+    inverse_known = convention.scale.first != "scale" or convention.scale.global_rule == "absmax_over_range"
+    operations: list[Operation] = [
+        # Cast before dividing: a float64 scale would promote the division and change codes.
+        Operation(
+            "apply_scale",
+            f"{divisor} = {dtype_name(apply)}({divisor})",
+            lambda v: v[divisor].to(apply),
+            silent=True,
+        ),
+    ]
+    if apply != torch.float32:
+        operations.append(
+            Operation("apply_x", f"x = {dtype_name(apply)}(x)", lambda v: v["x"].to(apply), silent=True)
+        )
+    source, added = "x", scheme.zero_domain in ("code_int", "code_float")
+    zero_point = "code_zero_point" if convention.zero_point_format else "zero_point"
+    if scheme.shifted and not added:
+        operations += _value_offset(scheme)
+        source = "y"
+    divides = order.startswith("divide")
+    if not divides and not inverse_known:
+        operations.append(_inverse(divisor, convention.scale.inverse_of_zero))
+    scaled = (
+        Operation("divide", f"y = {source} / {divisor}", lambda v: v[source] / v[divisor])
+        if divides
+        else Operation("multiply_inverse", f"y = {source} * inverse", lambda v: v[source] * v["inverse"])
+    )
+    if convention.tail_divides:
+        line = f"y = where(short, {source} / {divisor}, {source} * inverse)"
+        scaled = Operation(
+            "multiply_inverse",
+            line,
+            lambda v: torch.where(v["short"] != 0, v[source] / v[divisor], v[source] * v["inverse"]),
+        )
+    shift = Operation("shift", f"y = y + {zero_point}", lambda v: v["y"] + v[zero_point].to(apply))
+    if order == "fused_multiply_add_round" and added:
+        fused = Operation(
+            "fused",
+            f"y = fma(x, inverse, {zero_point})",
+            lambda v: fma(v["x"], v["inverse"], v[zero_point].to(apply)),
+        )
+        operations += [fused, *_rounding(scheme)]
+    elif order.endswith("round_add"):
+        operations += [scaled, *_rounding(scheme), *((shift,) if added else ())]
+    else:
+        operations += [scaled, *((shift,) if added else ()), *_rounding(scheme)]
+    return (*operations, *_limits(scheme))
+
+
+def _inverse(divisor: str, of_zero: str) -> Operation:
+    if of_zero == "inf":
+        return Operation("inverse", f"inverse = 1 / {divisor}", lambda v: 1 / v[divisor])
+    return Operation(
+        "inverse",
+        f"inverse = where({divisor} == 0, 0, 1 / {divisor})",
+        lambda v: torch.where(v[divisor] == 0, 0, 1 / v[divisor]),
+    )
+
+
+def _value_offset(scheme: Scheme) -> Operations:
+    """Return the operations that subtract the value of code 0 from x."""
+    convention = scheme.arithmetic
+    if convention.zero_domain == "value_middle":
+        half = (scheme.code_max + scheme.code_min + 1) / 2
+        return (
+            Operation(
+                "value_of_zero",
+                f"lo = zero_point - scale * {half!r}",
+                lambda v: v["zero_point"] - v["scale"] * half,
+            ),
+            Operation("subtract_lo", "y = x - lo", lambda v: v["x"] - v["lo"]),
+        )
+    name = "code_zero_point" if convention.zero_point_format else "zero_point"
+    return (Operation("subtract_lo", f"y = x - {name}", lambda v: v["x"] - v[name]),)
+
+
+def _rounding(scheme: Scheme) -> Operations:
+    fmt, convention = scheme.number_format, scheme.arithmetic
+    verb = "round" if fmt.kind == "integer" else fmt.id
+    if convention.lattice:
+        return (
+            *_lattice(convention.lattice),
+            Operation(
+                f"round_{convention.ties}", f"y = {verb}(y)", lambda v: nearest(v["y"], fmt, convention.ties)
+            ),
+        )
+    if convention.ties == "stochastic":
+        chance = Operation(
+            "chance",
+            f"chance = random({convention.seed}, index)",
+            lambda v: chances(convention.seed, v["index"]),
+        )
+        return chance, Operation(
+            "round_stochastic", f"y = {verb}(y, chance)", lambda v: dithered(v["y"], fmt, v["chance"])
+        )
+    if convention.ties == "adding_half":
+        # The sum is rounded too: just below a half it can reach the next code.
+        lift = 0.5 - min(scheme.code_min, 0)
+        line = f"y = floor(y + {lift!r})" + (f" - {-scheme.code_min}" if scheme.code_min < 0 else "")
+        return (
+            Operation(
+                "round_adding_half", line, lambda v: torch.floor(v["y"] + lift) + min(scheme.code_min, 0)
+            ),
+        )
+    return (
+        Operation(
+            f"round_{convention.ties}", f"y = {verb}(y)", lambda v: nearest(v["y"], fmt, convention.ties)
+        ),
+    )
+
+
+def _lattice(count: int) -> Operations:
+    """Return the operations that move y to one of `count` points from -1 to 1: a table of codes has one entry
+    for each.
+    """
+
+    def on_lattice(v: NamedTensors) -> torch.Tensor:
+        place = torch.trunc(fma((v["y"] + 1) * 0.5, torch.tensor(float(count - 1)), torch.tensor(0.5)))
+        return (place * 2) / (count - 1) - 1
+
+    return (
+        Operation("lattice_ends", "y = clamp(y, -1, 1)", lambda v: v["y"].clamp(-1, 1), silent=True),
+        Operation(
+            "lattice", f"y = trunc(fma((y + 1) * 0.5, {count - 1}, 0.5)) * 2 / {count - 1} - 1", on_lattice
+        ),
+    )
+
+
+def _limits(scheme: Scheme) -> Operations:
+    convention, fmt = scheme.arithmetic, scheme.number_format
+    low, high = scheme.value_min, scheme.value_max
+    words = f"{number_code(low)}, {number_code(high)}"
+    if convention.overflow == "saturate" or not fmt.has_nan:
+        limit = Operation("clamp", f"q = clamp(y, {words})", lambda v: v["y"].clamp(low, high))
+    else:
+        limit = _overflow(fmt, convention.overflow)
+    operations = [limit]
+    if fmt.kind != "float":
+        # 0 / 0, of a block whose scale is 0: code 0. In a float format it is NaN.
+        zero = fmt.value(0) if fmt.kind == "codebook" else 0.0
+        line = f"q = where(isnan(q), {number_code(zero)}, q)"
+        operations.append(
+            Operation(
+                "nan_to_zero", line, lambda v: torch.where(torch.isnan(v["q"]), zero, v["q"]), silent=True
+            )
+        )
+    elif convention.negative_zero == "never":
+        operations.append(Operation("signed_zero", "q = q + 0", lambda v: v["q"] + 0.0, silent=True))
+    elif convention.negative_zero != "keep":
+        zero = 0.0 if convention.negative_zero == "not_of_zero" else -0.0
+        operations.append(
+            Operation(
+                "signed_zero",
+                f"q = where(x == 0, {zero!r}, q)",
+                lambda v: torch.where(v["x"] == 0, zero, v["q"]),
+                silent=True,
+            )
+        )
+    return tuple(operations)
+
+
+def _overflow(fmt: NumberFormat, rule: str) -> Operation:
+    """Return the operation that makes Inf or NaN of what lies beyond the largest value.
+
+    In a format without a sign and 0, these become NaN, and a positive value below the smallest one becomes
+    the smallest.
+    """
+    low, high = number_code(fmt.value_min), number_code(fmt.value_max)
+    beyond, words = (math.inf, "copysign(inf, y)") if rule == "inf" else (math.nan, "nan")
+
+    def above(y: torch.Tensor) -> torch.Tensor:
+        return torch.where(y.abs() > fmt.value_max, torch.copysign(torch.full_like(y, beyond), y), y)
+
+    if fmt.signed:
+        return Operation("overflow", f"q = where(abs(y) > {high}, {words}, y)", lambda v: above(v["y"]))
+    line = f"q = where((copysign(1, y) < 0) | (x == 0), nan, where(y > {high}, {beyond}, max(y, {low})))"
+
+    def without_sign(v: NamedTensors) -> torch.Tensor:
+        # What was rounded to -0 was negative.
+        return torch.where(
+            torch.signbit(v["y"]) | (v["x"] == 0), math.nan, above(v["y"].clamp(min=fmt.value_min))
+        )
+
+    return Operation("overflow", line, without_sign)
+
+
+def fma(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+    """Return x · y + z of float32, rounded once.
+
+    >>> fma(torch.tensor(1 + 2.0**-12), torch.tensor(1 - 2.0**-12), torch.tensor(-1.0)).item() == -(2.0**-24)
+    True
+    """
+    if has_torch_function((x, y, z)):
+        return handle_torch_function(fma, (x, y, z), x, y, z)
+    product, addend = x.to(torch.float64) * y.to(torch.float64), z.to(torch.float64)
+    total = product + addend
+    # What the float64 sum lost. Rounded to odd, the sum can be rounded to float32 as if it had been exact.
+    back = total - product
+    lost = (product - (total - back)) + (addend - back)
+    towards = torch.where(lost > 0, math.inf, -math.inf).to(torch.float64)
+    even = (total.view(torch.int64) & 1) == 0
+    odd = torch.where((lost != 0) & even & torch.isfinite(total), torch.nextafter(total, towards), total)
+    return odd.to(torch.float32)
+
+
+def chances(seed: int, index: torch.Tensor) -> torch.Tensor:
+    """Return a number in [0, 1) for each flat index, float32: the same for the same seed and index, whatever
+    the chunks.
+
+    The mixing function of SplitMix64 (Steele, Lea and Flood 2014).
+
+    >>> chances(1, torch.tensor([5])).item() == chances(1, torch.arange(10))[5].item()
+    True
+    """
+    z = (index.to(torch.int64) + 1) * -0x61C8864680B583EB + seed * 0x632BE59BD9B4E019 % 2**62
+    for right, factor in ((30, -0x40A7B892E31B1A47), (27, -0x6B2FB644ECCEEE15)):
+        z = (z ^ _logical_shift(z, right)) * factor
+    return (_logical_shift(z ^ _logical_shift(z, 31), 40)).to(torch.float32) / 2**24
+
+
+def _logical_shift(z: torch.Tensor, by: int) -> torch.Tensor:
+    return (z >> by) & ((1 << (64 - by)) - 1)

@@ -1,0 +1,169 @@
+"""The fields of an engine's arithmetic: each selects or sets one of the steps that all engines share.
+
+The steps are the operations of `quantviz/quantization`; no code asks which engine it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from quantviz.schemes.granularity import GRANULARITIES, Granularity
+
+
+@dataclass(frozen=True)
+class ScaleSpec:
+    """How a block's range becomes its scale."""
+
+    #: Symmetric rule, one of `CHOICES["scale.rule"]`. "absmax_over_code_max": largest magnitude / largest
+    #: code.
+    rule: str = "absmax_over_code_max"
+    #: The smallest scale allowed, used as `floor_rule` says.
+    floor: float = 0.0
+    #: "at_least": max(scale, floor); "replace_zero": a scale of 0 becomes the floor, after the zero point was
+    #: made with it; "one_below": a scale below the floor becomes 1; "width_at_least", "absmax_replace_zero",
+    #: "absmax_one_up_to", "inverse_one_up_to": the same of what the scale is made of.
+    floor_rule: str = "at_least"
+    #: Element format the scale itself is rounded to, or several, one after the other; none when it stays a
+    #: float of `scale_dtype`.
+    format: str | None = None
+    #: The smallest scale that is kept in that format.
+    format_floor: float = 0.0
+    #: Rule for a second scale over all blocks; none when there is only one level.
+    global_rule: str | None = None
+    #: Whether codes are made with the scale as it is stored, or with it as it was before: "stored", "exact".
+    codes_from: str = "stored"
+    #: Codes are made with no smaller scale than this one, used as `code_floor_rule` says: "at_least", "one"
+    #: (such a scale counts as 1).
+    code_floor: float = 0.0
+    code_floor_rule: str = "at_least"
+    #: What is computed first, the other being 1 over it: "scale"; "inverse", code_max / absmax;
+    #: "inverse_rounded_twice", (1 / absmax) · code_max; "both", each by itself, the scale as absmax · (1 /
+    #: code_max).
+    first: str = "scale"
+    #: The largest inverse; 0 for no limit.
+    inverse_max: float = 0.0
+    #: What 1 / scale is where the scale is 0: "zero" or "inf".
+    inverse_of_zero: str = "zero"
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What an engine offers under a convention. What is empty is not limited."""
+
+    #: Ids of number formats.
+    formats: tuple[str, ...] = ()
+    modes: tuple[str, ...] = ()
+    #: Ids of granularities.
+    granularities: tuple[str, ...] = ()
+    #: Elements along the axis of a group or a flat block.
+    sizes: tuple[int, ...] = ()
+    #: Of those the ones that go with a format, by its id, where not all do.
+    format_sizes: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    #: The size the engine takes where none is asked for; 0 for none.
+    usual_size: int = 0
+
+    @property
+    def limited(self) -> bool:
+        """Whether there is something that it leaves out."""
+        return any((self.formats, self.modes, self.granularities, self.sizes))
+
+    def sizes_of(self, format_id: str) -> tuple[int, ...]:
+        """Return the sizes that go with a format.
+
+        >>> offer = Offer(sizes=(32, 256), format_sizes=(("ternary", (256,)),))
+        >>> offer.sizes_of("int8"), offer.sizes_of("ternary")
+        ((32, 256), (256,))
+        """
+        return dict(self.format_sizes).get(format_id, self.sizes)
+
+    def has_granularity(self, granularity: Granularity, format_id: str) -> bool:
+        """Return whether it is among what is offered with a format."""
+        size, sizes = getattr(granularity, "size", None), self.sizes_of(format_id)
+        return granularity.id in (self.granularities or GRANULARITIES) and (
+            size is None or not sizes or size in sizes
+        )
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """An engine's arithmetic, field by field: a row of the table in `engines.py`."""
+
+    #: Permanent id, lower_snake: it is in people's links.
+    id: str
+    #: Range to scale.
+    scale: ScaleSpec = field(default_factory=ScaleSpec)
+    #: Dtype in which range, scale and zero point are computed.
+    scale_math: str = "float32"
+    #: Dtype in which one scale for the whole tensor is kept.
+    scale_dtype: str = "float32"
+    #: Dtype in which the scales of several blocks are kept.
+    block_scale_dtype: str = "float32"
+    #: Dtype of the steps from x to the code.
+    apply_dtype: str = "float32"
+    #: Dtype of the steps from the code to the value.
+    value_dtype: str = "float32"
+    #: Whether the range is widened until it holds 0.
+    zero_in_range: bool = False
+    #: Where the zero point of asymmetric mode lives: "code_int", a whole number among the codes;
+    #: "code_float", any number among them; "value", the value of code 0; "value_middle", the value of the
+    #: middle code.
+    zero_domain: str = "code_int"
+    #: "shift_rounded": round(code_min - lo / s); "low_minus_rounded": code_min - round(lo / s), which differs
+    #: on ties.
+    zero_point_rule: str = "shift_rounded"
+    #: Where the zero point lies exactly between two codes.
+    zero_point_ties: str = "even"
+    #: Dtype in which the zero point is computed.
+    zero_point_math: str = "scale_math"
+    #: Whether the zero point is clamped to the codes there are.
+    zero_point_clamp: bool = True
+    #: Element format in which the zero point is stored, where it is no code; codes are made with it as it was
+    #: before.
+    zero_point_format: str | None = None
+    #: Zero point of symmetric unsigned: "none", negatives clip; "middle", the upper of the two middle codes;
+    #: "middle_of_storage", the upper one where the code fills its bytes, else the lower one.
+    unsigned_zero: str = "none"
+    #: Order of the steps from x to the rounded code, one of `CHOICES["order"]`. "divide_add_round": round(x /
+    #: s + z).
+    order: str = "divide_add_round"
+    #: The order where there are several blocks; "same" as with one.
+    block_order: str = "same"
+    #: Whether a short last block is divided by its scale where others are multiplied by the inverse.
+    tail_divides: bool = False
+    #: How many equal steps from -1 to 1 x / s is brought to before its code is looked up; 0 for none.
+    lattice: int = 0
+    #: Order of the steps back: "subtract_multiply", s · (q - z); "divide_inverse", q / (1 / s);
+    #: "multiply_absmax", (q · absmax) · (1 / code_max).
+    value_order: str = "subtract_multiply"
+    #: Where exactly between two codes: "even", the even one. One of `grids.TIES`, or "stochastic": chance, by
+    #: `seed`.
+    ties: str = "even"
+    #: Of stochastic rounding.
+    seed: int = 0
+    #: Whether the smallest signed code is left out, [-127, 127].
+    narrow_range: bool = False
+    #: The same in symmetric mode only, from this many bits on; 0 for never.
+    narrow_symmetric_from: int = 0
+    #: What a block does whose range has no width. "include_zero": it is widened to 0, and an all-zero block
+    #: gets scale 1; "one": it gets scale 1; "one_and_zero": below the floor it gets scale 1 and zero point 0,
+    #: or that only "…_if_asymmetric"; "as_any": nothing.
+    zero_width: str = "include_zero"
+    #: What becomes of values beyond the format: "saturate", "inf" (NaN in a format without), "nan". Formats
+    #: without NaN saturate.
+    overflow: str = "saturate"
+    #: What becomes -0, in formats that have it: "keep", what was negative; "never", nothing; "not_of_zero",
+    #: what was negative, but not -0; "also_of_zero", what was not positive.
+    negative_zero: str = "keep"
+    #: What happens where a block does not fill up: one of `granularity.TAILS`.
+    tail: str = "refuse"
+    #: How such a block is stored: "short", or "whole", with what fills it up, as packed rows of blocks are,
+    #: or that "…_if_integer" only.
+    tail_stored: str = "short"
+    #: Bits in which one scale is stored, for the size of the result.
+    scale_bits: int = 16
+    #: Bits in which one zero point is stored; 0 for those of a code.
+    zero_bits: int = 0
+    #: Bits in which a code is stored; 0 for the format's.
+    code_bits: float = 0.0
+    #: What the engine offers.
+    offer: Offer = field(default_factory=Offer)

@@ -1,0 +1,465 @@
+"""The engines' arithmetic: one row of data for each.
+
+An engine is added here, with its words in each language. Each row is held to its engine by `tests/engines`.
+"""
+
+from __future__ import annotations
+
+from quantviz.schemes.arithmetic import Arithmetic, Offer, ScaleSpec
+
+#: The smallest float32 with all its digits.
+_NORMAL = 2.0**-126
+
+
+def _ids(*patterns: str) -> tuple[str, ...]:
+    """Return names of integer formats: "int2-8" for int2 to int8."""
+    names: list[str] = []
+    for pattern in patterns:
+        head, _, last = pattern.partition("-")
+        kind = head.rstrip("0123456789")
+        first = int(head.removeprefix(kind))
+        names += [f"{kind}{bits}" for bits in range(first, int(last or first) + 1)]
+    return tuple(names)
+
+
+_FP8 = ("float8_e4m3fn", "float8_e5m2")
+_FP6 = ("float6_e2m3fn", "float6_e3m2fn")
+_FP4 = "float4_e2m1fn"
+_SYMMETRIC, _ASYMMETRIC = ("symmetric",), ("asymmetric",)
+
+#: Every engine's arithmetic.
+ENGINES: tuple[Arithmetic, ...] = (
+    # The source notebooks 000 and 003: Python floats for one scale, a float32 tensor for several.
+    Arithmetic("course", scale_math="float64", scale_dtype="float64"),
+    # torch.ao's MinMaxObserver with quantize_per_tensor (FBGEMM, one rounding) and
+    # quantize_per_channel (two).
+    Arithmetic(
+        "torch",
+        ScaleSpec("absmax_over_half_range", floor=2.0**-23),
+        zero_in_range=True,
+        zero_point_rule="low_minus_rounded",
+        unsigned_zero="middle",
+        order="fused_multiply_add_round",
+        block_order="multiply_add_round",
+        zero_width="as_any",
+        scale_bits=32,
+        zero_bits=32,
+        offer=Offer(_ids("int8", "uint8"), granularities=("per_tensor", "per_channel")),
+    ),
+    # The same observer with fake_quantize_per_tensor_affine and fake_quantize_per_channel_affine.
+    Arithmetic(
+        "torch_fake_quantize",
+        ScaleSpec("absmax_over_half_range", floor=2.0**-23),
+        zero_in_range=True,
+        zero_point_rule="low_minus_rounded",
+        unsigned_zero="middle_of_storage",
+        order="multiply_round_add",
+        zero_width="as_any",
+        scale_bits=32,
+        zero_bits=32,
+        offer=Offer(
+            _ids("int2-8", "int16", "uint2-8", "uint16"), granularities=("per_tensor", "per_channel")
+        ),
+    ),
+    # torchao.quantization.quant_primitives: MappingType.SYMMETRIC and ASYMMETRIC. Others of its
+    # variants are replacements: SYMMETRIC_NO_CLIPPING_ERR (scale.rule=without_clipping), Int8Tensor
+    # (scale.floor=2^-23), _dont_preserve_zero (zero_in_range=false).
+    Arithmetic(
+        "torchao",
+        ScaleSpec("absmax_over_half_range", floor=_NORMAL),
+        zero_in_range=True,
+        zero_point_rule="low_minus_rounded",
+        unsigned_zero="middle",
+        order="multiply_round_add",
+        zero_width="as_any",
+        offer=Offer(
+            _ids("int1-8", "int16", "uint1-8"),
+            granularities=("per_tensor", "per_channel", "per_group", "per_block"),
+        ),
+    ),
+    # _choose_qparams_affine_tinygemm: the zero point is the value of the middle code.
+    Arithmetic(
+        "torchao_tinygemm",
+        ScaleSpec("absmax_over_half_range", floor=_NORMAL),
+        zero_domain="value_middle",
+        zero_width="as_any",
+        zero_bits=16,
+        offer=Offer(_ids("uint2-8"), _ASYMMETRIC, ("per_tensor", "per_channel", "per_group", "per_block")),
+    ),
+    # Float8Tensor: _choose_scale_float8, _quantize_affine_float8.
+    Arithmetic(
+        "torchao_float8",
+        zero_width="as_any",
+        scale_bits=32,
+        offer=Offer(_FP8, _SYMMETRIC, ("per_tensor", "per_channel", "per_group", "per_block")),
+    ),
+    # MXTensor.to_mx; its scale modes are FLOOR (this one), CEIL, EVEN, and RCEIL
+    # (power_of_two_fitting with scale.code_floor_rule=one).
+    Arithmetic(
+        "torchao_mx",
+        ScaleSpec("power_of_two_floor", format="float8_e8m0fnu", code_floor=_NORMAL),
+        zero_width="as_any",
+        scale_bits=8,
+        offer=Offer((*_FP8, *_FP6, _FP4), _SYMMETRIC, ("per_group",), usual_size=32),
+    ),
+    # NVFP4Tensor with a per-tensor scale; without one it is scale.global_rule=none.
+    Arithmetic(
+        "torchao_nvfp4",
+        ScaleSpec(format="float8_e4m3fn", format_floor=2.0**-6, global_rule="absmax_over_range"),
+        order="multiply_round_add",
+        zero_width="as_any",
+        scale_bits=8,
+        offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (16,)),
+    ),
+    # onnxruntime.quantization's compute_scale_zp with QuantizeLinear and DequantizeLinear.
+    Arithmetic(
+        "onnxruntime",
+        ScaleSpec("absmax_over_half_range", floor=_NORMAL, floor_rule="one_below"),
+        scale_math="float64",
+        zero_in_range=True,
+        zero_point_clamp=False,
+        unsigned_zero="middle",
+        order="divide_round_add",
+        narrow_symmetric_from=8,
+        zero_width="one_and_zero",
+        scale_bits=32,
+        offer=Offer(
+            _ids("int2", "int4", "int8", "int16", "uint2", "uint4", "uint8", "uint16"),
+            granularities=("per_tensor", "per_channel"),
+        ),
+    ),
+    # compute_scale_zp_blocked with QuantizeLinear of opset 21.
+    Arithmetic(
+        "onnxruntime_blocked",
+        ScaleSpec("absmax_over_half_range", floor=_NORMAL, floor_rule="one_below"),
+        zero_in_range=True,
+        zero_point_math="float64",
+        unsigned_zero="middle",
+        order="divide_round_add",
+        narrow_symmetric_from=8,
+        zero_width="one_and_zero_if_asymmetric",
+        tail="short",
+        scale_bits=32,
+        offer=Offer(
+            _ids("int4", "int8", "int16", "uint4", "uint8", "uint16"),
+            granularities=("per_group",),
+            usual_size=128,
+        ),
+    ),
+    # MatMulNBits' weights: MatMul4BitsQuantizer and its kin, round to nearest.
+    Arithmetic(
+        "onnxruntime_nbits",
+        ScaleSpec("larger_end_over_code_min"),
+        zero_in_range=True,
+        zero_point_ties="away",
+        unsigned_zero="middle",
+        order="multiply_add_round",
+        ties="away",
+        zero_width="as_any",
+        tail="short",
+        tail_stored="whole",
+        scale_bits=32,
+        offer=Offer(
+            _ids("uint2", "uint4", "uint8"),
+            granularities=("per_group",),
+            sizes=(16, 32, 64, 128, 256),
+            usual_size=128,
+        ),
+    ),
+    # The operator DynamicQuantizeLinear.
+    Arithmetic(
+        "onnxruntime_dynamic",
+        zero_in_range=True,
+        order="divide_round_add",
+        zero_width="one",
+        scale_bits=32,
+        offer=Offer(_ids("uint8"), _ASYMMETRIC, ("per_tensor",)),
+    ),
+    # ai-edge-quantizer's uniform_quantize_tensor.
+    Arithmetic(
+        "litert",
+        ScaleSpec(floor=1e-9, floor_rule="width_at_least"),
+        zero_in_range=True,
+        zero_point_clamp=False,
+        narrow_symmetric_from=8,
+        zero_width="as_any",
+        scale_bits=32,
+        zero_bits=64,
+        offer=Offer(_ids("int2", "int4", "int8", "int16"), granularities=("per_tensor", "per_channel")),
+    ),
+    # The same for blocks, whose scales are rounded to bfloat16 and stored as float16.
+    Arithmetic(
+        "litert_blockwise",
+        ScaleSpec(floor=1e-9, floor_rule="width_at_least", format="bfloat16_float16"),
+        zero_in_range=True,
+        zero_point_clamp=False,
+        narrow_symmetric_from=8,
+        zero_width="as_any",
+        offer=Offer(
+            _ids("int2", "int4", "int8"),
+            _SYMMETRIC,
+            ("per_group",),
+            (32, 64, 128, 256),
+            usual_size=32,
+        ),
+    ),
+    # calculate_qparams and quantize of compressed-tensors.
+    Arithmetic(
+        "compressed_tensors",
+        ScaleSpec("absmax_over_half_range", floor=2.0**-23, floor_rule="replace_zero"),
+        zero_in_range=True,
+        zero_width="as_any",
+        negative_zero="not_of_zero",
+        tail="short_tiles",
+        offer=Offer(
+            (*_ids("int2-8"), "float8_e4m3fn"),
+            granularities=("per_tensor", "per_channel", "per_group", "per_block"),
+        ),
+    ),
+    Arithmetic(
+        "compressed_tensors_mx",
+        ScaleSpec("power_of_two_even_2_bits", format="float8_e8m0fnu"),
+        zero_in_range=True,
+        zero_width="as_any",
+        negative_zero="not_of_zero",
+        scale_bits=8,
+        offer=Offer(("float8_e4m3fn", _FP4), _SYMMETRIC, ("per_group",), (32,)),
+    ),
+    Arithmetic(
+        "compressed_tensors_nvfp4",
+        ScaleSpec(
+            "absmax_over_half_range",
+            format="float8_e4m3fn",
+            format_floor=0.125,
+            global_rule="range_over_absmax",
+        ),
+        zero_in_range=True,
+        zero_width="as_any",
+        negative_zero="not_of_zero",
+        scale_bits=8,
+        offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (16,)),
+    ),
+    # optimum-quanto in 8 bits: absmax_scale for activations, AbsmaxOptimizer for weights.
+    Arithmetic(
+        "quanto",
+        zero_width="as_any",
+        offer=Offer(("int8", *_FP8, "float8_e4m3fnuz"), _SYMMETRIC, ("per_tensor", "per_channel")),
+    ),
+    # Its weights in 2 and 4 bits, by MaxOptimizer; qint4 has the codes 0 to 15. With zeropoint=True
+    # it is zero_domain=code_int.
+    Arithmetic(
+        "quanto_qbits",
+        zero_domain="value",
+        order="divide_round_add",
+        zero_width="as_any",
+        zero_bits=16,
+        offer=Offer(
+            _ids("uint2", "uint4"), _ASYMMETRIC, ("per_channel", "per_group", "flat"), usual_size=128
+        ),
+    ),
+    # hqq's Quantizer.quantize without its optimizer; round_zero is zero_domain=code_int.
+    Arithmetic(
+        "hqq",
+        ScaleSpec(floor=1e-4, floor_rule="inverse_one_up_to", first="inverse_rounded_twice", inverse_max=2e4),
+        zero_domain="code_float",
+        zero_point_clamp=False,
+        order="multiply_add_round",
+        zero_width="as_any",
+        zero_bits=16,
+        offer=Offer(
+            _ids("uint1-6", "uint8"), _ASYMMETRIC, ("per_tensor", "per_channel", "per_group", "flat")
+        ),
+    ),
+    # quantize_4bit: NF4 and FP4.
+    Arithmetic(
+        "bitsandbytes",
+        ScaleSpec(code_floor=1e-38),
+        order="multiply_round_add",
+        tail_divides=True,
+        ties="down",
+        zero_width="as_any",
+        tail="short",
+        scale_bits=32,
+        offer=Offer(
+            ("nf4", "fp4"),
+            _SYMMETRIC,
+            ("flat",),
+            (32, 64, 128, 256, 512, 1024, 2048, 4096),
+            usual_size=64,
+        ),
+    ),
+    # quantize_blockwise: codes are looked up on a lattice of 65,536 points.
+    Arithmetic(
+        "bitsandbytes_dynamic8",
+        ScaleSpec(inverse_of_zero="inf"),
+        order="multiply_round_add",
+        lattice=65536,
+        ties="down",
+        zero_width="as_any",
+        tail="short",
+        scale_bits=32,
+        offer=Offer(
+            ("bnb_dynamic8",),
+            _SYMMETRIC,
+            ("flat",),
+            (64, 128, 256, 512, 1024, 2048, 4096),
+            usual_size=4096,
+        ),
+    ),
+    # int8_vectorwise_quant of LLM.int8().
+    Arithmetic(
+        "bitsandbytes_int8",
+        ScaleSpec(first="both", inverse_of_zero="inf"),
+        order="multiply_round_add",
+        value_order="multiply_absmax",
+        narrow_range=True,
+        zero_width="as_any",
+        scale_bits=32,
+        offer=Offer(("int8",), _SYMMETRIC, ("per_channel",)),
+    ),
+    # gguf.quants: Q8_0, TQ1_0 and TQ2_0.
+    Arithmetic(
+        "gguf",
+        ScaleSpec(format="float16", codes_from="exact"),
+        order="multiply_round_add",
+        ties="away",
+        zero_width="as_any",
+        offer=Offer(
+            ("int8", "ternary"),
+            _SYMMETRIC,
+            ("per_group",),
+            (32, 256),
+            (("int8", (32,)), ("ternary", (256,))),
+        ),
+    ),
+    # Q4_0 and Q5_0.
+    Arithmetic(
+        "gguf_signed",
+        ScaleSpec("extreme_over_code_min", format="float16", codes_from="exact"),
+        order="multiply_round_add",
+        ties="adding_half",
+        zero_width="as_any",
+        offer=Offer(("int4", "int5"), _SYMMETRIC, ("per_group",), (32,)),
+    ),
+    # Q4_1 and Q5_1.
+    Arithmetic(
+        "gguf_minimum",
+        ScaleSpec(format="float16", codes_from="exact"),
+        zero_domain="value",
+        zero_point_format="float16",
+        order="multiply_round_add",
+        ties="adding_half",
+        zero_width="as_any",
+        zero_bits=16,
+        offer=Offer(("uint4", "uint5"), _ASYMMETRIC, ("per_group",), (32,)),
+    ),
+    # MXFP4.
+    Arithmetic(
+        "gguf_mx",
+        ScaleSpec("power_of_two_floor_log2", format="float8_e8m0fnu"),
+        ties="toward_zero",
+        zero_width="as_any",
+        negative_zero="never",
+        scale_bits=8,
+        offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (32,)),
+    ),
+    # quantize_mx_op of microxcaling. Its integers are fixed-point numbers below 2.
+    Arithmetic(
+        "microxcaling",
+        ScaleSpec(
+            "power_of_two_floor_log2",
+            floor=_NORMAL,
+            floor_rule="absmax_replace_zero",
+            format="float8_e8m0fnu",
+        ),
+        ties="adding_half_away",
+        narrow_range=True,
+        zero_width="as_any",
+        negative_zero="not_of_zero",
+        tail="pad",
+        tail_stored="whole",
+        scale_bits=8,
+        offer=Offer(
+            (*_FP8, *_FP6, _FP4, *_ids("int2", "int4", "int8")),
+            _SYMMETRIC,
+            ("per_tensor", "per_channel", "per_group", "per_block"),
+        ),
+    ),
+    # modelopt's TensorQuantizer: values are got back by dividing.
+    Arithmetic(
+        "modelopt",
+        ScaleSpec(floor=2.0**-24, floor_rule="inverse_one_up_to", first="inverse"),
+        order="multiply_round_add",
+        value_order="divide_inverse",
+        zero_width="as_any",
+        tail="short",
+        scale_bits=32,
+        offer=Offer(
+            _ids("int2-8", "int16"),
+            _SYMMETRIC,
+            ("per_tensor", "per_channel", "per_group", "per_block"),
+        ),
+    ),
+    Arithmetic(
+        "modelopt_float8",
+        ScaleSpec(floor=2.0**-24, floor_rule="absmax_one_up_to", first="inverse_rounded_twice"),
+        order="multiply_round_add",
+        zero_width="as_any",
+        tail="short",
+        scale_bits=32,
+        offer=Offer(("float8_e4m3fn",), _SYMMETRIC, ("per_tensor", "per_channel", "per_group", "per_block")),
+    ),
+    # INT8QTensor and FP8QTensor.
+    Arithmetic(
+        "modelopt_packed",
+        zero_width="as_any",
+        tail="short",
+        # INT8QTensor keeps what it was padded with, FP8QTensor does not.
+        tail_stored="whole_if_integer",
+        scale_bits=32,
+        offer=Offer(
+            ("int8", "float8_e4m3fn"),
+            _SYMMETRIC,
+            ("per_tensor", "per_channel", "per_group", "per_block"),
+        ),
+    ),
+    # INT4QTensor.
+    Arithmetic(
+        "modelopt_int4",
+        ScaleSpec(first="inverse_rounded_twice"),
+        order="multiply_round_add",
+        value_order="divide_inverse",
+        zero_width="as_any",
+        tail="short",
+        scale_bits=32,
+        offer=Offer(("int4",), _SYMMETRIC, ("flat",), usual_size=128),
+    ),
+    # MXFP4QTensor.
+    Arithmetic(
+        "modelopt_mxfp4",
+        ScaleSpec("power_of_two_fitting", format="float8_e8m0fnu"),
+        ties="toward_zero",
+        zero_width="as_any",
+        negative_zero="also_of_zero",
+        scale_bits=8,
+        offer=Offer((_FP4,), _SYMMETRIC, ("flat",), (32,)),
+    ),
+    # MXFP8QTensor.
+    Arithmetic(
+        "modelopt_mxfp8",
+        ScaleSpec("power_of_two_fitting", format="float8_e8m0fnu"),
+        zero_width="as_any",
+        tail="pad",
+        scale_bits=8,
+        offer=Offer(("float8_e4m3fn",), _SYMMETRIC, ("per_group",), (32,)),
+    ),
+    # NVFP4QTensor.
+    Arithmetic(
+        "modelopt_nvfp4",
+        ScaleSpec(format="float8_e4m3fn", format_floor=2.0**-9, global_rule="absmax_over_range_joined"),
+        zero_width="as_any",
+        negative_zero="not_of_zero",
+        scale_bits=8,
+        offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (16, 32), usual_size=16),
+    ),
+)
