@@ -123,7 +123,8 @@ def test_every_setting_is_one(name):
 
 def test_paths_are_found_and_missed():
     """The search sees what it is for: files, folders, tests; and neither suffixes, other names nor code."""
-    text = "`quantviz/no.py` `tests/no/` `pages/a.py::test_b` `no.py` `.npy` `a/b` `x.safetensors` `python -m a.py`\n"
+    text = "`quantviz/no.py` `tests/no/` `pages/a.py::test_b` `no.py` `.npy` `a/b` `x.safetensors` "
+    text += "`python -m a.py`\n"
     text += "```sh\n`no.md`\n```\n"
     assert list(named(text)) == [
         ("quantviz/no.py", ""),

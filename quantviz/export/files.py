@@ -158,8 +158,10 @@ def picture_name(source: Source, scheme: Scheme | None, sqnr_db: float | None) -
     far as they may be told.
 
     >>> from quantviz.sources import Builtin
-    >>> picture_name(Builtin("loud_column"), Scheme("int4"), 15.34), picture_name(Builtin("loud_column"), None, None)
-    ('loud_column_int4-symmetric-per_tensor-min_max-course_15.3dB', 'loud_column')
+    >>> picture_name(Builtin("loud_column"), Scheme("int4"), 15.34)
+    'loud_column_int4-symmetric-per_tensor-min_max-course_15.3dB'
+    >>> picture_name(Builtin("loud_column"), None, None)
+    'loud_column'
     """
     stem = source.stem if scheme is None else f"{source.stem}_{scheme_text(scheme)}"
     end = "" if sqnr_db is None or math.isnan(sqnr_db) else f"_{sqnr_db:.1f}dB"
@@ -167,5 +169,5 @@ def picture_name(source: Source, scheme: Scheme | None, sqnr_db: float | None) -
 
 
 def _named(name: str, longest: int) -> str:
-    """`name` with what may stand in a file's name."""
+    """Return `name` with a hyphen for what may not stand in a file's name."""
     return re.sub(r"[^A-Za-z0-9._+]+|\.{2,}", "-", name).strip("-._")[:longest].rstrip("-._")

@@ -54,7 +54,8 @@ def main() -> None:
 
 def producer(module: ModuleType) -> str:
     """The distribution that answers and its version."""
-    return f"{module.PRODUCER} {getattr(module, 'VERSION', None) or metadata.version(module.PRODUCER).partition('+')[0]}"
+    version = getattr(module, "VERSION", None) or metadata.version(module.PRODUCER).partition("+")[0]
+    return f"{module.PRODUCER} {version}"
 
 
 def _lines(tallies: dict[tuple[str, str, str], Tally]) -> Iterator[str]:
@@ -63,7 +64,8 @@ def _lines(tallies: dict[tuple[str, str, str], Tally]) -> Iterator[str]:
     for (engine, convention, _), tally in tallies.items():
         found = [f"{tally.different[part]:,}" if tally.compared[part] else "–" for part in PARTS]
         counts = [f"{count:,}" for count in (tally.cases, tally.tensors, tally.compared["values"])]
-        yield f"| {' | '.join((engine, f'`{convention}`', folded(sorted({fmt for fmt, _ in tally.reached})), *counts, *found))} |"
+        formats = folded(sorted({fmt for fmt, _ in tally.reached}))
+        yield f"| {' | '.join((engine, f'`{convention}`', formats, *counts, *found))} |"
 
 
 def folded(formats: Sequence[str]) -> str:

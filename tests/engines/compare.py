@@ -103,6 +103,5 @@ class Tally:
                 count = int(differs.sum())
                 self.different[part] += count
                 if count and part not in self.examples:
-                    self.examples[part] = (
-                        f"{form} on {label}: {count} {part} differ, first at {differs.flatten().nonzero()[0].item()}"
-                    )
+                    first = differs.flatten().nonzero()[0].item()
+                    self.examples[part] = f"{form} on {label}: {count} {part} differ, first at {first}"

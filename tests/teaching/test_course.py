@@ -317,7 +317,8 @@ def test_the_names_come_with_a_star_and_from_a_helper(monkeypatch):
     assert set(starred) - {"__builtins__"} == set(SIGNATURES)
     monkeypatch.setitem(sys.modules, "helper", course)
     exec(
-        "from helper import linear_q_with_scale_and_zero_point, linear_dequantization, plot_quantization_errors",
+        "from helper import linear_q_with_scale_and_zero_point, linear_dequantization\n"
+        "from helper import plot_quantization_errors",
         {},
     )
 

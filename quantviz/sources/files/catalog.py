@@ -320,7 +320,8 @@ class Catalog(ABC):
             raise data.error("empty")
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {clipped(self._data.name)!r}: {len(self._infos)} tensors{', closed' if self._data.closed else ''}>"
+        closed = ", closed" if self._data.closed else ""
+        return f"<{type(self).__name__} {clipped(self._data.name)!r}: {len(self._infos)} tensors{closed}>"
 
     def close(self) -> None:
         """Let go of the file. What was stored keeps it open for itself."""

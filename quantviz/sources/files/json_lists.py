@@ -20,7 +20,11 @@ class JsonCatalog(Catalog):
 
     kind = "JSON"
     suffixes = (".json",)
-    snippet = 'import json, numpy\nx = numpy.array(json.load(open({file!r}))[{name!r}])[:512]\nnumpy.save("cut_out.npy", x)'
+    snippet = (
+        "import json, numpy\n"
+        "x = numpy.array(json.load(open({file!r}))[{name!r}])[:512]\n"
+        'numpy.save("cut_out.npy", x)'
+    )
 
     @classmethod
     def recognises(cls, data: FileData) -> bool:

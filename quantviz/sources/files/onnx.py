@@ -208,7 +208,8 @@ class OnnxCatalog(Catalog):
     suffixes = (".onnx",)
     snippet = (
         "import numpy, onnx, onnx.numpy_helper as helper\n"
-        "x = helper.to_array(next(each for each in onnx.load({file!r}).graph.initializer if each.name == {name!r}))[:512]\n"
+        "x = helper.to_array(next(each for each in onnx.load({file!r}).graph.initializer"
+        " if each.name == {name!r}))[:512]\n"
         'numpy.save("cut_out.npy", x)'
     )
 

@@ -44,7 +44,8 @@ class ShardedCatalog(Catalog):
     suffixes = (".safetensors.index.json",)
     snippet = (
         "import json, pathlib, safetensors.torch as st\n"
-        'with st.safe_open(json.loads(pathlib.Path({file!r}).read_text())["weight_map"][{name!r}], "pt") as file: x = file.get_slice({name!r})[:512]\n'
+        'with st.safe_open(json.loads(pathlib.Path({file!r}).read_text())["weight_map"][{name!r}], "pt")'
+        " as file: x = file.get_slice({name!r})[:512]\n"
         'st.save_file({{"cut_out": x.contiguous()}}, "cut_out.safetensors")'
     )
 
