@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from quantviz.schemes.granularity import Window
 from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, clipped, parsed_json
-from quantviz.sources.typed import flattened
+from quantviz.sources.nested_numbers import flattened
 
 if TYPE_CHECKING:
     import torch

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.granularity import Window
 from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo
-from quantviz.sources.typed import is_number, parse_tensor
+from quantviz.sources.tensor_text import is_number, parse_tensor
 
 if TYPE_CHECKING:
     import torch
