@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from quantviz.errors import Note, QuantVizError
-from quantviz.sources.files.catalog import clipped
+from quantviz.sources.files.file_data import clipped
 
 if TYPE_CHECKING:
     import torch

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import torch
 
     from quantviz.sources.files import Catalog
-    from quantviz.sources.files.catalog import FileData
+    from quantviz.sources.files.file_data import FileData
     from quantviz.tensors.lazy import Stored
 
 #: The environment variable with the folder's path.
@@ -157,7 +157,7 @@ def _stat_text(path: Path) -> str:
 
 
 def _open(file: str) -> FileData:
-    from quantviz.sources.files.catalog import FileData, OpenFile
+    from quantviz.sources.files.file_data import FileData, OpenFile
 
     real = _real_path(file)
     path = PurePosixPath(file)
@@ -200,7 +200,7 @@ def _descriptor(real: Path) -> int:
     """Open a file that was found below the folder: step by step, so that a link put there since then is not
     followed.
     """
-    from quantviz.sources.files.catalog import READ_FLAGS
+    from quantviz.sources.files.file_data import READ_FLAGS
 
     folder = data_folder()
     assert folder
@@ -224,7 +224,7 @@ def _error(key: str, file: str) -> QuantVizError:
 
 def short(file: str) -> str:
     """Return a name short enough for a sentence."""
-    from quantviz.sources.files.catalog import clipped
+    from quantviz.sources.files.file_data import clipped
 
     return clipped(file)
 

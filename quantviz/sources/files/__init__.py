@@ -19,9 +19,9 @@ from typing import NoReturn
 
 from quantviz.errors import QuantVizError
 from quantviz.sources.files.catalog import Catalog as Catalog
-from quantviz.sources.files.catalog import FileData, check_kinds, clipped
 from quantviz.sources.files.catalog import Loaded as Loaded
 from quantviz.sources.files.catalog import TensorInfo as TensorInfo
+from quantviz.sources.files.file_data import FileData, check_kinds, clipped
 from quantviz.sources.files.gguf import GgufCatalog
 from quantviz.sources.files.json_lists import JsonCatalog
 from quantviz.sources.files.npy import NpyCatalog

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.granularity import Shape
-from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, clipped
+from quantviz.sources.files.catalog import Catalog, TensorInfo
+from quantviz.sources.files.file_data import FileData, clipped
 
 if TYPE_CHECKING:
     from quantviz.sources.files.gguf_blocks import BlockType

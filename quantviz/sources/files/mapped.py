@@ -22,7 +22,8 @@ import torch
 from quantviz.errors import Note
 from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import Shape, Window
-from quantviz.sources.files.catalog import FileData, clipped, window_shape
+from quantviz.sources.files.catalog import window_shape
+from quantviz.sources.files.file_data import FileData, clipped
 from quantviz.tensors.lazy import Stored, Values
 
 #: Values that are decoded at a time where only some of them are kept.

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from quantviz.schemes.granularity import Window
-from quantviz.sources.files.catalog import MOST_AXES, Catalog, FileData, TensorInfo, clipped
+from quantviz.sources.files.catalog import MOST_AXES, Catalog, TensorInfo
+from quantviz.sources.files.file_data import FileData, clipped
 
 if TYPE_CHECKING:
     import numpy as np

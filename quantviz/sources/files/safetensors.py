@@ -9,7 +9,9 @@ import struct
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, clipped, parsed_json
+from quantviz.sources.files.catalog import Catalog, TensorInfo
+from quantviz.sources.files.file_data import FileData, clipped
+from quantviz.sources.files.json_text import parsed_json
 
 if TYPE_CHECKING:
     from quantviz.sources.files.mapped import Lies

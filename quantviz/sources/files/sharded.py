@@ -7,7 +7,9 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from quantviz.errors import QuantVizError
-from quantviz.sources.files.catalog import Catalog, FileData, Index, Loaded, TensorInfo, clipped, parsed_json
+from quantviz.sources.files.catalog import Catalog, Index, Loaded, TensorInfo
+from quantviz.sources.files.file_data import FileData, clipped
+from quantviz.sources.files.json_text import parsed_json
 from quantviz.sources.files.safetensors import SafetensorsCatalog
 from quantviz.sources.limits import Limits
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.granularity import Window
-from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo
+from quantviz.sources.files.catalog import Catalog, TensorInfo
+from quantviz.sources.files.file_data import FileData
 from quantviz.sources.tensor_text import is_number, parse_tensor
 
 if TYPE_CHECKING:

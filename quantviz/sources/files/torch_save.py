@@ -11,7 +11,8 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from quantviz.schemes.granularity import Window
-from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, clipped
+from quantviz.sources.files.catalog import Catalog, TensorInfo
+from quantviz.sources.files.file_data import FileData, clipped
 from quantviz.sources.files.torch_pickle import Forbidden, Plan, follow
 from quantviz.sources.files.zips import member_names, opened_zip
 

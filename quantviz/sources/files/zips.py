@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from typing import BinaryIO
 
 from quantviz.errors import QuantVizError
-from quantviz.sources.files.catalog import FileData, Limits
+from quantviz.sources.files.file_data import FileData
+from quantviz.sources.limits import Limits
 
 _ENTRY = b"PK\x01\x02"
 #: Members of a zip that hold no tensors: versions, byte orders and the like.
