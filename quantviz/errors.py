@@ -118,7 +118,7 @@ _short = _ShortRepr()
 
 
 def _cut(words: str, most: int) -> str:
-    """`words` without their middle where they are longer than `most`."""
+    """Return `words` without their middle where they are longer than `most`."""
     return words if len(words) <= most else f"{words[: most * 2 // 3]}…{words[len(words) - most // 3 + 1 :]}"
 
 

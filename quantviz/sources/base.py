@@ -26,7 +26,7 @@ class AtHand:
         return None
 
     def uploaded(self, source: Source) -> Stored:
-        """What was uploaded in this session; `QuantVizError` where it lies in another one."""
+        """Return what was uploaded in this session; `QuantVizError` for an upload of another one."""
         raise QuantVizError("link.upload")
 
 
@@ -54,7 +54,7 @@ class Source(Protocol):
         """
 
     def problems(self) -> Iterator[QuantVizError]:
-        """What keeps it from giving a tensor."""
+        """Yield what keeps it from giving a tensor."""
         yield from ()
 
     def tensor(self) -> torch.Tensor:
@@ -76,7 +76,7 @@ class Source(Protocol):
 
     @property
     def stem(self) -> str:
-        """What a file with its values is called."""
+        """Return the name, without an ending, of a file with its values."""
         return self.id
 
     @property
@@ -90,7 +90,7 @@ class Source(Protocol):
 
     @property
     def key(self) -> str:
-        """What tells this tensor from any other of the session, without reading its values."""
+        """Return what tells this tensor from any other of the session, without reading its values."""
         return self.link_text()
 
     @property
@@ -106,7 +106,7 @@ class Source(Protocol):
     # ---- the link and the script ----
 
     def link_text(self) -> str:
-        """What a link says of it; `parse_source` reads it."""
+        """Return what a link says of it; `parse_source` reads it."""
         return text_form.write(self)
 
     def link_problem(self) -> QuantVizError | None:
@@ -140,7 +140,7 @@ class Source(Protocol):
 
     @property
     def axes(self) -> Axes:
-        """What the axes of the tensor are called."""
+        """Return what the axes of the tensor are called."""
         return Axes(self.shape)
 
     def place_of(self, cell: Shape) -> Shape:

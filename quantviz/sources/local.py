@@ -259,7 +259,7 @@ class LocalTensor(Source):
         return cls(file, name, info.shape)
 
     def problems(self) -> Iterator[QuantVizError]:
-        """What keeps it from giving a tensor, as far as the file's header tells."""
+        """Yield what keeps it from giving a tensor, as far as the file's header tells."""
         try:
             self._catalog()
         except QuantVizError as problem:
@@ -281,16 +281,16 @@ class LocalTensor(Source):
 
     @property
     def stem(self) -> str:
-        """What a file with its values is called."""
+        """Return the name, without an ending, of a file with its values."""
         return f"{PurePath(self.file).stem}-{self.name}"
 
     @property
     def key(self) -> str:
-        """What tells this tensor from any other: the file may become another one."""
+        """Return what tells this tensor from any other; it changes when the file does."""
         return f"{self.link_text()} {self.version}"
 
     def link_text(self) -> str:
-        """What a link says of it."""
+        """Return what a link says of it."""
         return f"{self.id}.{self.to_payload()}"
 
     def code(self, large: bool, language: str) -> list[str]:

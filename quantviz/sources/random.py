@@ -65,13 +65,11 @@ class _Random(Source):
 
     @property
     def shape(self) -> Shape:
-        """(rows, cols)."""
+        """Return `(rows, cols)`."""
         return (self.rows, self.cols)
 
     def problems(self) -> Iterator[QuantVizError]:
-        """Fields that are no numbers of their kind, or outside `limits`, and more elements than
-        `LARGEST_COUNT`.
-        """
+        """Yield fields that are no numbers of their kind or outside `limits`, and too many elements."""
         own = [
             problem
             for field in dataclasses.fields(self)
@@ -122,23 +120,23 @@ class _Draws:
         self.shape = shape
 
     def normal(self) -> torch.Tensor:
-        """N(0, 1)."""
+        """Draw from N(0, 1)."""
         import torch
 
         return torch.randn(self.shape, generator=self.generator, dtype=torch.float64)
 
     def uniform(self) -> torch.Tensor:
-        """U[0, 1)."""
+        """Draw from U[0, 1)."""
         import torch
 
         return torch.rand(self.shape, generator=self.generator, dtype=torch.float64)
 
     def above_zero(self) -> torch.Tensor:
-        """U(0, 1]: safe to take the logarithm of."""
+        """Draw from U(0, 1], of which a logarithm is finite."""
         return 1 - self.uniform()
 
     def sign(self) -> torch.Tensor:
-        """-1 or 1, equally often."""
+        """Draw -1 or 1, equally often."""
         return 1 - 2 * (self.uniform() < 0.5).double()
 
 

@@ -38,7 +38,7 @@ class Line:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What it gives values to."""
+        """Return the names that it gives values to."""
         return tuple(self.code.partition(" = ")[0].split(", "))
 
     def given(self, values: Values) -> dict[str, Any]:
@@ -108,7 +108,7 @@ class Outcome:
 
     @property
     def mse(self) -> float:
-        """Mean of (x_hat - x)²: NaN where a cell is NaN."""
+        """Return the mean of (x_hat - x)², NaN where a cell is NaN."""
         return (self.x_hat - self.x).to(torch.float64).square().mean().item()
 
 

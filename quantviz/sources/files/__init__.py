@@ -129,7 +129,7 @@ def _reader(data: FileData) -> type[Catalog]:
 
 
 def cut_out_snippet(filename: str, name: str = "layer.weight") -> str:
-    """Three lines of Python that cut the first 512 rows of one tensor out of a file too large to upload.
+    """Return three lines of Python that cut the first 512 rows of a tensor out of a file too large to upload.
 
     `QuantVizError` for a suffix that has no reader.
 

@@ -78,8 +78,9 @@ class JsonCatalog(Catalog):
 
 
 def _kind_and_lengths(nested: Any) -> tuple[str, list[int]]:
-    """What the first element is, and the lengths of the axes if all rows are as long as the first: a look,
-    not a check.
+    """Return what the first element is, and the lengths of the axes if all rows are as long as the first.
+
+    It looks at first elements only and checks nothing.
     """
     lengths = []
     while isinstance(nested, list) and nested:

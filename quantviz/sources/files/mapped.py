@@ -57,8 +57,9 @@ class Lies:
 
 
 def plain(dtype: torch.dtype, *, swapped: bool = False) -> Packing:
-    """Elements of `dtype` side by side; `swapped` says that their bytes are in the order this machine does
-    not use.
+    """Return the packing of elements of `dtype` side by side.
+
+    `swapped` says that their bytes are in the order that this machine does not use.
 
     >>> plain(torch.int16).decode(torch.tensor([[1, 0], [0, 1]], dtype=torch.uint8)).tolist()
     [[1], [256]]
@@ -107,7 +108,7 @@ def packed(format_id: str) -> Packing:
 
 
 def values_of(format_id: str) -> torch.Tensor:
-    """What each pattern of a format's bits stands for, float32; negative integers are two's complements.
+    """Return what each pattern of a format's bits means, float32; negative integers are two's complements.
 
     >>> values_of("int2").tolist()
     [0.0, 1.0, -2.0, -1.0]
@@ -173,7 +174,7 @@ def _units(view: memoryview, packing: Packing, count: int) -> npt.NDArray[np.voi
 
 
 def _decoded(units: npt.NDArray[np.void], packing: Packing) -> torch.Tensor:
-    """Units in memory of their own as values, (units, length)."""
+    """Return the values of units that have memory of their own, `(units, length)`."""
     return packing.decode(torch.from_numpy(units.reshape(-1, 1).view(np.uint8)))
 
 
@@ -268,7 +269,7 @@ class Mapped(Stored):
 
 
 def pieces(window: Window, most: int) -> list[Window]:
-    """`window` in parts of at most `most` elements, in the order of its elements.
+    """Return `window` in parts of at most `most` elements, in the order of its elements.
 
     >>> pieces((slice(0, 3, 1), 5, slice(0, 4, 1)), 8)
     [(slice(0, 2, 1), 5, slice(0, 4, 1)), (slice(2, 3, 1), 5, slice(0, 4, 1))]

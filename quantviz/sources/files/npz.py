@@ -114,9 +114,7 @@ class NpzCatalog(Catalog):
     def _unpacked(
         self, name: str, packed: IO[bytes], header: NpyHeader, shape: Shape, window: Window
     ) -> Iterator[torch.Tensor]:
-        """The window of an array of that shape that lies row by row in a stream, some of its elements at a
-        time.
-        """
+        """Yield the window of an array that lies row by row in a stream, some of its elements at a time."""
         import numpy
         import torch
 

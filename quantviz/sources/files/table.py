@@ -81,7 +81,7 @@ class TableCatalog(Catalog):
         return {self._data.stem: self._info(self._data.stem, "decimal", tuple(self._table.shape), notes)}
 
     def _blocks(self) -> Iterator[str]:
-        """The text, some whole lines at a time."""
+        """Yield the text, some whole lines at a time."""
         head = bytes(self._data.view[:4])
         encoding = next((name for mark, name in _BYTE_ORDER_MARKS if head.startswith(mark)), "utf-8")
         with self._data.stream() as stream, io.TextIOWrapper(stream, encoding) as text:
@@ -111,8 +111,9 @@ class TableCatalog(Catalog):
         return _stacked(list(parts)), notes
 
     def _parts_of(self, blocks: Iterable[str], decimal_comma: bool | None) -> Iterator[torch.Tensor]:
-        """The rows of a long table, a block of lines at a time; what is not plain goes to the parser that
-        names places.
+        """Yield the rows of a long table, a block of lines at a time.
+
+        A block that is not plain goes to the slower parser, whose errors name the place.
         """
         line = slow = columns = 0
         for block in blocks:

@@ -72,8 +72,10 @@ class TorchCatalog(Catalog):
         self._check_count(count)
 
     def _zipped_plan(self) -> Plan:
-        """torch packs nothing, so a packed member is somebody's bomb; what is not packed cannot be larger
-        than the file, nor can all together.
+        """Return the plan of a file that is a zip.
+
+        torch compresses nothing, so a compressed member is an attack and is refused; what is not compressed
+        cannot be larger than the file, nor can all members together.
         """
         with opened_zip(self._data, self._limits) as archive:
             members = {member.filename: member for member in archive.infolist()}
@@ -98,8 +100,9 @@ class TorchCatalog(Catalog):
         return plan
 
     def _old_plan(self) -> Plan:
-        """Before version 1.6 a file was five pickles, a magic number, version, system, object and keys, and
-        then the storages.
+        """Return the plan of a file from before version 1.6.
+
+        It is five pickles, a magic number, version, system, object and keys, and then the storages.
         """
         plan = Plan()
         pickles = BytesIO(self._data.view[: self._limits.header_bytes])
@@ -122,7 +125,7 @@ class TorchCatalog(Catalog):
             raise self._data.error("python_objects") from None
 
     def _walk(self, content: Any) -> Iterator[tuple[str, torch.Tensor]]:
-        """The tensors in dicts and lists, each container once, in order."""
+        """Yield the tensors in dicts and lists, each container once, in order."""
         import torch
 
         seen: set[int] = set()

@@ -41,7 +41,7 @@ class _Directory:
 
 @contextmanager
 def opened_zip(data: FileData, limits: Limits) -> Iterator[zipfile.ZipFile]:
-    """The zip, open for reading; `QuantVizError` for too many members, `zipfile`'s own errors for damage."""
+    """Open the zip for reading; `QuantVizError` for too many members, `zipfile`'s own errors for damage."""
     with data.stream() as stream:
         directory = _Directory(stream, data, limits)
         with zipfile.ZipFile(directory) as archive:

@@ -384,7 +384,7 @@ class LessonStep:
 
     @property
     def hidden(self) -> frozenset[str]:
-        """What is not shown before the last answer."""
+        """Return the parts that are not shown before the last answer."""
         return frozenset().union(*(question.hidden for question in self.questions))
 
 

@@ -110,7 +110,7 @@ def merged(answers: Iterable[Answer], others: Iterable[Answer]) -> list[Answer]:
 
 
 def told(answers: Iterable[Answer], lessons: Mapping[str, Lesson]) -> Iterator[Answer]:
-    """The answers whose step is complete: until then its answers are not told."""
+    """Yield the answers of complete steps; the others are not told yet."""
     answers = list(answers)
     given = {answer.place for answer in answers}
     for answer in answers:
@@ -170,7 +170,7 @@ def as_text(
     verdicts: Verdicts | None,
     language: str = DEFAULT_LANGUAGE,
 ) -> str:
-    """Progress in a few lines, for a message or a notebook; without `verdicts` only what was answered."""
+    """Return progress in a few lines, for a message or a notebook; without `verdicts` only the answers."""
     if verdicts is None:
         lines = [text("lessons.progress.noted", language, count=len(answers))]
     else:

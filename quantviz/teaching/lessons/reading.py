@@ -115,7 +115,7 @@ class _Reader:
         return QuantVizError("lessons.at", file=self.file, line=line, problem=problem)
 
     def at(self, line: int, read: Callable[[], _T]) -> _T:
-        """What `read` gives; a mistake in it is on `line`."""
+        """Return what `read` returns; report a mistake in it on `line`."""
         try:
             return read()
         except QuantVizError as problem:
@@ -355,7 +355,7 @@ class _Reader:
     def entries(
         self, block: _Block, raw: list[Any], table: str, names: tuple[str, ...], least: int
     ) -> Iterator[tuple[tuple[str, int], ...]]:
-        """The fields called `names` of each entry, each with its line."""
+        """Yield the fields called `names` of each entry, each with its line."""
         if len(raw) < least:
             raise self.wrong(
                 block.line_of("", table),
@@ -406,7 +406,7 @@ class _Reader:
         table: str = "",
         index: int = 0,
     ) -> dict[str, Any]:
-        """`raw`, whose fields are known, there, and of the right type."""
+        """Return `raw` after a check that its fields are known, present and of the right type."""
         if not isinstance(raw, dict):
             raise self.wrong(
                 block.line_of("", table, index), QuantVizError("lessons.table_wanted", key=table)
