@@ -11,7 +11,7 @@ from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
 
 #: Most axes of a tensor that is typed or given as lists.
-MOST_AXES = 4
+MOST_TYPED_AXES = 4
 #: From here on float32 rounds to infinity.
 BEYOND_FLOAT32 = 2.0**128 - 2.0**103
 
@@ -54,8 +54,8 @@ def _shown(item: Any) -> Any:
 def _check_growth(shape: Shape, length: int, most: int) -> None:
     if length == 0:
         raise QuantVizError("input_empty", shape=(*shape, 0))
-    if len(shape) == MOST_AXES:
-        raise QuantVizError("typed.axes", got=MOST_AXES + 1, most=MOST_AXES)
+    if len(shape) == MOST_TYPED_AXES:
+        raise QuantVizError("typed.axes", got=MOST_TYPED_AXES + 1, most=MOST_TYPED_AXES)
     if math.prod(shape) * length > most:
         raise QuantVizError("typed.too_many", most=most)
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
-from quantviz.sources.nested_numbers import BEYOND_FLOAT32, MOST_AXES, clipped_word
+from quantviz.sources.nested_numbers import BEYOND_FLOAT32, MOST_TYPED_AXES, clipped_word
 from quantviz.sources.typed import MOST_ELEMENTS, Typed
 
 #: Characters an element may take on average before the text is refused unread.
@@ -317,8 +317,8 @@ def _nested_shape(page: _Page, tokens: list[_Token]) -> Shape:
         if token.kind == "word":
             _add_item(page, here, (), token)
         elif token.kind in _BRACKETS:
-            if len(open_lists) > MOST_AXES:
-                raise page.error("typed.too_deep", token.start, most=MOST_AXES)
+            if len(open_lists) > MOST_TYPED_AXES:
+                raise page.error("typed.too_deep", token.start, most=MOST_TYPED_AXES)
             open_lists.append(_List(token))
         elif token.kind in _CLOSING:
             if here.opened is None or _BRACKETS[here.opened.kind] != token.kind:
@@ -336,8 +336,8 @@ def _nested_shape(page: _Page, tokens: list[_Token]) -> Shape:
     outside = open_lists[0]
     assert outside.item_shape is not None
     shape = outside.item_shape if outside.count == 1 else (outside.count, *outside.item_shape)
-    if len(shape) > MOST_AXES:
-        raise QuantVizError("typed.axes", got=len(shape), most=MOST_AXES)
+    if len(shape) > MOST_TYPED_AXES:
+        raise QuantVizError("typed.axes", got=len(shape), most=MOST_TYPED_AXES)
     return shape
 
 

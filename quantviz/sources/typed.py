@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
 from quantviz.sources.base import Source
-from quantviz.sources.nested_numbers import MOST_AXES, flattened
+from quantviz.sources.nested_numbers import MOST_TYPED_AXES, flattened
 from quantviz.text import text
 
 if TYPE_CHECKING:
@@ -74,8 +74,8 @@ class Typed(Source):
 
     def problems(self) -> Iterator[QuantVizError]:
         """Yield too many elements or axes."""
-        if not 1 <= len(self.shape) <= MOST_AXES:
-            yield QuantVizError("typed.axes", got=len(self.shape), most=MOST_AXES)
+        if not 1 <= len(self.shape) <= MOST_TYPED_AXES:
+            yield QuantVizError("typed.axes", got=len(self.shape), most=MOST_TYPED_AXES)
         if len(self.values) > MOST_ELEMENTS:
             yield QuantVizError("typed.too_many", most=MOST_ELEMENTS)
 

@@ -12,7 +12,7 @@ import quantviz as qv
 from tests.engines import Answer, Case, Refused, Undefined
 
 #: What is compared, as the table's columns.
-PARTS = ("codes", "scales", "zero points", "values")
+COMPARED_PARTS = ("codes", "scales", "zero points", "values")
 
 
 def ulps(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -63,7 +63,7 @@ def mismatches(answer: Answer, result: qv.QuantResult) -> dict[str, torch.Tensor
 
 
 @dataclass
-class Tally:
+class EngineTally:
     """What was compared, and what differed."""
 
     cases: int = 0

@@ -207,7 +207,7 @@ class GgufCatalog(Catalog):
         )
 
     def _lies(self, name: str) -> Lies:
-        from quantviz.sources.files.gguf_blocks import dequantize
+        from quantviz.sources.files.gguf_blocks import decode_blocks
         from quantviz.sources.files.mapped import Lies, Packing
 
         start, kind = self._starts[name]
@@ -216,7 +216,7 @@ class GgufCatalog(Catalog):
             Packing(
                 kind.length,
                 kind.size,
-                functools.partial(dequantize, kind),
+                functools.partial(decode_blocks, kind),
                 is_float32=kind.plain == "float32",
             ),
         )

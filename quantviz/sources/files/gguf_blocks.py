@@ -11,7 +11,7 @@ same bits.
 >>> BLOCK_TYPES[12].name, BLOCK_TYPES[12].bits
 ('Q4_K', 4.5)
 >>> raw = torch.tensor([[0x00, 0x38, *[0x9A] * 16]], dtype=torch.uint8)  # 0.5 as float16, then 32 codes
->>> dequantize(BLOCK_TYPES[2], raw)[0, 15:17]
+>>> decode_blocks(BLOCK_TYPES[2], raw)[0, 15:17]
 tensor([1.0000, 0.5000])
 """
 
@@ -57,7 +57,7 @@ class BlockType:
         return 8 * self.size / self.length
 
 
-def dequantize(kind: BlockType, raw: torch.Tensor) -> torch.Tensor:
+def decode_blocks(kind: BlockType, raw: torch.Tensor) -> torch.Tensor:
     """Return the values of blocks: uint8 of (blocks, kind.size) → (blocks, kind.length), float32 or the plain
     type's own dtype.
     """

@@ -25,7 +25,7 @@ from quantviz.sources.files.protobuf import (
     VARINT,
     DamagedMessage,
     Field,
-    read_fields,
+    message_fields,
     read_varint,
     read_varints,
 )
@@ -76,7 +76,7 @@ class OnnxCatalog(Catalog):
     def recognises(cls, data: FileData) -> bool:
         seen = graphs = 0
         try:
-            for field in read_fields(data.view, 0, data.size):
+            for field in message_fields(data.view, 0, data.size):
                 seen += 1
                 graphs += field.number == schema.GRAPH and field.wire == BYTES
                 if field.number not in schema.MODEL_FIELDS or seen > _FIELDS_COMPARED:
@@ -105,7 +105,7 @@ class OnnxCatalog(Catalog):
         return self._found
 
     def _walk(self, start: int, stop: int, cost: int = _FIELD_COST) -> Iterator[Field]:
-        for field in read_fields(self._data.view, start, stop):
+        for field in message_fields(self._data.view, start, stop):
             self._header += cost
             self._check_header(self._header)
             yield field

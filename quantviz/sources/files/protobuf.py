@@ -51,7 +51,7 @@ def read_varint(view: memoryview, at: int, stop: int) -> tuple[int, int]:
     raise DamagedMessage
 
 
-def read_fields(view: memoryview, start: int, stop: int) -> Iterator[Field]:
+def message_fields(view: memoryview, start: int, stop: int) -> Iterator[Field]:
     """Yield the fields of the message from `start` to before `stop`, in order, each inside it."""
     at = start
     while at < stop:

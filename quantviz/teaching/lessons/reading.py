@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 from quantviz.errors import QuantVizError
-from quantviz.lab.picture_parts import PARTS, TILE_PARTS
+from quantviz.lab.picture_parts import PICTURE_PARTS, TILE_PARTS
 from quantviz.lab.state import LabState, read_link, write_link
 from quantviz.sources.typed import Typed
 from quantviz.teaching.lessons.formulas import HERE, Formula, Words
@@ -243,10 +243,12 @@ class _Reader:
 
     def parts(self, block: _Block, key: str, names: list[Any]) -> frozenset[str]:
         for name in names:
-            if name not in (*PARTS, _ALL_TILES):
+            if name not in (*PICTURE_PARTS, _ALL_TILES):
                 raise self.wrong(
                     block.line_of(key),
-                    QuantVizError("lessons.unknown_part", got=name, known=", ".join((*PARTS, _ALL_TILES))),
+                    QuantVizError(
+                        "lessons.unknown_part", got=name, known=", ".join((*PICTURE_PARTS, _ALL_TILES))
+                    ),
                 )
         return frozenset(part for name in names for part in (TILE_PARTS if name == _ALL_TILES else (name,)))
 

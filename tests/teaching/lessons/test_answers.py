@@ -11,7 +11,7 @@ from quantviz.teaching.lessons.model import QUESTIONS, Lesson, Within
 from quantviz.teaching.lessons.progress import (
     MOST_ANSWERS,
     Answer,
-    Tally,
+    AnswerCounts,
     as_json,
     as_text,
     judged,
@@ -60,7 +60,7 @@ def test_progress_counts_questions_once_and_answers_each_time():
     verdicts = judged(told(mine, known), known, {})
     assert verdicts[answers()[0]]
     assert not verdicts[answers()[2]]
-    assert Tally.of(verdicts, "range_to_grid") == Tally(sure_right=1, guessed_wrong=1)
+    assert AnswerCounts.of(verdicts, "range_to_grid") == AnswerCounts(sure_right=1, guessed_wrong=1)
     # What is known is not computed again.
     assert judged(answers()[:1], known, {answers()[0]: False}) == {answers()[0]: False}
 
