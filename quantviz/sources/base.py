@@ -49,8 +49,9 @@ class Source(Protocol):
 
     @property
     def kind(self) -> str:
-        """Return the controls it belongs to, of `ui.sidebar.KINDS`; said by the class where all of its
-        sources have the same.
+        """Return the group of controls that the source belongs to, of `KINDS` in `ui/lab/sidebar.py`.
+
+        A class whose sources all have the same kind states it itself.
         """
 
     def problems(self) -> Iterator[QuantVizError]:
@@ -58,8 +59,9 @@ class Source(Protocol):
         yield from ()
 
     def tensor(self) -> torch.Tensor:
-        """Return the tensor, float32 of `shape`, the same at each call; the first of `problems()` is
-        raised.
+        """Return the tensor, float32 of `shape`, the same at each call.
+
+        Raises the first of `problems()`.
         """
 
     def open(self, at_hand: AtHand = AtHand()) -> Stored:  # noqa: B008 (it holds nothing)
@@ -81,8 +83,9 @@ class Source(Protocol):
 
     @property
     def stored_as(self) -> str:
-        """Return the quantized type that its values were decoded from; "" where they are plain numbers or it
-        is not known.
+        """Return the quantized type that its values were decoded from.
+
+        "" where they are plain numbers or the type is not known.
         """
         return ""
 
@@ -114,8 +117,9 @@ class Source(Protocol):
         return None
 
     def code(self, large: bool, language: str) -> list[str] | None:
-        """Return the lines of Python that make `x`: a tensor, or of a large one what it is read from a part
-        at a time.
+        """Return the lines of Python that make `x`.
+
+        For a large tensor `x` is what reads it a part at a time.
 
         None where its values are too many to be written out.
         """

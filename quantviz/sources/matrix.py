@@ -146,7 +146,5 @@ class AsMatrix(Source):
 
 
 def as_opened(source: Source) -> Source:
-    """Return a tensor from a file as it is seen at first: one of four axes, a convolution's weight, as a
-    matrix.
-    """
+    """Return a tensor from a file as it is shown first: a weight of four axes as a matrix."""
     return AsMatrix(source) if len(source.shape) == _CONVOLUTION else source

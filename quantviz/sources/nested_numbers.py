@@ -17,8 +17,9 @@ BEYOND_FLOAT32 = 2.0**128 - 2.0**103
 
 
 def flattened(nested: Any, most: int) -> tuple[array[float], Shape]:
-    """Return the numbers in nested lists or tuples, or in anything that has `tolist()`, last axis fastest,
-    and their shape; errors as from `Typed.of`.
+    """Return the numbers in nested lists, last axis fastest, and their shape.
+
+    `nested` is lists or tuples, or anything that has `tolist()`. Errors are those of `Typed.of`.
 
     >>> flattened([[1, 2], [3, 4]], most=4)
     (array('d', [1.0, 2.0, 3.0, 4.0]), (2, 2))

@@ -133,8 +133,9 @@ def is_number(word: str) -> bool:
 
 
 def _inside(page: _Page) -> tuple[int, int]:
-    """Return where the numbers of `x = tensor(…, dtype=…)` start and end; the whole text if there is no such
-    wrapping.
+    """Return where the numbers of `x = tensor(…, dtype=…)` start and end.
+
+    Without such a wrapping that is the whole text.
     """
     head = _PRINT_HEAD.match(page.text)
     assert head
@@ -258,8 +259,9 @@ def _table_shape(page: _Page, tokens: list[_Token]) -> Shape:
 
 
 def _semicolons_end_rows(tokens: list[_Token]) -> bool:
-    """Return whether `;` ends a row (`1 2; 3 4`) or separates cells (`1;2;3`, as spreadsheets export
-    them).
+    """Return whether `;` ends a row, as in `1 2; 3 4`.
+
+    Else it separates cells, as in the `1;2;3` that spreadsheets export.
     """
     words = 0
     for token in tokens:

@@ -137,8 +137,9 @@ Add the missing numbers or remove the extra ones.
         return cls(tuple(values), shape)
 
     def to_payload(self) -> str:
-        """Return the tensor for a link, bit for bit, in `[A-Za-z0-9._=-]`: the shape, a dot, and its float32
-        values deflated.
+        """Return the tensor for a link, bit for bit, in `[A-Za-z0-9._=-]`.
+
+        It is the shape, a dot, and the float32 values deflated.
 
         At most 256 elements, which stay under 2,000 characters; `QuantVizError` above.
         """
@@ -171,8 +172,9 @@ Add the missing numbers or remove the extra ones.
         return cls(struct.unpack(f"<{count}f", raw), shape)
 
     def to_text(self) -> str:
-        """Return the tensor in brackets, each value as short as float32 allows; `parse_tensor` reads it back
-        bit for bit.
+        """Return the tensor in brackets, each value as short as float32 allows.
+
+        `parse_tensor` reads it back bit for bit.
         """
         rows = [f"[{', '.join(map(shortest, row))}]" for row in _cut(self.values, self.shape[-1])]
         for depth in range(len(self.shape) - 2, -1, -1):

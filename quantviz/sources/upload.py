@@ -65,7 +65,7 @@ class Upload(Source):
 
     @property
     def kind(self) -> str:
-        """Return a picture has a channel to be chosen."""
+        """Return the kind of its controls: a picture has a channel to choose."""
         return "image" if self.place_in_file.channel else "file"
 
     def tensor(self) -> torch.Tensor:
@@ -104,8 +104,9 @@ class Upload(Source):
         return QuantVizError("link.upload")
 
     def code(self, large: bool, language: str) -> list[str]:
-        """Return the lines that read the file. Names are a stranger's text: only their `repr` gets into the
-        script.
+        """Return the lines that read the file.
+
+        Names are a stranger's text: only their `repr` gets into the script.
         """
         at = self.place_in_file
         if at.channel is None:

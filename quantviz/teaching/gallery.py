@@ -113,8 +113,9 @@ class Outcome:
 
 
 def run_bug(bug: Bug, x: torch.Tensor, broken: bool, case: Case | None = None) -> Outcome:
-    """Return the bug's program on `x`, correct or broken, with what `case` sets before it (the first one's,
-    if none).
+    """Run the bug's program on `x`, correct or broken.
+
+    `case` sets values before it; without one the first case does.
 
     >>> bug = BUGS["int8_difference_wraps"]
     >>> x = bug.cases[0].source.tensor()

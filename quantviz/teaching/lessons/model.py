@@ -50,7 +50,7 @@ class Verdict:
 @dataclass(frozen=True)
 class Question:
     """What all kinds of question share. A kind is added here: one class in `QUESTIONS`, its control in
-    `ui/questions.py` and its words.
+    `ui/lessons/questions.py` and its words.
     """
 
     kind: ClassVar[str]

@@ -69,8 +69,9 @@ class _Block:
     lines: tuple[str, ...]
 
     def line_of(self, key: str, table: str = "", index: int = 0) -> int:
-        """Return the line on which `key` is set, under the `index`-th heading of `table` where one is
-        named.
+        """Return the line on which `key` is set.
+
+        Where `table` is named, the search is below its `index`-th heading.
         """
         found, seen = self.line, -1
         inside = not table
