@@ -152,8 +152,9 @@ class Catalog(ABC):
         return self.read(name, index).tensor
 
     def read(self, name: str, index: Index | None = None) -> Loaded:
-        """Return the tensor, or the part of it at `index`, as float32, and notes that count the values
-        changed by that.
+        """Return the tensor, or the part of it at `index`, as float32, and notes.
+
+        The notes count the values that the conversion changed.
 
         `index` has one number or slice an axis, as in `x[2, 0:512]`; numbers take their axis away.
         Only that window is read where the format allows it. NaN and Inf come through. `QuantVizError` for
@@ -261,8 +262,9 @@ class Catalog(ABC):
         return self._data.error("not_numbers", name=clipped(name), dtype=visible(clipped(dtype)))
 
     def _shape(self, name: str, lengths: Sequence[int]) -> Shape:
-        """Return the shape that a tensor declares. Every reader takes it from here before it multiplies the
-        lengths.
+        """Return the shape that a tensor declares.
+
+        Every reader takes it from here before it multiplies the lengths.
 
         `QuantVizError` for more than `MOST_AXES`.
         """

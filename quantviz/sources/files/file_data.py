@@ -108,8 +108,9 @@ class FileData:
             raise self.error("not_readable") from None
 
     def beside(self, name: str) -> FileData:
-        """Return the file of that name, which has no folder, beside this one; `QuantVizError` where there is
-        none to be had.
+        """Return the file of that name beside this one.
+
+        The name has no folder. `QuantVizError` where there is no such file to open.
         """
         if self._beside is None:
             raise self.error("shards_elsewhere")

@@ -58,8 +58,9 @@ class BlockType:
 
 
 def decode_blocks(kind: BlockType, raw: torch.Tensor) -> torch.Tensor:
-    """Return the values of blocks: uint8 of (blocks, kind.size) → (blocks, kind.length), float32 or the plain
-    type's own dtype.
+    """Return the values of blocks: uint8 `(blocks, kind.size)` → `(blocks, kind.length)`.
+
+    They are float32, or a plain type's own dtype.
     """
     at_once = max(1, _AT_ONCE // kind.length)
     if kind.plain or len(raw) <= at_once:

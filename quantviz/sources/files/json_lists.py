@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 
 class JsonCatalog(Catalog):
-    """The nested lists of a JSON file. Objects inside objects give dotted names; single numbers and texts are
-    left out.
+    """The nested lists of a JSON file.
+
+    Objects inside objects give dotted names; single numbers and texts are left out.
     """
 
     kind = "JSON"

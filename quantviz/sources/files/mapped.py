@@ -122,8 +122,9 @@ def values_of(format_id: str) -> torch.Tensor:
 def cut(
     view: memoryview, packing: Packing, shape: Shape, window: Window, *, turned: bool = False
 ) -> torch.Tensor:
-    """Return a window, not an empty one, of a tensor whose bytes begin where `view` does: in its stored
-    dtype, in memory of its own.
+    """Return a window of a tensor whose bytes begin where `view` does.
+
+    It is in its stored dtype and has its own memory. The window is not empty.
 
     >>> cut(memoryview(bytes(range(12))), plain(torch.uint8), (3, 4), (slice(1, 3, 1), 2))
     tensor([ 6, 10], dtype=torch.uint8)
@@ -179,8 +180,9 @@ def _decoded(units: npt.NDArray[np.void], packing: Packing) -> torch.Tensor:
 
 
 def _gathered(units: npt.NDArray[np.void], packing: Packing, shape: Shape, window: Window) -> torch.Tensor:
-    """Return the window where rows begin within a unit: each element is looked for by itself, some at a
-    time.
+    """Return a window whose rows may begin within a unit.
+
+    Each element is looked for by itself, some at a time.
     """
     axes = [
         range(part, part + 1) if isinstance(part, int) else range(part.start, part.stop, part.step)
@@ -201,8 +203,9 @@ def _gathered(units: npt.NDArray[np.void], packing: Packing, shape: Shape, windo
 
 
 class Mapped(Stored):
-    """A tensor in a file or an upload that stays there; it keeps the file open as long as somebody keeps the
-    tensor.
+    """A tensor that stays in its file or upload.
+
+    It keeps the file open as long as somebody keeps the tensor.
 
     Its values must all be float32 values. Only what is asked for is read and decoded.
     """

@@ -335,9 +335,7 @@ class OnnxCatalog(Catalog):
         return numbers
 
     def _holds(self, tensor: DeclaredTensor, dtype: ElementType, count: int) -> bool:
-        """Return whether the elements are in one field, the right one, and it can hold as many as the shape
-        says.
-        """
+        """Return whether one field holds the elements, the right one, and as many as the shape says."""
         fields = [number for number, chunks in tensor.data.items() if chunks]
         if not count or not fields:
             return not count and not fields

@@ -79,8 +79,9 @@ class SafetensorsCatalog(Catalog):
         return {name: self._entry_info(name, entry) for name, entry in header.items()}
 
     def _check_ranges(self, header: Mapping[str, Any]) -> None:
-        """Refuse bytes that two tensors share or that none has, as the format does: each tensor begins where
-        one ends.
+        """Refuse bytes that two tensors share, and bytes of no tensor.
+
+        The format demands it: each tensor begins where another ends.
         """
         ranges = []
         for name, entry in header.items():

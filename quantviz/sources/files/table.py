@@ -44,8 +44,9 @@ _POINT = re.compile(r"\d\.|\.\d", re.ASCII)
 
 
 class TableCatalog(Catalog):
-    """The one table of a text file, named after the file. A first line of column names is left out with a
-    note.
+    """The one table of a text file, named after the file.
+
+    A first line of column names is left out with a note.
 
     Decimals become the nearest float32; that this rounds them is no news and is not counted.
     """
@@ -139,8 +140,9 @@ class TableCatalog(Catalog):
 
 
 def _without_names(text: str) -> tuple[str, tuple[Note, ...]]:
-    """Return the text without a first line of column names: some letters, and nothing that may be meant as a
-    number.
+    """Return the text without a first line of column names.
+
+    Such a line has some letters, and nothing that may be meant as a number.
     """
     first, _, rest = text.lstrip().partition("\n")
     cells = [

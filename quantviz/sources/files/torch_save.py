@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 
 class _Unnamed:
-    """A stream that does not tell its file's number: torch tries to unpack an old kind of archive into a
-    folder where it has that.
+    """A stream that does not tell its file's number.
+
+    Given one, torch would unpack an old kind of archive into a folder.
     """
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -31,8 +32,9 @@ class _Unnamed:
 
 
 class TorchCatalog(Catalog):
-    """The tensors of a state dict, of nested dicts and lists by dotted names, or a single one named after the
-    file.
+    """The tensors of a state dict, or a single one, named after the file.
+
+    Those in nested dicts and lists have dotted names.
     """
 
     kind = "PyTorch"

@@ -17,8 +17,9 @@ _OTHER_MEMBERS = 1000
 
 
 class _Directory:
-    """A zip's stream that refuses a list of members that is too long, before it is taken apart: a member
-    takes thirty times its bytes.
+    """A stream of a zip that refuses too long a list of members before it is parsed.
+
+    A parsed member takes thirty times its bytes.
     """
 
     def __init__(self, stream: BinaryIO, data: FileData, limits: Limits) -> None:
