@@ -65,8 +65,9 @@ class QuantVizError(ValueError):
         )
 
     def again(self) -> QuantVizError:
-        """Return the same error without the traceback of its last time: one that is kept is raised as another
-        each time.
+        """Return the same error without its traceback.
+
+        An error that is kept is raised as a new one each time.
         """
         return QuantVizError(self.key, **self.params)
 
@@ -108,8 +109,9 @@ class _ShortRepr(reprlib.Repr):
         self.maxother = self.maxstring = _MOST_LISTED
 
     def repr_int(self, x: int, level: int) -> str:
-        """Return a whole number, or its power of ten: Python refuses to write one of more than 4,300
-        digits.
+        """Return a whole number as text, or as its power of ten.
+
+        Python refuses to write more than 4,300 digits.
         """
         return repr(x) if abs(x) < 10**MOST_SHOWN else f"{'-' if x < 0 else ''}10^{math.log10(abs(x)):.0f}"
 
@@ -118,7 +120,7 @@ _short = _ShortRepr()
 
 
 def _cut(words: str, most: int) -> str:
-    """`words` without their middle where they are longer than `most`."""
+    """Return `words` without their middle where they are longer than `most`."""
     return words if len(words) <= most else f"{words[: most * 2 // 3]}…{words[len(words) - most // 3 + 1 :]}"
 
 

@@ -4,8 +4,10 @@ read.
 
 import ast
 import dataclasses
+import importlib
 import re
 import tomllib
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -68,7 +70,9 @@ def slugs(text):
 
 
 #: Names of files that a document tells people to make, or that mean a file of each folder.
-GENERIC = {".github/CONTRIBUTING.md": {"11_step_size.md", "glossary.py", "__init__.py"}}
+GENERIC = {".github/CONTRIBUTING.md": {"11_step_size.md", "glossary.py", "page.py", "__init__.py"}}
+#: The module that CONTRIBUTING tells people to make.
+INVENTED = "quantviz.ui.glossary"
 
 
 @EVERY
@@ -107,6 +111,25 @@ def test_code_can_be_read(name):
 
 
 @EVERY
+def test_every_name_that_is_imported_is_there(name):
+    for block in code(DOCUMENTS[name], "python"):
+        for node in ast.walk(ast.parse(block)):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(("quantviz", "tests")):
+                for alias in node.names if node.module != INVENTED else ():
+                    assert is_there(node.module, alias.name), f"{node.module}.{alias.name}"
+
+
+def is_there(module, name):
+    return hasattr(importlib.import_module(module), name) or find_spec(f"{module}.{name}") is not None
+
+
+def test_names_are_found_and_missed():
+    assert is_there("quantviz.ui.shell", "session")
+    assert is_there("quantviz.ui.shell.tab", "name_tab")
+    assert not is_there("quantviz.ui", "session")
+
+
+@EVERY
 def test_every_setting_is_one(name):
     sources = [
         path
@@ -123,7 +146,8 @@ def test_every_setting_is_one(name):
 
 def test_paths_are_found_and_missed():
     """The search sees what it is for: files, folders, tests; and neither suffixes, other names nor code."""
-    text = "`quantviz/no.py` `tests/no/` `pages/a.py::test_b` `no.py` `.npy` `a/b` `x.safetensors` `python -m a.py`\n"
+    text = "`quantviz/no.py` `tests/no/` `pages/a.py::test_b` `no.py` `.npy` `a/b` `x.safetensors` "
+    text += "`python -m a.py`\n"
     text += "```sh\n`no.md`\n```\n"
     assert list(named(text)) == [
         ("quantviz/no.py", ""),
@@ -131,6 +155,22 @@ def test_paths_are_found_and_missed():
         ("pages/a.py", "test_b"),
         ("no.py", ""),
     ]
+
+
+# ---- where things are -----------------------------------------------------------------------------
+
+
+def test_the_folders_are_told_in_their_own_words():
+    """To mend it, copy the line that is missing here from the folder's `__init__.py`."""
+    section = (
+        DOCUMENTS[".github/CONTRIBUTING.md"].partition("\n## Where things are\n")[2].partition("\n## ")[0]
+    )
+    told = dict(re.findall(r"^\| `(quantviz/[\w/]+)/` \| (.*) \|$", section, re.M))
+    own = {}
+    for path in (ROOT / "quantviz").rglob("*/__init__.py"):
+        says = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+        own[path.parent.relative_to(ROOT).as_posix()] = " ".join(says.partition("\n\n")[0].split())
+    assert told == own
 
 
 # ---- the page of files and settings ---------------------------------------------------------------

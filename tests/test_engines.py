@@ -18,7 +18,7 @@ import quantviz as qv
 from quantviz.schemes.granularity import Flat, PerBlock, PerChannel, PerGroup
 from tests.engines import ENGINES, Answer, Refused
 from tests.engines.__main__ import COLUMNS, MARKS, README, folded
-from tests.engines.compare import PARTS, Tally, mismatches, ulps
+from tests.engines.compare import COMPARED_PARTS, EngineTally, mismatches, ulps
 from tests.engines.data import tensors
 
 ROOT = Path(__file__).parent.parent
@@ -132,7 +132,7 @@ def narrower(shape, scheme):
 
 @pytest.mark.parametrize(("name", "convention"), VARIANTS)
 def test_it_is_the_engine(name, convention):
-    tally = Tally()
+    tally = EngineTally()
     recorded = getattr(MODULES[name], "tensors", None)
     for number, (form, case) in enumerate(VARIANTS[name, convention].items()):
         tally.add(form, case, recorded() if recorded else sample(DATA, number))
@@ -292,7 +292,7 @@ def test_the_table_has_every_convention_and_no_mismatch():
     assert tuple(rows[0]) == COLUMNS
     asked = {str(qv.Scheme.parse(form).arithmetic) for cases in VARIANTS.values() for form in cases}
     assert {row[1].strip("`") for row in rows[2:]} == asked, "`python -m tests.engines` writes the table"
-    assert all(set(row[-len(PARTS) :]) <= {"0", "–"} and row[-1] == "0" for row in rows[2:])
+    assert all(set(row[-len(COMPARED_PARTS) :]) <= {"0", "–"} and row[-1] == "0" for row in rows[2:])
 
 
 def test_formats_are_folded():

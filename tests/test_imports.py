@@ -63,7 +63,8 @@ assert len(qv.metrics(r)) == len(qv.METRICS) and qv.explain(r, (0, 1)).steps and
 )
 def test_choosing_does_not_import_torch(module):
     done = run(
-        f"import quantviz.{module}\nimport sys\nassert not {{'torch', 'numpy', 'streamlit', 'plotly', 'pandas'}} & set(sys.modules)",
+        f"import quantviz.{module}\nimport sys\n"
+        "assert not {'torch', 'numpy', 'streamlit', 'plotly', 'pandas'} & set(sys.modules)",
         ("torch", "numpy", "streamlit", "plotly", "pandas"),
     )
     assert done.returncode == 0, done.stderr
@@ -86,9 +87,12 @@ def test_the_core_needs_no_link_and_no_source():
     )
     done = run(
         f"import importlib, sys\nfor module in {modules}:\n"
-        "    for name in [name for name in sys.modules if name.split('.')[0] == 'quantviz']:\n        del sys.modules[name]\n"
-        "    importlib.import_module('quantviz.' + module)\n    found = [name for name in sys.modules if name.startswith('quantviz.')]\n"
-        "    above = [name for name in found if name.split('.')[1] in ('lab', 'export', 'sources', 'teaching', 'ui')]\n"
+        "    for name in [name for name in sys.modules if name.split('.')[0] == 'quantviz']:\n"
+        "        del sys.modules[name]\n"
+        "    importlib.import_module('quantviz.' + module)\n"
+        "    found = [name for name in sys.modules if name.startswith('quantviz.')]\n"
+        "    later = ('lab', 'export', 'sources', 'teaching', 'ui')\n"
+        "    above = [name for name in found if name.split('.')[1] in later]\n"
         "    assert found and not above, (module, above)",
         ("streamlit",),
     )
@@ -103,7 +107,8 @@ def test_plotly_is_imported_only_by_the_figure():
 
 def test_the_course_draws_only_when_asked():
     done = run(
-        "import torch\nfrom quantviz.teaching.course import *\nassert linear_quantization(torch.tensor([1.0, 2.0]))",
+        "import torch\nfrom quantviz.teaching.course import *\n"
+        "assert linear_quantization(torch.tensor([1.0, 2.0]))",
         ("streamlit", "plotly", "pandas"),
     )
     assert done.returncode == 0, done.stderr
@@ -171,7 +176,8 @@ ALLOWED = {
     "ui/shell": "browser compiled errors figures lab schemes sources tensors text",
     "ui/components": "browser figures lab quantization schemes sources tensors text ui/shell",
     "ui/missing": "ui/components ui/shell",
-    "ui/lab": "analysis errors evaluation export figures lab schemes sources streaming teaching tensors text ui/components ui/shell",
+    "ui/lab": "analysis errors evaluation export figures lab schemes sources streaming teaching tensors text "
+    "ui/components ui/shell",
     "ui/lessons": "analysis browser errors figures lab quantization teaching ui/components ui/lab ui/shell",
     "ui/formats": "browser errors figures lab quantization schemes text ui/components ui/shell",
     "ui/gallery": "errors figures sources teaching ui/components ui/shell",

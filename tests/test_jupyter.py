@@ -19,7 +19,8 @@ PLOTLY = "application/vnd.plotly.v1+json"
 #: As a learner has it: the functions come from a module named helper.
 CELLS = (
     blocks("python")[0],
-    "import torch\nfrom helper import *\nx = torch.tensor([[191.6, -13.5, 728.6], [92.14, 295.5, -184], [0, 684.6, 245.5]])",
+    "import torch\nfrom helper import *\n"
+    "x = torch.tensor([[191.6, -13.5, 728.6], [92.14, 295.5, -184], [0, 684.6, 245.5]])",
     "q, scale, zero_point = linear_quantization(x)\nscale, zero_point",
     "x_hat = linear_dequantization(q, scale, zero_point)\n(x_hat - x).square().mean()",
     "plot_quantization_errors(x, q, x_hat)",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.engines.__main__ import COLUMNS, MARKS
 from tests.engines.__main__ import README as ENGINES
-from tests.engines.compare import PARTS
+from tests.engines.compare import COMPARED_PARTS
 from tests.helpers.readme import blocks
 
 ROOT = Path(__file__).parent.parent
@@ -49,7 +49,9 @@ def test_its_headline_is_what_the_engines_table_says():
     lines = page.partition(MARKS[0])[2].partition(MARKS[1])[0].strip().splitlines()
     rows = [dict(zip(COLUMNS, line.strip("| ").split(" | "), strict=True)) for line in lines[2:]]
     values = sum(int(row["values"].replace(",", "")) for row in rows)
-    differences = sum(int(row[f"≠ {part}"]) for row in rows for part in PARTS if row[f"≠ {part}"] != "–")
+    differences = sum(
+        int(row[f"≠ {part}"]) for row in rows for part in COMPARED_PARTS if row[f"≠ {part}"] != "–"
+    )
     headline = (
         f"{len(rows)} engine configurations, {values / 1e6:.0f} million values, {differences} differences"
     )

@@ -18,8 +18,7 @@ _NEEDED = ("pandas", "PIL", "plotly", "safetensors", "segno", "streamlit")
 
 
 def app_file() -> Path:
-    """Return the app's file: inside an installed package, else at the top of the clone that the package lies
-    in.
+    """Return the path of the app: inside an installed package, else at the top of the clone.
 
     Raises:
         QuantVizError: If neither is there.

@@ -25,8 +25,7 @@ LONGEST_NAME = 120
 
 
 def python_lines(state: LabState, *, language: str = DEFAULT_LANGUAGE) -> str:
-    """Return a script that makes the state's tensor again, quantizes it, and prints the tiles' numbers and
-    the cell's derivation.
+    """Return a script that makes the tensor, quantizes it, and prints the tiles and the cell's derivation.
 
     >>> from quantviz.lab.state import opening
     >>> print(python_lines(opening()))  # doctest: +ELLIPSIS
@@ -49,8 +48,9 @@ def python_lines(state: LabState, *, language: str = DEFAULT_LANGUAGE) -> str:
 
 
 def scope_of(state: LabState) -> str:
-    """Return what the tiles count: the slice in view, where that is one and can be made at once, else the
-    whole tensor.
+    """Return what the tiles count: the whole tensor, or the slice in view.
+
+    It is the slice where `state.scope` says so and the slice is small enough to compute at once.
     """
     rows, cols = state.view.size(state.source.shape)
     return state.scope if state.sliced and rows * cols <= MOST_PART else "tensor"
@@ -99,8 +99,9 @@ def _tensor_lines(state: LabState, language: str) -> list[str]:
 
 
 def _tile_lines(state: LabState) -> list[str]:
-    """Return the five tiles, rounded as the page rounds them: in steps only where all steps of a block are
-    alike.
+    """Return the five tiles, rounded as the page rounds them.
+
+    An RMSE is given in steps only where all steps of a block are equal.
     """
     whole, index = scope_of(state) == "tensor", state.view.index_of(state.source.shape)
     if state.large:
@@ -154,12 +155,15 @@ def file_name(source: Source, scheme: Scheme, ending: str) -> str:
 
 
 def picture_name(source: Source, scheme: Scheme | None, sqnr_db: float | None) -> str:
-    """Return a name without an ending for a picture of this tensor, under this scheme and with this SQNR as
-    far as they may be told.
+    """Return a file name without an ending for a picture of this tensor.
+
+    It names the scheme and the SQNR unless they are hidden.
 
     >>> from quantviz.sources import Builtin
-    >>> picture_name(Builtin("loud_column"), Scheme("int4"), 15.34), picture_name(Builtin("loud_column"), None, None)
-    ('loud_column_int4-symmetric-per_tensor-min_max-course_15.3dB', 'loud_column')
+    >>> picture_name(Builtin("loud_column"), Scheme("int4"), 15.34)
+    'loud_column_int4-symmetric-per_tensor-min_max-course_15.3dB'
+    >>> picture_name(Builtin("loud_column"), None, None)
+    'loud_column'
     """
     stem = source.stem if scheme is None else f"{source.stem}_{scheme_text(scheme)}"
     end = "" if sqnr_db is None or math.isnan(sqnr_db) else f"_{sqnr_db:.1f}dB"
@@ -167,5 +171,5 @@ def picture_name(source: Source, scheme: Scheme | None, sqnr_db: float | None) -
 
 
 def _named(name: str, longest: int) -> str:
-    """`name` with what may stand in a file's name."""
+    """Return `name` with a hyphen for what may not stand in a file's name."""
     return re.sub(r"[^A-Za-z0-9._+]+|\.{2,}", "-", name).strip("-._")[:longest].rstrip("-._")

@@ -34,7 +34,8 @@ _PROJECTOR, _HIDE, _LOCK = "projector", "no-", "lock-"
 class Classroom:
     """What a teacher has chosen for those who open the link.
 
-    >>> room = Classroom(hidden=frozenset({"below"}), locked=frozenset({"scheme"}), answers="withheld", projector=True)
+    >>> hidden, locked = frozenset({"below"}), frozenset({"scheme"})
+    >>> room = Classroom(hidden=hidden, locked=locked, answers="withheld", projector=True)
     >>> str(room)
     'projector.withheld.no-below.lock-scheme'
     >>> Classroom.parse(str(room)) == room

@@ -11,4 +11,4 @@ CELL_PARTS = ("sentence", "number_line", "steps")
 #: Blocks' scales at the panels and on hover, a lesson's table, the scheme in words, the second lines of
 #: tiles.
 OTHER_PARTS = ("scale", "table", "scheme", "tile_lines")
-PARTS = (*PANEL_PARTS, *TILE_PARTS, *CELL_PARTS, *OTHER_PARTS)
+PICTURE_PARTS = (*PANEL_PARTS, *TILE_PARTS, *CELL_PARTS, *OTHER_PARTS)

@@ -96,8 +96,9 @@ class LabState:
         return self.replace(scheme=fitted, chosen=scheme if fitted != scheme else None)
 
     def with_source(self, source: Source) -> LabState:
-        """Return another tensor: the chosen scheme is kept as far as it fits, what belongs to the old tensor
-        is dropped.
+        """Return the state with another tensor.
+
+        The chosen scheme is kept as far as it fits; what belongs to the old tensor is dropped.
         """
         shape = source.shape
         baseline = self.baseline if self.baseline and not self.baseline.problems(shape) else None

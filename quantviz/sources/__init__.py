@@ -61,8 +61,9 @@ _PACKED: Mapping[str, type[Any]] = MappingProxyType({each.id: each for each in (
 
 
 def parse_source(form: str) -> Source:
-    """Return the source written as `form`; `QuantVizError` for an unknown id, a bad field or an impossible
-    value.
+    """Return the source written as `form`.
+
+    `QuantVizError` for an unknown id, a bad field or an impossible value.
 
     `as_matrix(…)` around another form is a view of that one.
     """
@@ -82,7 +83,8 @@ def parse_source(form: str) -> Source:
 
 
 def write_source(source: Source) -> str:
-    """Return the text form of a source, with only what differs from the defaults; of one that a link cannot
-    carry only what it is.
+    """Return the text form of a source, with only the fields that differ from the defaults.
+
+    A source that no link can carry is written as an upload.
     """
     return Upload.id if source.link_problem() else source.link_text()

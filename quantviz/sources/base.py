@@ -26,7 +26,7 @@ class AtHand:
         return None
 
     def uploaded(self, source: Source) -> Stored:
-        """What was uploaded in this session; `QuantVizError` where it lies in another one."""
+        """Return what was uploaded in this session; `QuantVizError` for an upload of another one."""
         raise QuantVizError("link.upload")
 
 
@@ -49,17 +49,19 @@ class Source(Protocol):
 
     @property
     def kind(self) -> str:
-        """Return the controls it belongs to, of `ui.sidebar.KINDS`; said by the class where all of its
-        sources have the same.
+        """Return the group of controls that the source belongs to, of `KINDS` in `ui/lab/sidebar.py`.
+
+        A class whose sources all have the same kind states it itself.
         """
 
     def problems(self) -> Iterator[QuantVizError]:
-        """What keeps it from giving a tensor."""
+        """Yield what keeps it from giving a tensor."""
         yield from ()
 
     def tensor(self) -> torch.Tensor:
-        """Return the tensor, float32 of `shape`, the same at each call; the first of `problems()` is
-        raised.
+        """Return the tensor, float32 of `shape`, the same at each call.
+
+        Raises the first of `problems()`.
         """
 
     def open(self, at_hand: AtHand = AtHand()) -> Stored:  # noqa: B008 (it holds nothing)
@@ -76,13 +78,14 @@ class Source(Protocol):
 
     @property
     def stem(self) -> str:
-        """What a file with its values is called."""
+        """Return the name, without an ending, of a file with its values."""
         return self.id
 
     @property
     def stored_as(self) -> str:
-        """Return the quantized type that its values were decoded from; "" where they are plain numbers or it
-        is not known.
+        """Return the quantized type that its values were decoded from.
+
+        "" where they are plain numbers or the type is not known.
         """
         return ""
 
@@ -90,7 +93,7 @@ class Source(Protocol):
 
     @property
     def key(self) -> str:
-        """What tells this tensor from any other of the session, without reading its values."""
+        """Return what tells this tensor from any other of the session, without reading its values."""
         return self.link_text()
 
     @property
@@ -106,7 +109,7 @@ class Source(Protocol):
     # ---- the link and the script ----
 
     def link_text(self) -> str:
-        """What a link says of it; `parse_source` reads it."""
+        """Return what a link says of it; `parse_source` reads it."""
         return text_form.write(self)
 
     def link_problem(self) -> QuantVizError | None:
@@ -114,8 +117,9 @@ class Source(Protocol):
         return None
 
     def code(self, large: bool, language: str) -> list[str] | None:
-        """Return the lines of Python that make `x`: a tensor, or of a large one what it is read from a part
-        at a time.
+        """Return the lines of Python that make `x`.
+
+        For a large tensor `x` is what reads it a part at a time.
 
         None where its values are too many to be written out.
         """
@@ -140,7 +144,7 @@ class Source(Protocol):
 
     @property
     def axes(self) -> Axes:
-        """What the axes of the tensor are called."""
+        """Return what the axes of the tensor are called."""
         return Axes(self.shape)
 
     def place_of(self, cell: Shape) -> Shape:

@@ -178,7 +178,7 @@ class Builtin(Source):
         return self._entry().literal
 
     def problems(self) -> Iterator[QuantVizError]:
-        """An unknown name."""
+        """Yield an unknown name."""
         if self.name not in BUILTINS:
             yield QuantVizError("source.unknown_builtin", got=self.name, known=", ".join(BUILTINS))
 
@@ -197,7 +197,7 @@ class Builtin(Source):
 
     @property
     def stem(self) -> str:
-        """What a file with its values is called."""
+        """Return the name, without an ending, of a file with its values."""
         return self.name
 
     def _entry(self) -> BuiltinTensor:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from quantviz.errors import Note, QuantVizError
-from quantviz.sources.files.catalog import clipped
+from quantviz.sources.files.file_data import clipped
 
 if TYPE_CHECKING:
     import torch
@@ -49,8 +49,9 @@ def image_tensor(data: bytes, channel: str = "grey", *, longest_side: int = LONG
 def read_image(
     data: bytes, channel: str = "grey", *, filename: str = "?", longest_side: int = LONGEST_SIDE
 ) -> tuple[torch.Tensor, tuple[Note, ...]]:
-    """Return the picture in `data`, a PNG or JPEG file that errors call `filename`, and notes on what was
-    done to it.
+    """Return the picture in `data` as a tensor, and notes on what was done to it.
+
+    `data` is a PNG or JPEG file, which errors call `filename`.
 
     The tensor is float32 with whole numbers from 0 to 255, as stored: (height, width), or
     (3, height, width) for the channel "all". A picture is turned upright as its camera says, laid on
@@ -82,8 +83,7 @@ def read_image(
 
 
 def _decoded(data: bytes, file: str, longest_side: int) -> tuple[Any, tuple[int, int]]:
-    """Return the picture in red, green and blue, upright and no larger than wanted, and the size it has in
-    the file, upright too.
+    """Return the picture upright in RGB, no larger than wanted, and its upright size in the file.
 
     That size is checked before any pixel is decoded. Of a large picture there is only ever one copy at full
     size.

@@ -39,8 +39,9 @@ class Limits:
 
     @classmethod
     def of_environment(cls) -> Limits:
-        """Return the limits as the environment sets them; `QuantVizError` for what is no whole number above
-        0.
+        """Return the limits that the environment sets.
+
+        `QuantVizError` for a value that is not a whole number above 0.
         """
         variables = {each.name: f"{LIMIT_VARIABLE}{each.name.upper()}" for each in fields(cls)}
         given = {name: os.environ[variable] for name, variable in variables.items() if variable in os.environ}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import torch
 
     from quantviz.sources.files import Catalog
-    from quantviz.sources.files.catalog import FileData
+    from quantviz.sources.files.file_data import FileData
     from quantviz.tensors.lazy import Stored
 
 #: The environment variable with the folder's path.
@@ -60,8 +60,9 @@ def folder_offered() -> bool:
 
 
 def data_folder() -> Path | None:
-    """Return the folder, without links in its path; none where the environment names none. `QuantVizError` if
-    it is no folder.
+    """Return the folder with all links in its path followed, or None if the environment names none.
+
+    `QuantVizError` if it is not a folder.
     """
     if not folder_offered():
         return None
@@ -72,8 +73,9 @@ def data_folder() -> Path | None:
 
 
 def list_files() -> Listing:
-    """Return the files below the folder that some reader may read, none that is hidden; links to folders are
-    not followed.
+    """Return the files below the folder that some reader may read.
+
+    Hidden files are left out, and links to folders are not followed.
     """
     from quantviz.sources.files import reader_of
 
@@ -122,8 +124,9 @@ def _is_readable(file: str) -> bool:
 
 
 def open_local(file: str) -> Catalog:
-    """Return the tensors of the file at that path below the folder; whoever keeps this or one of its tensors
-    keeps it open.
+    """Return the tensors of the file at that path below the folder.
+
+    The file stays open as long as somebody keeps this or one of its tensors.
 
     `QuantVizError` for a path that leads out of the folder, and as from `open_tensors`.
     """
@@ -133,7 +136,8 @@ def open_local(file: str) -> Catalog:
 
 
 def local_version(file: str) -> str:
-    """Return another text as soon as the file at that path is another one, or for an index one of the shards;
+    """Return a text that changes when the file at that path does, or for an index one of its shards.
+
     `QuantVizError` where it is gone.
     """
     from quantviz.sources.files import ShardedCatalog, reader_of
@@ -146,8 +150,9 @@ def local_version(file: str) -> str:
 
 
 def _stat_text(path: Path) -> str:
-    """Return which file lies at that path; a shard that is not there any more is said when one of its tensors
-    is asked for.
+    """Return a text that tells the file at that path from any other.
+
+    A missing shard is reported when one of its tensors is asked for.
     """
     try:
         found = path.stat()
@@ -157,7 +162,7 @@ def _stat_text(path: Path) -> str:
 
 
 def _open(file: str) -> FileData:
-    from quantviz.sources.files.catalog import FileData, OpenFile
+    from quantviz.sources.files.file_data import FileData, OpenFile
 
     real = _real_path(file)
     path = PurePosixPath(file)
@@ -197,10 +202,11 @@ def _hidden(parts: tuple[str, ...]) -> bool:
 
 
 def _descriptor(real: Path) -> int:
-    """Open a file that was found below the folder: step by step, so that a link put there since then is not
-    followed.
+    """Open a file that was found below the folder, step by step.
+
+    A link put there since then is not followed.
     """
-    from quantviz.sources.files.catalog import READ_FLAGS
+    from quantviz.sources.files.file_data import READ_FLAGS
 
     folder = data_folder()
     assert folder
@@ -224,7 +230,7 @@ def _error(key: str, file: str) -> QuantVizError:
 
 def short(file: str) -> str:
     """Return a name short enough for a sentence."""
-    from quantviz.sources.files.catalog import clipped
+    from quantviz.sources.files.file_data import clipped
 
     return clipped(file)
 
@@ -250,8 +256,9 @@ class LocalTensor(Source):
 
     @classmethod
     def of(cls, file: str, name: str, catalog: Catalog | None = None) -> LocalTensor:
-        """Return the tensor of that name, its shape from the file's header, where the open file is at hand
-        from that. `QuantVizError` if it cannot be read.
+        """Return the tensor of that name, with its shape from the file's header.
+
+        The open file is reused where it is at hand. `QuantVizError` if it cannot be read.
         """
         info = (catalog or open_local(file)).info(name)
         if info.problem:
@@ -259,15 +266,16 @@ class LocalTensor(Source):
         return cls(file, name, info.shape)
 
     def problems(self) -> Iterator[QuantVizError]:
-        """What keeps it from giving a tensor, as far as the file's header tells."""
+        """Yield what keeps it from giving a tensor, as far as the file's header tells."""
         try:
             self._catalog()
         except QuantVizError as problem:
             yield problem
 
     def stored(self, catalog: Catalog | None = None) -> Stored:
-        """Return the tensor, mapped from its file where that allows it; from the open file where that is at
-        hand.
+        """Return the tensor, mapped from its file where that is possible.
+
+        An open file that is at hand is reused.
         """
         return self._catalog(catalog).stored(self.name)
 
@@ -281,16 +289,16 @@ class LocalTensor(Source):
 
     @property
     def stem(self) -> str:
-        """What a file with its values is called."""
+        """Return the name, without an ending, of a file with its values."""
         return f"{PurePath(self.file).stem}-{self.name}"
 
     @property
     def key(self) -> str:
-        """What tells this tensor from any other: the file may become another one."""
+        """Return what tells this tensor from any other; it changes when the file does."""
         return f"{self.link_text()} {self.version}"
 
     def link_text(self) -> str:
-        """What a link says of it."""
+        """Return what a link says of it."""
         return f"{self.id}.{self.to_payload()}"
 
     def code(self, large: bool, language: str) -> list[str]:

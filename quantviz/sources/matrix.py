@@ -42,7 +42,7 @@ class AsMatrix(Source):
         return rows, math.prod(rest)
 
     def problems(self) -> Iterator[QuantVizError]:
-        """What keeps it from giving a tensor."""
+        """Yield what keeps it from giving a tensor."""
         if len(self.source.shape) < 3:
             yield QuantVizError("source.as_matrix", shape=self.source.shape)
         yield from self.source.problems()
@@ -77,7 +77,7 @@ class AsMatrix(Source):
 
     @property
     def kind(self) -> str:
-        """That of the source, as is all that follows."""
+        """Return the kind of the source; what follows is the source's too."""
         return self.source.kind
 
     def title(self, language: str) -> str:
@@ -86,7 +86,7 @@ class AsMatrix(Source):
 
     @property
     def stem(self) -> str:
-        """What a file with its values is called."""
+        """Return the name, without an ending, of a file with its values."""
         return self.source.stem
 
     @property
@@ -96,7 +96,7 @@ class AsMatrix(Source):
 
     @property
     def key(self) -> str:
-        """What tells it from any other, the source's own tensor included."""
+        """Return what tells it from any other tensor, that of the source included."""
         return f"{self.id} {self.source.key}"
 
     @property
@@ -110,7 +110,7 @@ class AsMatrix(Source):
         return self.source.finite
 
     def link_text(self) -> str:
-        """What a link says of it: the source's own text inside."""
+        """Return what a link says of it, with the source's own text inside."""
         return f"{self.id}({self.source.link_text()})"
 
     def link_problem(self) -> QuantVizError | None:
@@ -146,7 +146,5 @@ class AsMatrix(Source):
 
 
 def as_opened(source: Source) -> Source:
-    """Return a tensor from a file as it is seen at first: one of four axes, a convolution's weight, as a
-    matrix.
-    """
+    """Return a tensor from a file as it is shown first: a weight of four axes as a matrix."""
     return AsMatrix(source) if len(source.shape) == _CONVOLUTION else source

@@ -34,20 +34,20 @@ LARGEST_SEED = 2**32 - 1
 LARGEST_NUMBER = 1e30
 
 
-class Limits(NamedTuple):
+class Bounds(NamedTuple):
     """The values a field may have, both ends included."""
 
     lowest: float
     highest: float
 
 
-_SIGNED = Limits(-LARGEST_NUMBER, LARGEST_NUMBER)
-_SPREAD = Limits(0.0, LARGEST_NUMBER)
-_SIDE = Limits(1, LARGEST_SIDE)
+_SIGNED = Bounds(-LARGEST_NUMBER, LARGEST_NUMBER)
+_SPREAD = Bounds(0.0, LARGEST_NUMBER)
+_SIDE = Bounds(1, LARGEST_SIDE)
 
 
-def _limits(**more: Limits) -> Mapping[str, Limits]:
-    return MappingProxyType({"rows": _SIDE, "cols": _SIDE, "seed": Limits(0, LARGEST_SEED), **more})
+def _limits(**more: Bounds) -> Mapping[str, Bounds]:
+    return MappingProxyType({"rows": _SIDE, "cols": _SIDE, "seed": Bounds(0, LARGEST_SEED), **more})
 
 
 @dataclass(frozen=True)
@@ -61,17 +61,15 @@ class _Random(Source):
     id: ClassVar[str]
     kind: ClassVar[str] = "random"
     #: The values each field may have, for checks and for controls.
-    limits: ClassVar[Mapping[str, Limits]] = _limits()
+    limits: ClassVar[Mapping[str, Bounds]] = _limits()
 
     @property
     def shape(self) -> Shape:
-        """(rows, cols)."""
+        """Return `(rows, cols)`."""
         return (self.rows, self.cols)
 
     def problems(self) -> Iterator[QuantVizError]:
-        """Fields that are no numbers of their kind, or outside `limits`, and more elements than
-        `LARGEST_COUNT`.
-        """
+        """Yield fields that are no numbers of their kind or outside `limits`, and too many elements."""
         own = [
             problem
             for field in dataclasses.fields(self)
@@ -122,23 +120,23 @@ class _Draws:
         self.shape = shape
 
     def normal(self) -> torch.Tensor:
-        """N(0, 1)."""
+        """Draw from N(0, 1)."""
         import torch
 
         return torch.randn(self.shape, generator=self.generator, dtype=torch.float64)
 
     def uniform(self) -> torch.Tensor:
-        """U[0, 1)."""
+        """Draw from U[0, 1)."""
         import torch
 
         return torch.rand(self.shape, generator=self.generator, dtype=torch.float64)
 
     def above_zero(self) -> torch.Tensor:
-        """U(0, 1]: safe to take the logarithm of."""
+        """Draw from U(0, 1], of which a logarithm is finite."""
         return 1 - self.uniform()
 
     def sign(self) -> torch.Tensor:
-        """-1 or 1, equally often."""
+        """Draw -1 or 1, equally often."""
         return 1 - 2 * (self.uniform() < 0.5).double()
 
 
@@ -153,7 +151,7 @@ class Normal(_Random):
     mean: float = 0.0
     std: float = 1.0
     id: ClassVar[str] = "normal"
-    limits: ClassVar[Mapping[str, Limits]] = _limits(mean=_SIGNED, std=_SPREAD)
+    limits: ClassVar[Mapping[str, Bounds]] = _limits(mean=_SIGNED, std=_SPREAD)
 
     def _draw(self, draws: _Draws) -> torch.Tensor:
         return draws.normal() * self.std + self.mean
@@ -170,7 +168,7 @@ class Laplace(_Random):
     mean: float = 0.0
     scale: float = 1.0
     id: ClassVar[str] = "laplace"
-    limits: ClassVar[Mapping[str, Limits]] = _limits(mean=_SIGNED, scale=_SPREAD)
+    limits: ClassVar[Mapping[str, Bounds]] = _limits(mean=_SIGNED, scale=_SPREAD)
 
     def _draw(self, draws: _Draws) -> torch.Tensor:
         # Inverse of the exponential's distribution function, 1 - exp(-v).
@@ -191,7 +189,7 @@ class Uniform(_Random):
     lo: float = -1.0
     hi: float = 1.0
     id: ClassVar[str] = "uniform"
-    limits: ClassVar[Mapping[str, Limits]] = _limits(lo=_SIGNED, hi=_SIGNED)
+    limits: ClassVar[Mapping[str, Bounds]] = _limits(lo=_SIGNED, hi=_SIGNED)
 
     def problems(self) -> Iterator[QuantVizError]:
         found = tuple(super().problems())
@@ -213,7 +211,7 @@ class StudentT(_Random):
 
     df: float = 3.0
     id: ClassVar[str] = "student_t"
-    limits: ClassVar[Mapping[str, Limits]] = _limits(df=Limits(1.0, 1e6))
+    limits: ClassVar[Mapping[str, Bounds]] = _limits(df=Bounds(1.0, 1e6))
 
     def _draw(self, draws: _Draws) -> torch.Tensor:
         # Bailey's polar form of Box-Muller (Mathematics of Computation 62, 1994): exact for every df.
@@ -234,13 +232,13 @@ class Bimodal(_Random):
     distance: float = 6.0
     std: float = 0.5
     id: ClassVar[str] = "bimodal"
-    limits: ClassVar[Mapping[str, Limits]] = _limits(distance=_SPREAD, std=_SPREAD)
+    limits: ClassVar[Mapping[str, Bounds]] = _limits(distance=_SPREAD, std=_SPREAD)
 
     def _draw(self, draws: _Draws) -> torch.Tensor:
         return draws.sign() * (self.distance / 2) + draws.normal() * self.std
 
 
-_EVERY = Limits(1, LARGEST_SIDE)
+_EVERY = Bounds(1, LARGEST_SIDE)
 
 
 @dataclass(frozen=True)
@@ -255,7 +253,7 @@ class LoudRows(_Random):
     every: int = 8
     factor: float = 10.0
     id: ClassVar[str] = "loud_rows"
-    limits: ClassVar[Mapping[str, Limits]] = _limits(every=_EVERY, factor=_SIGNED)
+    limits: ClassVar[Mapping[str, Bounds]] = _limits(every=_EVERY, factor=_SIGNED)
 
     def _draw(self, draws: _Draws) -> torch.Tensor:
         values = draws.normal()
@@ -275,7 +273,7 @@ class LoudColumns(_Random):
     every: int = 8
     factor: float = 10.0
     id: ClassVar[str] = "loud_columns"
-    limits: ClassVar[Mapping[str, Limits]] = _limits(every=_EVERY, factor=_SIGNED)
+    limits: ClassVar[Mapping[str, Bounds]] = _limits(every=_EVERY, factor=_SIGNED)
 
     def _draw(self, draws: _Draws) -> torch.Tensor:
         values = draws.normal()
@@ -283,7 +281,7 @@ class LoudColumns(_Random):
         return values
 
 
-_PLACE = Limits(0, LARGEST_SIDE - 1)
+_PLACE = Bounds(0, LARGEST_SIDE - 1)
 
 
 @dataclass(frozen=True)
@@ -300,7 +298,7 @@ class OneOutlier(_Random):
     row: int | None = None
     col: int | None = None
     id: ClassVar[str] = "one_outlier"
-    limits: ClassVar[Mapping[str, Limits]] = _limits(value=_SIGNED, row=_PLACE, col=_PLACE)
+    limits: ClassVar[Mapping[str, Bounds]] = _limits(value=_SIGNED, row=_PLACE, col=_PLACE)
 
     @property
     def place(self) -> Shape:
@@ -335,7 +333,7 @@ class AllPositive(_Random):
     scale: float = 1.0
     id: ClassVar[str] = "all_positive"
     # A smaller scale would let the smallest draws fall to 0 in float32.
-    limits: ClassVar[Mapping[str, Limits]] = _limits(scale=Limits(1e-20, LARGEST_NUMBER))
+    limits: ClassVar[Mapping[str, Bounds]] = _limits(scale=Bounds(1e-20, LARGEST_NUMBER))
 
     def _draw(self, draws: _Draws) -> torch.Tensor:
         # A draw of exactly 0 or 1 (one in 2**53) is moved to its neighbour: its logarithm would be infinite

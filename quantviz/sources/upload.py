@@ -34,7 +34,7 @@ class UploadedFile:
 
     @classmethod
     def named(cls, name: str) -> UploadedFile:
-        """As far as an upload's name tells: "file · tensor", or the file alone."""
+        """Return what an upload's name tells: "file · tensor", or the file alone."""
         file, _, tensor = name.partition(" · ")
         return cls(file, channel="grey") if file.lower().endswith(_PICTURES) else cls(file, tensor)
 
@@ -65,7 +65,7 @@ class Upload(Source):
 
     @property
     def kind(self) -> str:
-        """Return a picture has a channel to be chosen."""
+        """Return the kind of its controls: a picture has a channel to choose."""
         return "image" if self.place_in_file.channel else "file"
 
     def tensor(self) -> torch.Tensor:
@@ -82,7 +82,7 @@ class Upload(Source):
 
     @property
     def stem(self) -> str:
-        """What a file with its values is called."""
+        """Return the name, without an ending, of a file with its values."""
         return PurePath(self.name).stem
 
     @property
@@ -92,20 +92,21 @@ class Upload(Source):
 
     @property
     def key(self) -> str:
-        """What tells this tensor from any other of the session."""
+        """Return what tells this tensor from any other of the session."""
         return f"{self.id} {self.digest} {self.name}"
 
     def link_text(self) -> str:
-        """Only that it was an upload."""
+        """Return that it was an upload, which is all a link can say."""
         return self.id
 
     def link_problem(self) -> QuantVizError:
-        """Return a link cannot carry it."""
+        """Return why a link cannot carry it."""
         return QuantVizError("link.upload")
 
     def code(self, large: bool, language: str) -> list[str]:
-        """Return the lines that read the file. Names are a stranger's text: only their `repr` gets into the
-        script.
+        """Return the lines that read the file.
+
+        Names are a stranger's text: only their `repr` gets into the script.
         """
         at = self.place_in_file
         if at.channel is None:

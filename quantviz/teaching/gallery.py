@@ -22,7 +22,7 @@ from quantviz.sources import AllPositive, Builtin, Normal, Source, Uniform
 from quantviz.sources.typed import Typed
 
 #: What a program's lines read and give, by name: tensors, numbers, dtypes.
-Values = Mapping[str, Any]
+Variables = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,14 @@ class Line:
     #: The line, for showing: `name = expression`, or `name, name = expression`.
     code: str
     #: The expression, for running.
-    run: Callable[[Values], Any]
+    run: Callable[[Variables], Any]
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What it gives values to."""
+        """Return the names that it gives values to."""
         return tuple(self.code.partition(" = ")[0].split(", "))
 
-    def given(self, values: Values) -> dict[str, Any]:
+    def given(self, values: Variables) -> dict[str, Any]:
         """Return the values it gives, by name."""
         result = self.run(values)
         return dict(zip(self.names, result if len(self.names) > 1 else (result,), strict=True))
@@ -104,17 +104,18 @@ class Outcome:
     #: What each line gave when it ran, by name: a name may be given twice.
     steps: tuple[Mapping[str, Any], ...]
     #: The values at the end.
-    values: Values
+    values: Variables
 
     @property
     def mse(self) -> float:
-        """Mean of (x_hat - x)²: NaN where a cell is NaN."""
+        """Return the mean of (x_hat - x)², NaN where a cell is NaN."""
         return (self.x_hat - self.x).to(torch.float64).square().mean().item()
 
 
 def run_bug(bug: Bug, x: torch.Tensor, broken: bool, case: Case | None = None) -> Outcome:
-    """Return the bug's program on `x`, correct or broken, with what `case` sets before it (the first one's,
-    if none).
+    """Run the bug's program on `x`, correct or broken.
+
+    `case` sets values before it; without one the first case does.
 
     >>> bug = BUGS["int8_difference_wraps"]
     >>> x = bug.cases[0].source.tensor()
@@ -193,7 +194,7 @@ _INT8 = Line("dtype", "dtype = torch.int8", lambda v: torch.int8)
 _UINT8 = Line("dtype", "dtype = torch.uint8", lambda v: torch.uint8)
 
 
-def _zero_point(v: Values) -> int:
+def _zero_point(v: Variables) -> int:
     return int((-128 - v["lo"] / v["scale"]).round().clamp(-128, 127))
 
 

@@ -47,7 +47,7 @@ def text(key: str, language: str = DEFAULT_LANGUAGE, /, **params: object) -> str
 
 
 def visible(words: str) -> str:
-    r"""`words` with what has no look of its own spelled out: control characters, marks that turn the
+    r"""Return `words` with invisible characters spelled out: control characters, marks that turn the
     direction of the text, halves of characters.
 
     >>> visible("\u202egnp.exe, 权重")

@@ -19,7 +19,7 @@ from typing import ClassVar
 import quantviz.sources, quantviz.text
 from quantviz.schemes.granularity import Shape
 from quantviz.sources.base import Source
-from quantviz.sources.random import Limits
+from quantviz.sources.random import Bounds
 
 @dataclasses.dataclass(frozen=True)
 class Ramp(Source):
@@ -27,7 +27,7 @@ class Ramp(Source):
     slope: float = 2.0
     id: ClassVar[str] = "ramp"
     kind: ClassVar[str] = "random"
-    limits: ClassVar = MappingProxyType({"rows": Limits(1, 99), "slope": Limits(-5.0, 5.0)})
+    limits: ClassVar = MappingProxyType({"rows": Bounds(1, 99), "slope": Bounds(-5.0, 5.0)})
 
     @property
     def shape(self) -> Shape:

@@ -38,7 +38,8 @@ sys.meta_path.insert(0, NoTorch())
 """
 
 _PAINTED = """
-() => document.querySelector(".st-key-header") && document.querySelector(".st-key-bits button") && document.querySelector(".st-key-per_block button")
+() => document.querySelector(".st-key-header")
+  && document.querySelector(".st-key-bits button") && document.querySelector(".st-key-per_block button")
   && document.querySelector(".st-key-panels [data-testid=stSkeletonElement]")
 """
 _PANELS = "() => document.querySelectorAll('.st-key-panels .hm image').length === 4"
@@ -88,10 +89,12 @@ def main() -> None:
     # Of each round by itself: what else the machine does in it hinders both.
     ratio = statistics.median(lab[1] / each for lab, _, each in measured if lab[1] is not None)
     print(
-        f"first paint: lab {with_torch:.0f} ms   without torch {without:.0f} ms   ratio {with_torch / without:.2f}   bar {BAR}"
+        f"first paint: lab {with_torch:.0f} ms   without torch {without:.0f} ms   "
+        f"ratio {with_torch / without:.2f}   bar {BAR}"
     )
     print(
-        f"first panels: after {panels:.0f} ms   imports alone {imports:.0f} ms   ratio {ratio:.2f}   bar {PANELS_BAR}"
+        f"first panels: after {panels:.0f} ms   imports alone {imports:.0f} ms   "
+        f"ratio {ratio:.2f}   bar {PANELS_BAR}"
     )
 
 

@@ -111,7 +111,8 @@ def main() -> None:
         for granularity in SCHEMES:
             usual = granularity.replace("128", "32")
             address = {
-                name: f"{lab}/lab?t={source}&lang=en&s=int4,symmetric,{usual if name == 'small' else granularity},min_max,course"
+                name: f"{lab}/lab?t={source}&lang=en"
+                f"&s=int4,symmetric,{usual if name == 'small' else granularity},min_max,course"
                 for name, source in sources.items()
             }
             pages = {
@@ -134,7 +135,8 @@ def main() -> None:
             small, large = (statistics.median(times[name]) for name in ("small", "large"))
             most = max(weights["large"])
             print(
-                f"{granularity:<22} 32 × 32 {small:5.0f} ms   4096 × 11008 {large:5.0f} ms   ratio {large / small:.2f} (bar {TIME_BAR})"
+                f"{granularity:<22} 32 × 32 {small:5.0f} ms   4096 × 11008 {large:5.0f} ms"
+                f"   ratio {large / small:.2f} (bar {TIME_BAR})"
                 f"   sent {max(weights['small']) / 1e6:.2f} and {most / 1e6:.2f} MB (bar {BYTES_BAR / 1e6})",
                 flush=True,
             )
@@ -146,7 +148,8 @@ def main() -> None:
             for name, source in sources.items()
         }
         print(
-            f"Chromium: 32 × 32 {memory['small'] / 2**20:.0f} MB, 4096 × 11008 {memory['large'] / 2**20:.0f} MB,"
+            f"Chromium: 32 × 32 {memory['small'] / 2**20:.0f} MB,"
+            f" 4096 × 11008 {memory['large'] / 2**20:.0f} MB,"
             f" ratio {memory['large'] / memory['small']:.2f} (bar {MEMORY_BAR})"
         )
 

@@ -131,7 +131,8 @@ def main() -> None:
         serve()
         return
     print(
-        f"float32 {SHAPE[0]} × {SHAPE[1]}, one thread; CPU time of plain numba over that of the piece written by hand (bar {BAR}).\n"
+        f"float32 {SHAPE[0]} × {SHAPE[1]}, one thread; "
+        f"CPU time of plain numba over that of the piece written by hand (bar {BAR}).\n"
     )
     print("| piece | work | by hand, ms | ratio |\n|---|---|---|---|")
     usual, gains = Worker(""), {}

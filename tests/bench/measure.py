@@ -262,7 +262,8 @@ def limits() -> str:
     found = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
     memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     cpu, cache = found.get("model name", platform.processor()), found.get("cache size", "?")
-    return f"{cpu}, {os.cpu_count()} cores, cache {cache}, {memory_gb:.0f} GB, torch on {torch.get_num_threads()} threads"
+    threads = torch.get_num_threads()
+    return f"{cpu}, {os.cpu_count()} cores, cache {cache}, {memory_gb:.0f} GB, torch on {threads} threads"
 
 
 def _judged(ratio: float | None, name: str, title: str) -> str:
@@ -308,9 +309,8 @@ def main() -> None:
     start = time.perf_counter()
     for _name, granularity in GRANULARITIES.items():
         measuring.measure(torch.ones(64, 128), qv.Scheme(granularity=granularity), path="fused")
-    print(
-        f"first use of five granularities, compiled or read from that folder: {time.perf_counter() - start:.1f} s\n"
-    )
+    elapsed = time.perf_counter() - start
+    print(f"first use of five granularities, compiled or read from that folder: {elapsed:.1f} s\n")
     of_middle_size(chosen.rounds)
     for shape in [tuple(map(int, chosen.shape.split("x")))] if chosen.shape else SHAPES:
         x = torch.empty(shape).normal_(generator=torch.Generator().manual_seed(0))
@@ -331,7 +331,8 @@ def main() -> None:
                     reads.append(seconds(x.sum))
         read = statistics.median([each for *_, reads in timed for each in reads])
         print(
-            f"float32 {shape[0]} × {shape[1]}, a read takes {read * 1e3:.1f} ms. Times as multiples of a read; memory as a share of the tensor.\n"
+            f"float32 {shape[0]} × {shape[1]}, a read takes {read * 1e3:.1f} ms. "
+            "Times as multiples of a read; memory as a share of the tensor.\n"
         )
         print("| what | " + " | ".join(f"{name} ({READS[name]})" for name in GRANULARITIES) + " |")
         print("|---|" + "---|" * len(GRANULARITIES))

@@ -98,7 +98,8 @@ def main() -> None:
             medians = {name: statistics.median(values) for name, values in times.items()}
             ratio = medians["lab"] / medians["bare"]
             print(
-                f"{side:>4} × {side:<4} bare {medians['bare']:6.0f} ms   lab {medians['lab']:6.0f} ms   ratio {ratio:.2f}   bar {BAR}",
+                f"{side:>4} × {side:<4} bare {medians['bare']:6.0f} ms   "
+                f"lab {medians['lab']:6.0f} ms   ratio {ratio:.2f}   bar {BAR}",
                 flush=True,
             )
             for page in pages.values():

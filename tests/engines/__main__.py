@@ -21,18 +21,26 @@ import torch
 
 import quantviz as qv
 from tests.engines import ENGINES
-from tests.engines.compare import PARTS, Tally
+from tests.engines.compare import COMPARED_PARTS, EngineTally
 from tests.engines.data import tensors
 
 README = Path(__file__).with_name("README.md")
 MARKS = ("<!-- engines: begin -->", "<!-- engines: end -->")
-COLUMNS = ("engine", "convention", "formats", "cases", "tensors", "values", *(f"≠ {part}" for part in PARTS))
+COLUMNS = (
+    "engine",
+    "convention",
+    "formats",
+    "cases",
+    "tensors",
+    "values",
+    *(f"≠ {part}" for part in COMPARED_PARTS),
+)
 
 
 def main() -> None:
     """Run the grid, print the table, write it into `README.md`."""
     torch.set_num_threads(1)
-    tallies: dict[tuple[str, str, str], Tally] = defaultdict(Tally)
+    tallies: dict[tuple[str, str, str], EngineTally] = defaultdict(EngineTally)
     for name in ENGINES:
         module = importlib.import_module(f"tests.engines.{name}")
         data = list(getattr(module, "tensors", tensors)())
@@ -54,16 +62,18 @@ def main() -> None:
 
 def producer(module: ModuleType) -> str:
     """The distribution that answers and its version."""
-    return f"{module.PRODUCER} {getattr(module, 'VERSION', None) or metadata.version(module.PRODUCER).partition('+')[0]}"
+    version = getattr(module, "VERSION", None) or metadata.version(module.PRODUCER).partition("+")[0]
+    return f"{module.PRODUCER} {version}"
 
 
-def _lines(tallies: dict[tuple[str, str, str], Tally]) -> Iterator[str]:
+def _lines(tallies: dict[tuple[str, str, str], EngineTally]) -> Iterator[str]:
     yield f"| {' | '.join(COLUMNS)} |"
     yield f"|{'---|' * 3}{'--:|' * (len(COLUMNS) - 3)}"
     for (engine, convention, _), tally in tallies.items():
-        found = [f"{tally.different[part]:,}" if tally.compared[part] else "–" for part in PARTS]
+        found = [f"{tally.different[part]:,}" if tally.compared[part] else "–" for part in COMPARED_PARTS]
         counts = [f"{count:,}" for count in (tally.cases, tally.tensors, tally.compared["values"])]
-        yield f"| {' | '.join((engine, f'`{convention}`', folded(sorted({fmt for fmt, _ in tally.reached})), *counts, *found))} |"
+        formats = folded(sorted({fmt for fmt, _ in tally.reached}))
+        yield f"| {' | '.join((engine, f'`{convention}`', formats, *counts, *found))} |"
 
 
 def folded(formats: Sequence[str]) -> str:

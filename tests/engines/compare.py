@@ -12,7 +12,7 @@ import quantviz as qv
 from tests.engines import Answer, Case, Refused, Undefined
 
 #: What is compared, as the table's columns.
-PARTS = ("codes", "scales", "zero points", "values")
+COMPARED_PARTS = ("codes", "scales", "zero points", "values")
 
 
 def ulps(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -63,7 +63,7 @@ def mismatches(answer: Answer, result: qv.QuantResult) -> dict[str, torch.Tensor
 
 
 @dataclass
-class Tally:
+class EngineTally:
     """What was compared, and what differed."""
 
     cases: int = 0
@@ -103,6 +103,5 @@ class Tally:
                 count = int(differs.sum())
                 self.different[part] += count
                 if count and part not in self.examples:
-                    self.examples[part] = (
-                        f"{form} on {label}: {count} {part} differ, first at {differs.flatten().nonzero()[0].item()}"
-                    )
+                    first = differs.flatten().nonzero()[0].item()
+                    self.examples[part] = f"{form} on {label}: {count} {part} differ, first at {first}"

@@ -108,8 +108,10 @@ def main() -> None:
         arrays[f"codes{number}"] = np.concatenate(codes)
         arrays[f"exponents{number}"] = np.concatenate(exponents)
     about = {
-        "producer": f"microsoft/microxcaling {COMMIT}: the CPU path of mx_ops, elemwise_ops and formats, transcribed from the files of that commit",
-        "settings": f"torch {torch.__version__}, round=nearest, custom_cuda=False, scale_bits=8, shared_exp_method=max, mx_flush_fp32_subnorms=False",
+        "producer": f"microsoft/microxcaling {COMMIT}: the CPU path of mx_ops, "
+        "elemwise_ops and formats, transcribed from the files of that commit",
+        "settings": f"torch {torch.__version__}, round=nearest, custom_cuda=False, "
+        "scale_bits=8, shared_exp_method=max, mx_flush_fp32_subnorms=False",
         "command": "python -m tests.engines.record_microxcaling FOLDER",
         "cases": list(cases),
         "tensors": {name: list(x.shape) for name, x in inputs.items()},
@@ -118,9 +120,8 @@ def main() -> None:
     arrays["about"] = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
     RECORD.parent.mkdir(exist_ok=True)
     np.savez_compressed(RECORD, **arrays)
-    print(
-        f"{len(cases)} cases, {len(inputs)} tensors of {len(arrays['input'])} elements, {RECORD.stat().st_size} bytes"
-    )
+    elements = len(arrays["input"])
+    print(f"{len(cases)} cases, {len(inputs)} tensors of {elements} elements, {RECORD.stat().st_size} bytes")
 
 
 def _tensors() -> Iterator[tuple[str, torch.Tensor]]:

@@ -278,7 +278,8 @@ def main():
         if fates[fate] <= 20 and 0 < len(data) < 2**16:
             pool.append(data)
     print(
-        f"{given.reader}: {given.minutes:g} minutes, {runs:,} files, finds {sum(finds.values())} of {len(finds)} kinds; "
+        f"{given.reader}: {given.minutes:g} minutes, {runs:,} files, "
+        f"finds {sum(finds.values())} of {len(finds)} kinds; "
         + ", ".join(f"{k} {v}" for k, v in fates.most_common())
     )
     sys.exit(bool(finds))

@@ -7,13 +7,15 @@ from tests.helpers.browser import wait_idle
 #: The place in the window of the middle of a cell in the i-th panel.
 MIDDLE = """([i, row, col]) => {
     const gd = document.querySelector(".st-key-panels .js-plotly-plot"), frame = gd.getBoundingClientRect();
-    const x = gd._fullLayout[i ? `xaxis${i + 1}` : "xaxis"], y = gd._fullLayout[i ? `yaxis${i + 1}` : "yaxis"];
+    const x = gd._fullLayout[i ? `xaxis${i + 1}` : "xaxis"];
+    const y = gd._fullLayout[i ? `yaxis${i + 1}` : "yaxis"];
     return [frame.left + x._offset + (col - x.range[0]) / (x.range[1] - x.range[0]) * x._length,
             frame.top + y._offset + (row - y.range[1]) / (y.range[0] - y.range[1]) * y._length];
 }"""
 #: Columns in sight in each panel.
 RANGES = """() => ["xaxis", "xaxis2", "xaxis3", "xaxis4"].map(
-    axis => document.querySelector(".st-key-panels .js-plotly-plot")?._fullLayout?.[axis]?.range ?? [NaN, NaN])"""
+    axis => document.querySelector(".st-key-panels .js-plotly-plot")?._fullLayout?.[axis]?.range
+        ?? [NaN, NaN])"""
 
 
 def drawn(page):

@@ -18,7 +18,7 @@ import torch
 
 import quantviz as qv
 from quantviz.errors import QuantVizError
-from quantviz.sources.files import FORMATS, READERS, Limits, cut_out_snippet, open_tensors
+from quantviz.sources.files import CATALOGS, READERS, Limits, cut_out_snippet, open_tensors
 from tests.helpers.hostile import (
     DAMAGED,
     FILES,
@@ -488,7 +488,7 @@ def test_a_folder_is_no_file(tmp_path):
 
 
 def test_every_reader_keeps_the_contract():
-    for reader in FORMATS:
+    for reader in CATALOGS:
         assert reader.kind
         assert all(READERS[suffix] is reader for suffix in reader.suffixes)
         assert len(reader.snippet.splitlines()) == 3

@@ -16,7 +16,7 @@ from gguf import quants
 import quantviz as qv
 from quantviz.errors import QuantVizError
 from quantviz.sources.files import Limits, open_tensors
-from quantviz.sources.files.gguf_blocks import BLOCK_TYPES, OTHER_TYPES, dequantize
+from quantviz.sources.files.gguf_blocks import BLOCK_TYPES, OTHER_TYPES, decode_blocks
 from quantviz.text import languages
 from tests.helpers.gguf_file import (
     ARRAY,
@@ -86,7 +86,7 @@ def test_every_type_of_the_package_is_read_or_refused_by_name():
 @pytest.mark.parametrize("kind", QUANTIZED, ids=lambda kind: kind.name)
 def test_random_blocks_decode_to_the_packages_bits(kind):
     raw = random_blocks(kind)
-    values = dequantize(kind, torch.from_numpy(raw))
+    values = decode_blocks(kind, torch.from_numpy(raw))
     assert (values.dtype, tuple(values.shape)) == (torch.float32, (len(raw), kind.length))
     assert mismatches(values, theirs(raw, kind.id)) == 0
     # The random bytes were worth comparing.
@@ -100,7 +100,7 @@ def test_every_bit_is_where_the_package_looks_for_it(kind):
     flips = np.eye(8 * kind.size, dtype=bool)
     for block in random_blocks(kind, 2):
         raw = block ^ np.packbits(flips, axis=1)
-        values = dequantize(kind, torch.from_numpy(raw))
+        values = decode_blocks(kind, torch.from_numpy(raw))
         assert mismatches(values, theirs(raw, kind.id)) == 0
 
 
@@ -119,7 +119,9 @@ def test_bfloat16():
 def test_many_blocks_at_once_are_the_same():
     kind = BLOCK_TYPES[Type.TQ1_0]
     raw = torch.from_numpy(random_blocks(kind, 10_000))
-    assert torch.equal(dequantize(kind, raw)[9_000:].nan_to_num(), dequantize(kind, raw[9_000:]).nan_to_num())
+    assert torch.equal(
+        decode_blocks(kind, raw)[9_000:].nan_to_num(), decode_blocks(kind, raw[9_000:]).nan_to_num()
+    )
 
 
 def weights():
@@ -134,7 +136,7 @@ def test_what_the_package_quantizes_is_what_our_scheme_gives(number):
     x = weights()
     packed = quants.quantize(x.numpy(), number)
     kind = BLOCK_TYPES[number]
-    read = dequantize(kind, torch.from_numpy(packed.reshape(-1, kind.size))).reshape(x.shape)
+    read = decode_blocks(kind, torch.from_numpy(packed.reshape(-1, kind.size))).reshape(x.shape)
     assert mismatches(read, theirs(packed, number)) == 0
     form, mode, size, convention = SCHEMES[number]
     scheme = qv.Scheme(form, mode, qv.PerGroup(size, axis=1), convention=convention)
@@ -156,7 +158,7 @@ METADATA = [
 
 def quantized_entry(kind, rows=6, blocks=3, name="w"):
     raw = random_blocks(kind, rows * blocks)
-    return Entry(name, (blocks * kind.length, rows), kind.id, raw.tobytes()), dequantize(
+    return Entry(name, (blocks * kind.length, rows), kind.id, raw.tobytes()), decode_blocks(
         kind, torch.from_numpy(raw)
     ).reshape(rows, -1)
 
@@ -246,7 +248,7 @@ def test_only_the_window_of_a_large_tensor_is_read(tmp_path):
         file.seek(len(header) + row * side // kind.length * kind.size + 3 * kind.size)
         file.write(raw.tobytes())
         os.truncate(file.fileno(), len(header) + side * side // kind.length * kind.size)
-    expected = dequantize(kind, torch.from_numpy(raw)).flatten().numpy()
+    expected = decode_blocks(kind, torch.from_numpy(raw)).flatten().numpy()
     with open_tensors(tmp_path / "large.gguf") as catalog:
         assert mismatches(catalog.load("w", (row, slice(3 * 256, 5 * 256))), expected) == 0
         window = catalog.load("w", (slice(row - 1, row + 2), slice(3 * 256 + 10, 3 * 256 + 20)))

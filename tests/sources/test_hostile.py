@@ -59,15 +59,20 @@ import torch
 from tests.helpers import hostile
 from quantviz.sources.files import open_tensors
 torch.set_num_threads(1)
-before = {{name: case.content for name, case in hostile.CASES.items() if name in ("x.npy", "good.pt", "fortran.npz", "bom.json", "locale.csv", "twice.gguf")}}
+usual = ("x.npy", "good.pt", "fortran.npz", "bom.json", "locale.csv", "twice.gguf")
+before = {{name: case.content for name, case in hostile.CASES.items() if name in usual}}
 for name, data in before.items():
     hostile.fate(data, name)
 size = lambda: int(open("/proc/self/statm").read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
 done = {{}}
 written = []
+outward = (
+    "os.system", "subprocess.Popen", "os.exec", "os.posix_spawn", "os.fork", "os.mkdir", "os.remove",
+    "socket.connect", "tempfile.mkdtemp",
+)
 def watch(event, args):
-    if event == "open" and isinstance(args[2], int) and args[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT) or event in (
-        "os.system", "subprocess.Popen", "os.exec", "os.posix_spawn", "os.fork", "os.mkdir", "os.remove", "socket.connect", "tempfile.mkdtemp"):
+    writes = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+    if event == "open" and isinstance(args[2], int) and args[2] & writes or event in outward:
         written.append([event, str(args[0])])
 sys.addaudithook(watch)
 for name in sys.argv[1:]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from quantviz.errors import QuantVizError
 from quantviz.sources.files import Limits, cut_out_snippet, open_tensors
-from quantviz.sources.files.onnx import DTYPES
+from quantviz.sources.files.onnx_schema import DTYPES
 from quantviz.tensors.lazy import InMemory
 
 onnx = pytest.importorskip("onnx")

@@ -47,7 +47,8 @@ def test_choosing_a_source_imports_nothing_heavy():
     program = """
 import sys
 from quantviz.sources import SOURCES, Builtin, Normal, parse_source, write_source
-from quantviz.sources.typed import Typed, parse_tensor
+from quantviz.sources.tensor_text import parse_tensor
+from quantviz.sources.typed import Typed
 from quantviz.sources.builtin import BUILTINS
 import quantviz.sources.files, quantviz.sources.image
 for name in BUILTINS:

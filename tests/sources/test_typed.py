@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quantviz.errors import QuantVizError
-from quantviz.sources.typed import MOST_ELEMENTS, Typed, parse_tensor, shortest
+from quantviz.sources.tensor_text import parse_tensor
+from quantviz.sources.typed import MOST_ELEMENTS, Typed, shortest
 from quantviz.text import languages
 
 GRID = ((2, 2), (1.0, 2.0, 3.0, 4.0))

@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 SOURCES = [path for folder in ("quantviz", "pages") for path in sorted((ROOT / folder).rglob("*.py"))] + [
     ROOT / "app.py"
 ]
+UI = sorted((ROOT / "quantviz" / "ui").rglob("*.py"))
 KEYS = catalogue("en")
 
 
@@ -124,25 +125,32 @@ def test_no_sentence_stands_in_the_code():
 
 #: Words on the screen that are not the field's, or that a technical writer would not use.
 RIDDLES = (
-    r"\bheeds?\b", r"\bmend", r"\bforetell", r"\bbelieves\b", r"\bin sight\b", r"not to be changed", r"(?<!anyone )who removes `",
-    r"plays along", r"\bluckier\b", r"by which is divided", r"\bAsked is\b", r"\btak\w+ 0 in\b|\b0 taken in\b", r"\bfurthest\b",
-    r"\bfurther from\b", r"\bthe codes there are\b", r"\bare the most\b", r"\b(is|are) no (number|whole|finite|format|tensor)\b",
+    r"\bheeds?\b", r"\bmend", r"\bforetell", r"\bbelieves\b", r"\bin sight\b", r"not to be changed",
+    r"(?<!anyone )who removes `",
+    r"plays along", r"\bluckier\b", r"by which is divided", r"\bAsked is\b",
+    r"\btak\w+ 0 in\b|\b0 taken in\b", r"\bfurthest\b",
+    r"\bfurther from\b", r"\bthe codes there are\b", r"\bare the most\b",
+    r"\b(is|are) no (number|whole|finite|format|tensor)\b",
     r"\bthis very\b", r"bits (an|per) (element|value)", r"\btaken apart\b",
 )  # fmt: skip
 #: Rivals of the Chinese terms, each with the term: one term a notion.
 RIVALS = {
     "裁剪|裁掉": "截断", "(?<!量化噪声)信噪比": "SQNR", "步子|半步|以步(为单位|计)|（步）": "步长",
-    "一步(是|的宽度|的大小|变|更宽|更细|加倍)|更细的一步": "步长", "错误陈列室|陈列室": "常见错误", "按学生所见": "以学生视角打开",
-    "投影这个": "投影当前内容", "单元格的每一步": "查看全部步骤", "每个(权重|值|元素)的位数|每元素位数": "有效位宽", "数字格式": "数值格式",
-    "基线": "基准", "绕回": "回绕", "(?<!编)码表": "码本", "平局|取舍规则": "中点舍入规则", "一半取偶|正中取偶": "取偶舍入", "包进": "包含",
-    "激活值": "激活", "按通道|按张量": "逐通道、逐张量", "推理引擎": "引擎", "图像": "图片", "向零截断": "向零取整",
+    "一步(是|的宽度|的大小|变|更宽|更细|加倍)|更细的一步": "步长", "错误陈列室|陈列室": "常见错误",
+    "按学生所见": "以学生视角打开",
+    "投影这个": "投影当前内容", "单元格的每一步": "查看全部步骤",
+    "每个(权重|值|元素)的位数|每元素位数": "有效位宽", "数字格式": "数值格式",
+    "基线": "基准", "绕回": "回绕", "(?<!编)码表": "码本", "平局|取舍规则": "中点舍入规则",
+    "一半取偶|正中取偶": "取偶舍入", "包进": "包含",
+    "激活值": "激活", "按通道|按张量": "逐通道、逐张量", "推理引擎": "引擎", "图像": "图片",
+    "向零截断": "向零取整",
 }  # fmt: skip
 
 
 def read_words(language):
     """Each text of a language with where it stands: the catalogue's by key, the lessons' by file and line."""
     yield from catalogue(language).items()
-    for path in sorted((ROOT / "quantviz" / "lessons" / language).glob("*.md")):
+    for path in sorted((ROOT / "quantviz" / "teaching" / "lessons" / language).glob("*.md")):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             yield f"{path.name}:{number}", line
 
@@ -170,16 +178,17 @@ def test_a_number_has_one_name_on_every_page(key):
 
 def test_no_chinese_is_slanted():
     """Markdown's and HTML's emphasis slants 汉字, which have no italic; bold is for them."""
-    slanted = r"(?<!\*)\*(?![*\s])[^*\n]*[\u4e00-\u9fff][^*\n]*(?<!\s)\*(?!\*)|(?<!\w)_[^_\n]*[\u4e00-\u9fff][^_\n]*_(?!\w)|<(em|i)\b"
+    slanted = r"(?<!\*)\*(?![*\s])[^*\n]*[\u4e00-\u9fff][^*\n]*(?<!\s)\*(?!\*)"
+    slanted += r"|(?<!\w)_[^_\n]*[\u4e00-\u9fff][^_\n]*_(?!\w)|<(em|i)\b"
     plain = ((place, re.sub(r"\{[^}]*\}|`[^`]*`", "", words)) for place, words in read_words("zh"))
     assert [(place, match[0]) for place, words in plain if (match := re.search(slanted, words))] == []
-    for path in (ROOT / "quantviz" / "ui").rglob("*.py"):
+    for path in UI:
         assert not re.search(r"(?<!\*)\*\{(plain|say)\(", path.read_text(encoding="utf-8")), (
             f"{path.name}: a text from the catalogue in italics"
         )
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "quantviz" / "ui").rglob("*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", UI, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_punctuation_between_words_comes_from_the_catalogue(path):
     """Chinese has full-width marks: a text of the catalogue is not followed by a mark from the code."""
     assert re.findall(r"\{say\([^{}]*\)\}[:,;] ", path.read_text(encoding="utf-8")) == []

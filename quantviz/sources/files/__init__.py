@@ -19,9 +19,9 @@ from typing import NoReturn
 
 from quantviz.errors import QuantVizError
 from quantviz.sources.files.catalog import Catalog as Catalog
-from quantviz.sources.files.catalog import FileData, check_kinds, clipped
 from quantviz.sources.files.catalog import Loaded as Loaded
 from quantviz.sources.files.catalog import TensorInfo as TensorInfo
+from quantviz.sources.files.file_data import FileData, check_kinds, clipped
 from quantviz.sources.files.gguf import GgufCatalog
 from quantviz.sources.files.json_lists import JsonCatalog
 from quantviz.sources.files.npy import NpyCatalog
@@ -33,14 +33,14 @@ from quantviz.sources.files.table import TableCatalog
 from quantviz.sources.files.torch_save import TorchCatalog
 from quantviz.sources.limits import Limits as Limits
 
-#: The formats, in the order in which bytes without a name are looked at: text last, for anything may be text.
-FORMATS: tuple[type[Catalog], ...] = (
+#: The readers, in the order in which bytes without a name are looked at: text last, for anything may be text.
+CATALOGS: tuple[type[Catalog], ...] = (
     *(NpyCatalog, NpzCatalog, SafetensorsCatalog, GgufCatalog, OnnxCatalog, TorchCatalog),
     *(ShardedCatalog, JsonCatalog, TableCatalog),
 )
 #: The reader of each suffix; where two fit a name, the first.
 READERS: Mapping[str, type[Catalog]] = MappingProxyType(
-    {suffix: reader for reader in FORMATS for suffix in reader.suffixes}
+    {suffix: reader for reader in CATALOGS for suffix in reader.suffixes}
 )
 
 
@@ -114,7 +114,7 @@ def _reader(data: FileData) -> type[Catalog]:
     """Return the reader by suffix, if the content is what the suffix says."""
     if not data.size:
         raise data.error("empty")
-    inside = next((reader for reader in FORMATS if reader.recognises(data)), None)
+    inside = next((reader for reader in CATALOGS if reader.recognises(data)), None)
     if data.name == "?" and inside:
         return inside
     named = reader_of(data.name)
@@ -129,7 +129,7 @@ def _reader(data: FileData) -> type[Catalog]:
 
 
 def cut_out_snippet(filename: str, name: str = "layer.weight") -> str:
-    """Three lines of Python that cut the first 512 rows of one tensor out of a file too large to upload.
+    """Return three lines of Python that cut the first 512 rows of a tensor out of a file too large to upload.
 
     `QuantVizError` for a suffix that has no reader.
 

@@ -1,28 +1,21 @@
-"""What every reader of a file format shares: the file's bytes, its list of tensors, windows into them."""
+"""What every reader of a file format shares: the list of tensors, and windows into them as float32."""
 
 from __future__ import annotations
 
 import difflib
-import functools
 import itertools
-import json
 import math
-import mmap
 import operator
-import os
-import stat
-import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
-from io import BytesIO
-from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, NamedTuple, cast
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.granularity import Shape, Window
-from quantviz.sources.limits import Limits as Limits
+from quantviz.sources.files.file_data import FileData, clipped
+from quantviz.sources.limits import Limits
 from quantviz.text import visible
 
 if TYPE_CHECKING:
@@ -53,12 +46,8 @@ MOST_AXES = 64
 
 #: Values that are converted at a time.
 _AT_ONCE = 2**22
-#: Lists and objects in a text of JSON: an empty one takes thirty times its two characters.
-_MOST_BRACKETS = 2**20
 #: Names among which near ones are looked for.
 _NAMES_COMPARED = 500
-#: Longest part of a name that is repeated in a sentence.
-_LONGEST_NAME = 80
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,218 +78,6 @@ class Loaded(NamedTuple):
     notes: tuple[Note, ...]
 
 
-#: How files are opened. Without waiting: a pipe with nobody at its other end would keep us for ever.
-READ_FLAGS = (
-    os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-)
-
-
-class OpenFile:
-    """A plain file on disk that is open as long as somebody keeps this, and whether it still is what it was.
-
-    What is mapped of a file that somebody cuts short kills the process at the next look, so whoever keeps a
-    part of it asks `check` first.
-    """
-
-    def __init__(self, descriptor: int, name: str, path: Path) -> None:
-        self.descriptor = descriptor
-        weakref.finalize(self, os.close, descriptor)
-        self._name = name
-        #: A path that leads to this very file, whatever has taken its place meanwhile, where the system has
-        #: such paths.
-        by_number = Path(f"/dev/fd/{descriptor}")
-        self.path = by_number if by_number.exists() else path
-        self._first = os.fstat(self.descriptor)
-        if stat.S_ISDIR(self._first.st_mode):
-            raise IsADirectoryError
-        if not stat.S_ISREG(self._first.st_mode):
-            raise OSError
-
-    @property
-    def size(self) -> int:
-        """Return its length in bytes when it was opened."""
-        return self._first.st_size
-
-    def check(self) -> None:
-        """`QuantVizError` if the file has been changed since it was opened."""
-        now = os.fstat(self.descriptor)
-        if (now.st_size, now.st_mtime_ns) != (self._first.st_size, self._first.st_mtime_ns):
-            raise QuantVizError("file.changed", file=clipped(self._name))
-
-
-class FileData:
-    """The bytes of a file, on disk or uploaded, and its name for sentences.
-
-    `beside` opens a file of the same folder by its name; of a path given here that is its folder, and an
-    upload has none.
-    """
-
-    def __init__(
-        self,
-        content: str | PurePath | bytes | bytearray | memoryview | OpenFile,
-        filename: str | None,
-        *,
-        beside: Callable[[str], FileData] | None = None,
-    ) -> None:
-        check_kinds(content, filename)
-        path = Path(content) if isinstance(content, str | PurePath) else None
-        #: The name without its folders: an error never shows where a server keeps its files.
-        self.name = (
-            PurePath(filename.replace("\\", "/")).name if filename else path.name or str(path) if path else ""
-        ) or "?"
-        #: The names of its members where it is a zip and somebody has looked: each reader asks for them.
-        self.members: list[str] | None = None
-        self._map: mmap.mmap | None = None
-        self._content = b"" if path or isinstance(content, OpenFile) else bytes(cast("bytes", content))
-        self._view = memoryview(self._content)
-        self._beside = beside or (functools.partial(_beside, path) if path else None)
-        #: The file on disk; none for an upload, which nobody can change.
-        self.opened = self._opened(path) if path else content if isinstance(content, OpenFile) else None
-        #: Whether it was let go of.
-        self.closed = False
-        #: Where a library can open it.
-        self.path = self.opened.path if self.opened else None
-        if self.opened and self.opened.size:
-            try:
-                self._map = mmap.mmap(self.opened.descriptor, 0, access=mmap.ACCESS_READ)
-            except (OSError, ValueError):
-                raise self.error("not_readable") from None
-            self._view = memoryview(self._map)
-
-    def _opened(self, path: Path) -> OpenFile:
-        try:
-            return OpenFile(os.open(path, READ_FLAGS), self.name, path)
-        except (FileNotFoundError, NotADirectoryError):
-            raise self.error("missing") from None
-        except IsADirectoryError:
-            raise self.error("is_folder") from None
-        except (OSError, ValueError):
-            raise self.error("not_readable") from None
-
-    def beside(self, name: str) -> FileData:
-        """Return the file of that name, which has no folder, beside this one; `QuantVizError` where there is
-        none to be had.
-        """
-        if self._beside is None:
-            raise self.error("shards_elsewhere")
-        return self._beside(name)
-
-    def check(self) -> None:
-        """`QuantVizError` if the file was closed, or has been changed since it was opened."""
-        if self.closed:
-            raise self.error("closed")
-        if self.opened:
-            self.opened.check()
-
-    @property
-    def size(self) -> int:
-        """Return its length in bytes."""
-        return len(self._view)
-
-    @property
-    def suffix(self) -> str:
-        """Return the end of its name from the last dot on, in lower case."""
-        return PurePath(self.name).suffix.lower()
-
-    @property
-    def stem(self) -> str:
-        """Return the name without suffix: what a format that names no tensors calls its one tensor."""
-        return PurePath(self.name).stem
-
-    @property
-    def view(self) -> memoryview:
-        """Return all its bytes, read-only, from the disk as they are looked at."""
-        return self._view
-
-    def stream(self) -> BinaryIO:
-        """Return a stream of its own over the bytes."""
-        return self.path.open("rb") if self.path else BytesIO(self._content)
-
-    def close(self) -> None:
-        """Let go of the file."""
-        self.closed = True
-        # A view of the map that is still in use, in a traceback perhaps, holds it open until it is gone
-        # itself.
-        with suppress(BufferError):
-            self._view.release()
-            if self._map:
-                self._map.close()
-        self.opened = None
-
-    def error(self, key: str, /, **params: object) -> QuantVizError:
-        """Return the error `file.<key>` that names this file."""
-        return QuantVizError(f"file.{key}", file=clipped(self.name), **params)
-
-
-def check_kinds(content: object, filename: object) -> None:
-    """Refuse what is no path and no bytes, as people give it from Python."""
-    if not isinstance(content, str | PurePath | bytes | bytearray | memoryview | OpenFile):
-        raise QuantVizError("file.no_path", got=type(content).__name__)
-    if filename is not None and not isinstance(filename, str):
-        raise QuantVizError("file.no_filename", got=type(filename).__name__)
-    # Path("") is the folder one is in.
-    if content == "":
-        raise QuantVizError("file.no_path", got="''")
-
-
-def _beside(path: Path, name: str) -> FileData:
-    try:
-        folder, other = path.parent.resolve(), (path.parent / name).resolve()
-    except (OSError, RuntimeError, ValueError):  # links in a circle, a zero byte
-        raise QuantVizError("file.not_readable", file=clipped(name)) from None
-    if other.parent != folder:
-        raise QuantVizError("file.shard_outside", shard=clipped(name), file=clipped(path.name))
-    return FileData(other, name)
-
-
-class _DuplicateName(Exception):
-    pass
-
-
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    entries: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in entries:
-            raise _DuplicateName(name)
-        entries[name] = value
-    return entries
-
-
-class _Beyond(float):
-    """Infinity, where a number stands that is too large for Python; the word Infinity gives a plain one."""
-
-    _digits: str
-
-    def __new__(cls, digits: str) -> _Beyond:
-        beyond = super().__new__(cls, digits)
-        beyond._digits = digits
-        return beyond
-
-    def __str__(self) -> str:
-        return self._digits
-
-
-def _number(digits: str) -> float:
-    value = float(digits)
-    return _Beyond(digits) if math.isinf(value) else value
-
-
-def parsed_json(data: FileData, view: memoryview) -> Any:
-    """What a part of the file says in JSON; an object must not have two entries of one name."""
-    raw = bytes(view)
-    if (brackets := raw.count(b"[") + raw.count(b"{")) > _MOST_BRACKETS:
-        raise data.error("too_many_lists", got=brackets, most=_MOST_BRACKETS)
-    try:
-        return json.loads(raw, object_pairs_hook=_no_duplicates, parse_float=_number)
-    except _DuplicateName as duplicate:
-        raise data.error("duplicate_name", name=clipped(str(duplicate))) from None
-
-
-def clipped(name: str) -> str:
-    """Return a name short enough for a sentence."""
-    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
-
-
 class Catalog(ABC):
     """The tensors of one open file. A format is one subclass."""
 
@@ -320,7 +97,8 @@ class Catalog(ABC):
             raise data.error("empty")
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {clipped(self._data.name)!r}: {len(self._infos)} tensors{', closed' if self._data.closed else ''}>"
+        closed = ", closed" if self._data.closed else ""
+        return f"<{type(self).__name__} {clipped(self._data.name)!r}: {len(self._infos)} tensors{closed}>"
 
     def close(self) -> None:
         """Let go of the file. What was stored keeps it open for itself."""
@@ -333,15 +111,16 @@ class Catalog(ABC):
 
     @abstractmethod
     def _list(self) -> Mapping[str, TensorInfo]:
-        """Return all tensors. Anything but a `QuantVizError` raised here is told as damage."""
+        """Return all tensors. Any error raised here but a `QuantVizError` is reported as damage."""
 
     def _lies(self, name: str) -> Lies | None:
         """Return where the tensor lies in the file row by row; none where `_cutter` has another way to it."""
         return None
 
     def _cutter(self, name: str) -> Callable[[Window], torch.Tensor]:
-        """What gives parts of the tensor, none of them empty, in its stored dtype; they may share memory with
-        it.
+        """Return a function that cuts windows, none of them empty, out of the tensor in its stored dtype.
+
+        What it returns may share memory with the file.
         """
         from quantviz.sources.files.mapped import cut
 
@@ -357,7 +136,7 @@ class Catalog(ABC):
         return tuple(self._infos)
 
     def info(self, name: str) -> TensorInfo:
-        """What is known of a tensor without loading it; `QuantVizError` for an unknown name."""
+        """Return what is known of a tensor without loading it; `QuantVizError` for an unknown name."""
         if not isinstance(name, str) or name not in self._infos:
             name = str(name)
             # Among the first only: looking through all names of a large checkpoint would take long.
@@ -373,8 +152,9 @@ class Catalog(ABC):
         return self.read(name, index).tensor
 
     def read(self, name: str, index: Index | None = None) -> Loaded:
-        """Return the tensor, or the part of it at `index`, as float32, and notes that count the values
-        changed by that.
+        """Return the tensor, or the part of it at `index`, as float32, and notes.
+
+        The notes count the values that the conversion changed.
 
         `index` has one number or slice an axis, as in `x[2, 0:512]`; numbers take their axis away.
         Only that window is read where the format allows it. NaN and Inf come through. `QuantVizError` for
@@ -423,7 +203,7 @@ class Catalog(ABC):
         return info
 
     def _resolve(self, name: str, shape: Shape, index: Index | None) -> Window:
-        """`index` with a number or a full slice for each axis."""
+        """Return `index` with a number or a full slice for each axis."""
         given = () if index is None else index if isinstance(index, tuple) else (index,)
         try:
             if len(given) > len(shape):
@@ -438,7 +218,7 @@ class Catalog(ABC):
             ) from None
 
     def _parts(self, name: str, window: Window) -> Iterator[torch.Tensor]:
-        """The window in its stored dtype, in the order of its elements, some at a time."""
+        """Yield the window in its stored dtype, in the order of its elements, some at a time."""
         from quantviz.sources.files.mapped import pieces
 
         cutter = self._cutter(name)
@@ -482,8 +262,9 @@ class Catalog(ABC):
         return self._data.error("not_numbers", name=clipped(name), dtype=visible(clipped(dtype)))
 
     def _shape(self, name: str, lengths: Sequence[int]) -> Shape:
-        """Return the shape that a tensor declares. Every reader takes it from here before it multiplies the
-        lengths.
+        """Return the shape that a tensor declares.
+
+        Every reader takes it from here before it multiplies the lengths.
 
         `QuantVizError` for more than `MOST_AXES`.
         """
@@ -514,7 +295,7 @@ class Catalog(ABC):
 
 @contextmanager
 def guarded(data: FileData, kind: str) -> Iterator[None]:
-    """Whatever a damaged file makes a library raise becomes one sentence of ours that names the file."""
+    """Turn whatever a library raises on a damaged file into one `QuantVizError` that names the file."""
     try:
         yield
     except QuantVizError as error:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.granularity import Shape
-from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, clipped
+from quantviz.sources.files.catalog import Catalog, TensorInfo
+from quantviz.sources.files.file_data import FileData, clipped
 
 if TYPE_CHECKING:
     from quantviz.sources.files.gguf_blocks import BlockType
@@ -98,9 +99,7 @@ class _Cursor:
             raise self.damaged()
 
     def _skip_texts(self, count: int) -> None:
-        """Move over so many texts: a vocabulary has some hundred thousand, so they are not skipped one by
-        one.
-        """
+        """Move past `count` texts, in one loop because a vocabulary has some hundred thousand."""
         view, at, last = self._data.view, self.at, min(self._data.size, self._most) - 8
         for _ in range(count):
             if at > last:
@@ -124,8 +123,9 @@ class _Declared(NamedTuple):
 
 
 class GgufCatalog(Catalog):
-    """The tensors of a GGUF file, quantized ones dequantized to float32. Axes are in torch's order: the last
-    runs fastest.
+    """The tensors of a GGUF file, quantized ones dequantized to float32.
+
+    Axes are in torch's order: the last runs fastest.
     """
 
     kind = "GGUF"
@@ -206,7 +206,7 @@ class GgufCatalog(Catalog):
         )
 
     def _lies(self, name: str) -> Lies:
-        from quantviz.sources.files.gguf_blocks import dequantize
+        from quantviz.sources.files.gguf_blocks import decode_blocks
         from quantviz.sources.files.mapped import Lies, Packing
 
         start, kind = self._starts[name]
@@ -215,15 +215,16 @@ class GgufCatalog(Catalog):
             Packing(
                 kind.length,
                 kind.size,
-                functools.partial(dequantize, kind),
+                functools.partial(decode_blocks, kind),
                 is_float32=kind.plain == "float32",
             ),
         )
 
 
 def _scale_name(name: str) -> str:
-    """Return the tensor that llama.cpp multiplies the product with the tensor `name` by, if the file has it:
-    a second level of scales.
+    """Return the name of the tensor that scales the tensor `name` once more, if the file has it.
+
+    llama.cpp multiplies the product by it: a second level of scales.
     """
     return name.removesuffix(".weight") + ".scale"
 

@@ -11,7 +11,7 @@ same bits.
 >>> BLOCK_TYPES[12].name, BLOCK_TYPES[12].bits
 ('Q4_K', 4.5)
 >>> raw = torch.tensor([[0x00, 0x38, *[0x9A] * 16]], dtype=torch.uint8)  # 0.5 as float16, then 32 codes
->>> dequantize(BLOCK_TYPES[2], raw)[0, 15:17]
+>>> decode_blocks(BLOCK_TYPES[2], raw)[0, 15:17]
 tensor([1.0000, 0.5000])
 """
 
@@ -57,9 +57,10 @@ class BlockType:
         return 8 * self.size / self.length
 
 
-def dequantize(kind: BlockType, raw: torch.Tensor) -> torch.Tensor:
-    """Return the values of blocks: uint8 of (blocks, kind.size) → (blocks, kind.length), float32 or the plain
-    type's own dtype.
+def decode_blocks(kind: BlockType, raw: torch.Tensor) -> torch.Tensor:
+    """Return the values of blocks: uint8 `(blocks, kind.size)` → `(blocks, kind.length)`.
+
+    They are float32, or a plain type's own dtype.
     """
     at_once = max(1, _AT_ONCE // kind.length)
     if kind.plain or len(raw) <= at_once:
@@ -74,7 +75,7 @@ def dequantize(kind: BlockType, raw: torch.Tensor) -> torch.Tensor:
 
 
 def _fields(raw: torch.Tensor, bits: int, run: int) -> torch.Tensor:
-    """Unsigned fields of `bits` bits, one a column.
+    """Return unsigned fields of `bits` bits, one a column.
 
     The lowest fields of the first `run` bytes are `run` neighbours, their next higher fields the next `run`,
     and so on; then come the next `run` bytes.
@@ -93,7 +94,7 @@ def _half(raw: torch.Tensor, at: int) -> torch.Tensor:
 
 
 def _signed(codes: torch.Tensor, offset: int) -> torch.Tensor:
-    """`codes` − `offset` as float32."""
+    """Return `codes` − `offset` as float32."""
     return (codes.to(torch.int16) - offset).float()
 
 
@@ -113,7 +114,7 @@ def _times(scales: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
 
 
 def _times_minus(scales: torch.Tensor, codes: torch.Tensor, minima: torch.Tensor) -> torch.Tensor:
-    """As `_times`, less each share's minimum."""
+    """Return what `_times` does, less each share's minimum."""
     blocks, count = scales.shape
     return (_times(scales, codes).reshape(blocks, count, -1) - minima.unsqueeze(2)).reshape(blocks, -1)
 
@@ -151,8 +152,9 @@ def _iq4_nl(raw: torch.Tensor) -> torch.Tensor:
 
 
 def _tq1_0(raw: torch.Tensor) -> torch.Tensor:
-    """Five digits of base 3 a byte, in the last four bytes four: a byte is a fraction of 256, its first digit
-    on top.
+    """Decode five digits of base 3 a byte, and four in each of the last four bytes.
+
+    A byte is a fraction of 256, its first digit on top.
     """
     digits = [
         _ternary_digits(raw[:, start:stop], count)
@@ -186,8 +188,9 @@ def _mxfp4(raw: torch.Tensor) -> torch.Tensor:
 
 
 def _nvfp4(raw: torch.Tensor) -> torch.Tensor:
-    """Four scales, then four times sixteen codes. The scale of the whole tensor is a tensor of its own in the
-    file.
+    """Decode four scales, then four times sixteen codes.
+
+    The scale of the whole tensor is a tensor of its own in the file.
     """
     byte = raw[:, :4].to(torch.int32)
     exponent, mantissa = (byte >> 3) & 15, byte & 7
@@ -203,13 +206,13 @@ def _nvfp4(raw: torch.Tensor) -> torch.Tensor:
 
 
 def _q2_k(raw: torch.Tensor) -> torch.Tensor:
-    """16 scales and 16 minima of 4 bits."""
+    """Decode 16 scales and 16 minima of 4 bits."""
     scales, minima = _half(raw, 80) * (raw[:, :16] & 15).float(), _half(raw, 82) * (raw[:, :16] >> 4).float()
     return _times_minus(scales, _fields(raw[:, 16:80], 2, 32).float(), minima)
 
 
 def _q3_k(raw: torch.Tensor) -> torch.Tensor:
-    """16 scales of 6 bits. A third bit that is set means that nothing is taken away."""
+    """Decode 16 scales of 6 bits; where a code's third bit is set, nothing is subtracted."""
     scales = _signed(_fields(raw[:, 96:104], 4, 8) | (_fields(raw[:, 104:108], 2, 4) << 4), 32)
     codes = _signed(_fields(raw[:, 32:96], 2, 32) | (_fields(raw[:, :32], 1, 32) << 2), 4)
     return _times(_half(raw, 108) * scales, codes)
@@ -226,7 +229,7 @@ def _q5_k(raw: torch.Tensor) -> torch.Tensor:
 
 
 def _scales_and_minima(raw: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """8 scales and 8 minima of 6 bits in 12 bytes, and before these what multiplies them, in float16.
+    """Decode 8 scales and 8 minima of 6 bits in 12 bytes, and before these their two factors in float16.
 
     The first four of each fill six bits of a byte; the other four have their lower bits side by side in the
     last bytes and their upper two on top of the first ones.
@@ -238,13 +241,13 @@ def _scales_and_minima(raw: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _q6_k(raw: torch.Tensor) -> torch.Tensor:
-    """16 scales of 8 bits."""
+    """Decode 16 scales of 8 bits."""
     codes = _signed(_fields(raw[:, :128], 4, 64) | (_fields(raw[:, 128:192], 2, 32) << 4), 32)
     return _times(_half(raw, 208) * raw[:, 192:208].view(torch.int8).float(), codes)
 
 
 def _iq4_xs(raw: torch.Tensor) -> torch.Tensor:
-    """8 scales of 6 bits."""
+    """Decode 8 scales of 6 bits."""
     scales = _signed(_fields(raw[:, 4:8], 4, 1) | (_fields(raw[:, 2:4], 2, 1) << 4), 32)
     return _times(_half(raw, 0) * scales, _looked_up(_IQ4, _fields(raw[:, 8:], 4, 16)))
 

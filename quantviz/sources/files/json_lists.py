@@ -6,21 +6,28 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from quantviz.schemes.granularity import Window
-from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, clipped, parsed_json
-from quantviz.sources.typed import flattened
+from quantviz.sources.files.catalog import Catalog, TensorInfo
+from quantviz.sources.files.file_data import FileData, clipped
+from quantviz.sources.files.json_text import parsed_json
+from quantviz.sources.nested_numbers import flattened
 
 if TYPE_CHECKING:
     import torch
 
 
 class JsonCatalog(Catalog):
-    """The nested lists of a JSON file. Objects inside objects give dotted names; single numbers and texts are
-    left out.
+    """The nested lists of a JSON file.
+
+    Objects inside objects give dotted names; single numbers and texts are left out.
     """
 
     kind = "JSON"
     suffixes = (".json",)
-    snippet = 'import json, numpy\nx = numpy.array(json.load(open({file!r}))[{name!r}])[:512]\nnumpy.save("cut_out.npy", x)'
+    snippet = (
+        "import json, numpy\n"
+        "x = numpy.array(json.load(open({file!r}))[{name!r}])[:512]\n"
+        'numpy.save("cut_out.npy", x)'
+    )
 
     @classmethod
     def recognises(cls, data: FileData) -> bool:
@@ -72,8 +79,9 @@ class JsonCatalog(Catalog):
 
 
 def _kind_and_lengths(nested: Any) -> tuple[str, list[int]]:
-    """What the first element is, and the lengths of the axes if all rows are as long as the first: a look,
-    not a check.
+    """Return what the first element is, and the lengths of the axes if all rows are as long as the first.
+
+    It looks at first elements only and checks nothing.
     """
     lengths = []
     while isinstance(nested, list) and nested:

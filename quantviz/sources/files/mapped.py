@@ -22,7 +22,8 @@ import torch
 from quantviz.errors import Note
 from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import Shape, Window
-from quantviz.sources.files.catalog import FileData, clipped, window_shape
+from quantviz.sources.files.catalog import window_shape
+from quantviz.sources.files.file_data import FileData, clipped
 from quantviz.tensors.lazy import Stored, Values
 
 #: Values that are decoded at a time where only some of them are kept.
@@ -56,8 +57,9 @@ class Lies:
 
 
 def plain(dtype: torch.dtype, *, swapped: bool = False) -> Packing:
-    """Elements of `dtype` side by side; `swapped` says that their bytes are in the order this machine does
-    not use.
+    """Return the packing of elements of `dtype` side by side.
+
+    `swapped` says that their bytes are in the order that this machine does not use.
 
     >>> plain(torch.int16).decode(torch.tensor([[1, 0], [0, 1]], dtype=torch.uint8)).tolist()
     [[1], [256]]
@@ -106,7 +108,7 @@ def packed(format_id: str) -> Packing:
 
 
 def values_of(format_id: str) -> torch.Tensor:
-    """What each pattern of a format's bits stands for, float32; negative integers are two's complements.
+    """Return what each pattern of a format's bits means, float32; negative integers are two's complements.
 
     >>> values_of("int2").tolist()
     [0.0, 1.0, -2.0, -1.0]
@@ -120,8 +122,9 @@ def values_of(format_id: str) -> torch.Tensor:
 def cut(
     view: memoryview, packing: Packing, shape: Shape, window: Window, *, turned: bool = False
 ) -> torch.Tensor:
-    """Return a window, not an empty one, of a tensor whose bytes begin where `view` does: in its stored
-    dtype, in memory of its own.
+    """Return a window of a tensor whose bytes begin where `view` does.
+
+    It is in its stored dtype and has its own memory. The window is not empty.
 
     >>> cut(memoryview(bytes(range(12))), plain(torch.uint8), (3, 4), (slice(1, 3, 1), 2))
     tensor([ 6, 10], dtype=torch.uint8)
@@ -172,13 +175,14 @@ def _units(view: memoryview, packing: Packing, count: int) -> npt.NDArray[np.voi
 
 
 def _decoded(units: npt.NDArray[np.void], packing: Packing) -> torch.Tensor:
-    """Units in memory of their own as values, (units, length)."""
+    """Return the values of units that have memory of their own, `(units, length)`."""
     return packing.decode(torch.from_numpy(units.reshape(-1, 1).view(np.uint8)))
 
 
 def _gathered(units: npt.NDArray[np.void], packing: Packing, shape: Shape, window: Window) -> torch.Tensor:
-    """Return the window where rows begin within a unit: each element is looked for by itself, some at a
-    time.
+    """Return a window whose rows may begin within a unit.
+
+    Each element is looked for by itself, some at a time.
     """
     axes = [
         range(part, part + 1) if isinstance(part, int) else range(part.start, part.stop, part.step)
@@ -199,8 +203,9 @@ def _gathered(units: npt.NDArray[np.void], packing: Packing, shape: Shape, windo
 
 
 class Mapped(Stored):
-    """A tensor in a file or an upload that stays there; it keeps the file open as long as somebody keeps the
-    tensor.
+    """A tensor that stays in its file or upload.
+
+    It keeps the file open as long as somebody keeps the tensor.
 
     Its values must all be float32 values. Only what is asked for is read and decoded.
     """
@@ -267,7 +272,7 @@ class Mapped(Stored):
 
 
 def pieces(window: Window, most: int) -> list[Window]:
-    """`window` in parts of at most `most` elements, in the order of its elements.
+    """Return `window` in parts of at most `most` elements, in the order of its elements.
 
     >>> pieces((slice(0, 3, 1), 5, slice(0, 4, 1)), 8)
     [(slice(0, 2, 1), 5, slice(0, 4, 1)), (slice(2, 3, 1), 5, slice(0, 4, 1))]

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from quantviz.schemes.granularity import Shape
-from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, clipped
+from quantviz.sources.files.catalog import Catalog, TensorInfo
+from quantviz.sources.files.file_data import FileData, clipped
 
 if TYPE_CHECKING:
     from quantviz.sources.files.mapped import Lies

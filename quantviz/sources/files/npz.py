@@ -10,7 +10,8 @@ from typing import IO, TYPE_CHECKING, cast
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape, Window
-from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, clipped, window_shape
+from quantviz.sources.files.catalog import Catalog, TensorInfo, window_shape
+from quantviz.sources.files.file_data import FileData, clipped
 from quantviz.sources.files.npy import NpyHeader, lies_at, read_header
 from quantviz.sources.files.zips import member_names, opened_zip
 
@@ -113,9 +114,7 @@ class NpzCatalog(Catalog):
     def _unpacked(
         self, name: str, packed: IO[bytes], header: NpyHeader, shape: Shape, window: Window
     ) -> Iterator[torch.Tensor]:
-        """The window of an array of that shape that lies row by row in a stream, some of its elements at a
-        time.
-        """
+        """Yield the window of an array that lies row by row in a stream, some of its elements at a time."""
         import numpy
         import torch
 

@@ -9,7 +9,9 @@ import struct
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, clipped, parsed_json
+from quantviz.sources.files.catalog import Catalog, TensorInfo
+from quantviz.sources.files.file_data import FileData, clipped
+from quantviz.sources.files.json_text import parsed_json
 
 if TYPE_CHECKING:
     from quantviz.sources.files.mapped import Lies
@@ -77,8 +79,9 @@ class SafetensorsCatalog(Catalog):
         return {name: self._entry_info(name, entry) for name, entry in header.items()}
 
     def _check_ranges(self, header: Mapping[str, Any]) -> None:
-        """Refuse bytes that two tensors share or that none has, as the format does: each tensor begins where
-        one ends.
+        """Refuse bytes that two tensors share, and bytes of no tensor.
+
+        The format demands it: each tensor begins where another ends.
         """
         ranges = []
         for name, entry in header.items():

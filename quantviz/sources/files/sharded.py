@@ -7,7 +7,9 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from quantviz.errors import QuantVizError
-from quantviz.sources.files.catalog import Catalog, FileData, Index, Loaded, TensorInfo, clipped, parsed_json
+from quantviz.sources.files.catalog import Catalog, Index, Loaded, TensorInfo
+from quantviz.sources.files.file_data import FileData, clipped
+from quantviz.sources.files.json_text import parsed_json
 from quantviz.sources.files.safetensors import SafetensorsCatalog
 from quantviz.sources.limits import Limits
 
@@ -44,7 +46,8 @@ class ShardedCatalog(Catalog):
     suffixes = (".safetensors.index.json",)
     snippet = (
         "import json, pathlib, safetensors.torch as st\n"
-        'with st.safe_open(json.loads(pathlib.Path({file!r}).read_text())["weight_map"][{name!r}], "pt") as file: x = file.get_slice({name!r})[:512]\n'
+        'with st.safe_open(json.loads(pathlib.Path({file!r}).read_text())["weight_map"][{name!r}], "pt")'
+        " as file: x = file.get_slice({name!r})[:512]\n"
         'st.save_file({{"cut_out": x.contiguous()}}, "cut_out.safetensors")'
     )
 

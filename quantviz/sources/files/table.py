@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from quantviz.errors import Note, QuantVizError
 from quantviz.schemes.granularity import Window
-from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo
-from quantviz.sources.typed import is_number, parse_tensor
+from quantviz.sources.files.catalog import Catalog, TensorInfo
+from quantviz.sources.files.file_data import FileData
+from quantviz.sources.tensor_text import is_number, parse_tensor
 
 if TYPE_CHECKING:
     import torch
@@ -43,8 +44,9 @@ _POINT = re.compile(r"\d\.|\.\d", re.ASCII)
 
 
 class TableCatalog(Catalog):
-    """The one table of a text file, named after the file. A first line of column names is left out with a
-    note.
+    """The one table of a text file, named after the file.
+
+    A first line of column names is left out with a note.
 
     Decimals become the nearest float32; that this rounds them is no news and is not counted.
     """
@@ -80,7 +82,7 @@ class TableCatalog(Catalog):
         return {self._data.stem: self._info(self._data.stem, "decimal", tuple(self._table.shape), notes)}
 
     def _blocks(self) -> Iterator[str]:
-        """The text, some whole lines at a time."""
+        """Yield the text, some whole lines at a time."""
         head = bytes(self._data.view[:4])
         encoding = next((name for mark, name in _BYTE_ORDER_MARKS if head.startswith(mark)), "utf-8")
         with self._data.stream() as stream, io.TextIOWrapper(stream, encoding) as text:
@@ -110,8 +112,9 @@ class TableCatalog(Catalog):
         return _stacked(list(parts)), notes
 
     def _parts_of(self, blocks: Iterable[str], decimal_comma: bool | None) -> Iterator[torch.Tensor]:
-        """The rows of a long table, a block of lines at a time; what is not plain goes to the parser that
-        names places.
+        """Yield the rows of a long table, a block of lines at a time.
+
+        A block that is not plain goes to the slower parser, whose errors name the place.
         """
         line = slow = columns = 0
         for block in blocks:
@@ -137,8 +140,9 @@ class TableCatalog(Catalog):
 
 
 def _without_names(text: str) -> tuple[str, tuple[Note, ...]]:
-    """Return the text without a first line of column names: some letters, and nothing that may be meant as a
-    number.
+    """Return the text without a first line of column names.
+
+    Such a line has some letters, and nothing that may be meant as a number.
     """
     first, _, rest = text.lstrip().partition("\n")
     cells = [

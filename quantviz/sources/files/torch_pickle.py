@@ -156,7 +156,7 @@ class _Stack:
         self._made = self._given = 0
 
     def step(self, name: str, arg: Any) -> None:
-        """One opcode."""
+        """Execute one opcode."""
         items = self.items
         if name in _PUSHED:
             items.append(arg)

@@ -11,7 +11,8 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from quantviz.schemes.granularity import Window
-from quantviz.sources.files.catalog import Catalog, FileData, TensorInfo, clipped
+from quantviz.sources.files.catalog import Catalog, TensorInfo
+from quantviz.sources.files.file_data import FileData, clipped
 from quantviz.sources.files.torch_pickle import Forbidden, Plan, follow
 from quantviz.sources.files.zips import member_names, opened_zip
 
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
 
 
 class _Unnamed:
-    """A stream that does not tell its file's number: torch tries to unpack an old kind of archive into a
-    folder where it has that.
+    """A stream that does not tell its file's number.
+
+    Given one, torch would unpack an old kind of archive into a folder.
     """
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -30,8 +32,9 @@ class _Unnamed:
 
 
 class TorchCatalog(Catalog):
-    """The tensors of a state dict, of nested dicts and lists by dotted names, or a single one named after the
-    file.
+    """The tensors of a state dict, or a single one, named after the file.
+
+    Those in nested dicts and lists have dotted names.
     """
 
     kind = "PyTorch"
@@ -71,8 +74,10 @@ class TorchCatalog(Catalog):
         self._check_count(count)
 
     def _zipped_plan(self) -> Plan:
-        """torch packs nothing, so a packed member is somebody's bomb; what is not packed cannot be larger
-        than the file, nor can all together.
+        """Return the plan of a file that is a zip.
+
+        torch compresses nothing, so a compressed member is an attack and is refused; what is not compressed
+        cannot be larger than the file, nor can all members together.
         """
         with opened_zip(self._data, self._limits) as archive:
             members = {member.filename: member for member in archive.infolist()}
@@ -97,8 +102,9 @@ class TorchCatalog(Catalog):
         return plan
 
     def _old_plan(self) -> Plan:
-        """Before version 1.6 a file was five pickles, a magic number, version, system, object and keys, and
-        then the storages.
+        """Return the plan of a file from before version 1.6.
+
+        It is five pickles, a magic number, version, system, object and keys, and then the storages.
         """
         plan = Plan()
         pickles = BytesIO(self._data.view[: self._limits.header_bytes])
@@ -121,7 +127,7 @@ class TorchCatalog(Catalog):
             raise self._data.error("python_objects") from None
 
     def _walk(self, content: Any) -> Iterator[tuple[str, torch.Tensor]]:
-        """The tensors in dicts and lists, each container once, in order."""
+        """Yield the tensors in dicts and lists, each container once, in order."""
         import torch
 
         seen: set[int] = set()

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from typing import BinaryIO
 
 from quantviz.errors import QuantVizError
-from quantviz.sources.files.catalog import FileData, Limits
+from quantviz.sources.files.file_data import FileData
+from quantviz.sources.limits import Limits
 
 _ENTRY = b"PK\x01\x02"
 #: Members of a zip that hold no tensors: versions, byte orders and the like.
@@ -16,8 +17,9 @@ _OTHER_MEMBERS = 1000
 
 
 class _Directory:
-    """A zip's stream that refuses a list of members that is too long, before it is taken apart: a member
-    takes thirty times its bytes.
+    """A stream of a zip that refuses too long a list of members before it is parsed.
+
+    A parsed member takes thirty times its bytes.
     """
 
     def __init__(self, stream: BinaryIO, data: FileData, limits: Limits) -> None:
@@ -40,7 +42,7 @@ class _Directory:
 
 @contextmanager
 def opened_zip(data: FileData, limits: Limits) -> Iterator[zipfile.ZipFile]:
-    """The zip, open for reading; `QuantVizError` for too many members, `zipfile`'s own errors for damage."""
+    """Open the zip for reading; `QuantVizError` for too many members, `zipfile`'s own errors for damage."""
     with data.stream() as stream:
         directory = _Directory(stream, data, limits)
         with zipfile.ZipFile(directory) as archive:

@@ -21,8 +21,9 @@ _FOLDER = Path(__file__).parent
 
 @cache
 def lessons(language: str = DEFAULT_LANGUAGE) -> Mapping[str, Lesson | QuantVizError]:
-    """Return all lessons of a language by id, in their order; in the place of one with a mistake, what is
-    wrong with it.
+    """Return all lessons of a language by id, in their order.
+
+    In the place of a lesson with a mistake stands the error that names it.
 
     A file's name is its order and its id: `06_per_channel.md` is lesson `per_channel`.
 

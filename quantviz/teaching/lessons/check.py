@@ -16,7 +16,7 @@ ATTEMPTS = 4
 
 
 def problems_of(lesson: Lesson, file: str, attempts: int = ATTEMPTS) -> Iterator[QuantVizError]:
-    """What is wrong with the numbers of a lesson, on its own state and on the first seeds after it."""
+    """Yield what is wrong with the numbers of a lesson, on its own state and on the first seeds after it."""
     for step in lesson.steps:
         for attempt in range(attempts if step.questions else 1):
             try:

@@ -118,7 +118,7 @@ QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
 
 
 def _layer(weights: Scene, inputs: Scene, x_hat: torch.Tensor) -> float:
-    """Mean squared error of the layer `inputs · weightsᵀ`, in float64."""
+    """Return the mean squared error of the layer `inputs · weightsᵀ`, in float64."""
     import torch
 
     outer = inputs.result.x.to(torch.float64)
@@ -280,7 +280,7 @@ class Formula:
             raise QuantVizError("formulas.unreadable", got=self.text) from None
 
     def value(self, scenes: Scenes) -> float:
-        """What it gives; `QuantVizError` where that is no number, such as 1 / 0."""
+        """Return its value; `QuantVizError` where that is no number, such as 1 / 0."""
         try:
             return _value(self.tree, scenes)
         except (ArithmeticError, ValueError, TypeError) as problem:

@@ -52,7 +52,7 @@ Verdicts = Mapping[Answer, bool]
 
 
 @dataclass(frozen=True)
-class Tally:
+class AnswerCounts:
     """How answers came out, by how sure the learner was."""
 
     sure_right: int = 0
@@ -61,11 +61,11 @@ class Tally:
     guessed_wrong: int = 0
 
     @classmethod
-    def of(cls, verdicts: Verdicts, lesson: str = "") -> Tally:
+    def of(cls, verdicts: Verdicts, lesson: str = "") -> AnswerCounts:
         """Return the tally of all answers that were judged, or of one lesson's.
 
-        >>> Tally.of({Answer("a", 0, 0, 0, 1.0, True): False})
-        Tally(sure_right=0, sure_wrong=1, guessed_right=0, guessed_wrong=0)
+        >>> AnswerCounts.of({Answer("a", 0, 0, 0, 1.0, True): False})
+        AnswerCounts(sure_right=0, sure_wrong=1, guessed_right=0, guessed_wrong=0)
         """
         each = [(answer.sure, right) for answer, right in verdicts.items() if lesson in ("", answer.lesson)]
         return cls(
@@ -110,7 +110,7 @@ def merged(answers: Iterable[Answer], others: Iterable[Answer]) -> list[Answer]:
 
 
 def told(answers: Iterable[Answer], lessons: Mapping[str, Lesson]) -> Iterator[Answer]:
-    """The answers whose step is complete: until then its answers are not told."""
+    """Yield the answers of complete steps; the others are not told yet."""
     answers = list(answers)
     given = {answer.place for answer in answers}
     for answer in answers:
@@ -170,18 +170,18 @@ def as_text(
     verdicts: Verdicts | None,
     language: str = DEFAULT_LANGUAGE,
 ) -> str:
-    """Progress in a few lines, for a message or a notebook; without `verdicts` only what was answered."""
+    """Return progress in a few lines, for a message or a notebook; without `verdicts` only the answers."""
     if verdicts is None:
         lines = [text("lessons.progress.noted", language, count=len(answers))]
     else:
-        tally = Tally.of(verdicts)
+        tally = AnswerCounts.of(verdicts)
         lines = [text("lessons.progress.total", language, right=tally.right, count=tally.count)]
     for name, lesson in lessons.items():
         done, named = reached(answers, name), {"lesson": lesson.title, "asked": asked(lesson)}
         if done and verdicts is None:
             lines.append(text("lessons.progress.line_noted", language, done=done, **named))
         elif done:
-            own = Tally.of(verdicts or {}, name)
+            own = AnswerCounts.of(verdicts or {}, name)
             lines.append(
                 text("lessons.progress.line", language, done=done, right=own.right, count=own.count, **named)
             )

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 from quantviz.errors import QuantVizError
-from quantviz.lab.picture_parts import PARTS, TILE_PARTS
+from quantviz.lab.picture_parts import PICTURE_PARTS, TILE_PARTS
 from quantviz.lab.state import LabState, read_link, write_link
 from quantviz.sources.typed import Typed
 from quantviz.teaching.lessons.formulas import HERE, Formula, Words
@@ -69,8 +69,9 @@ class _Block:
     lines: tuple[str, ...]
 
     def line_of(self, key: str, table: str = "", index: int = 0) -> int:
-        """Return the line on which `key` is set, under the `index`-th heading of `table` where one is
-        named.
+        """Return the line on which `key` is set.
+
+        Where `table` is named, the search is below its `index`-th heading.
         """
         found, seen = self.line, -1
         inside = not table
@@ -115,7 +116,7 @@ class _Reader:
         return QuantVizError("lessons.at", file=self.file, line=line, problem=problem)
 
     def at(self, line: int, read: Callable[[], _T]) -> _T:
-        """What `read` gives; a mistake in it is on `line`."""
+        """Return what `read` returns; report a mistake in it on `line`."""
         try:
             return read()
         except QuantVizError as problem:
@@ -243,10 +244,12 @@ class _Reader:
 
     def parts(self, block: _Block, key: str, names: list[Any]) -> frozenset[str]:
         for name in names:
-            if name not in (*PARTS, _ALL_TILES):
+            if name not in (*PICTURE_PARTS, _ALL_TILES):
                 raise self.wrong(
                     block.line_of(key),
-                    QuantVizError("lessons.unknown_part", got=name, known=", ".join((*PARTS, _ALL_TILES))),
+                    QuantVizError(
+                        "lessons.unknown_part", got=name, known=", ".join((*PICTURE_PARTS, _ALL_TILES))
+                    ),
                 )
         return frozenset(part for name in names for part in (TILE_PARTS if name == _ALL_TILES else (name,)))
 
@@ -355,7 +358,7 @@ class _Reader:
     def entries(
         self, block: _Block, raw: list[Any], table: str, names: tuple[str, ...], least: int
     ) -> Iterator[tuple[tuple[str, int], ...]]:
-        """The fields called `names` of each entry, each with its line."""
+        """Yield the fields called `names` of each entry, each with its line."""
         if len(raw) < least:
             raise self.wrong(
                 block.line_of("", table),
@@ -406,7 +409,7 @@ class _Reader:
         table: str = "",
         index: int = 0,
     ) -> dict[str, Any]:
-        """`raw`, whose fields are known, there, and of the right type."""
+        """Return `raw` after a check that its fields are known, present and of the right type."""
         if not isinstance(raw, dict):
             raise self.wrong(
                 block.line_of("", table, index), QuantVizError("lessons.table_wanted", key=table)

@@ -10,7 +10,8 @@ import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.lab.state import LabState
-from quantviz.sources.typed import Typed, parse_tensor
+from quantviz.sources.tensor_text import parse_tensor
+from quantviz.sources.typed import Typed
 from quantviz.ui.lab.nonfinite import show_choice, take
 from quantviz.ui.lab.tensor import tensor_of
 from quantviz.ui.shell import session

@@ -24,7 +24,7 @@ from quantviz.teaching.lessons.progress import (
     LONGEST,
     VERSION,
     Answer,
-    Tally,
+    AnswerCounts,
     Verdicts,
     as_json,
     as_text,
@@ -262,14 +262,14 @@ def _card(found: Mapping[str, Lesson], verdicts: Verdicts | None) -> str:
     for name, lesson in found.items():
         done = reached(answers(), name)
         if done:
-            right = "" if verdicts is None else f"<td>{Tally.of(verdicts, name).right} ✓</td>"
+            right = "" if verdicts is None else f"<td>{AnswerCounts.of(verdicts, name).right} ✓</td>"
             rows.append(
                 f"<tr><td>{html.escape(lesson.title)}</td><td>{done} / {asked(lesson)}</td>{right}</tr>"
             )
     table = f'<div class="qv-steps"><table>{"".join(rows)}</table></div>'
     if verdicts is None:
         return f'<div class="qv-card-progress"><b>{html.escape(say("lessons.progress.noted", count=len(answers())))}</b>{table}</div>'
-    tally = Tally.of(verdicts)
+    tally = AnswerCounts.of(verdicts)
     sure = html.escape(say("lessons.progress.sure", right=tally.sure_right, wrong=tally.sure_wrong))
     guessed = html.escape(
         say("lessons.progress.guessed", right=tally.guessed_right, wrong=tally.guessed_wrong)

@@ -11,7 +11,7 @@ from quantviz.teaching.lessons.model import QUESTIONS, Lesson, Within
 from quantviz.teaching.lessons.progress import (
     MOST_ANSWERS,
     Answer,
-    Tally,
+    AnswerCounts,
     as_json,
     as_text,
     judged,
@@ -60,7 +60,7 @@ def test_progress_counts_questions_once_and_answers_each_time():
     verdicts = judged(told(mine, known), known, {})
     assert verdicts[answers()[0]]
     assert not verdicts[answers()[2]]
-    assert Tally.of(verdicts, "range_to_grid") == Tally(sure_right=1, guessed_wrong=1)
+    assert AnswerCounts.of(verdicts, "range_to_grid") == AnswerCounts(sure_right=1, guessed_wrong=1)
     # What is known is not computed again.
     assert judged(answers()[:1], known, {answers()[0]: False}) == {answers()[0]: False}
 
@@ -105,8 +105,10 @@ def test_a_file_comes_back_and_does_not_say_itself_what_is_right():
 @pytest.mark.parametrize(
     ("content", "key"),
     [
-        (b"", "no_progress"), (b"\xff\xfe", "no_progress"), (b"[]", "no_progress"), (b"{}", "no_progress"), (b"[" * 100_000, "no_progress"),
-        (b'{"quantviz": "lessons", "answers": {}}', "no_progress"), (b'{"quantviz": "lab", "answers": []}', "no_progress"),
+        (b"", "no_progress"), (b"\xff\xfe", "no_progress"), (b"[]", "no_progress"), (b"{}", "no_progress"),
+        (b"[" * 100_000, "no_progress"),
+        (b'{"quantviz": "lessons", "answers": {}}', "no_progress"),
+        (b'{"quantviz": "lab", "answers": []}', "no_progress"),
         (b'{"quantviz": "lessons", "answers": [NaN]}', "no_progress"), (b" " * 200_001, "progress_too_large"),
         (b'{"quantviz": "lessons", "answers": [%s]}' % b",".join([b"0"] * 501), "progress_too_many"),
         (b'{"quantviz": "lessons", "version": 2, "answers": []}', "progress_version"),
@@ -135,8 +137,10 @@ def raw(**changes):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"lesson": "no_such"}, {"lesson": ["range_to_grid"]}, {"lesson": "\ud800"}, {"step": 99}, {"step": -1}, {"step": True}, {"step": 2.0}, {"question": 9},
-        {"attempt": 10**9}, {"attempt": -1}, {"given": "3.58"}, {"given": None}, {"given": 1e999}, {"given": [3.58]}, {"given": {"a": 1}}, {"given": True},
+        {"lesson": "no_such"}, {"lesson": ["range_to_grid"]}, {"lesson": "\ud800"}, {"step": 99},
+        {"step": -1}, {"step": True}, {"step": 2.0}, {"question": 9},
+        {"attempt": 10**9}, {"attempt": -1}, {"given": "3.58"}, {"given": None}, {"given": 1e999},
+        {"given": [3.58]}, {"given": {"a": 1}}, {"given": True},
         {"sure": 1}, {"lesson": "symmetric", "step": 0, "given": "up"},
     ],
 )  # fmt: skip

@@ -167,8 +167,10 @@ SHOWN = {
 }
 #: What the tests below hold in a way of their own, or what is words.
 OTHERWISE = {
-    "s0_In68", "s0_clip_rule_allpos", "s0_clip_rule_allpos_xhat", "s0_clip_rule_allneg", "s0_clip_rule_allneg_xhat", "s0_const",
-    "s1_In39_sym", "s1_const", "s1_perchannel_1d", "s2_In49_rounded", "s2_In47_norm", "s2_In47_q", "s2_In47_xhat", "s2_In47_err",
+    "s0_In68", "s0_clip_rule_allpos", "s0_clip_rule_allpos_xhat", "s0_clip_rule_allneg",
+    "s0_clip_rule_allneg_xhat", "s0_const",
+    "s1_In39_sym", "s1_const", "s1_perchannel_1d", "s2_In49_rounded", "s2_In47_norm", "s2_In47_q",
+    "s2_In47_xhat", "s2_In47_err",
     "s3_In9", "s3_In52", "s4_In52", "s4_In57",
 }  # fmt: skip
 

@@ -1,0 +1,189 @@
+"""The bytes of a file, on disk or uploaded, and errors that name it."""
+
+from __future__ import annotations
+
+import functools
+import mmap
+import os
+import stat
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from io import BytesIO
+from pathlib import Path, PurePath
+from typing import BinaryIO, cast
+
+from quantviz.errors import QuantVizError
+
+#: Longest part of a name that is repeated in a sentence.
+_LONGEST_NAME = 80
+
+
+#: How files are opened. Without waiting: a pipe with nobody at its other end would keep us for ever.
+READ_FLAGS = (
+    os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+)
+
+
+class OpenFile:
+    """A plain file on disk that is open as long as somebody keeps this, and whether it still is what it was.
+
+    What is mapped of a file that somebody cuts short kills the process at the next look, so whoever keeps a
+    part of it asks `check` first.
+    """
+
+    def __init__(self, descriptor: int, name: str, path: Path) -> None:
+        self.descriptor = descriptor
+        weakref.finalize(self, os.close, descriptor)
+        self._name = name
+        #: A path that leads to this very file, whatever has taken its place meanwhile, where the system has
+        #: such paths.
+        by_number = Path(f"/dev/fd/{descriptor}")
+        self.path = by_number if by_number.exists() else path
+        self._first = os.fstat(self.descriptor)
+        if stat.S_ISDIR(self._first.st_mode):
+            raise IsADirectoryError
+        if not stat.S_ISREG(self._first.st_mode):
+            raise OSError
+
+    @property
+    def size(self) -> int:
+        """Return its length in bytes when it was opened."""
+        return self._first.st_size
+
+    def check(self) -> None:
+        """Raise a `QuantVizError` if the file has been changed since it was opened."""
+        now = os.fstat(self.descriptor)
+        if (now.st_size, now.st_mtime_ns) != (self._first.st_size, self._first.st_mtime_ns):
+            raise QuantVizError("file.changed", file=clipped(self._name))
+
+
+class FileData:
+    """The bytes of a file, on disk or uploaded, and its name for sentences.
+
+    `beside` opens a file of the same folder by its name; of a path given here that is its folder, and an
+    upload has none.
+    """
+
+    def __init__(
+        self,
+        content: str | PurePath | bytes | bytearray | memoryview | OpenFile,
+        filename: str | None,
+        *,
+        beside: Callable[[str], FileData] | None = None,
+    ) -> None:
+        check_kinds(content, filename)
+        path = Path(content) if isinstance(content, str | PurePath) else None
+        #: The name without its folders: an error never shows where a server keeps its files.
+        self.name = (
+            PurePath(filename.replace("\\", "/")).name if filename else path.name or str(path) if path else ""
+        ) or "?"
+        #: The names of its members where it is a zip and somebody has looked: each reader asks for them.
+        self.members: list[str] | None = None
+        self._map: mmap.mmap | None = None
+        self._content = b"" if path or isinstance(content, OpenFile) else bytes(cast("bytes", content))
+        self._view = memoryview(self._content)
+        self._beside = beside or (functools.partial(_beside, path) if path else None)
+        #: The file on disk; none for an upload, which nobody can change.
+        self.opened = self._opened(path) if path else content if isinstance(content, OpenFile) else None
+        #: Whether it was let go of.
+        self.closed = False
+        #: Where a library can open it.
+        self.path = self.opened.path if self.opened else None
+        if self.opened and self.opened.size:
+            try:
+                self._map = mmap.mmap(self.opened.descriptor, 0, access=mmap.ACCESS_READ)
+            except (OSError, ValueError):
+                raise self.error("not_readable") from None
+            self._view = memoryview(self._map)
+
+    def _opened(self, path: Path) -> OpenFile:
+        try:
+            return OpenFile(os.open(path, READ_FLAGS), self.name, path)
+        except (FileNotFoundError, NotADirectoryError):
+            raise self.error("missing") from None
+        except IsADirectoryError:
+            raise self.error("is_folder") from None
+        except (OSError, ValueError):
+            raise self.error("not_readable") from None
+
+    def beside(self, name: str) -> FileData:
+        """Return the file of that name beside this one.
+
+        The name has no folder. `QuantVizError` where there is no such file to open.
+        """
+        if self._beside is None:
+            raise self.error("shards_elsewhere")
+        return self._beside(name)
+
+    def check(self) -> None:
+        """Raise a `QuantVizError` if the file was closed, or has been changed since it was opened."""
+        if self.closed:
+            raise self.error("closed")
+        if self.opened:
+            self.opened.check()
+
+    @property
+    def size(self) -> int:
+        """Return its length in bytes."""
+        return len(self._view)
+
+    @property
+    def suffix(self) -> str:
+        """Return the end of its name from the last dot on, in lower case."""
+        return PurePath(self.name).suffix.lower()
+
+    @property
+    def stem(self) -> str:
+        """Return the name without suffix: what a format that names no tensors calls its one tensor."""
+        return PurePath(self.name).stem
+
+    @property
+    def view(self) -> memoryview:
+        """Return all its bytes, read-only, from the disk as they are looked at."""
+        return self._view
+
+    def stream(self) -> BinaryIO:
+        """Return a stream of its own over the bytes."""
+        return self.path.open("rb") if self.path else BytesIO(self._content)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self.closed = True
+        # A view of the map that is still in use, in a traceback perhaps, holds it open until it is gone
+        # itself.
+        with suppress(BufferError):
+            self._view.release()
+            if self._map:
+                self._map.close()
+        self.opened = None
+
+    def error(self, key: str, /, **params: object) -> QuantVizError:
+        """Return the error `file.<key>` that names this file."""
+        return QuantVizError(f"file.{key}", file=clipped(self.name), **params)
+
+
+def check_kinds(content: object, filename: object) -> None:
+    """Refuse what is no path and no bytes, as people give it from Python."""
+    if not isinstance(content, str | PurePath | bytes | bytearray | memoryview | OpenFile):
+        raise QuantVizError("file.no_path", got=type(content).__name__)
+    if filename is not None and not isinstance(filename, str):
+        raise QuantVizError("file.no_filename", got=type(filename).__name__)
+    # Path("") is the folder one is in.
+    if content == "":
+        raise QuantVizError("file.no_path", got="''")
+
+
+def _beside(path: Path, name: str) -> FileData:
+    try:
+        folder, other = path.parent.resolve(), (path.parent / name).resolve()
+    except (OSError, RuntimeError, ValueError):  # links in a circle, a zero byte
+        raise QuantVizError("file.not_readable", file=clipped(name)) from None
+    if other.parent != folder:
+        raise QuantVizError("file.shard_outside", shard=clipped(name), file=clipped(path.name))
+    return FileData(other, name)
+
+
+def clipped(name: str) -> str:
+    """Return a name short enough for a sentence."""
+    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"

@@ -1,0 +1,102 @@
+"""Read the wire format of protocol buffers, field by field.
+
+A message is a list of fields, each a number, a wire type and a value; what is not needed is stepped over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+#: Bytes of the values of fixed size, by wire type.
+_FIXED_SIZES = {FIXED64: 8, FIXED32: 4}
+#: Bytes of integers of varying length that are decoded at a time.
+_AT_ONCE = 2**20
+#: Most bytes of such an integer.
+LONGEST_VARINT = 10
+
+
+class DamagedMessage(Exception):
+    """Bytes that are no message."""
+
+
+class Field(NamedTuple):
+    """A field of a message: its number, wire type and where its value lies."""
+
+    number: int
+    wire: int
+    #: Where its value's bytes begin and end.
+    start: int
+    stop: int
+    #: The value of a varint.
+    value: int = 0
+
+
+def read_varint(view: memoryview, at: int, stop: int) -> tuple[int, int]:
+    """Return the number that begins at `at`, below 2^64, and the place after it."""
+    number = 0
+    for place in range(at, min(stop, at + LONGEST_VARINT)):
+        byte = view[place]
+        number |= (byte & 0x7F) << 7 * (place - at)
+        if byte < 0x80:
+            if number >= 2**64:
+                break
+            return number, place + 1
+    raise DamagedMessage
+
+
+def message_fields(view: memoryview, start: int, stop: int) -> Iterator[Field]:
+    """Yield the fields of the message from `start` to before `stop`, in order, each inside it."""
+    at = start
+    while at < stop:
+        tag = view[at]
+        # Most are of one byte.
+        tag, at = (tag, at + 1) if tag < 0x80 else read_varint(view, at, stop)
+        number, wire = tag >> 3, tag & 7
+        if not 1 <= number < 2**29:
+            raise DamagedMessage
+        value = 0
+        if wire == VARINT:
+            value, end = read_varint(view, at, stop)
+        elif wire == BYTES:
+            length, at = read_varint(view, at, stop)
+            end = at + length
+        elif wire in _FIXED_SIZES:
+            end = at + _FIXED_SIZES[wire]
+        else:
+            raise DamagedMessage
+        if end > stop:
+            raise DamagedMessage
+        yield Field(number, wire, at, end, value)
+        at = end
+
+
+def read_varints(view: memoryview) -> Iterator[npt.NDArray[np.uint64]]:
+    """Yield integers of varying length that lie side by side, some at a time.
+
+    >>> [numbers.tolist() for numbers in read_varints(memoryview(bytes([1, 0x80, 1, 5])))]
+    [[1, 128, 5]]
+    """
+    import numpy as np
+
+    data = np.frombuffer(view, dtype=np.uint8)
+    at = 0
+    while at < len(data):
+        part = data[at : at + _AT_ONCE]
+        ends = np.flatnonzero(part < 0x80)
+        if not len(ends):
+            raise DamagedMessage
+        part = part[: ends[-1] + 1]
+        starts = np.concatenate(([0], ends[:-1] + 1))
+        place = np.arange(len(part)) - np.repeat(starts, ends - starts + 1)
+        # The last byte of ten has room for one bit.
+        if place.max() >= LONGEST_VARINT or (part[place == LONGEST_VARINT - 1] > 1).any():
+            raise DamagedMessage
+        yield np.bitwise_or.reduceat((part & 0x7F).astype(np.uint64) << (7 * place).astype(np.uint64), starts)
+        at += len(part)
