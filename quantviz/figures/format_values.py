@@ -549,8 +549,10 @@ class _Line:
         width = self.data.axis.hi - self.data.axis.lo
         if abs(end - x) * self.data.width > 6 * width:
             yield {
-                "x": end, "y": y, "ax": x, "ay": y, "xref": "x", "yref": "y", "axref": "x", "ayref": "y", "text": "", "showarrow": True,
-                "arrowhead": 2, "arrowsize": 1, "arrowwidth": 2.5 * self.enlarge, "arrowcolor": self._arrow_colour,
+                "x": end, "y": y, "ax": x, "ay": y, "xref": "x", "yref": "y", "axref": "x", "ayref": "y",
+                "text": "", "showarrow": True,
+                "arrowhead": 2, "arrowsize": 1, "arrowwidth": 2.5 * self.enlarge,
+                "arrowcolor": self._arrow_colour,
             }  # fmt: skip
         for neighbour in (landing.below, landing.above):
             if neighbour is None or neighbour == landing.x:
@@ -751,8 +753,9 @@ def gap_figure(
         powers = range(math.floor(low / math.log10(base)), math.ceil(high / math.log10(base)) + 1)
         ticks = [float(base) ** power for power in powers if power % stride == 0]
         layout[name] |= {
-            "type": "log", "range": [low - room, high + room], "title": title, "ticks": "outside", "ticklen": 3,
-            "tickvals": ticks, "ticktext": [number(tick) for tick in ticks], "tickfont": {"size": 11 * enlarge},
+            "type": "log", "range": [low - room, high + room], "title": title,
+            "ticks": "outside", "ticklen": 3, "tickvals": ticks,
+            "ticktext": [number(tick) for tick in ticks], "tickfont": {"size": 11 * enlarge},
         }  # fmt: skip
     return Drawn({"data": list(_gap_traces(data, colours, language, enlarge)), "layout": layout})
 

@@ -345,15 +345,14 @@ def number_line_svg(
     sentence = html.escape(number_line_sentence(data, language))
     colours = THEMES[theme]
     head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width or "100%"}" height="{height}" role="img" aria-label="{sentence}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width or "100%"}" height="{height}" '
+        f'role="img" aria-label="{sentence}" '
         f'font-family="{html.escape(_FONT)}" font-size="12" fill="{colours.text}"><title>{sentence}</title>'
     )
     if width is not None:
         return head + _Drawing(data, language, colours, _layout(data, width), height).all() + "</svg>"
-    drawn = (
-        f'<g class="qv-line-{each}">{_Drawing(data, language, colours, _layout(data, each), height).all()}</g>'
-        for each in WIDTHS
-    )
+    drawings = ((each, _Drawing(data, language, colours, _layout(data, each), height)) for each in WIDTHS)
+    drawn = (f'<g class="qv-line-{each}">{drawing.all()}</g>' for each, drawing in drawings)
     return f"{head}<style>{_RULES}</style>{''.join(drawn)}</svg>"
 
 
@@ -374,12 +373,19 @@ def number_line_html(
     alt = html.escape(number_line_sentence(data, language))
     style = f"display:block;width:{100 / enlarge:.6g}%;height:{height}px"
     if enlarge != 1:  # laid out for less width, then scaled up to all of it
-        style += f";transform:scale({enlarge:.6g});transform-origin:0 0;margin-bottom:{(enlarge - 1) * height:.6g}px"
-    return f'<img class="qv-number-line" alt="{alt}" decoding="sync" style="{style}" src="data:image/svg+xml;base64,{coded}">'
+        style += f";transform:scale({enlarge:.6g});transform-origin:0 0"
+        style += f";margin-bottom:{(enlarge - 1) * height:.6g}px"
+    return (
+        f'<img class="qv-number-line" alt="{alt}" decoding="sync" style="{style}" '
+        f'src="data:image/svg+xml;base64,{coded}">'
+    )
 
 
 #: An image sees none of the page's fonts, only those of the system.
-_FONT = "'Source Sans 3','Source Sans Pro','Segoe UI',Roboto,'Helvetica Neue',Arial,'Noto Sans CJK SC','Noto Sans SC','PingFang SC','Microsoft YaHei',sans-serif"
+_FONT = (
+    "'Source Sans 3','Source Sans Pro','Segoe UI',Roboto,'Helvetica Neue',Arial,"
+    "'Noto Sans CJK SC','Noto Sans SC','PingFang SC','Microsoft YaHei',sans-serif"
+)
 
 
 def _rules() -> str:
@@ -441,14 +447,20 @@ class _Drawing:
     def _line(
         self, x1: float, y1: float, x2: float, y2: float, colour: str, width: float = 1, extra: str = ""
     ) -> str:
-        return f'<line x1="{self._x(x1)}" y1="{y1:g}" x2="{self._x(x2)}" y2="{y2:g}" stroke="{colour}" stroke-width="{width:g}"{extra}/>'
+        return (
+            f'<line x1="{self._x(x1)}" y1="{y1:g}" x2="{self._x(x2)}" y2="{y2:g}" '
+            f'stroke="{colour}" stroke-width="{width:g}"{extra}/>'
+        )
 
     def _words(self, x: float, y: float, words: str, extra: str = "", anchor: str = "middle") -> str:
         return f'<text x="{self._x(x)}" y="{y:g}" text-anchor="{anchor}"{extra}>{words}</text>'
 
     def _shape(self, x: float, y: float, path: str, extra: str) -> str:
         """Return a shape of fixed size at a place that moves with the width."""
-        return f'<svg x="{self._x(x)}" y="{y:g}" width="1" height="1" overflow="visible"><path d="{path}" {extra}/></svg>'
+        return (
+            f'<svg x="{self._x(x)}" y="{y:g}" width="1" height="1" overflow="visible">'
+            f'<path d="{path}" {extra}/></svg>'
+        )
 
     def _axis(self) -> Iterator[str]:
         y, at = self._y("axis"), self.layout.scale.at
@@ -502,7 +514,10 @@ class _Drawing:
         colour, direction = self._error_colour, 1 if end > start else -1
         if self.data.error:
             width = f"{100 * (right - left) / self.layout.width:.2f}%"
-            yield f'<rect x="{self._x(left)}" y="{top:g}" width="{width}" height="{y - top:g}" fill="{colour}" opacity=".22"/>'
+            yield (
+                f'<rect x="{self._x(left)}" y="{top:g}" width="{width}" height="{y - top:g}" '
+                f'fill="{colour}" opacity=".22"/>'
+            )
             yield self._line(start, top, end, top, colour, 2)
             if right - left > 9:
                 yield self._shape(end, top, f"M0 0L{-7 * direction} -4V4Z", f'fill="{colour}"')

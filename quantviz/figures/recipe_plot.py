@@ -207,7 +207,8 @@ def answer_sentence(
 
     >>> from quantviz import Scheme
     >>> from quantviz.analysis.recipe_ranking import answer, recipe_rows
-    >>> found = answer(recipe_rows([[0.1, 0.2, 0.3, 8.0], [0.3, -0.2, 0.1, 0.2]], current=Scheme()), target_db=30.0)
+    >>> rows = recipe_rows([[0.1, 0.2, 0.3, 8.0], [0.3, -0.2, 0.1, 0.2]], current=Scheme())
+    >>> found = answer(rows, target_db=30.0)
     >>> print(answer_sentence(found))  # doctest: +NORMALIZE_WHITESPACE
     To reach at least 30 dB with the fewest bits, use int8, one scale for all: 44.7 dB at 10 bits.
     For comparison: int4 per row, 26.6 dB at 8 bits; FP8 E4M3, one scale for all, 51.5 dB at 12 bits.
@@ -352,7 +353,9 @@ def _label(point: RecipePoint, place: RecipeLabel, theme: Theme, language: str, 
     """Return the name, tied to its point by a thin line."""
     words = _name(point.row, language, axes, short=True) + (" ∞" if point.row.sqnr_db == math.inf else "")
     if point.row.is_current:
-        words = f"<b>{words if point.row.id == CURRENT else text('recipe_plot.is_current', language, name=words)}</b>"
+        if point.row.id != CURRENT:
+            words = text("recipe_plot.is_current", language, name=words)
+        words = f"<b>{words}</b>"
     return {
         "text": words,
         "x": point.row.bits,

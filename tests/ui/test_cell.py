@@ -64,7 +64,8 @@ HALF, ONE = "given(scale=0.5,zero_point=0)", "given(scale=1.0,zero_point=0)"
         (
             [1.25],
             f"float4_e2m1fn,symmetric,per_tensor,{HALF},course",
-            "1.25 ÷ 0.5 = 2.5 → FP4 E2M1 value 2 (half-way: to the even code) → bits 0 10 0 → 1, error −0.25: rounded",
+            "1.25 ÷ 0.5 = 2.5 → FP4 E2M1 value 2 (half-way: to the even code) → bits 0 10 0 → 1, "
+            "error −0.25: rounded",
         ),
         (
             [-9.0],
@@ -155,7 +156,8 @@ def test_the_sentence(english, x, form, said):
         (
             [2.75],
             f"int4,symmetric,per_tensor,{ONE},course(ties=truncate)",
-            "2 lies 0.75 below 2.75, 3 lies 0.25 above: the rule (the fraction is cut off, toward zero) gives 2.",
+            "2 lies 0.75 below 2.75, 3 lies 0.25 above: "
+            "the rule (the fraction is cut off, toward zero) gives 2.",
         ),
     ],
 )

@@ -225,7 +225,8 @@ def _side(below: float, above: float) -> str:
 def show_sentence(why: Explanation, source: Source) -> None:
     """The sentence of a cell of the tensor of `source`."""
     st.html(
-        f'<p class="qv-sentence"><b>{html.escape(_place(why.index, source))}</b> {html.escape(sentence(why))}</p>'
+        f'<p class="qv-sentence"><b>{html.escape(_place(why.index, source))}</b> '
+        f"{html.escape(sentence(why))}</p>"
     )
 
 
@@ -269,7 +270,8 @@ def show_steps(why: Explanation) -> None:
             f"<th>{html.escape(say(f'cell.{name}'))}</th>" for name in ("step", "line", "numbers", "gives")
         )
         st.html(
-            f'<div class="qv-steps"><table><thead><tr>{head}</tr></thead><tbody>{"".join(_rows(why))}</tbody></table></div>'
+            f'<div class="qv-steps"><table><thead><tr>{head}</tr></thead>'
+            f"<tbody>{''.join(_rows(why))}</tbody></table></div>"
         )
 
 
@@ -286,9 +288,8 @@ def _rows(why: Explanation) -> Iterator[str]:
 
 def _row(step: Step, why: Explanation) -> str:
     # Where codes are no numbers, it is what they stand for that is divided by and rounded to.
-    words = say(
-        f"{'steps' if why.scheme.number_format.kind == 'integer' or step.key not in _OF_VALUES else 'steps_of_values'}.{step.key}"
-    )
+    of_codes = why.scheme.number_format.kind == "integer" or step.key not in _OF_VALUES
+    words = say(f"{'steps' if of_codes else 'steps_of_values'}.{step.key}")
     numbers = ", ".join(f"{name} = {_exact(value)}" for name, value in step.inputs.items())
     cells = (
         words,
@@ -312,7 +313,10 @@ _OF_VALUES = (
 
 def _fact(name: str, words: str) -> str:
     """Return a line that is no step: what there is to know at this place."""
-    return f'<tr class="qv-fact"><td>{html.escape(say(f"cell.facts.{name}"))}</td><td colspan="3">{html.escape(words)}</td></tr>'
+    return (
+        f'<tr class="qv-fact"><td>{html.escape(say(f"cell.facts.{name}"))}</td>'
+        f'<td colspan="3">{html.escape(words)}</td></tr>'
+    )
 
 
 def _block_words(why: Explanation) -> str:

@@ -33,12 +33,14 @@ _SAVE_JS = """
 export default function ({ data, parentElement }) {
   const button = parentElement.querySelector("button");
   button.textContent = data.label;
-  button.onclick = () => window.__quantviz?.bridges.get(data.chart)?.save(data.format, data.figure && JSON.parse(data.figure));
+  const figure = () => data.figure && JSON.parse(data.figure);
+  button.onclick = () => window.__quantviz?.bridges.get(data.chart)?.save(data.format, figure());
 }
 """
 
 _CSS = """
-button { font: inherit; font-size: 0.8rem; color: var(--st-text-color); background: var(--st-background-color); width: 100%;
+button { font: inherit; font-size: 0.8rem; width: 100%;
+  color: var(--st-text-color); background: var(--st-background-color);
   border: 1px solid var(--st-border-color); border-radius: var(--st-button-radius, 0.4rem); 
   min-height: 2rem; padding: 0 0.6rem; cursor: pointer; white-space: nowrap; }
 button:hover { border-color: var(--st-primary-color); color: var(--st-primary-color); }

@@ -126,8 +126,10 @@ def field_help(field: str) -> str:
 def value_words(field: str, value: object) -> str:
     """Return the value of a convention's field.
 
-    >>> value_words("ties", "even"), value_words("zero_in_range", True), value_words("scale.format", "float16"), value_words("scale.floor", 1e-9)
-    ('half to even', 'yes', 'FP16', '1e−9')
+    >>> value_words("ties", "even"), value_words("zero_in_range", True)
+    ('half to even', 'yes')
+    >>> value_words("scale.format", "float16"), value_words("scale.floor", 1e-9)
+    ('FP16', '1e−9')
     """
     if isinstance(value, int | float) and not isinstance(value, bool):
         return number(value)

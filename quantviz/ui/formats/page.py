@@ -452,7 +452,8 @@ def _show_about(first: NumberFormat, second: NumberFormat | None) -> None:
     lines = []
     for row, fmt in enumerate(each for each in (first, second) if each):
         lines.append(
-            f"<li>{_swatch(row)} <b>{html.escape(_name(fmt))}</b> {html.escape(say(f'formats.{fmt.id}.help'))}</li>"
+            f"<li>{_swatch(row)} <b>{html.escape(_name(fmt))}</b> "
+            f"{html.escape(say(f'formats.{fmt.id}.help'))}</li>"
         )
     st.html(f'<ul class="qv-about">{"".join(lines)}</ul>')
 
@@ -560,11 +561,13 @@ def _show_bits(fmt: NumberFormat, code: int) -> None:
 
     title = _marked(f"**{say('formats.page.bits_title', code=code_name(fmt, code), name=_name(fmt))}**")
     names = "".join(
-        f'<span class="qv-{role}" style="flex:{len(bits)}"{_term(role)}>{html.escape(_role_name(role))}</span>'
+        f'<span class="qv-{role}" style="flex:{len(bits)}"{_term(role)}>'
+        f"{html.escape(_role_name(role))}</span>"
         for role, bits in _roles(fmt, code)
     )
     st.html(
-        f'<div class="qv-bits-title">{title} <small>{html.escape(say("formats.page.bits_help"))}</small></div>'
+        f'<div class="qv-bits-title">{title} '
+        f"<small>{html.escape(say('formats.page.bits_help'))}</small></div>"
         f'<div class="qv-roles" style="--bits:{fmt.bits}">{names}</div>'
     )
     with st.container(key=f"formats_bits_{fmt.bits}", horizontal=True, gap=None, wrap=False):
@@ -707,18 +710,20 @@ def _show_facts(state: FormatsState, first: NumberFormat, second: NumberFormat |
         for name in facts[0]
     }
     names = [f"<th>{_swatch(row)} {html.escape(_name(fmt))}</th>" for row, fmt in enumerate(formats)]
-    wide = f"<tr><th></th>{''.join(f'<th{_term(name)}><span>{head}</span></th>' for name, head in heads.items())}</tr>"
+    titles = {name: f"<th{_term(name)}><span>{head}</span></th>" for name, head in heads.items()}
+    wide = f"<tr><th></th>{''.join(titles.values())}</tr>"
     wide += "".join(
         f"<tr>{name}{''.join(f'<td>{html.escape(value)}</td>' for value in row.values())}</tr>"
         for name, row in zip(names, facts, strict=True)
     )
     tall = f"<tr><th></th>{''.join(names)}</tr>"
     tall += "".join(
-        f"<tr><th{_term(name)}><span>{head}</span></th>{''.join(f'<td>{html.escape(row[name])}</td>' for row in facts)}</tr>"
-        for name, head in heads.items()
+        f"<tr>{title}{''.join(f'<td>{html.escape(row[name])}</td>' for row in facts)}</tr>"
+        for name, title in titles.items()
     )
     st.html(
-        f'<div class="qv-fit"><table class="qv-facts qv-wide">{wide}</table><table class="qv-facts qv-tall">{tall}</table></div>'
+        f'<div class="qv-fit"><table class="qv-facts qv-wide">{wide}</table>'
+        f'<table class="qv-facts qv-tall">{tall}</table></div>'
     )
     ends = [
         f"{_swatch(row)} {_marked(_end_words(fmt, _unit(state, fmt)))}"
@@ -826,7 +831,8 @@ def _show_codes(fmt: NumberFormat, code: int) -> None:
         head = "".join(f"<th>{html.escape(each)}</th>" for each in heads)
         rows = "".join(_rows(fmt, codes, code, len(heads)))
         st.html(
-            f'<div class="qv-codes" tabindex="0"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+            f'<div class="qv-codes" tabindex="0"><table><thead><tr>{head}</tr></thead>'
+            f"<tbody>{rows}</tbody></table></div>"
         )
 
 
@@ -858,7 +864,8 @@ def _rows(fmt: NumberFormat, codes: tuple[int, ...], chosen: int, columns: int) 
     before, group = None, ""
     for code in codes:
         if before is not None and code != before + 1:
-            yield f'<tr class="qv-group"><td colspan="{columns}">{html.escape(say("formats.page.left_out", count=f"{code - before - 1:,}"))}</td></tr>'
+            left_out = say("formats.page.left_out", count=f"{code - before - 1:,}")
+            yield f'<tr class="qv-group"><td colspan="{columns}">{html.escape(left_out)}</td></tr>'
         elif _group(fmt, code) != group:
             group = _group(fmt, code)
             yield f'<tr class="qv-group"><td colspan="{columns}">{html.escape(group)}</td></tr>'

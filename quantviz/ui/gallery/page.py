@@ -375,7 +375,8 @@ def _two_lines(shown: Shown) -> None:
         )
         code = f"<code>{html.escape(line.code)}</code> → {html.escape(_gives(outcome, at, shown.place))}"
         rows.append(
-            f"<tr><td>{mark}</td><td>{html.escape(say('bugs.page.line_number', line=at + 1))}</td><td>{code}</td><td>{mse}</td></tr>"
+            f"<tr><td>{mark}</td><td>{html.escape(say('bugs.page.line_number', line=at + 1))}</td>"
+            f"<td>{code}</td><td>{mse}</td></tr>"
         )
     st.html(f'<div class="qv-steps qv-two"><table>{"".join(rows)}</table></div>')
 
@@ -442,15 +443,18 @@ def _program(shown: Shown) -> None:
     for at, (good, bad) in enumerate(zip(shown.correct.lines, shown.broken.lines, strict=True)):
         codes = f"<code>{html.escape(good.code)}</code>"
         if good is not bad:
-            codes = f'<b class="qv-correct">✓</b> {codes}<br><b class="qv-broken">✗</b> <code>{html.escape(bad.code)}</code>'
+            codes = f'<b class="qv-correct">✓</b> {codes}<br>'
+            codes += f'<b class="qv-broken">✗</b> <code>{html.escape(bad.code)}</code>'
         gives = [_gives(outcome, at, shown.place) for outcome in (shown.correct, shown.broken)]
         other = ' class="qv-broken"' if gives[0] != gives[1] else ""
         rows.append(
-            f"<tr><td>{at + 1}</td><td>{codes}</td><td>{html.escape(gives[0])}</td><td{other}>{html.escape(gives[1])}</td></tr>"
+            f"<tr><td>{at + 1}</td><td>{codes}</td><td>{html.escape(gives[0])}</td>"
+            f"<td{other}>{html.escape(gives[1])}</td></tr>"
         )
     head = "".join(f"<th>{html.escape(each)}</th>" for each in heads)
     st.html(
-        f'<div class="qv-steps qv-program"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+        f'<div class="qv-steps qv-program"><table><thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
 
 
@@ -552,7 +556,8 @@ def _solved(shown: Shown, goal: str) -> None:
     at = shown.broken.lines.index(shown.bug.broken)
     name = say(f"bugs.{shown.bug.id}.name")
     st.success(
-        f"**{plain(say('bugs.spot.right', line=at + 1, name=name))}** {plain(say(f'bugs.{shown.bug.id}.happens'))}"
+        f"**{plain(say('bugs.spot.right', line=at + 1, name=name))}** "
+        f"{plain(say(f'bugs.{shown.bug.id}.happens'))}"
     )
     _both(shown)
     st.markdown(_told("practice", shown.bug.id))

@@ -424,14 +424,16 @@ def _table(shown: Shown) -> None:
         for style, name in zip(wide, columns, strict=True)
     )
     st.html(
-        f'<div class="qv-steps qv-compare"><table><thead><tr>{heads}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+        f'<div class="qv-steps qv-compare"><table><thead><tr>{heads}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
 
 
 def _largest(steps: float, ulps: int) -> str:
     if steps >= _FEW_STEPS or not math.isfinite(steps):
         return html.escape(say("compare.steps", steps=number(steps, 3)))
-    return f'<span title="{html.escape(say("compare.ulps_help"))}">{html.escape(say("compare.ulps", ulps=ulps))}</span>'
+    title, words = html.escape(say("compare.ulps_help")), html.escape(say("compare.ulps", ulps=ulps))
+    return f'<span title="{title}">{words}</span>'
 
 
 def _rules_told(shown: Shown, other: str) -> str:
@@ -564,10 +566,12 @@ def _detail(shown: Shown, state: LabState) -> None:
     names = ["", *(say(f"compare.{name}") for name in ("before", "rounding", "code", "x_hat", "lines"))]
     rows = [_side(shown, reason, side, engines[side], names) for side in (0, 1)]
     head = "".join(f"<th>{html.escape(each)}</th>" for each in names)
-    lead = f"<b>{html.escape(say('compare.place', place=place))}</b>, {html.escape(say('compare.x', x=number(reason.one.x, 7)))}"
+    lead = f"<b>{html.escape(say('compare.place', place=place))}</b>, "
+    lead += html.escape(say("compare.x", x=number(reason.one.x, 7)))
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
     st.html(
-        f'<div class="qv-steps qv-compare-why"><p>{lead} &nbsp; {html.escape(" ".join(told))}</p>{table}</div>'
+        f'<div class="qv-steps qv-compare-why"><p>{lead} &nbsp; {html.escape(" ".join(told))}</p>'
+        f"{table}</div>"
     )
 
 

@@ -86,7 +86,8 @@ def _convention(state: LabState) -> None:
         key=session.show(_CONVENTION, convention.id),
         on_change=session.safely(_set_convention),
         format_func=lambda name: convention_name(CONVENTIONS[name]),
-        help=f"{say('arithmetic.help')}\n\n**{plain(convention_name(convention))}**: {plain(say(f'conventions.{convention.id}.help'))}",
+        help=f"{say('arithmetic.help')}\n\n**{plain(convention_name(convention))}**: "
+        f"{plain(say(f'conventions.{convention.id}.help'))}",
         disabled=locked("scheme"),
     )
     _refused(_CONVENTION, "arithmetic.does_not_fit", lambda name: convention_name(CONVENTIONS[name]))

@@ -278,12 +278,13 @@ def _panels(
     if not visible("error"):
         # Why a cell errs is not told either.
         data = dataclasses.replace(data, cause=None)
+    whole_view = dataclasses.replace(state.view, top=0, left=0, height=None, width=None)
     show_panels(
         engine_comparison.lighted(data, compared, state.view),
         key=_PANELS,
         bridge_area=areas.bridge,
         area=areas.panels,
-        tensor_key=f"{state.source.key} {dataclasses.replace(state.view, top=0, left=0, height=None, width=None)}",
+        tensor_key=f"{state.source.key} {whole_view}",
         selected=state.view.place(state.cell),
         on_cell=_clicked,
         on_window=_zoomed,

@@ -99,7 +99,8 @@ def _format_help(fmt: NumberFormat) -> str:
     about = say(
         "strip.format_line", name=plain(format_name(fmt.id)), help=plain(say(f"formats.{fmt.id}.help"))
     )
-    return f"{say('strip.format_help')}\n\n{about}\n\n[{say('strip.format_page')}](/formats?a={fmt.id}&lang={language()})"
+    link = f"[{say('strip.format_page')}](/formats?a={fmt.id}&lang={language()})"
+    return f"{say('strip.format_help')}\n\n{about}\n\n{link}"
 
 
 def _set_format() -> None:

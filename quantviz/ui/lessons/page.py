@@ -305,7 +305,8 @@ def _header(now: Now) -> None:
             steps=len(lesson.steps),
         )
         st.html(
-            f'<h1 class="qv-place" data-step="{now.id}"><span>{html.escape(title)}</span> <b>{html.escape(now.step.title)}</b></h1>',
+            f'<h1 class="qv-place" data-step="{now.id}"><span>{html.escape(title)}</span> '
+            f"<b>{html.escape(now.step.title)}</b></h1>",
             width="stretch",
         )
         st.html(
@@ -517,7 +518,8 @@ def _table(now: Now) -> None:
         cells = "".join(f"<td>{number(float(formula.value(own)), 4)}</td>" for _, formula in table.columns)
         rows.append(f"<tr><td>{html.escape(words.say(now.scenes))}</td>{cells}</tr>")
     st.html(
-        f'<div class="qv-steps qv-table"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+        f'<div class="qv-steps qv-table"><table><thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
     states = {state: words.say(now.scenes) for words, state in table.rows}
     if len(states) > 1 and now.step.show & set(PANEL_PARTS):
@@ -560,7 +562,8 @@ def _questions(now: Now) -> None:
     if now.step.questions and now.revealed:
         if now.step.rule:
             st.html(
-                f'<p class="qv-rule"><b>{html.escape(say("lessons.rule"))}</b> {html.escape(now.step.rule.say(now.scenes))}</p>'
+                f'<p class="qv-rule"><b>{html.escape(say("lessons.rule"))}</b> '
+                f"{html.escape(now.step.rule.say(now.scenes))}</p>"
             )
     elif now.step.questions and now.complete:
         st.info(say("lessons.withheld"))

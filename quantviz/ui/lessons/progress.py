@@ -268,7 +268,8 @@ def _card(found: Mapping[str, Lesson], verdicts: Verdicts | None) -> str:
             )
     table = f'<div class="qv-steps"><table>{"".join(rows)}</table></div>'
     if verdicts is None:
-        return f'<div class="qv-card-progress"><b>{html.escape(say("lessons.progress.noted", count=len(answers())))}</b>{table}</div>'
+        noted = html.escape(say("lessons.progress.noted", count=len(answers())))
+        return f'<div class="qv-card-progress"><b>{noted}</b>{table}</div>'
     tally = Tally.of(verdicts)
     sure = html.escape(say("lessons.progress.sure", right=tally.sure_right, wrong=tally.sure_wrong))
     guessed = html.escape(

@@ -200,7 +200,10 @@ def _bar(name: str, right: bool, count: int, total: int) -> str:
     width = 100 * count / total if total else 0
     mark = " ✓" if right else ""
     text = f"{html.escape(name)}{mark}"
-    return f'<div class="qv-hands{" qv-right" if right else ""}"><span style="width: {width:.1f}%"></span><b>{text}</b></div>'
+    return (
+        f'<div class="qv-hands{" qv-right" if right else ""}">'
+        f'<span style="width: {width:.1f}%"></span><b>{text}</b></div>'
+    )
 
 
 def complaint(key: str) -> None:

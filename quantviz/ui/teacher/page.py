@@ -308,7 +308,8 @@ def _show_link() -> None:
     if only_here(app):
         host = plain(urlsplit(app).hostname)
         st.info(
-            f"{say('teacher.only_here', host=host)}\n\n1. {say('teacher.only_here_start')}\n2. {say('teacher.only_here_open')}"
+            f"{say('teacher.only_here', host=host)}\n\n"
+            f"1. {say('teacher.only_here_start')}\n2. {say('teacher.only_here_open')}"
         )
     elif len(address) > LONGEST:
         st.warning(say("teacher.too_long", length=len(address), longest=LONGEST))
