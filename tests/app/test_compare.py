@@ -9,7 +9,7 @@ import torch
 
 import quantviz as qv
 from quantviz.analysis.engine_comparison import compare, difference
-from quantviz.figures.panels import _outline
+from quantviz.figures.panel_painter import outline
 from quantviz.lab.classroom import Classroom
 from quantviz.lab.state import ALL, opening, read_link, write_link
 from quantviz.sources import Normal
@@ -55,7 +55,7 @@ def frames(at):
 
 
 def expected(mask):
-    return _outline(mask.numpy()) or None
+    return outline(mask.numpy()) or None
 
 
 def address(at):

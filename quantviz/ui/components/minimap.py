@@ -18,7 +18,7 @@ from quantviz.text import text
 from quantviz.ui.shell.words import language, theme
 
 if TYPE_CHECKING:
-    from quantviz.figures.panels_data import Array
+    from quantviz.figures.colour_ranges import Array
 
 #: The picture is at most so many pixels wide and high.
 MOST_WIDTH, MOST_HEIGHT = 120, 90
@@ -79,7 +79,7 @@ def show_minimap(
 
 
 def _picture(values: Array, theme_name: str) -> str:
-    from quantviz.figures.panels_data import values_range
+    from quantviz.figures.colour_ranges import values_range
     from quantviz.figures.raster import data_uri
     from quantviz.figures.theme import one_sided
 

@@ -186,7 +186,7 @@ def _pixel_arrays(pixels: Pixels) -> dict[str, np.ndarray[Any, Any]]:
 def _color_scale(name: str, data: PanelsData, theme: Theme) -> dict[str, Any]:
     """What a value's colour is, so that what is printed on it can be read."""
     # Imported here: the page paints its frame before torch comes in.
-    from quantviz.figures.panels import panel_ramp
+    from quantviz.figures.panel_painter import panel_ramp
 
     ramp, middle = panel_ramp(name, data, theme), data.middle(name)
     lo, hi = data.panel(name)[1]

@@ -387,7 +387,7 @@ def _chart_key(row: str) -> str:
 
 def _chart(row: str, data: PanelsData, cell: tuple[int, int], group: str, named: bool = True) -> None:
     """One row of panels; charts of one `group` are switched and zoomed together."""
-    from quantviz.figures.panels import panel_title, panels_alt
+    from quantviz.figures.panel_captions import panel_title, panels_alt
 
     key, words = _chart_key(row), language()
     width = bridge_width(f"{key}_bridge")

@@ -329,8 +329,8 @@ def panels_of(study: Study, state: LabState, end: float | None, width: float) ->
 
 def _linear_panels(study: Study, state: LabState, end: float | None, width: float) -> PanelsData:
     from quantviz.figures.arrangement import pixels_for
-    from quantviz.figures.panels import result_panels
-    from quantviz.figures.panels_data import POOLED_ERROR_VIEWS, overview_panels
+    from quantviz.figures.panels_data import result_panels
+    from quantviz.figures.pooled_panels import POOLED_ERROR_VIEWS, overview_panels
     from quantviz.streaming.overview import Patch
 
     view, shape = state.view, study.shape

@@ -412,7 +412,7 @@ def _tiles(now: Now, r: QuantResult, state: LabState) -> None:
 
 
 def _panels(now: Now, r: QuantResult, state: LabState, panels: list[str]) -> None:
-    from quantviz.figures.panels import result_panels
+    from quantviz.figures.panels_data import result_panels
 
     data = result_panels(r, view=state.view).only(
         panels, now.covered | ({"scale"} if "scale" not in now.step.show else set())
