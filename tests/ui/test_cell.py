@@ -10,7 +10,8 @@ import torch
 
 import quantviz as qv
 from quantviz.figures.histograms import histogram_data, histogram_figure
-from quantviz.figures.number_line import number_line_data, number_line_html, number_line_sentence
+from quantviz.figures.number_line import number_line_data, number_line_sentence
+from quantviz.figures.number_line_svg import number_line_html
 from quantviz.figures.panels import panels_figure
 from quantviz.figures.panels_data import result_panels
 from quantviz.text import languages

@@ -249,7 +249,8 @@ def show_number_line(why: Explanation, qparams: QParams, width: float = 0) -> No
     """
     if why.cause == "left_out":
         return
-    from quantviz.figures.number_line import number_line_data, number_line_html
+    from quantviz.figures.number_line import number_line_data
+    from quantviz.figures.number_line_svg import number_line_html
 
     st.html(
         number_line_html(

@@ -420,7 +420,8 @@ def _show_choices(state: FormatsState) -> None:
 
 
 def _show_line(state: FormatsState, first: NumberFormat, second: NumberFormat | None) -> None:
-    from quantviz.figures.format_values import FORMATS_CONFIG, formats_data, formats_figure, formats_words
+    from quantviz.figures.format_line import FORMATS_CONFIG, formats_figure, formats_words
+    from quantviz.figures.format_values import formats_data
 
     width = _width()
     larger, to_one = enlarge(width), state.to_one and _can_be_one(state)
@@ -459,7 +460,7 @@ def _show_about(first: NumberFormat, second: NumberFormat | None) -> None:
 
 
 def _swatch(row: int) -> str:
-    from quantviz.figures.format_values import row_colour
+    from quantviz.figures.format_line import row_colour
 
     return f'<span class="qv-swatch" style="color:{row_colour(theme(), row)}">{"▼" if row else "▲"}</span>'
 
@@ -787,7 +788,8 @@ _TERMS = (
 
 
 def _show_gaps(state: FormatsState, first: NumberFormat, second: NumberFormat | None) -> None:
-    from quantviz.figures.format_values import FORMATS_CONFIG, gap_data, gap_figure
+    from quantviz.figures.format_gaps import gap_data, gap_figure
+    from quantviz.figures.format_line import FORMATS_CONFIG
     from quantviz.quantization.format_facts import brought_to_one
 
     formats = [each for each in (first, second) if each]
