@@ -28,7 +28,7 @@ from quantviz.ui.components.lesson_place import go
 from quantviz.ui.components.panels import show_panels
 from quantviz.ui.components.panels_bridge import Picture, bridge_width, clicked_cell, zoomed_window
 from quantviz.ui.components.scheme_words import scheme_words
-from quantviz.ui.lab import below_the_fold, engine_comparison
+from quantviz.ui.lab import below_the_fold, compared_engines, engine_comparison
 from quantviz.ui.lab.navigation import has_places, show_places, show_pool, show_worst
 from quantviz.ui.lab.nonfinite import show_choice
 from quantviz.ui.lab.scheme_bar import show_strip
@@ -222,7 +222,7 @@ def show_result(state: LabState, areas: Areas) -> Study:
     end = error_end(study, state) if visible("error") else None
     with areas.tiles:
         show_tiles(tiled, state)
-    compared = engine_comparison.comparing(state)
+    compared = compared_engines.comparing(state)
     _panels(study, state, end, areas, compared)
     if compared:
         with areas.compare:
@@ -268,7 +268,7 @@ def _remember_facts(study: Study, why: Any) -> None:
 
 
 def _panels(
-    study: Study, state: LabState, end: float | None, areas: Areas, compared: engine_comparison.Shown | None
+    study: Study, state: LabState, end: float | None, areas: Areas, compared: compared_engines.Shown | None
 ) -> None:
     data = panels_of(study, state, end, bridge_width(_BRIDGE)).only(
         [name for name in PANEL_PARTS if visible(name)]
@@ -280,7 +280,7 @@ def _panels(
         data = dataclasses.replace(data, cause=None)
     whole_view = dataclasses.replace(state.view, top=0, left=0, height=None, width=None)
     show_panels(
-        engine_comparison.lighted(data, compared, state.view),
+        compared_engines.lighted(data, compared, state.view),
         key=_PANELS,
         bridge_area=areas.bridge,
         area=areas.panels,
