@@ -25,7 +25,7 @@ def as_float32(cells: Array) -> Array:
 
 
 def values_range(x: Array) -> Span:
-    """Between which values the colours of x go; NaN and Inf have none."""
+    """Return the values between which the colours of x go; NaN and Inf have none."""
     return around_zero(smallest_finite(x), greatest_finite(x))
 
 

@@ -87,7 +87,7 @@ class _LinePainter:
                 yield self._landed(row, marks.landing)
 
     def _marks(self, row: int, marks: Marks) -> Iterator[dict[str, Any]]:
-        """A line for each mark, all in one trace, and points to be hovered over and clicked."""
+        """Yield a line for each mark, all in one trace, and points to hover over and click."""
         side, colour = self._side(row), row_paint(self.theme, row)
         tall = side * _heights(marks)
         few, full = len(marks.places) <= 64, bool(np.median(marks.counts) > 1) if len(marks.counts) else False
@@ -171,7 +171,7 @@ class _LinePainter:
                             )
 
     def _free_of_labels(self, x: float) -> Iterator[tuple[float, float]]:
-        """From where to where the line of x goes: not across a number written on the line."""
+        """Return from where to where the line of x goes: not across a number written on the line."""
         ends: list[float] = [_TOP - 0.3]
         for row, marks in enumerate(self.data.rows):
             scale = self.data.width / (self.data.axis.hi - self.data.axis.lo)
@@ -204,7 +204,7 @@ class _LinePainter:
                     yield from self._way(self._side(row) * _ARROW, marks.landing)
 
     def _beyond(self, marks: Marks) -> Iterator[tuple[float, str, str]]:
-        """That a format goes on where the line ends: the end, the words, and the side they begin at."""
+        """Say that a format goes on where the line ends: the end, the words, and the side they begin at."""
         values = finite_values(marks.format)
         for place, count, end, anchor, sign in (
             (self.data.axis.lo, marks.out_of_view[0], values[0], "left", "← "),
@@ -224,7 +224,7 @@ class _LinePainter:
         return (share if anchor == "left" else 1 - share) * self.data.width < reach
 
     def _number(self, x: float) -> Iterator[dict[str, Any]]:
-        """x itself, above everything else."""
+        """Draw x itself, above everything else."""
         share = self._share(x)
         words = f"<b>x = {number(x, 6)}</b>"
         words = f"{words} →" if share > 1 else f"← {words}" if share < 0 else words
@@ -238,7 +238,7 @@ class _LinePainter:
         )
 
     def _way(self, y: float, landing: Landing) -> Iterator[dict[str, Any]]:
-        """The arrow to where x lands, and the distance to each neighbour where there is room."""
+        """Draw the arrow to where x lands, and the distance to each neighbour where there is room."""
         x, end = self._held(landing.x), self._held(landing.value)
         width = self.data.axis.hi - self.data.axis.lo
         if abs(end - x) * self.data.width > 6 * width:
@@ -336,7 +336,7 @@ def _heights(marks: Marks) -> Array:
 
 
 def formats_words(data: FormatsData, language: str = DEFAULT_LANGUAGE) -> tuple[str, ...]:
-    """What the marks stand for, one sentence for each format."""
+    """Return what the marks stand for, one sentence for each format."""
     found = []
     for marks in data.rows:
         name = text(f"formats.{marks.format.id}.name", language)

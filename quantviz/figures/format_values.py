@@ -218,8 +218,8 @@ def _marks(fmt: NumberFormat, axis: Axis, landing: Landing | None, width: int) -
 def _labels(
     fmt: NumberFormat, seen: Array, axis: Axis, landing: Landing | None, width: int
 ) -> Iterator[Label]:
-    """The values with their numbers written: where x lands, its neighbours, the ends, 0, and the others while
-    there is room.
+    """Return the values with their numbers written: where x lands, its neighbours, the ends, 0, and the
+    others while there is room.
     """
     if not len(seen):
         return
@@ -244,7 +244,7 @@ def _labels(
 
 
 def _free(labels: Iterable[Label], axis: Axis, width: int) -> Iterator[Label]:
-    """Those of the labels, the most important first, whose numbers do not touch one before them."""
+    """Yield those labels, the most important first, whose numbers do not touch one before them."""
     taken: list[tuple[float, float]] = []
     for value, words in labels:
         half = half_width(words)
@@ -307,7 +307,7 @@ def _ticks(axis: Axis, width: int) -> tuple[Label, ...]:
 
 
 def _round_step(least: float) -> float:
-    """1, 2 or 5 times a power of ten, at least `least`.
+    """Return 1, 2 or 5 times a power of ten, at least `least`.
 
     >>> _round_step(0.03), _round_step(7)
     (0.05, 10.0)

@@ -99,7 +99,7 @@ class NumberLineData:
 
     @property
     def extent(self) -> tuple[float, float]:
-        """From the lowest to the highest of what there is to see: the grid, x and the clipping range."""
+        """Return the ends of what is shown: the grid, x and the clipping range."""
         values = (self.first.value, self.last.value, self.x, *(self.clipping_range or ()))
         return min(values), max(values)
 
@@ -201,7 +201,7 @@ def _step(explanation: Explanation) -> float:
 
 
 def number_line_sentence(data: NumberLineData, language: str = DEFAULT_LANGUAGE) -> str:
-    """What the picture shows, for who cannot see it."""
+    """Describe the picture for people who cannot see it."""
     key = (
         "clipped"
         if data.cause == "clipped"

@@ -30,7 +30,7 @@ class LineScale:
     width: float
 
     def at(self, value: float) -> float:
-        """Pixels from the left. Halved first, for float32's whole range is wider than a float32."""
+        """Return pixels from the left. Halve first: float32's whole range is wider than a float32."""
         share = (value / 2 - self.lo / 2) / (self.hi / 2 - self.lo / 2) if self.hi > self.lo else 0.5
         return _PADDING + (self.width - 2 * _PADDING) * min(1.0, max(0.0, share))
 
@@ -76,7 +76,7 @@ def _around(data: NumberLineData, count: int) -> tuple[Tick, ...]:
 
 
 def placed_labels(wanted: Iterable[tuple[float, str]], width: float) -> Iterator[tuple[float, str]]:
-    """Those of the labels, the most important first, that do not touch one before them."""
+    """Yield those labels, the most important first, that do not touch one before them."""
     taken: list[tuple[float, float]] = []
     for x, words in wanted:
         half = text_width(words) / 2

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from quantviz.figures.number_line import NumberLineData, number_line_sentence, written_value
-from quantviz.figures.number_line_layout import LineLayout, LineScale, placed_labels, lay_out, text_width
+from quantviz.figures.number_line_layout import LineLayout, LineScale, lay_out, placed_labels, text_width
 from quantviz.figures.numbers import number, on_axis
 from quantviz.figures.theme import THEMES, Theme
 from quantviz.text import DEFAULT_LANGUAGE, text
@@ -111,7 +111,7 @@ class _LineDrawing:
     height: int
 
     def all(self) -> str:
-        """Everything, what lies below first."""
+        """Draw everything, what lies below first."""
         return "".join(
             (
                 *self._axis(),
@@ -186,7 +186,7 @@ class _LineDrawing:
             yield self._line(at(tick.value), y - 5, at(tick.value), y + 5, self.theme.text, 1.5)
 
     def _range_ends(self) -> Iterator[str]:
-        """Brackets where the block's clipping range begins and ends, as far as they are in sight."""
+        """Draw brackets where the block's clipping range begins and ends, as far as they are in sight."""
         for end, inward in zip(self.data.clipping_range or (), (1, -1), strict=False):
             if self.layout.scale.lo <= end <= self.layout.scale.hi and not self.layout.broken:
                 shape = f"M{4 * inward} -10H0V5H{4 * inward}"
@@ -198,7 +198,7 @@ class _LineDrawing:
                 )
 
     def _arrow(self) -> Iterator[str]:
-        """The error as a span, the arrow along it, x and where it lands."""
+        """Draw the error as a span, the arrow along it, x and where it lands."""
         y, top, start, end = (
             self._y("axis"),
             self._y("arrow"),
@@ -227,7 +227,7 @@ class _LineDrawing:
         yield self._shape(start, top - 4, "M0 4L-4.5 -3H4.5Z", f'fill="{self.theme.text}"')
 
     def _tick_words(self) -> Iterator[str]:
-        """Value and code under each tick, the one x lands on first."""
+        """Write value and code under each tick, the one x lands on first."""
         at = self.layout.scale.at
         ticks = sorted(self.layout.ticks, key=lambda tick: abs(tick.value - self.data.x_hat))
         values = [(at(tick.value), on_axis(tick.value, self.data.step)) for tick in ticks]
@@ -248,7 +248,7 @@ class _LineDrawing:
                 )
 
     def _heading(self) -> Iterator[str]:
-        """x and the error, above the arrow."""
+        """Write x and the error above the arrow."""
         x = text("number_line.x", self.language, x=written_value(self.data.x, self.data))
         key = "clipped" if self.data.cause == "clipped" else "tie" if self.data.tie else "error"
         error = (
@@ -267,7 +267,9 @@ class _LineDrawing:
         yield self._words(middle, self._y("label"), parts)
 
     def _overview(self) -> Iterator[str]:
-        """The whole grid as a bar: what the part above shows of it, 0, x, and the clipping range below."""
+        """Draw the whole grid as a bar: what the part above shows of it, 0, x, and the clipping range
+        below.
+        """
         scale = LineScale(*self.data.extent, self.layout.width)
         y, at = self._y("bar"), scale.at
         yield self._bar(

@@ -81,7 +81,7 @@ def short_number(value: float, digits: int = 3) -> str:
 
 
 def on_axis(value: float, step: float) -> str:
-    """`value` among others that lie `step` apart: all with the same decimals, three digits of the step.
+    """Write `value` among others that lie `step` apart: all with the same decimals, three digits of the step.
 
     >>> on_axis(-3.2886, 3.2886), on_axis(0.0, 3.2886), on_axis(689.5, 3.5), on_axis(12.34567, 0.0004)
     ('−3.29', '0', '689.50', '12.345670')

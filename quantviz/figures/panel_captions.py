@@ -47,7 +47,7 @@ def panel_title(name: str, data: PanelsData, language: str = DEFAULT_LANGUAGE, *
 
 
 def _pooled_title(name: str, data: PanelsData, pixels: Pixels, language: str) -> str:
-    """What the pixels of a panel show, such as "x, largest of 21 × 48"."""
+    """Return what the pixels of a panel show, such as "x, largest of 21 × 48"."""
     form = data.format_id and (
         data.format_id if data.unscaled is None else text(f"formats.{data.format_id}.name", language)
     )
@@ -81,7 +81,7 @@ class EdgeScales:
     labels: tuple[str, ...]
 
     def ticks(self) -> dict[str, Any]:
-        """As an axis' numbers."""
+        """Return the scales as an axis' numbers."""
         return {"tickmode": "array", "tickvals": list(self.places), "ticktext": list(self.labels)}
 
 
@@ -107,7 +107,7 @@ def edge_scales(data: PanelsData) -> EdgeScales | None:
 
 
 def panels_alt(data: PanelsData, language: str = DEFAULT_LANGUAGE) -> str:
-    """What the picture is, for those who hear it."""
+    """Describe the picture for screen readers."""
     rows, cols = data.matrix
     low, high = (float(reach.reduce(data.x, axis=None)) for reach in (np.fmin, np.fmax))
     if data.open == PANELS:

@@ -448,7 +448,7 @@ _TEXT: Mapping[str, Any] = MappingProxyType(
 
 
 def axis_id(name: str, i: int) -> str:
-    """What plotly calls the i-th of its axes.
+    """Return plotly's name of its i-th axis.
 
     >>> axis_id("x", 0), axis_id("coloraxis", 3)
     ('x', 'coloraxis4')
@@ -457,7 +457,7 @@ def axis_id(name: str, i: int) -> str:
 
 
 def _numbers(count: int, most: float) -> dict[str, Any]:
-    """Whole row or column numbers only."""
+    """Return tick settings that give whole row or column numbers only."""
     return (
         {"tick0": 0, "dtick": 1} if count <= most else {"nticks": max(int(most / 1.6), 2), "tickformat": "d"}
     )

@@ -103,7 +103,7 @@ def panels_figure(
 
 
 def _meta(data: PanelsData, layout: Arrangement, tensor_key: str, drawn: dict[str, Any]) -> dict[str, Any]:
-    """What the bridge must know of the drawing it finds."""
+    """Return what the bridge must know of the drawing it finds."""
     (rows, cols), (all_rows, all_cols) = data.seen, data.matrix
     axis_ids = [axis_id("x", i) for i in range(len(data.panels))]
     return {

@@ -78,7 +78,7 @@ class BlockMap:
         ]
 
     def separated(self) -> tuple[Array, Array] | None:
-        """(by row, by column) whose sum is `ids`; none where blocks wind around rows."""
+        """Return (by row, by column) whose sum is `ids`; none where blocks wind around rows."""
         by_row, by_col = self.ids[:, 0], self.ids[0] - self.ids[0, 0]
         return (by_row, by_col) if np.array_equal(by_row[:, None] + by_col, self.ids) else None
 
@@ -192,7 +192,7 @@ class PanelsData:
         return self.value_range[0] < 0 < self.value_range[1]
 
     def panel(self, name: str) -> tuple[Array, Span]:
-        """What is shown in a panel, and between which values."""
+        """Return what is shown in a panel, and the values its colours lie between."""
         return {
             "x": (self.x, self.value_range),
             "q": (self.q if self.unscaled is None else self.unscaled, self.code_range),
@@ -211,8 +211,8 @@ class PanelsData:
         return symlog(values, self.symlog), (lo, hi)
 
     def printed(self, name: str) -> Array:
-        """What is printed into a panel's cells: as `panel` has it, but for errors no larger than float32's
-        own rounding of x, which are 0.
+        """Return what is printed into a panel's cells: the same as `panel`, but 0 for errors no larger than
+        float32's own rounding of x.
         """
         values, _ = self.panel(name)
         return (
@@ -280,7 +280,7 @@ def panels_data(
     error_range: float | None = None,
     code_range: Span | None = None,
 ) -> PanelsData:
-    """What the four panels show of a tensor (1 to 4 axes), its codes and its dequantized values.
+    """Return what the four panels show of a tensor (1 to 4 axes), its codes and its dequantized values.
 
     `view` chooses rows and columns of a tensor of more than two axes, usually the last two. `scheme`
     and `qparams` bring block borders and scales, `cause` (of `explanation.causes`) what became of each cell.
@@ -321,7 +321,7 @@ def result_panels(
     whole: Shape | None = None,
     value_range: Span | None = None,
 ) -> PanelsData:
-    """What the four panels show of a result, cell by cell; see `panels_data`.
+    """Return what the four panels show of a result, cell by cell; see `panels_data`.
 
     Of a tensor too large to be quantized for a picture, `result` is the window alone, each cell with
     its own scale (`quantizer.part`): then `whole` is the tensor's shape, `view` says which of its rows and
@@ -350,7 +350,7 @@ def _shown(
     error_range: float | None,
     code_range: Span | None = None,
 ) -> PanelsData:
-    """What `view` shows of three tensors."""
+    """Return what `view` shows of three tensors."""
     if error_view not in ERROR_VIEWS:
         raise QuantVizError("panels.error_view", got=error_view, known=", ".join(ERROR_VIEWS))
     seen = {name: _seen(tensor, view) for name, tensor in tensors.items()}

@@ -40,8 +40,8 @@ POOLED_ERROR_VIEWS = tuple(name for name, view in ERROR_VIEWS.items() if view.po
 def picture_panels(
     x: Any, q: Any, x_hat: Any, most: int, *, scheme: Scheme | None = None, code_range: Span | None = None
 ) -> PanelsData:
-    """`panels_data` of the last two axes, but of more than `most` cells a side a picture of so many pixels:
-    each tells its cell of largest |x|, and its largest error.
+    """Return `panels_data` of the last two axes; of more than `most` cells a side, a picture of so many
+    pixels. Each pixel tells its cell of largest |x|, and its largest error.
 
     >>> x = torch.arange(20.0).expand(30, 20)
     >>> picture_panels(x, x, x, 10).shape, picture_panels(x, x, x, 100).shape
@@ -74,8 +74,8 @@ def overview_panels(
     error_view: str = "signed",
     error_range: float | None = None,
 ) -> PanelsData:
-    """What the four panels show of a window of `matrix` (rows, columns) in which a pixel stands for many
-    cells.
+    """Return what the four panels show of a window of `matrix` (rows, columns) in which a pixel stands for
+    many cells.
 
     `scheme` is none where it is not known whose codes they are; `how` is "largest" then. `value_range` is the
     least and greatest value of the whole tensor. `error_view` is one of `POOLED_ERROR_VIEWS`. Means lie

@@ -115,8 +115,8 @@ def recipe_plot_data(
 
 
 def _worth_naming(front: Sequence[RecipeRow]) -> list[RecipeRow]:
-    """Of the recipes that no other one beats those that are clearly better than the one before, as many as
-    there is room for.
+    """Return the recipes to name: of those that no other one beats, the ones clearly better than the one
+    before, as many as there is room for.
     """
     kept: list[RecipeRow] = []
     for row in front:
@@ -149,8 +149,8 @@ def _bits_range(bits: Sequence[float]) -> tuple[float, float]:
 
 
 def _label_sides(bits: Sequence[float], bits_range: tuple[float, float]) -> list[tuple[float, str]]:
-    """For each point where its label begins, in bits, and on which side: beside its cluster, toward the
-    middle of the plot.
+    """Return for each point where its label begins, in bits, and on which side: beside its cluster, toward
+    the middle of the plot.
     """
     width, middle = bits_range[1] - bits_range[0], sum(bits_range) / 2
     places: dict[int, tuple[float, str]] = {}
@@ -163,7 +163,7 @@ def _label_sides(bits: Sequence[float], bits_range: tuple[float, float]) -> list
 
 
 def _clusters(bits: Sequence[float], near: float) -> Iterator[list[int]]:
-    """The places in `bits`, ascending, in runs whose neighbours are at most `near` apart."""
+    """Split the places in `bits`, ascending, into runs whose neighbours are at most `near` apart."""
     cluster: list[int] = []
     for i in sorted(range(len(bits)), key=lambda i: bits[i]):
         if cluster and bits[i] - bits[cluster[-1]] > near:

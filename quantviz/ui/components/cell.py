@@ -28,7 +28,7 @@ _LINE_PROJECTED = 1.25
 
 
 def show_cell_inputs(state: LabState) -> None:
-    """Row and column by keyboard, for who does not click."""
+    """Show fields for row and column, for people who use the keyboard."""
     rows, cols = state.view.matrix(state.source.shape)
     row, col = state.view.place(state.cell) or (0, 0)
     with st.container(key="cell_inputs", horizontal=True, gap="small", wrap=False):
@@ -189,9 +189,7 @@ def _landed(why: Explanation) -> str:
 
 
 def _telling(step: Step, why: Explanation) -> str:
-    """What `step` gives, with as many digits as it takes to round, as read, to the value of the grid that it
-    became.
-    """
+    """Return what `step` gives, with enough digits to round, as read, to the grid value that it became."""
     import torch
 
     from quantviz.quantization.grids import neighbours
@@ -223,7 +221,7 @@ def _side(below: float, above: float) -> str:
 
 
 def show_sentence(why: Explanation, source: Source) -> None:
-    """The sentence of a cell of the tensor of `source`."""
+    """Show the sentence of a cell of the tensor of `source`."""
     st.html(
         f'<p class="qv-sentence"><b>{html.escape(_place(why.index, source))}</b> '
         f"{html.escape(sentence(why))}</p>"
@@ -244,8 +242,8 @@ def _place(index: Shape, source: Source) -> str:
 
 
 def show_number_line(why: Explanation, qparams: QParams, width: float = 0) -> None:
-    """The grid, x, and where it lands; `width` is the page's in pixels, where it is known. A cell that is
-    left out has no place on it.
+    """Show the grid, x, and where it lands; `width` is the page's in pixels, where it is known. A cell that
+    is left out has no place on it.
     """
     if why.cause == "left_out":
         return
@@ -263,7 +261,7 @@ def show_number_line(why: Explanation, qparams: QParams, width: float = 0) -> No
 
 
 def show_steps(why: Explanation) -> None:
-    """Every step, from the block's range to the error, with what is known of the block, the grid and the
+    """Show every step, from the block's range to the error, with what is known of the block, the grid and the
     code.
     """
     with st.expander(say("cell.steps"), key="cell_steps"):

@@ -49,7 +49,7 @@ button:focus-visible { outline: 2px solid var(--st-primary-color); outline-offse
 
 
 def copy_button(key: str, label: str, done: str, text: str | None = None, explanation: str = "") -> None:
-    """A button `label` that copies `text`, or without it the page's address, and says `done`."""
+    """Show a button `label` that copies `text`, or without it the page's address, and says `done`."""
     _component()(
         key=key,
         data={"label": label, "done": done, "text": text, "help": explanation},
@@ -59,7 +59,7 @@ def copy_button(key: str, label: str, done: str, text: str | None = None, explan
 
 
 def picture_button(key: str, label: str, chart: str, ending: str, figure: str | None = None) -> None:
-    """A button `label` that saves the panels in the container `chart`, or the `figure` given as JSON, as
+    """Show a button `label` that saves the panels in the container `chart`, or the `figure` given as JSON, as
     "png" or "svg".
     """
     _save_component()(

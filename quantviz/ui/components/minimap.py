@@ -28,8 +28,8 @@ _COMPONENT = "quantviz_minimap"
 
 
 def minimap_size(matrix: tuple[int, int]) -> tuple[int, int]:
-    """(height, width) in pixels of the mini-map of `matrix` (rows, columns): of its shape as far as that can
-    be seen.
+    """Return (height, width) in pixels of the mini-map of `matrix` (rows, columns), in its shape as far as
+    that can be seen.
 
     >>> minimap_size((4096, 11008)), minimap_size((11008, 4096)), minimap_size((3, 9000))
     ((45, 120), (90, 33), (24, 120))

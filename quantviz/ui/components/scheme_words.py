@@ -70,12 +70,12 @@ def calibration_words(calibration: Calibration) -> str:
 
 
 def convention_name(convention: Convention) -> str:
-    """Whose arithmetic it is."""
+    """Return whose arithmetic it is."""
     return say(f"conventions.{convention.id}.name")
 
 
 def convention_words(convention: Convention) -> str:
-    """Whose arithmetic, and what was changed in it."""
+    """Return whose arithmetic it is, and what was changed in it."""
     changed = [
         say("arithmetic.changed", name=field_name(name), value=value_words(name, now))
         for name, (_, now) in changes(convention).items()
@@ -90,7 +90,7 @@ def changes(convention: Convention) -> dict[str, tuple[object, object]]:
 
 
 def _otherwise(convention: Convention) -> Iterator[str]:
-    """What a convention does otherwise than the notebooks."""
+    """Return what a convention does otherwise than the notebooks."""
     if convention.id != (usual := next(iter(CONVENTIONS.values()))).id:
         yield convention_words(convention)
         return
@@ -119,7 +119,7 @@ def field_name(field: str) -> str:
 
 
 def field_help(field: str) -> str:
-    """What a convention's field says."""
+    """Explain a convention's field."""
     return say(f"convention_fields.{field.replace('.', '_')}.help")
 
 

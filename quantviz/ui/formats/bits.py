@@ -14,7 +14,7 @@ from quantviz.ui.shell.words import number, say
 
 
 def show_bits(fmt: NumberFormat, code: int) -> None:
-    """A button for each bit, and what the bits say."""
+    """Show a button for each bit, and what the bits say."""
     from quantviz.quantization.format_facts import code_name, flipped
 
     title = as_html(f"**{say('formats.page.bits_title', code=code_name(fmt, code), name=format_name(fmt))}**")

@@ -17,7 +17,7 @@ _AROUND, _AT_ENDS = 12, 2
 
 
 def show_codes(fmt: NumberFormat, code: int) -> None:
-    """The table of codes, the chosen one marked."""
+    """Show the table of codes, the chosen one marked."""
     from quantviz.quantization.format_facts import LISTED_BITS, code_name
 
     codes = listed_codes(fmt, code)
@@ -88,7 +88,7 @@ def _rows(fmt: NumberFormat, codes: tuple[int, ...], chosen: int, columns: int) 
 
 
 def _group(fmt: NumberFormat, code: int) -> str:
-    """What the codes of one exponent have in common; empty where codes are not grouped."""
+    """Say what the codes of one exponent have in common; empty where codes are not grouped."""
     from quantviz.quantization.format_facts import LISTED_BITS
 
     layout = fmt.float_bits

@@ -68,7 +68,7 @@ def _short(value: float) -> str:
 
 
 def show_facts(state: FormatsState, first: NumberFormat, second: NumberFormat | None) -> None:
-    """The facts as a table: a column each, or on a phone a line each."""
+    """Show the facts as a table: a column each, or on a phone a line each."""
     formats = [each for each in (first, second) if each]
     facts = [_facts(fmt, state.x, unit_of(state, fmt)) for fmt in formats]
     heads = {
@@ -122,7 +122,7 @@ def _end_words(fmt: NumberFormat, unit: float) -> str:
 
 
 def show_terms() -> None:
-    """Every term in line, for those who cannot hover."""
+    """Explain every term in line, for people who cannot hover."""
     with st.expander(say("formats.page.terms")):
         names = {
             name: say(f"formats.facts.{name}", x="x") if name == "gap" else say(f"formats.facts.{name}")

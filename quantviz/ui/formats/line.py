@@ -23,8 +23,8 @@ _CLICKS = "formats_clicks"
 
 
 def _mark_clicked(key: str) -> None:
-    """A value on the line becomes the number. The chart starts afresh, or a second click on the value would
-    take it back.
+    """Make the clicked value the number. The chart starts afresh, or a second click on the value would take
+    it back.
     """
     points = st.session_state[key].selection.points
     if points and points[0].get("customdata") is not None:
@@ -65,7 +65,7 @@ def show_line(state: FormatsState, first: NumberFormat, second: NumberFormat | N
 
 
 def _show_about(first: NumberFormat, second: NumberFormat | None) -> None:
-    """What each format is and who uses it, in its colour on the line."""
+    """Show what each format is and who uses it, in its colour on the line."""
     lines = []
     for row, fmt in enumerate(each for each in (first, second) if each):
         lines.append(
@@ -114,7 +114,7 @@ def _landing_words(fmt: NumberFormat, landing: Landing, ties: str) -> str:
 
 
 def _tie_rule(fmt: NumberFormat, ties: str) -> str:
-    """What decides a tie, by the name of its words."""
+    """Return what decides a tie, by the name of its words."""
     if ties != "even":
         return ties
     if fmt.kind == "codebook":
@@ -124,7 +124,7 @@ def _tie_rule(fmt: NumberFormat, ties: str) -> str:
 
 
 def _otherwise(fmt: NumberFormat, landing: Landing) -> str:
-    """What an engine that does not saturate makes of a number beyond the ends."""
+    """Say what an engine that does not saturate makes of a number beyond the ends."""
     if fmt.kind == "integer" and fmt.levels == 1 << fmt.bits:
         return say("formats.landing.otherwise_wrap")
     if not fmt.float_bits or (landing.beyond == "below" and not fmt.signed):

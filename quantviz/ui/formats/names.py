@@ -28,7 +28,7 @@ def as_html(sentence: str) -> str:
 
 
 def code_parts(fmt: NumberFormat, code: int) -> Iterator[tuple[str, str]]:
-    """The parts of a code that have bits, from the highest down, each with what it is."""
+    """Yield the parts of a code that have bits, from the highest down, each with what it is."""
     whole = "integer" if fmt.kind == "integer" else "index" if fmt.kind == "codebook" else "mantissa"
     yield from (
         (role, bits) for role, bits in zip(("sign", "exponent", whole), fmt.split(code), strict=True) if bits
@@ -46,7 +46,7 @@ def role_name(role: str) -> str:
 
 
 def term_title(name: str) -> str:
-    """What a term means, on hover; empty where it needs no words."""
+    """Return the HTML attribute that explains a term on hover; empty where it needs no words."""
     if name in ("integer", "index"):
         return ""
     return f' title="{html.escape(say(f"formats.terms.{name}"))}"'

@@ -44,8 +44,8 @@ def _row_clicked() -> None:
 
 
 def show_page() -> None:
-    """Choices, the line with the number landing on it, bits and facts; below, the gap and the table of
-    codes.
+    """Show the choices, the line with the number landing on it, bits and facts; below, the gap and the table
+    of codes.
     """
     with st.sidebar:
         show_language()

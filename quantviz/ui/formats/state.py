@@ -48,7 +48,7 @@ def current_state() -> FormatsState:
 
 
 def _opening(asked: Mapping[str, str]) -> tuple[FormatsState, tuple[QuantVizError, ...]]:
-    """What the address asks for, and what of it could not be had."""
+    """Return what the address asks for, and what of it could not be had."""
     state, problems = FormatsState(), []
     if "a" in asked:  # the second format is one of this link too, or there is none
         state = FormatsState(second="")
@@ -130,7 +130,7 @@ def can_be_one(state: FormatsState) -> bool:
 
 
 def unit_of(state: FormatsState, fmt: NumberFormat) -> float:
-    """What the values of a format are divided by."""
+    """Return what the values of a format are divided by."""
     from quantviz.quantization.format_facts import reach
 
     return reach(fmt) if state.to_one and can_be_one(state) else 1.0

@@ -63,7 +63,7 @@ def _farthest(correct: Outcome, broken: Outcome, lit: torch.Tensor) -> tuple[int
 
 
 def panels_of_both(shown: Shown) -> tuple[PanelsData, PanelsData]:
-    """What both rows show, in the same colours."""
+    """Return what both rows show, in the same colours."""
     from quantviz.figures.panels_data import panels_data
 
     codes = _code_range(shown)

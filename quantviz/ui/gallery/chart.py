@@ -36,7 +36,7 @@ def chart_key(row: str) -> str:
 
 
 def show_chart(row: str, data: PanelsData, cell: tuple[int, int], group: str, named: bool = True) -> None:
-    """One row of panels; charts of one `group` are switched and zoomed together."""
+    """Show one row of panels; charts of one `group` are switched and zoomed together."""
     from quantviz.figures.panel_captions import panel_title, panels_alt
 
     key, words = chart_key(row), language()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def _choices(state: GalleryState, bug: Bug, case: Case) -> None:
-    """The bug, the tensor, its seed."""
+    """Show the choice of the bug, the tensor and its seed."""
     from quantviz.teaching.gallery import BUGS
 
     with st.container(key="gallery_choices", horizontal=True, gap="small", vertical_alignment="center"):
@@ -73,7 +73,7 @@ def _case_name(bug: Bug, name: str) -> str:
 
 
 def show_comparison(state: GalleryState) -> None:
-    """The chosen bug: what people expect, the two lines, the two rows, the whole program."""
+    """Show the chosen bug: what people expect, the two lines, the two rows, the whole program."""
     shown = run_both_ways(state)
     _choices(state, shown.bug, shown.case)
     name = shown.bug.id
@@ -92,7 +92,7 @@ def _note(shown: Shown) -> str:
 
 
 def show_both(shown: Shown) -> None:
-    """The two lines and the two rows of panels."""
+    """Show the two lines and the two rows of panels."""
     _two_lines(shown)
     for row, data in zip(ROWS, panels_of_both(shown), strict=True):
         show_chart(row, data, shown.cell, group=chart_key("correct"))
@@ -100,7 +100,7 @@ def show_both(shown: Shown) -> None:
 
 
 def _two_lines(shown: Shown) -> None:
-    """The line that differs, both ways: what each gives at the cell, and what becomes of the tensor."""
+    """Show the line that differs, both ways: what each gives at the cell, and what becomes of the tensor."""
     count, cells = int(shown.lit.sum()), shown.lit.numel()
     differ = say("bugs.page.differ", count=count, all=cells) if count else say("bugs.page.differ_none")
     rows = []

@@ -40,7 +40,7 @@ def show_page() -> None:
 
 
 def show_controls() -> GalleryState:
-    """Title and choices."""
+    """Show title and choices."""
     with st.sidebar:
         show_language()
     with st.container(key="header", horizontal=True, vertical_alignment="center", gap="small"):

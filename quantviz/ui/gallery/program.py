@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def show_program(shown: Shown) -> None:
-    """All lines, and what each gives at the cell, both ways."""
+    """Show all lines, and what each gives at the cell, both ways."""
     st.markdown(
         f"## {plain(say('bugs.page.program', place=place_words(shown)))}\n\n"
         f"{plain(say('bugs.page.program_help'))}"
@@ -47,7 +47,7 @@ def place_words(shown: Shown) -> str:
 
 
 def given_words(outcome: Outcome, at: int, place: tuple[int, ...]) -> str:
-    """What a line gave, at the cell where it gave a tensor."""
+    """Say what a line gave, at the cell where it gave a tensor."""
     return "; ".join(
         f"{name} = {_at_cell(value, outcome.x, place)}" for name, value in outcome.steps[at].items()
     )

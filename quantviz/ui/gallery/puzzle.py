@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def show_puzzle(state: GalleryState) -> None:
-    """The broken result and its program; once its line was found, both ways side by side."""
+    """Show the broken result and its program; once its line was found, both ways side by side."""
     shown = run_both_ways(state)
     tried = state.tries.get(state.puzzle, ())
     _puzzle_head(state)
@@ -58,7 +58,7 @@ def _puzzle_head(state: GalleryState) -> None:
 
 
 def _line_button(shown: Shown, at: int, line: Line, tried: tuple[str, ...]) -> None:
-    """A line to be pointed at; under one that was, why it is not the cause."""
+    """Show a line to point at; under one that was pointed at, why it is not the cause."""
     mark = f"{SIGNS['broken']} " if line.key in tried else ""
     label = (
         f"{mark}{at + 1} &nbsp; `{line.code}` &nbsp; → {plain(given_words(shown.broken, at, shown.place))}"
@@ -78,7 +78,7 @@ def _line_button(shown: Shown, at: int, line: Line, tried: tuple[str, ...]) -> N
 
 
 def _point(key: str) -> None:
-    """The learner points at a line."""
+    """Take the line that the learner points at."""
     state = current_state()
     tried = state.tries.get(state.puzzle, ())
     if key not in tried:

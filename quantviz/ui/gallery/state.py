@@ -50,7 +50,7 @@ def current_state() -> GalleryState:
 
 
 def _opening() -> tuple[GalleryState, tuple[QuantVizError, ...]]:
-    """What the address asks for, and what of it could not be had."""
+    """Return what the address asks for, and what of it could not be had."""
     from quantviz.teaching.gallery import find_bug, puzzle
 
     asked, problems = st.query_params, []

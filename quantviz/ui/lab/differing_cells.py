@@ -24,7 +24,7 @@ _LISTED = 6
 
 
 def show_differing_cells(shown: Shown, state: LabState) -> None:
-    """The first cells that differ, as buttons that select them; those whose codes differ come first."""
+    """Show the first cells that differ, as buttons that select them; those whose codes differ come first."""
     import torch
 
     codes = lit_cells(shown.kept, shown.present, shown.other, "code")
@@ -113,7 +113,7 @@ def _stands_for(shown: Shown, code: int) -> str:
 
 
 def show_difference(shown: Shown, state: LabState) -> None:
-    """Why the selected cell differs, with both sides' numbers."""
+    """Show why the selected cell differs, with both sides' numbers."""
     found = _reason(shown, state.cell)
     place = ", ".join(map(str, state.cell))
     if found is None:
@@ -149,7 +149,7 @@ def show_difference(shown: Shown, state: LabState) -> None:
 
 
 def _ties(reason: Reason) -> list[str]:
-    """What is said of each number that lies half-way."""
+    """Return a sentence for each number that lies half-way."""
     told = []
     for why, ties in zip((reason.one, reason.other), reason.ties, strict=True):
         rounded = next((step.output for step in reversed(why.steps) if step.key.startswith("round")), None)

@@ -49,7 +49,7 @@ _LIGHT = "compare_light"
 
 
 def show_button(state: LabState) -> None:
-    """The button that opens and closes the comparison."""
+    """Show the button that opens and closes the comparison."""
     if visible("compare"):
         opened = state.compared is not None
         st.button(
@@ -70,7 +70,7 @@ def hold_comparison(compared: str | None) -> None:
 
 
 def _ways_to_frame(shown: Shown, view: View) -> list[str]:
-    """What would leave few enough cells: only what was not done yet, and does it."""
+    """Return what would leave few enough cells: only ways not taken yet that really do."""
 
     def helps(other: str | None, light: str) -> bool:
         return can_be_framed(lit_cells(shown.kept, shown.present, other, light), view)
@@ -106,7 +106,7 @@ def _group_of(shown: Shown, name: str) -> tuple[str, ...]:
 
 
 def show_comparison(shown: Shown, state: LabState, *, pooled: bool) -> None:
-    """Choices, the table of engines, the first cells that differ, and why the selected one does.
+    """Show the choices, the table of engines, the first cells that differ, and why the selected one does.
 
     `pooled` says that a pixel of the panels stands for many cells.
     """
@@ -208,7 +208,7 @@ def _set_light() -> None:
 
 
 def _engines(shown: Shown) -> None:
-    """Which of the engines take part."""
+    """Show which of the engines take part."""
     engines = [name for name in shown.kept.offering if name != shown.present]
     chosen = [name for name in engines if name in shown.comparison.results]
     with st.popover(
@@ -234,7 +234,7 @@ def _leave_out(engines: tuple[str, ...]) -> None:
 
 
 def _table(shown: Shown) -> None:
-    """A row for each group of engines that agree; the present one first."""
+    """Show a row for each group of engines that agree, the present one first."""
     # Where a tile is hidden, so is the column that says the same; on a phone there is no room for them.
     measured = [name for name in ("mse", "sqnr") if visible(f"tiles.{name}")]
     columns = ("group", "codes", "values", "largest", *measured, "rule")
@@ -300,8 +300,8 @@ def _rules_told(shown: Shown, other: str) -> str:
 
 
 def _refused(shown: Shown, state: LabState) -> None:
-    """Who does not take part: in one line who lacks the same part of the scheme, then who has a reason of
-    their own.
+    """Show who does not take part: in one line who lacks the same part of the scheme, then who has a reason
+    of their own.
     """
     refused = shown.kept.refused
     with st.expander(say("compare.refused", count=len(refused)), key="compare_refused"):

@@ -32,7 +32,7 @@ _FIRST = (
 
 
 def show_arithmetic(state: LabState) -> None:
-    """The recipe that the scheme is, whose arithmetic, and its rules."""
+    """Show the recipe that the scheme is, whose arithmetic it uses, and its rules."""
     st.markdown(f"## 2 · {say('recipe.label')}", help=say("recipe.help"))
     _recipe(state)
     _convention(state)
@@ -104,7 +104,7 @@ def _set_convention() -> None:
 
 
 def _refused(control: str, key: str, name_of: object) -> None:
-    """Why what was chosen cannot be, beside its control, which still shows it."""
+    """Say why the choice is impossible, beside its control, which still shows it."""
     error: QuantVizError | None = session.complaints().get(control)
     if error:
         assert callable(name_of)

@@ -151,7 +151,7 @@ def _recipes_button() -> Any:
 
 
 def _hint(state: LabState) -> str:
-    """What to look for; once the scheme was changed, it is told as what there was at the start.
+    """Return what to look for; once the scheme was changed, it is told as what there was at the start.
 
     Where a teacher has left something out, they are the one to say; where a lesson's step was opened, it has
     said it.
@@ -207,7 +207,7 @@ def _baseline_button(state: LabState) -> None:
 
 
 def show_result(state: LabState, areas: Areas) -> Study:
-    """Tiles, panels and cell of the state's tensor under its scheme."""
+    """Show tiles, panels and cell of the state's tensor under its scheme."""
     try:
         with _working(state):
             study = study_of(state)
@@ -255,8 +255,8 @@ def _working(state: LabState) -> Iterator[None]:
 
 
 def _remember_facts(study: Study, why: Any) -> None:
-    """What a range set by hand starts from: the whole tensor's ends, the selected block's scale and zero
-    point.
+    """Remember what a range set by hand starts from: the whole tensor's ends, the selected block's scale and
+    zero point.
     """
     lo, hi = study.facts.lo, study.facts.hi
     st.session_state["lab_facts"] = {
@@ -293,7 +293,9 @@ def _panels(
 
 
 def _picture(study: Study, state: LabState) -> Picture:
-    """What a saved picture tells: the tensor, and its scheme and SQNR as far as they are to be seen."""
+    """Return what a saved picture tells: the tensor, and its scheme and SQNR as far as they are to be
+    seen.
+    """
     from quantviz.export.files import picture_name
 
     sqnr = measured(study, state).metrics["sqnr_db"] if visible("tiles.sqnr") else None
@@ -314,8 +316,8 @@ def _whole_panels(study: Study, state: LabState) -> PanelsData:
 
 
 def panels_of(study: Study, state: LabState, end: float | None, width: float) -> PanelsData:
-    """What the panels show: the cells in view, or, where they are more than the screen has room for, a pixel
-    for many.
+    """Return what the panels show: the cells in view, or, where they are more than the screen has room for, a
+    pixel for many.
     """
     from quantviz.figures.panels_data import with_value_scale
 
@@ -417,7 +419,7 @@ def _cell(study: Study, why: Any, state: LabState, end: float | None) -> None:
 
 
 def _value_choices(state: LabState) -> None:
-    """How the colours of x and x̂ are spread."""
+    """Show the choice of how the colours of x and x̂ are spread."""
     with st.popover(
         say("app.labelled", name=say("values.label"), value=say(f"values.short.{state.value_scale}")),
         key="value_choices",
@@ -435,7 +437,7 @@ def _value_choices(state: LabState) -> None:
 
 
 def _error_choices(state: LabState, end: float | None) -> None:
-    """What the error panel shows, how far its colours reach, and what the tiles count."""
+    """Show the choice of what the error panel shows, how far its colours reach, and what the tiles count."""
     reach = say("error.reach_fixed" if _has_fixed_end(state) else f"error.reach_{state.error_range}")
     shown = say("error.fitted") if end is None else f"±{number(end, 3)}"
     with st.popover(
@@ -479,7 +481,7 @@ def _error_choices(state: LabState, end: float | None) -> None:
 
 
 def show_below(study: Study, state: LabState, areas: Areas) -> None:
-    """Which scheme to use; below the fold the worst cells, histograms, scales and exports."""
+    """Show which scheme to use; below the fold the worst cells, histograms, scales and exports."""
     if areas.recipes is not None and areas.recipes.open:
         with areas.recipes:
             below_the_fold.show_recipes(state, study)
@@ -495,7 +497,7 @@ def show_below(study: Study, state: LabState, areas: Areas) -> None:
 
 
 def show_link() -> None:
-    """The address bar, and what a link cannot carry."""
+    """Write the address bar, and say what a link cannot carry."""
     problem = session.write_address()
     if problem:
         st.info(say_error(problem))

@@ -81,13 +81,13 @@ def _commit(now: Now, i: int, question: Question, sure: bool) -> None:
 
 
 def _hands(now: Now, i: int, question: Question) -> None:
-    """Boxes for counting hands, where a teacher wants them."""
+    """Show boxes for counting hands, where a teacher wants them."""
     if classroom().projector or st.session_state.get(HANDS):
         questions.show_hands(question, now.scenes, answer_key(now, i), now.revealed)
 
 
 def _answered(now: Now, i: int, question: Question, answer: Answer | None) -> None:
-    """What was answered, and, once the answers are told, what became of it."""
+    """Show what was answered, and, once the answers are told, what became of it."""
     verdict = question.judge(answer.given, now.scenes) if answer is not None and now.revealed else None
     if answer is not None and not (verdict and verdict.right):
         words = questions.told(question, answer.given, now.scenes)

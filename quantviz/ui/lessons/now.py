@@ -25,7 +25,7 @@ class Now:
 
     @property
     def id(self) -> str:
-        """What tells this step from every other."""
+        """Return what tells this step from every other."""
         return f"{self.place.lesson}/{self.place.step}"
 
     @property

@@ -43,7 +43,7 @@ if (!window.__quantvizList) {
 
 
 def show_page() -> None:
-    """The list of lessons, or a step of one."""
+    """Show the list of lessons, or a step of one."""
     place = _place()
     # First of all: what is clicked next comes with the new address.
     _write_address(place)
@@ -80,7 +80,7 @@ def _place() -> Place:
 
 
 def _opening(asked: str | None, step: str) -> tuple[Place, tuple[QuantVizError, ...]]:
-    """What the address asks for, and what of it could not be had."""
+    """Return what the address asks for, and what of it could not be had."""
     found = lessons(language())
     if asked is None:
         return Place(), ()
@@ -103,7 +103,7 @@ def _write_address(place: Place) -> None:
 
 
 def _show_contents(found: Mapping[str, Lesson | QuantVizError], place: Place) -> None:
-    """All lessons, how far each is done, and the whole progress."""
+    """Show all lessons, how far each is done, and the whole progress."""
     with st.container(key="lesson_contents", gap=None):
         for i, (name, lesson) in enumerate(found.items(), 1):
             if isinstance(lesson, QuantVizError):

@@ -137,8 +137,8 @@ def _pointing(now: Now) -> bool:
 
 
 def _chosen_cell(now: Now, r: QuantResult, place: tuple[int, ...]) -> None:
-    """The numbers of the cell pointed at, as far as they may be told, with more digits than the picture has
-    room for.
+    """Show the numbers of the cell pointed at, as far as they may be told, with more digits than the picture
+    has room for.
     """
     told = [name for name in PANEL_PARTS if name in now.step.show - now.covered]
     numbers = ", ".join(
@@ -150,7 +150,7 @@ def _chosen_cell(now: Now, r: QuantResult, place: tuple[int, ...]) -> None:
 
 
 def _clicked(now: Now, state: LabState, pointing: bool) -> None:
-    """A cell was clicked: it is the answer where one is asked for, else the one that is explained."""
+    """Take the clicked cell as the answer where one is asked for, else as the one to explain."""
     cell = clicked_cell(f"{_PANELS}_bridge")
     if not cell:
         return
@@ -179,7 +179,7 @@ def _why(why: Explanation, r: QuantResult, state: LabState, show: frozenset[str]
 
 
 def _table(now: Now) -> None:
-    """States one below the other; each can be looked at in the panels."""
+    """Show the states one below the other; each can be looked at in the panels."""
     table = now.step.table
     assert table
     if "table" in now.covered:

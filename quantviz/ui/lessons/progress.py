@@ -142,7 +142,7 @@ def refused() -> bool:
 
 
 def unreadable() -> QuantVizError | None:
-    """What is wrong with what the browser has kept."""
+    """Return what is wrong with what the browser has kept."""
     return cast("QuantVizError | None", st.session_state.get(_UNREADABLE))
 
 
@@ -155,8 +155,8 @@ def kept_words() -> str:
 
 
 def show_progress(found: Mapping[str, Lesson]) -> None:
-    """How far the learner is, and the ways to take it along. `found` are the lessons in the session's
-    language.
+    """Show how far the learner is, and the ways to take the progress along. `found` are the lessons in the
+    session's language.
     """
     # Whether the answers are right may have to be worked out: only for who looks.
     popover = st.popover(

@@ -97,7 +97,7 @@ def _header(now: Now) -> None:
 
 
 def _onward(now: Now) -> None:
-    """Back and next."""
+    """Show the buttons for back and next."""
     ids = [name for name, lesson in lessons(language()).items() if isinstance(lesson, Lesson)]
     at, last = ids.index(cast(str, now.place.lesson)), now.place.step + 1 == len(now.lesson.steps)
     following = ids[at + 1] if at + 1 < len(ids) else None

@@ -102,7 +102,7 @@ def _setting(key: str, name: str) -> Callable[..., None]:
 
 
 def show_page() -> None:
-    """Choices left, the link and its code right, and what a link can do below."""
+    """Show the choices left, the link and its code right, and what a link can do below."""
     name_tab(say("pages.teacher"))
     with st.sidebar:
         show_language()
@@ -282,7 +282,7 @@ def _show_how() -> None:
 
 
 def _state(choice: Choice) -> LabState:
-    """What of the Lab the link opens."""
+    """Return what of the Lab the link opens."""
     return opening(choice.scenario) if choice.opens == "scenario" else session.state()
 
 
