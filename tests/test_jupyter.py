@@ -10,7 +10,7 @@ import nbformat
 import numpy as np
 import pytest
 
-from quantviz.figures.panels import PANELS
+from quantviz.figures.arrangement import PANELS
 from quantviz.text import text
 from tests.helpers import ROOT
 from tests.helpers.readme import blocks

@@ -2,9 +2,4 @@
 
 from quantviz.ui.gallery import page
 
-state = page.show_controls()
-if state.spotting:
-    page.show_puzzle(state)
-else:
-    page.show_comparison(state)
-page.show_link()
+page.show_page()

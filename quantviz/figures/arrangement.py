@@ -149,8 +149,8 @@ def pixels_for(
     panels: int = len(PANELS),
     enlarge: float = 1.0,
 ) -> tuple[int, int]:
-    """(height, width) of the picture of a window of `seen` rows and columns of `matrix`, in a figure `width`
-    pixels wide.
+    """Return (height, width) of the picture of a window of `seen` rows and columns of `matrix`, in a figure
+    `width` pixels wide.
 
     As many pixels as a panel has on the screen, and at most `MOST_PIXELS`; each stands for the same number of
     cells as far as that goes. It is `seen` itself where each cell has a pixel, and where the window is small

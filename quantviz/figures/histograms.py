@@ -195,7 +195,7 @@ def _strip(reach: tuple[float, float] | None, colour: str) -> list[dict[str, Any
 
 
 def _value_words(bars: Bars, language: str) -> list[str]:
-    """What each bar stands for, on hover."""
+    """Return what each bar stands for, shown on hover."""
     spans = [
         text("histogram.span", language, low=number(low), high=number(high))
         for low, high in zip(bars.edges[:-1], bars.edges[1:], strict=True)

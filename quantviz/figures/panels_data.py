@@ -1,24 +1,32 @@
 """What the four panels show, as arrays: x, its codes, the dequantized values and the error.
 
-Of a large matrix they show a window: cell by cell while it is small, else an `Overview`, in which a
-pixel stands for many cells. Rows and columns are counted in the whole matrix throughout.
+`PanelsData` is all that is drawn; `panels_data` and `result_panels` make it cell by cell, `pooled_panels`
+with pixels that stand for many cells.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
 import zlib
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from quantviz.errors import QuantVizError
 from quantviz.figures.arrangement import PANELS
+from quantviz.figures.colour_ranges import (
+    Array,
+    Span,
+    around_zero,
+    as_float32,
+    range_of_codes,
+    range_of_error,
+    shown_error,
+    values_range,
+)
 from quantviz.quantization.explanation import causes
 from quantviz.quantization.grids import GRIDS, local_step
 from quantviz.schemes.granularity import Shape
@@ -31,13 +39,9 @@ if TYPE_CHECKING:
     from quantviz.quantization.result import QParams, QuantResult
     from quantviz.schemes.granularity import BlockLayout
     from quantviz.schemes.scheme import Scheme
-    from quantviz.streaming.overview import Overview, Spread
+    from quantviz.streaming.overview import Spread
 
-Array = npt.NDArray[Any]
-#: Lowest and highest value of a colour scale.
-Span = tuple[float, float]
-#: The error views of pixels that stand for many cells.
-POOLED_ERROR_VIEWS = tuple(name for name, view in ERROR_VIEWS.items() if view.pooled)
+
 #: How far neighbouring float32 numbers lie apart at most, as a share of the number.
 ROUNDING = 2.0**-23
 
@@ -74,7 +78,7 @@ class BlockMap:
         ]
 
     def separated(self) -> tuple[Array, Array] | None:
-        """(by row, by column) whose sum is `ids`; none where blocks wind around rows."""
+        """Return (by row, by column) whose sum is `ids`; none where blocks wind around rows."""
         by_row, by_col = self.ids[:, 0], self.ids[0] - self.ids[0, 0]
         return (by_row, by_col) if np.array_equal(by_row[:, None] + by_col, self.ids) else None
 
@@ -188,7 +192,7 @@ class PanelsData:
         return self.value_range[0] < 0 < self.value_range[1]
 
     def panel(self, name: str) -> tuple[Array, Span]:
-        """What is shown in a panel, and between which values."""
+        """Return what is shown in a panel, and the values its colours lie between."""
         return {
             "x": (self.x, self.value_range),
             "q": (self.q if self.unscaled is None else self.unscaled, self.code_range),
@@ -207,8 +211,8 @@ class PanelsData:
         return symlog(values, self.symlog), (lo, hi)
 
     def printed(self, name: str) -> Array:
-        """What is printed into a panel's cells: as `panel` has it, but for errors no larger than float32's
-        own rounding of x, which are 0.
+        """Return what is printed into a panel's cells: the same as `panel`, but 0 for errors no larger than
+        float32's own rounding of x.
         """
         values, _ = self.panel(name)
         return (
@@ -276,7 +280,7 @@ def panels_data(
     error_range: float | None = None,
     code_range: Span | None = None,
 ) -> PanelsData:
-    """What the four panels show of a tensor (1 to 4 axes), its codes and its dequantized values.
+    """Return what the four panels show of a tensor (1 to 4 axes), its codes and its dequantized values.
 
     `view` chooses rows and columns of a tensor of more than two axes, usually the last two. `scheme`
     and `qparams` bring block borders and scales, `cause` (of `explanation.causes`) what became of each cell.
@@ -287,7 +291,7 @@ def panels_data(
     >>> data.shape, data.value_range, data.error_held
     ((1, 2), (-2.0, 2.0), False)
     """
-    tensors = _of_one_shape(x, q, x_hat)
+    tensors = of_one_shape(x, q, x_hat)
     shape = tuple(tensors["x"].shape)
     view = view or View.of(shape)
     scheme = None if scheme is None else as_scheme(scheme)
@@ -295,7 +299,7 @@ def panels_data(
     return _shown(tensors, view, scheme, qparams, layout, cause, error_view, error_range, code_range)
 
 
-def _of_one_shape(x: Any, q: Any, x_hat: Any) -> dict[str, torch.Tensor]:
+def of_one_shape(x: Any, q: Any, x_hat: Any) -> dict[str, torch.Tensor]:
     tensors = {"x": as_plain(x), "q": as_plain(q), "x_hat": as_plain(x_hat)}
     shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     shape = shapes["x"]
@@ -308,31 +312,6 @@ def _of_one_shape(x: Any, q: Any, x_hat: Any) -> dict[str, torch.Tensor]:
     return tensors
 
 
-def picture_panels(
-    x: Any, q: Any, x_hat: Any, most: int, *, scheme: Scheme | None = None, code_range: Span | None = None
-) -> PanelsData:
-    """`panels_data` of the last two axes, but of more than `most` cells a side a picture of so many pixels:
-    each tells its cell of largest |x|, and its largest error.
-
-    >>> x = torch.arange(20.0).expand(30, 20)
-    >>> picture_panels(x, x, x, 10).shape, picture_panels(x, x, x, 100).shape
-    ((10, 10), (30, 20))
-    """
-    from quantviz.streaming.overview import overview_of
-
-    tensors = _of_one_shape(x, q, x_hat)
-    shape = tuple(tensors["x"].shape)
-    view = View.of(shape)
-    if max(view.matrix(shape)) <= most:
-        return panels_data(x, q, x_hat, code_range=code_range)
-    seen = {name: blocks.matrix(tensor, view.rows, view.cols, view.at) for name, tensor in tensors.items()}
-    found = overview_of(seen["x"].to(torch.float32), seen["q"], seen["x_hat"].to(torch.float32), (most, most))
-    data = overview_panels(
-        found, scheme=scheme, matrix=view.matrix(shape), value_range=(_smallest(found.x), _greatest(found.x))
-    )
-    return dataclasses.replace(data, code_range=code_range) if code_range and scheme is None else data
-
-
 def result_panels(
     result: QuantResult,
     *,
@@ -342,7 +321,7 @@ def result_panels(
     whole: Shape | None = None,
     value_range: Span | None = None,
 ) -> PanelsData:
-    """What the four panels show of a result, cell by cell; see `panels_data`.
+    """Return what the four panels show of a result, cell by cell; see `panels_data`.
 
     Of a tensor too large to be quantized for a picture, `result` is the window alone, each cell with
     its own scale (`cells.part`): then `whole` is the tensor's shape, `view` says which of its rows and
@@ -356,74 +335,8 @@ def result_panels(
         tensors, own, result.scheme, result.qparams, result.layout, causes(result), error_view, error_range
     )
     if value_range:
-        data = dataclasses.replace(data, value_range=_around_zero(*value_range))
+        data = dataclasses.replace(data, value_range=around_zero(*value_range))
     return data if whole is None or view is None else _placed(data, result.scheme.layout(whole), whole, view)
-
-
-def overview_panels(
-    overview: Overview,
-    *,
-    scheme: Scheme | None,
-    matrix: tuple[int, int],
-    value_range: Span,
-    error_view: str = "signed",
-    error_range: float | None = None,
-) -> PanelsData:
-    """What the four panels show of a window of `matrix` (rows, columns) in which a pixel stands for many
-    cells.
-
-    `scheme` is none where it is not known whose codes they are; `how` is "largest" then. `value_range` is the
-    least and greatest value of the whole tensor. `error_view` is one of `POOLED_ERROR_VIEWS`. Means lie
-    closer together than the values they are of: their colours reach to their own ends.
-    """
-    if error_view not in POOLED_ERROR_VIEWS:
-        raise QuantVizError("panels.pooled_error_view", got=error_view, known=", ".join(POOLED_ERROR_VIEWS))
-    found = overview.how == "largest"
-    if overview.how == "rms":
-        error_view = "absolute"  # it has no sign
-    shown = overview.error if ERROR_VIEWS[error_view].signed else np.abs(overview.error)
-    if found:
-        code_range = _code_range(overview.q, scheme)
-    else:
-        least = 0.0 if overview.how == "rms" else min(_smallest(overview.x), _smallest(overview.x_hat))
-        value_range, error_range = (least, max(_greatest(overview.x), _greatest(overview.x_hat)) or 1.0), None
-        code_range = (
-            (0.0, _greatest(overview.q) or 1.0)
-            if overview.how == "rms"
-            else _around_zero(_smallest(overview.q), _greatest(overview.q))
-        )
-    pixels = Pixels(
-        overview.row_edges,
-        overview.col_edges,
-        overview.how,
-        overview.x_at if found else None,
-        overview.error_at if found else None,
-    )
-    top, left = int(overview.row_edges[0]), int(overview.col_edges[0])
-    return PanelsData(
-        x=overview.x,
-        q=overview.q,
-        x_hat=overview.x_hat,
-        error=overview.error,
-        shown_error=shown,
-        error_view=error_view,
-        value_range=_around_zero(*value_range),
-        code_range=code_range,
-        error_range=_error_range(shown, error_view, error_range),
-        error_held=error_range is not None,
-        stamp=_stamp((top, left, *matrix), overview.x, overview.q, overview.x_hat, overview.error),
-        matrix=matrix,
-        top=top,
-        left=left,
-        pixels=pixels,
-        # The mean of codes that are no numbers is that of what they stand for.
-        unscaled=_unscaled(overview.q, scheme)
-        if found or scheme is None
-        else None
-        if scheme.number_format.kind == "integer"
-        else overview.q,
-        format_id=scheme.format if scheme else None,
-    )
 
 
 def _shown(
@@ -437,11 +350,11 @@ def _shown(
     error_range: float | None,
     code_range: Span | None = None,
 ) -> PanelsData:
-    """What `view` shows of three tensors."""
+    """Return what `view` shows of three tensors."""
     if error_view not in ERROR_VIEWS:
         raise QuantVizError("panels.error_view", got=error_view, known=", ".join(ERROR_VIEWS))
     seen = {name: _seen(tensor, view) for name, tensor in tensors.items()}
-    x, x_hat = _float32(seen["x"]), _float32(seen["x_hat"])
+    x, x_hat = as_float32(seen["x"]), as_float32(seen["x_hat"])
     # What is left out has no error; Inf less Inf is no fault to warn of.
     with np.errstate(invalid="ignore"):
         error = np.where(np.isfinite(x), x_hat - x, np.float32(np.nan))
@@ -457,16 +370,16 @@ def _shown(
         shown_error=shown,
         error_view=error_view,
         value_range=values_range(x),
-        code_range=code_range or _code_range(seen["q"], scheme),
-        error_range=_error_range(shown, error_view, error_range),
+        code_range=code_range or range_of_codes(seen["q"], scheme),
+        error_range=range_of_error(shown, error_view, error_range),
         error_held=error_range is not None,
-        stamp=_stamp((view.top, view.left, *matrix), x, seen["q"], x_hat),
+        stamp=content_stamp((view.top, view.left, *matrix), x, seen["q"], x_hat),
         matrix=matrix,
         top=view.top,
         left=view.left,
         cause=None if cause is None else _seen(as_plain(cause), view),
         blocks=block_map,
-        unscaled=_unscaled(seen["q"], scheme),
+        unscaled=decoded_values(seen["q"], scheme),
         format_id=scheme.format if scheme else None,
     )
 
@@ -493,7 +406,7 @@ def _placed(data: PanelsData, layout: BlockLayout, whole: Shape, view: View) -> 
         and dataclasses.replace(
             data.blocks, ids=_seen(ids, _part_view(tuple(ids.shape), view)), grid_shape=layout.grid_shape
         ),
-        stamp=_stamp((view.top, view.left, *matrix), data.x, data.q, data.x_hat),
+        stamp=content_stamp((view.top, view.left, *matrix), data.x, data.q, data.x_hat),
     )
 
 
@@ -507,18 +420,14 @@ def _seen(tensor: torch.Tensor, view: View) -> Array:
     return np.ascontiguousarray(known.numpy())
 
 
-def _stamp(place: tuple[int, ...], *arrays: Array) -> int:
+def content_stamp(place: tuple[int, ...], *arrays: Array) -> int:
     stamp = zlib.crc32(repr(place).encode("ascii"))
     for array in arrays:
         stamp = zlib.crc32(array.tobytes(), stamp)
     return stamp
 
 
-def _float32(cells: Array) -> Array:
-    return cells.astype(np.float32, copy=False)
-
-
-def _unscaled(q: Array, scheme: Scheme | None) -> Array | None:
+def decoded_values(q: Array, scheme: Scheme | None) -> Array | None:
     if scheme is None or scheme.number_format.kind == "integer":
         return None
     fmt = scheme.number_format
@@ -544,67 +453,3 @@ def _block_map(
         grid_shape=layout.grid_shape,
         step=local_step(torch.from_numpy(x), torch.from_numpy(of_cells), scheme.number_format).numpy(),
     )
-
-
-def values_range(x: Array) -> Span:
-    """Between which values the colours of x go; NaN and Inf have none."""
-    return _around_zero(_smallest(x), _greatest(x))
-
-
-def _around_zero(lo: float, hi: float) -> Span:
-    """Return the range of x, made symmetric around 0 where it lies on both sides; x̂ is held against it, so
-    that x looks the same under any scheme.
-    """
-    if lo < 0 < hi:
-        far = max(-lo, hi)
-        return -far, far
-    return (lo, hi) if lo < hi else _around(lo)
-
-
-def _around(value: float) -> Span:
-    """Return a range for a tensor of one value: it lies on the side of 0 that the value does."""
-    return (0.0, value or 1.0) if value >= 0 else (value, 0.0)
-
-
-def _code_range(q: Array, scheme: Scheme | None) -> Span:
-    if scheme:
-        return float(scheme.value_min), float(scheme.value_max)
-    lo, hi = _smallest(q), _greatest(q)
-    return (lo, hi) if lo < hi else (lo - 1, hi + 1)
-
-
-def shown_error(error: Array, x: Array, step: Array | None, view: str) -> Array:
-    """Return the error as a view shows it. `bridge.js` follows the same entry of `ERROR_VIEWS`, cell by cell,
-    and a test holds them together.
-
-    Over 0 there is no error: what came back exactly is 0, all else NaN.
-    """
-    way = ERROR_VIEWS[view]
-    shown = error if way.signed else np.abs(error)
-    if way.over is None:
-        return shown
-    if way.over == "step" and step is None:
-        raise QuantVizError("panels.steps_need_scale")
-    by = np.abs(_float32(x if step is None or way.over == "x" else step))
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        return np.where(error == 0, np.float32(0), np.where(by == 0, np.float32(np.nan), shown / by))
-
-
-def _error_range(shown: Array, view: str, held: float | None) -> Span:
-    # A picture without any error needs some range all the same.
-    far = held or _largest(shown) or 1.0
-    return (-far, far) if ERROR_VIEWS[view].signed else (0.0, far)
-
-
-def _largest(shown: Array) -> float:
-    return max(abs(_smallest(shown)), abs(_greatest(shown)))
-
-
-def _smallest(cells: Array) -> float:
-    lowest = float(cells.min())
-    return lowest if math.isfinite(lowest) else min(cells[np.isfinite(cells)].tolist(), default=0.0)
-
-
-def _greatest(cells: Array) -> float:
-    highest = float(cells.max())
-    return highest if math.isfinite(highest) else max(cells[np.isfinite(cells)].tolist(), default=0.0)

@@ -115,8 +115,8 @@ def recipe_plot_data(
 
 
 def _worth_naming(front: Sequence[RecipeRow]) -> list[RecipeRow]:
-    """Of the recipes that no other one beats those that are clearly better than the one before, as many as
-    there is room for.
+    """Return the recipes to name: of those that no other one beats, the ones clearly better than the one
+    before, as many as there is room for.
     """
     kept: list[RecipeRow] = []
     for row in front:
@@ -149,8 +149,8 @@ def _bits_range(bits: Sequence[float]) -> tuple[float, float]:
 
 
 def _label_sides(bits: Sequence[float], bits_range: tuple[float, float]) -> list[tuple[float, str]]:
-    """For each point where its label begins, in bits, and on which side: beside its cluster, toward the
-    middle of the plot.
+    """Return for each point where its label begins, in bits, and on which side: beside its cluster, toward
+    the middle of the plot.
     """
     width, middle = bits_range[1] - bits_range[0], sum(bits_range) / 2
     places: dict[int, tuple[float, str]] = {}
@@ -163,7 +163,7 @@ def _label_sides(bits: Sequence[float], bits_range: tuple[float, float]) -> list
 
 
 def _clusters(bits: Sequence[float], near: float) -> Iterator[list[int]]:
-    """The places in `bits`, ascending, in runs whose neighbours are at most `near` apart."""
+    """Split the places in `bits`, ascending, into runs whose neighbours are at most `near` apart."""
     cluster: list[int] = []
     for i in sorted(range(len(bits)), key=lambda i: bits[i]):
         if cluster and bits[i] - bits[cluster[-1]] > near:
@@ -207,7 +207,8 @@ def answer_sentence(
 
     >>> from quantviz import Scheme
     >>> from quantviz.analysis.recipe_ranking import answer, recipe_rows
-    >>> found = answer(recipe_rows([[0.1, 0.2, 0.3, 8.0], [0.3, -0.2, 0.1, 0.2]], current=Scheme()), target_db=30.0)
+    >>> rows = recipe_rows([[0.1, 0.2, 0.3, 8.0], [0.3, -0.2, 0.1, 0.2]], current=Scheme())
+    >>> found = answer(rows, target_db=30.0)
     >>> print(answer_sentence(found))  # doctest: +NORMALIZE_WHITESPACE
     To reach at least 30 dB with the fewest bits, use int8, one scale for all: 44.7 dB at 10 bits.
     For comparison: int4 per row, 26.6 dB at 8 bits; FP8 E4M3, one scale for all, 51.5 dB at 12 bits.
@@ -352,7 +353,9 @@ def _label(point: RecipePoint, place: RecipeLabel, theme: Theme, language: str, 
     """Return the name, tied to its point by a thin line."""
     words = _name(point.row, language, axes, short=True) + (" ∞" if point.row.sqnr_db == math.inf else "")
     if point.row.is_current:
-        words = f"<b>{words if point.row.id == CURRENT else text('recipe_plot.is_current', language, name=words)}</b>"
+        if point.row.id != CURRENT:
+            words = text("recipe_plot.is_current", language, name=words)
+        words = f"<b>{words}</b>"
     return {
         "text": words,
         "x": point.row.bits,

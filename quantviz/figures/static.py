@@ -80,5 +80,5 @@ def panels_png(
 
 
 def _written(words: str) -> str:
-    """With signs that Pillow's own font has."""
+    """Write the words with signs that Pillow's own font has."""
     return words.replace("−", "-").replace("×", "x")

@@ -103,7 +103,7 @@ def stops(ramp: Ramp, middle: float = 0.5) -> tuple[float, ...]:
 
 
 def rgb(ramp: Ramp, count: int, middle: float = 0.5) -> npt.NDArray[np.uint8]:
-    """`count` colours along the ramp, as (count, 3) bytes.
+    """Return `count` colours along the ramp, as (count, 3) bytes.
 
     >>> rgb(("#000000", "#000000", "#0000ff"), 3).tolist()
     [[0, 0, 0], [0, 0, 0], [0, 0, 255]]

@@ -9,12 +9,12 @@ import torch
 
 import quantviz as qv
 from quantviz.analysis.engine_comparison import compare, difference
-from quantviz.figures.panels import _outline
+from quantviz.figures.panel_painter import outline
 from quantviz.lab.classroom import Classroom
 from quantviz.lab.state import ALL, opening, read_link, write_link
 from quantviz.sources import Normal
 from quantviz.text import catalogue
-from quantviz.ui.lab.engine_comparison import _example
+from quantviz.ui.lab.engine_comparison import example_state
 from tests.helpers import session
 from tests.helpers.session import healthy
 
@@ -55,7 +55,7 @@ def frames(at):
 
 
 def expected(mask):
-    return _outline(mask.numpy()) or None
+    return outline(mask.numpy()) or None
 
 
 def address(at):
@@ -138,7 +138,7 @@ def test_the_button_opens_and_closes_and_closed_there_is_nothing():
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_a_listed_cell_is_selected_and_says_its_rule_and_its_tie(language):
-    at = opened(_example(), lang=language)
+    at = opened(example_state(), lang=language)
     words = catalogue(language)
     lines = [button.label for button in at.button if button.key and button.key.startswith("compare_cell_")]
     assert len(lines) == 6
@@ -150,8 +150,8 @@ def test_a_listed_cell_is_selected_and_says_its_rule_and_its_tie(language):
         at.button(key="compare_cell_2").click().run()
         assert address(healthy(at))["c"] == ".".join(map(str, cell))
     else:
-        at = opened(_example().replace(cell=cell), lang=language)
-    found = compare(_example().source.tensor(), _example().scheme)
+        at = opened(example_state().replace(cell=cell), lang=language)
+    found = compare(example_state().source.tensor(), example_state().scheme)
     other = next(
         group[0]
         for group in found.groups[1:]
@@ -176,14 +176,14 @@ def test_engines_can_be_left_out():
 
 
 def test_where_nothing_differs_it_says_why_and_offers_numbers_that_do():
-    state = opening().with_source(Normal(16, 16)).replace(scheme=_example().scheme, compared=ALL)
+    state = opening().with_source(Normal(16, 16)).replace(scheme=example_state().scheme, compared=ALL)
     assert not bool(compare(state.source.tensor(), state.scheme).lit.any())
     at = opened(state)
     assert frames(at) is None
     assert any("half\\-way" in block.value for block in at.markdown)
     at.button(key="compare_load").click().run()
     after, problems = read_link(address(healthy(at)))
-    assert (after.source, after.scheme, problems) == (_example().source, _example().scheme, ())
+    assert (after.source, after.scheme, problems) == (example_state().source, example_state().scheme, ())
     assert frames(at) == expected(compare(after.source.tensor(), after.scheme).lit)
 
 

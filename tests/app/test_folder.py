@@ -124,7 +124,8 @@ def test_what_cannot_be_read_does_not_take_the_list(folder):
         caption.value.replace("\\", "") for caption in at.sidebar.caption if "cannot be read" in caption.value
     ]
     assert said == [
-        "Some of the folder cannot be read and is left out (2): <b>_*x*.npy, circle.npy. Check where these entries lead and who may read them."
+        "Some of the folder cannot be read and is left out (2): <b>_*x*.npy, circle.npy. "
+        "Check where these entries lead and who may read them."
     ]
 
 

@@ -12,7 +12,7 @@ from quantviz.quantization.format_facts import finite_values, flipped, land
 from quantviz.quantization.grids import TIES, nearest
 from quantviz.schemes.formats import FORMATS
 from quantviz.text import catalogue, languages
-from quantviz.ui.formats.page import listed_codes
+from quantviz.ui.formats.codes import listed_codes
 from tests.helpers import session
 from tests.helpers.offered import of_today
 from tests.helpers.session import address, healthy

@@ -256,7 +256,8 @@ def test_uploads_stay_in_the_session_and_bad_ones_change_nothing():
 
 
 def test_a_quantized_file_is_dequantized_and_says_so():
-    from quantviz.sources.files.gguf_blocks import BLOCK_TYPES, dequantize
+    from quantviz.quantization.quantizer import dequantize
+    from quantviz.sources.files.gguf_blocks import BLOCK_TYPES
     from tests.helpers.gguf_file import Entry, gguf_file
 
     raw = np.random.default_rng(0).integers(0, 60, (4, 144), dtype=np.uint8)

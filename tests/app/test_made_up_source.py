@@ -40,7 +40,11 @@ class Ramp(Source):
 # The registry's one entry, and the words.
 quantviz.sources.SOURCES = MappingProxyType({**quantviz.sources.SOURCES, Ramp.id: Ramp})
 quantviz.sources.Ramp = Ramp
-words = {"sources.ramp.name": "A made-up ramp", "sources.ramp.help": "It rises.", "source_fields.slope": "Slope"}
+words = {
+    "sources.ramp.name": "A made-up ramp",
+    "sources.ramp.help": "It rises.",
+    "source_fields.slope": "Slope",
+}
 real = quantviz.text.catalogue
 table = {language: MappingProxyType({**real(language), **words}) for language in ("en", "zh")}
 quantviz.text.catalogue = table.__getitem__

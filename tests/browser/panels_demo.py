@@ -7,7 +7,9 @@ import streamlit as st
 import torch
 
 import quantviz as qv
-from quantviz.figures.panels import PANELS_CONFIG, panels_alt, panels_figure, result_panels
+from quantviz.figures.panel_captions import panels_alt
+from quantviz.figures.panels import PANELS_CONFIG, panels_figure
+from quantviz.figures.panels_data import result_panels
 from quantviz.ui.components.panels_bridge import bridge_width, chart_bridge
 
 st.set_page_config(layout="wide", page_icon="🔬")

@@ -9,7 +9,8 @@ import pytest
 import quantviz as qv
 from quantviz.analysis.recipe_ranking import recipe_rows, row_of
 from quantviz.figures.histograms import HISTOGRAM_CONFIG, histogram_data, histogram_figure
-from quantviz.figures.number_line import HEIGHT, number_line_data, number_line_html, number_line_svg
+from quantviz.figures.number_line import number_line_data
+from quantviz.figures.number_line_svg import HEIGHT, number_line_html, number_line_svg
 from quantviz.figures.recipe_plot import recipe_plot_figure
 from quantviz.lab.scenarios import SCENARIOS
 from quantviz.streaming.measuring import measured

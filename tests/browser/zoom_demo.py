@@ -10,7 +10,8 @@ import torch
 
 import quantviz as qv
 from quantviz.figures.arrangement import pixels_for
-from quantviz.figures.panels import overview_panels, result_panels
+from quantviz.figures.panels_data import result_panels
+from quantviz.figures.pooled_panels import overview_panels
 from quantviz.quantization.cells import quantize_part
 from quantviz.quantization.quantizer import choose_qparams
 from quantviz.streaming.overview import Patch, overview, pooled

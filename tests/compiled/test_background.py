@@ -13,11 +13,11 @@ import torch
 import quantviz as qv
 from quantviz.analysis.study import Study
 from quantviz.compiled import background
-from quantviz.lab.state import View
 from quantviz.schemes.scheme import Scheme
 from quantviz.streaming import compile_ahead, measuring, overview
 from quantviz.streaming.overview import Patch, pooled
 from quantviz.tensors.lazy import InMemory
+from quantviz.tensors.views import View
 
 ROOT = Path(__file__).parents[2]
 #: More than `measuring.SMALL` elements, so that kernels are asked for; no length is a multiple of another's.

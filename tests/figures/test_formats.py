@@ -5,16 +5,9 @@ import plotly.graph_objects as go
 import pytest
 
 from quantviz.errors import QuantVizError
-from quantviz.figures.format_values import (
-    VIEWS,
-    WIDTH,
-    formats_data,
-    formats_figure,
-    formats_words,
-    gap_data,
-    gap_figure,
-    row_colour,
-)
+from quantviz.figures.format_gaps import gap_data, gap_figure
+from quantviz.figures.format_line import formats_figure, formats_words, row_colour
+from quantviz.figures.format_values import VIEWS, WIDTH, formats_data
 from quantviz.figures.theme import THEMES
 from quantviz.quantization.format_facts import finite_values, gap_at
 from quantviz.quantization.grids import nearest

@@ -10,15 +10,8 @@ import pytest
 import torch
 
 import quantviz as qv
-from quantviz.figures.number_line import (
-    HEIGHT,
-    NEIGHBOURS,
-    WIDTHS,
-    number_line_data,
-    number_line_html,
-    number_line_sentence,
-    number_line_svg,
-)
+from quantviz.figures.number_line import NEIGHBOURS, number_line_data, number_line_sentence
+from quantviz.figures.number_line_svg import HEIGHT, WIDTHS, number_line_html, number_line_svg
 from quantviz.figures.numbers import on_axis
 from quantviz.figures.theme import THEMES
 from quantviz.lab.scenarios import SCENARIOS

@@ -12,28 +12,19 @@ import torch
 from PIL import Image
 
 import quantviz as qv
-from quantviz.figures.arrangement import MOST_CELLS
-from quantviz.figures.panels import (
-    PANELS,
-    PANELS_CONFIG,
-    edge_scales,
-    error_caption,
-    overview_panels,
-    panel_ramp,
-    panels_alt,
-    panels_data,
-    panels_figure,
-    plot_quantization_errors,
-    result_panels,
-    short_number,
-)
-from quantviz.figures.panels_data import symlog, with_value_scale
+from quantviz.figures.arrangement import MOST_CELLS, PANELS
+from quantviz.figures.numbers import short_number
+from quantviz.figures.panel_captions import edge_scales, error_caption, panels_alt
+from quantviz.figures.panel_painter import panel_ramp
+from quantviz.figures.panels import PANELS_CONFIG, panels_figure, plot_quantization_errors
+from quantviz.figures.panels_data import panels_data, result_panels, symlog, with_value_scale
+from quantviz.figures.pooled_panels import overview_panels
 from quantviz.figures.theme import THEMES, rgb
 from quantviz.quantization.cells import quantize_part
 from quantviz.quantization.explanation import CAUSES
-from quantviz.streaming.overview import POOLS, Patch, Spread, overview
+from quantviz.streaming.overview import Patch, Spread, overview
 from quantviz.tensors.lazy import InMemory
-from quantviz.tensors.views import ERROR_VIEWS, View
+from quantviz.tensors.views import ERROR_VIEWS, POOLS, View
 from quantviz.text import languages, text
 from quantviz.ui.components.panels_bridge import _color_scale
 

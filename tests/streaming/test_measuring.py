@@ -559,7 +559,9 @@ def test_a_change_to_any_module_that_reaches_a_kernel_has_a_cache_folder_of_its_
     """
     reaching = set()
     for path in (ROOT / "quantviz").rglob("*.py"):
-        if re.search(r"^(@jit|@kernel_part|@intrinsic|@_inline)", path.read_text(encoding="utf-8"), re.MULTILINE):
+        if re.search(
+            r"^(@jit|@kernel_part|@intrinsic|@_inline)", path.read_text(encoding="utf-8"), re.MULTILINE
+        ):
             imported_by(".".join(path.relative_to(ROOT).with_suffix("").parts), reaching)
     assert ROOT / "quantviz" / "evaluation" / "histogram_bins.py" in reaching
     copy = tmp_path / "quantviz"

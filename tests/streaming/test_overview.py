@@ -19,7 +19,6 @@ from quantviz.quantization.result import steps_of_error
 from quantviz.streaming import measuring
 from quantviz.streaming import overview as module
 from quantviz.streaming.overview import (
-    POOLS,
     Patch,
     overview,
     pooled,
@@ -30,7 +29,7 @@ from quantviz.streaming.overview import (
 )
 from quantviz.tensors import blocks
 from quantviz.tensors.lazy import InMemory, Stored
-from quantviz.tensors.views import View
+from quantviz.tensors.views import POOLS, View
 
 SHAPES = [(37,), (13, 32), (5, 7, 16), (3, 4, 5, 8)]
 #: The first picture of a large tensor.

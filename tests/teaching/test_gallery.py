@@ -11,7 +11,9 @@ import pytest
 import torch
 
 from quantviz.errors import QuantVizError
-from quantviz.figures.panels import panels_alt, panels_data, panels_figure
+from quantviz.figures.panel_captions import panels_alt
+from quantviz.figures.panels import panels_figure
+from quantviz.figures.panels_data import panels_data
 from quantviz.teaching.gallery import BUGS, differing, find_bug, puzzle, run_bug
 from quantviz.text import catalogue, languages
 from tests.helpers.notebooks import BY_ID, assert_printed

@@ -10,8 +10,10 @@ import torch
 
 import quantviz as qv
 from quantviz.figures.histograms import histogram_data, histogram_figure
-from quantviz.figures.number_line import number_line_data, number_line_html, number_line_sentence
-from quantviz.figures.panels import panels_figure, result_panels
+from quantviz.figures.number_line import number_line_data, number_line_sentence
+from quantviz.figures.number_line_svg import number_line_html
+from quantviz.figures.panels import panels_figure
+from quantviz.figures.panels_data import result_panels
 from quantviz.text import languages
 from quantviz.ui.components import cell
 from quantviz.ui.shell import words
@@ -64,8 +66,8 @@ HALF, ONE = "given(scale=0.5,zero_point=0)", "given(scale=1.0,zero_point=0)"
         (
             [1.25],
             f"float4_e2m1fn,symmetric,per_tensor,{HALF},course",
-            "1.25 ÷ 0.5 = 2.5 → FP4 E2M1 value 2 (half-way: to the even code) "
-            "→ bits 0 10 0 → 1, error −0.25: rounded",
+            "1.25 ÷ 0.5 = 2.5 → FP4 E2M1 value 2 (half-way: to the even code) → bits 0 10 0 → 1, "
+            "error −0.25: rounded",
         ),
         (
             [-9.0],

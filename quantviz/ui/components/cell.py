@@ -28,7 +28,7 @@ _LINE_PROJECTED = 1.25
 
 
 def show_cell_inputs(state: LabState) -> None:
-    """Row and column by keyboard, for who does not click."""
+    """Show fields for row and column, for people who use the keyboard."""
     rows, cols = state.view.matrix(state.source.shape)
     row, col = state.view.place(state.cell) or (0, 0)
     with st.container(key="cell_inputs", horizontal=True, gap="small", wrap=False):
@@ -189,9 +189,7 @@ def _landed(why: Explanation) -> str:
 
 
 def _telling(step: Step, why: Explanation) -> str:
-    """What `step` gives, with as many digits as it takes to round, as read, to the value of the grid that it
-    became.
-    """
+    """Return what `step` gives, with enough digits to round, as read, to the grid value that it became."""
     import torch
 
     from quantviz.quantization.grids import neighbours
@@ -223,9 +221,10 @@ def _side(below: float, above: float) -> str:
 
 
 def show_sentence(why: Explanation, source: Source) -> None:
-    """The sentence of a cell of the tensor of `source`."""
+    """Show the sentence of a cell of the tensor of `source`."""
     st.html(
-        f'<p class="qv-sentence"><b>{html.escape(_place(why.index, source))}</b> {html.escape(sentence(why))}</p>'
+        f'<p class="qv-sentence"><b>{html.escape(_place(why.index, source))}</b> '
+        f"{html.escape(sentence(why))}</p>"
     )
 
 
@@ -243,12 +242,13 @@ def _place(index: Shape, source: Source) -> str:
 
 
 def show_number_line(why: Explanation, qparams: QParams, width: float = 0) -> None:
-    """The grid, x, and where it lands; `width` is the page's in pixels, where it is known. A cell that is
-    left out has no place on it.
+    """Show the grid, x, and where it lands; `width` is the page's in pixels, where it is known. A cell that
+    is left out has no place on it.
     """
     if why.cause == "left_out":
         return
-    from quantviz.figures.number_line import number_line_data, number_line_html
+    from quantviz.figures.number_line import number_line_data
+    from quantviz.figures.number_line_svg import number_line_html
 
     st.html(
         number_line_html(
@@ -261,7 +261,7 @@ def show_number_line(why: Explanation, qparams: QParams, width: float = 0) -> No
 
 
 def show_steps(why: Explanation) -> None:
-    """Every step, from the block's range to the error, with what is known of the block, the grid and the
+    """Show every step, from the block's range to the error, with what is known of the block, the grid and the
     code.
     """
     with st.expander(say("cell.steps"), key="cell_steps"):
@@ -269,7 +269,8 @@ def show_steps(why: Explanation) -> None:
             f"<th>{html.escape(say(f'cell.{name}'))}</th>" for name in ("step", "line", "numbers", "gives")
         )
         st.html(
-            f'<div class="qv-steps"><table><thead><tr>{head}</tr></thead><tbody>{"".join(_rows(why))}</tbody></table></div>'
+            f'<div class="qv-steps"><table><thead><tr>{head}</tr></thead>'
+            f"<tbody>{''.join(_rows(why))}</tbody></table></div>"
         )
 
 
@@ -286,9 +287,8 @@ def _rows(why: Explanation) -> Iterator[str]:
 
 def _row(step: Step, why: Explanation) -> str:
     # Where codes are no numbers, it is what they stand for that is divided by and rounded to.
-    words = say(
-        f"{'steps' if why.scheme.number_format.kind == 'integer' or step.key not in _OF_VALUES else 'steps_of_values'}.{step.key}"
-    )
+    of_codes = why.scheme.number_format.kind == "integer" or step.key not in _OF_VALUES
+    words = say(f"{'steps' if of_codes else 'steps_of_values'}.{step.key}")
     numbers = ", ".join(f"{name} = {_exact(value)}" for name, value in step.inputs.items())
     cells = (
         words,
@@ -312,7 +312,10 @@ _OF_VALUES = (
 
 def _fact(name: str, words: str) -> str:
     """Return a line that is no step: what there is to know at this place."""
-    return f'<tr class="qv-fact"><td>{html.escape(say(f"cell.facts.{name}"))}</td><td colspan="3">{html.escape(words)}</td></tr>'
+    return (
+        f'<tr class="qv-fact"><td>{html.escape(say(f"cell.facts.{name}"))}</td>'
+        f'<td colspan="3">{html.escape(words)}</td></tr>'
+    )
 
 
 def _block_words(why: Explanation) -> str:

@@ -12,7 +12,7 @@ from quantviz.ui.shell.words import say, say_error
 
 
 def show_room() -> None:
-    """What every page shows of its classroom, above everything else."""
+    """Show what every page tells of its classroom, above everything else."""
     wrong = problem()
     if wrong:
         st.warning(say_error(wrong))
@@ -34,6 +34,6 @@ def project(on: bool) -> None:
 
 
 def show_lock(group: str) -> None:
-    """Why the controls of a group are grey, where a teacher has locked them."""
+    """Say why the controls of a group are grey, where a teacher has locked them."""
     if locked(group):
         st.caption(f"🔒 {say('room.locked')}")

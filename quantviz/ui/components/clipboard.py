@@ -33,12 +33,14 @@ _SAVE_JS = """
 export default function ({ data, parentElement }) {
   const button = parentElement.querySelector("button");
   button.textContent = data.label;
-  button.onclick = () => window.__quantviz?.bridges.get(data.chart)?.save(data.format, data.figure && JSON.parse(data.figure));
+  const figure = () => data.figure && JSON.parse(data.figure);
+  button.onclick = () => window.__quantviz?.bridges.get(data.chart)?.save(data.format, figure());
 }
 """
 
 _CSS = """
-button { font: inherit; font-size: 0.8rem; color: var(--st-text-color); background: var(--st-background-color); width: 100%;
+button { font: inherit; font-size: 0.8rem; width: 100%;
+  color: var(--st-text-color); background: var(--st-background-color);
   border: 1px solid var(--st-border-color); border-radius: var(--st-button-radius, 0.4rem); 
   min-height: 2rem; padding: 0 0.6rem; cursor: pointer; white-space: nowrap; }
 button:hover { border-color: var(--st-primary-color); color: var(--st-primary-color); }
@@ -47,7 +49,7 @@ button:focus-visible { outline: 2px solid var(--st-primary-color); outline-offse
 
 
 def copy_button(key: str, label: str, done: str, text: str | None = None, explanation: str = "") -> None:
-    """A button `label` that copies `text`, or without it the page's address, and says `done`."""
+    """Show a button `label` that copies `text`, or without it the page's address, and says `done`."""
     _component()(
         key=key,
         data={"label": label, "done": done, "text": text, "help": explanation},
@@ -57,7 +59,7 @@ def copy_button(key: str, label: str, done: str, text: str | None = None, explan
 
 
 def picture_button(key: str, label: str, chart: str, ending: str, figure: str | None = None) -> None:
-    """A button `label` that saves the panels in the container `chart`, or the `figure` given as JSON, as
+    """Show a button `label` that saves the panels in the container `chart`, or the `figure` given as JSON, as
     "png" or "svg".
     """
     _save_component()(

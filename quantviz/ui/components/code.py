@@ -8,7 +8,9 @@ import streamlit as st
 
 
 def show_python(label: str, key: str, lines: Callable[[], str]) -> None:
-    """The lines, once their expander is opened: what colours code takes a browser half a second to load."""
+    """Show the lines once their expander is opened: the code that colours them takes a browser half a second
+    to load.
+    """
     opened = st.expander(label, key=key, on_change="rerun")
     if opened.open:
         with opened:

@@ -11,7 +11,7 @@ from quantviz.ui.shell.words import language, say, set_language
 
 
 def show_language() -> None:
-    """The language switch, on each page the same."""
+    """Show the language switch, the same on each page."""
     choose(
         st.segmented_control,
         say("sidebar.language"),

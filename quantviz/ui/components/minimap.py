@@ -18,7 +18,7 @@ from quantviz.text import text
 from quantviz.ui.shell.words import language, theme
 
 if TYPE_CHECKING:
-    from quantviz.figures.panels_data import Array
+    from quantviz.figures.colour_ranges import Array
 
 #: The picture is at most so many pixels wide and high.
 MOST_WIDTH, MOST_HEIGHT = 120, 90
@@ -28,8 +28,8 @@ _COMPONENT = "quantviz_minimap"
 
 
 def minimap_size(matrix: tuple[int, int]) -> tuple[int, int]:
-    """(height, width) in pixels of the mini-map of `matrix` (rows, columns): of its shape as far as that can
-    be seen.
+    """Return (height, width) in pixels of the mini-map of `matrix` (rows, columns), in its shape as far as
+    that can be seen.
 
     >>> minimap_size((4096, 11008)), minimap_size((11008, 4096)), minimap_size((3, 9000))
     ((45, 120), (90, 33), (24, 120))
@@ -79,7 +79,7 @@ def show_minimap(
 
 
 def _picture(values: Array, theme_name: str) -> str:
-    from quantviz.figures.panels_data import values_range
+    from quantviz.figures.colour_ranges import values_range
     from quantviz.figures.raster import data_uri
     from quantviz.figures.theme import one_sided
 

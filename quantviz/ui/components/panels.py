@@ -39,7 +39,8 @@ def show_panels(
     `group` are switched and zoomed together. `height`, `titles` and `alt` are the figure's where it has its
     own; `picture` is what it is saved as.
     """
-    from quantviz.figures.panels import PANELS_CONFIG, panels_alt, panels_figure
+    from quantviz.figures.panel_captions import panels_alt
+    from quantviz.figures.panels import PANELS_CONFIG, panels_figure
 
     bridge, words, colours = f"{key}_bridge", language(), theme()
     width = bridge_width(bridge)

@@ -67,7 +67,7 @@ def chart_bridge(
     first: str | None = None,
     picture: Picture | None = None,
 ) -> tuple[int, int] | None:
-    """Ties the chart in `st.container(key=chart_key)` to the page; returns the cell clicked in this run.
+    """Connect the chart in `st.container(key=chart_key)` to the page; return the cell clicked in this run.
 
     Call it before the container: on a phone it shows the switch between the panels in its place.
     `selected` is marked in all four panels; `width` is what the figure was laid out for; charts of one
@@ -184,9 +184,9 @@ def _pixel_arrays(pixels: Pixels) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def _color_scale(name: str, data: PanelsData, theme: Theme) -> dict[str, Any]:
-    """What a value's colour is, so that what is printed on it can be read."""
+    """Return the colours of values, so that what is printed on them can be read."""
     # Imported here: the page paints its frame before torch comes in.
-    from quantviz.figures.panels import panel_ramp
+    from quantviz.figures.panel_painter import panel_ramp
 
     ramp, middle = panel_ramp(name, data, theme), data.middle(name)
     lo, hi = data.panel(name)[1]
@@ -238,7 +238,7 @@ def _packed(header: dict[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) 
 
 
 def _plain_dtype(array: np.ndarray[Any, Any]) -> np.dtype[Any]:
-    """Little-endian, and never 8-byte integers, which JavaScript reads as another type."""
+    """Return the dtype to send: little-endian, and no 8-byte integers, which JavaScript reads otherwise."""
     dtype = np.dtype(np.int32) if array.dtype.kind in "iu" and array.dtype.itemsize == 8 else array.dtype
     return dtype.newbyteorder("<")
 

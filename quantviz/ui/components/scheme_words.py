@@ -70,12 +70,12 @@ def calibration_words(calibration: Calibration) -> str:
 
 
 def convention_name(convention: Convention) -> str:
-    """Whose arithmetic it is."""
+    """Return whose arithmetic it is."""
     return say(f"conventions.{convention.id}.name")
 
 
 def convention_words(convention: Convention) -> str:
-    """Whose arithmetic, and what was changed in it."""
+    """Return whose arithmetic it is, and what was changed in it."""
     changed = [
         say("arithmetic.changed", name=field_name(name), value=value_words(name, now))
         for name, (_, now) in changes(convention).items()
@@ -90,7 +90,7 @@ def changes(convention: Convention) -> dict[str, tuple[object, object]]:
 
 
 def _otherwise(convention: Convention) -> Iterator[str]:
-    """What a convention does otherwise than the notebooks."""
+    """Return what a convention does otherwise than the notebooks."""
     if convention.id != (usual := next(iter(CONVENTIONS.values()))).id:
         yield convention_words(convention)
         return
@@ -119,15 +119,17 @@ def field_name(field: str) -> str:
 
 
 def field_help(field: str) -> str:
-    """What a convention's field says."""
+    """Explain a convention's field."""
     return say(f"convention_fields.{field.replace('.', '_')}.help")
 
 
 def value_words(field: str, value: object) -> str:
     """Return the value of a convention's field.
 
-    >>> value_words("ties", "even"), value_words("zero_in_range", True), value_words("scale.format", "float16"), value_words("scale.floor", 1e-9)
-    ('half to even', 'yes', 'FP16', '1e−9')
+    >>> value_words("ties", "even"), value_words("zero_in_range", True)
+    ('half to even', 'yes')
+    >>> value_words("scale.format", "float16"), value_words("scale.floor", 1e-9)
+    ('FP16', '1e−9')
     """
     if isinstance(value, int | float) and not isinstance(value, bool):
         return number(value)

@@ -44,7 +44,7 @@ _MOST_CSV = 2**20
 
 
 def show_recipes(state: LabState, study: Study) -> None:
-    """The recipes on this very tensor; a click loads one."""
+    """Show the recipes on this very tensor; a click loads one."""
     from quantviz.analysis.recipe_ranking import row_of
     from quantviz.figures.recipe_plot import RECIPE_PLOT_CONFIG, answer_sentence, recipe_plot_figure
 
@@ -140,8 +140,8 @@ def _load(ids: list[str]) -> None:
 
 
 def show_histograms(study: Study, state: LabState) -> None:
-    """x over the grid, and the error in steps; of a large tensor, of which each scheme takes one more pass
-    for them, where they are asked for.
+    """Show x over the grid, and the error in steps. On a large tensor each scheme takes one more pass for
+    them, so they wait to be asked for.
     """
     # Two keys: what was open for a small tensor is not for a large one.
     key = "histograms_of_large" if state.large else "histograms"
@@ -177,7 +177,7 @@ def _show_histograms(study: Study, state: LabState) -> None:
 
 
 def _histograms(study: Study, state: LabState) -> HistogramData:
-    """Of the cells that the tiles count."""
+    """Show the histograms of the cells that the tiles count."""
     import torch
 
     from quantviz.figures.histograms import histogram_data
@@ -235,8 +235,8 @@ def show_scales(study: Study, state: LabState) -> None:
 
 
 def show_metrics(study: Study, state: LabState) -> None:
-    """Every metric of the whole tensor, with what it means: of a large one some take a pass of their own, so
-    they wait to be asked for.
+    """Show every metric of the whole tensor, with what it means. On a large one some take a pass of their
+    own, so they wait to be asked for.
     """
     if not all(map(visible, TILE_PARTS)):  # a class guesses what its teacher has hidden
         return
@@ -284,7 +284,7 @@ def show_metrics(study: Study, state: LabState) -> None:
 
 
 def show_exports(study: Study, state: LabState, chart: str, whole: Callable[[], PanelsData]) -> None:
-    """Downloads, and the Python that prints these numbers.
+    """Show downloads, and the Python that prints these numbers.
 
     Pictures are of the panels in the container `chart`, or, where a window of the matrix is seen, of what
     `whole` gives.
@@ -331,7 +331,7 @@ def show_exports(study: Study, state: LabState, chart: str, whole: Callable[[], 
 
 
 def _pictures(state: LabState, study: Study, chart: str, whole: Callable[[], PanelsData]) -> None:
-    """The panels as files that need no browser."""
+    """Show the panels as files that need no browser."""
     figure = None
     windowed = state.view.size(study.shape) != state.view.matrix(study.shape)
     asked = windowed and st.session_state.get("picture_whole", False)

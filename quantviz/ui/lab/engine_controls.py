@@ -32,7 +32,7 @@ _FIRST = (
 
 
 def show_arithmetic(state: LabState) -> None:
-    """The recipe that the scheme is, whose arithmetic, and its rules."""
+    """Show the recipe that the scheme is, whose arithmetic it uses, and its rules."""
     st.markdown(f"## 2 · {say('recipe.label')}", help=say("recipe.help"))
     _recipe(state)
     _convention(state)
@@ -86,7 +86,8 @@ def _convention(state: LabState) -> None:
         key=session.show(_CONVENTION, convention.id),
         on_change=session.safely(_set_convention),
         format_func=lambda name: convention_name(CONVENTIONS[name]),
-        help=f"{say('arithmetic.help')}\n\n**{plain(convention_name(convention))}**: {plain(say(f'conventions.{convention.id}.help'))}",
+        help=f"{say('arithmetic.help')}\n\n**{plain(convention_name(convention))}**: "
+        f"{plain(say(f'conventions.{convention.id}.help'))}",
         disabled=locked("scheme"),
     )
     _refused(_CONVENTION, "arithmetic.does_not_fit", lambda name: convention_name(CONVENTIONS[name]))
@@ -103,7 +104,7 @@ def _set_convention() -> None:
 
 
 def _refused(control: str, key: str, name_of: object) -> None:
-    """Why what was chosen cannot be, beside its control, which still shows it."""
+    """Say why the choice is impossible, beside its control, which still shows it."""
     error: QuantVizError | None = session.complaints().get(control)
     if error:
         assert callable(name_of)

@@ -61,8 +61,8 @@ def show_folder(state: LabState) -> None:
 def choose_tensor(
     key: str, names: Sequence[str], label: Callable[[str], str], change: Callable[[], None]
 ) -> None:
-    """A list of tensors in the widget `key`. Of many it offers a part, beside a box for what the name must
-    contain.
+    """Show a list of tensors in the widget `key`. Of many it offers a part, beside a box for what the name
+    must contain.
     """
     offered, wanted = names, ""
     if len(names) > MOST_OFFERED:

@@ -43,7 +43,7 @@ def has_places(state: LabState) -> bool:
 
 
 def show_places(study: Study, state: LabState) -> None:
-    """Where the window is, and what to go to."""
+    """Show where the window is, and what to go to."""
     shape, view = study.shape, state.view
     matrix = view.matrix(shape)
     if view.size(shape) != matrix:
@@ -121,7 +121,7 @@ def go(cell: Shape) -> None:
 
 
 def show_pool(state: LabState) -> None:
-    """What a pixel of many cells shows."""
+    """Show the choice of what a pixel of many cells shows."""
     choose(
         st.radio,
         say("places.pool"),
@@ -160,7 +160,7 @@ def _cell_of(study: Study, what: str, table: dict[str, list[Any]], line: int, vi
 
 
 def show_worst(study: Study, state: LabState) -> None:
-    """The worst cells, rows, columns and blocks, each a click away from its derivation."""
+    """Show the worst cells, rows, columns and blocks, each a click away from its derivation."""
     opened = st.expander(say("places.worst"), key="worst", on_change="rerun")
     if not opened.open:
         return

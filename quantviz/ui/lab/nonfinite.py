@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def found_in(source: Source) -> NonFinite | None:
-    """What of the tensor is NaN or Inf; none where nothing is."""
+    """Return what of the tensor is NaN or Inf; none where nothing is."""
     # Where the source knows that there are none, the page paints its frame before torch comes in.
     return None if source.finite else facts_of(source).found
 
@@ -43,7 +43,7 @@ def take(new: LabState) -> None:
 
 
 def show_choice(place: str) -> None:
-    """What can be done with the NaN and Inf of the tensor that waits, beside the message that it was
+    """Show what can be done with the NaN and Inf of the tensor that waits, beside the message that it was
     refused.
     """
     if session.waiting() is not None:
@@ -63,7 +63,7 @@ def heeded(state: LabState) -> bool:
 
 
 def show_nonfinite(state: LabState) -> None:
-    """The choice among the controls of the range."""
+    """Show the choice for NaN and Inf among the controls of the range."""
     if heeded(state):
         found = found_in(state.source)
         if found:

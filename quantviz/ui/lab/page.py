@@ -28,7 +28,7 @@ from quantviz.ui.components.lesson_place import go
 from quantviz.ui.components.panels import show_panels
 from quantviz.ui.components.panels_bridge import Picture, bridge_width, clicked_cell, zoomed_window
 from quantviz.ui.components.scheme_words import scheme_words
-from quantviz.ui.lab import below_the_fold, engine_comparison
+from quantviz.ui.lab import below_the_fold, compared_engines, engine_comparison
 from quantviz.ui.lab.navigation import has_places, show_places, show_pool, show_worst
 from quantviz.ui.lab.nonfinite import show_choice
 from quantviz.ui.lab.scheme_bar import show_strip
@@ -151,7 +151,7 @@ def _recipes_button() -> Any:
 
 
 def _hint(state: LabState) -> str:
-    """What to look for; once the scheme was changed, it is told as what there was at the start.
+    """Return what to look for; once the scheme was changed, it is told as what there was at the start.
 
     Where a teacher has left something out, they are the one to say; where a lesson's step was opened, it has
     said it.
@@ -207,7 +207,7 @@ def _baseline_button(state: LabState) -> None:
 
 
 def show_result(state: LabState, areas: Areas) -> Study:
-    """Tiles, panels and cell of the state's tensor under its scheme."""
+    """Show tiles, panels and cell of the state's tensor under its scheme."""
     try:
         with _working(state):
             study = study_of(state)
@@ -222,7 +222,7 @@ def show_result(state: LabState, areas: Areas) -> Study:
     end = error_end(study, state) if visible("error") else None
     with areas.tiles:
         show_tiles(tiled, state)
-    compared = engine_comparison.comparing(state)
+    compared = compared_engines.comparing(state)
     _panels(study, state, end, areas, compared)
     if compared:
         with areas.compare:
@@ -255,8 +255,8 @@ def _working(state: LabState) -> Iterator[None]:
 
 
 def _remember_facts(study: Study, why: Any) -> None:
-    """What a range set by hand starts from: the whole tensor's ends, the selected block's scale and zero
-    point.
+    """Remember what a range set by hand starts from: the whole tensor's ends, the selected block's scale and
+    zero point.
     """
     lo, hi = study.facts.lo, study.facts.hi
     st.session_state["lab_facts"] = {
@@ -268,7 +268,7 @@ def _remember_facts(study: Study, why: Any) -> None:
 
 
 def _panels(
-    study: Study, state: LabState, end: float | None, areas: Areas, compared: engine_comparison.Shown | None
+    study: Study, state: LabState, end: float | None, areas: Areas, compared: compared_engines.Shown | None
 ) -> None:
     data = panels_of(study, state, end, bridge_width(_BRIDGE)).only(
         [name for name in PANEL_PARTS if visible(name)]
@@ -278,12 +278,13 @@ def _panels(
     if not visible("error"):
         # Why a cell errs is not told either.
         data = dataclasses.replace(data, cause=None)
+    whole_view = dataclasses.replace(state.view, top=0, left=0, height=None, width=None)
     show_panels(
-        engine_comparison.lighted(data, compared, state.view),
+        compared_engines.lighted(data, compared, state.view),
         key=_PANELS,
         bridge_area=areas.bridge,
         area=areas.panels,
-        tensor_key=f"{state.source.key} {dataclasses.replace(state.view, top=0, left=0, height=None, width=None)}",
+        tensor_key=f"{state.source.key} {whole_view}",
         selected=state.view.place(state.cell),
         on_cell=_clicked,
         on_window=_zoomed,
@@ -292,7 +293,9 @@ def _panels(
 
 
 def _picture(study: Study, state: LabState) -> Picture:
-    """What a saved picture tells: the tensor, and its scheme and SQNR as far as they are to be seen."""
+    """Return what a saved picture tells: the tensor, and its scheme and SQNR as far as they are to be
+    seen.
+    """
     from quantviz.export.files import picture_name
 
     sqnr = measured(study, state).metrics["sqnr_db"] if visible("tiles.sqnr") else None
@@ -313,8 +316,8 @@ def _whole_panels(study: Study, state: LabState) -> PanelsData:
 
 
 def panels_of(study: Study, state: LabState, end: float | None, width: float) -> PanelsData:
-    """What the panels show: the cells in view, or, where they are more than the screen has room for, a pixel
-    for many.
+    """Return what the panels show: the cells in view, or, where they are more than the screen has room for, a
+    pixel for many.
     """
     from quantviz.figures.panels_data import with_value_scale
 
@@ -328,8 +331,8 @@ def panels_of(study: Study, state: LabState, end: float | None, width: float) ->
 
 def _linear_panels(study: Study, state: LabState, end: float | None, width: float) -> PanelsData:
     from quantviz.figures.arrangement import pixels_for
-    from quantviz.figures.panels import result_panels
-    from quantviz.figures.panels_data import POOLED_ERROR_VIEWS, overview_panels
+    from quantviz.figures.panels_data import result_panels
+    from quantviz.figures.pooled_panels import POOLED_ERROR_VIEWS, overview_panels
     from quantviz.streaming.overview import Patch
 
     view, shape = state.view, study.shape
@@ -416,7 +419,7 @@ def _cell(study: Study, why: Any, state: LabState, end: float | None) -> None:
 
 
 def _value_choices(state: LabState) -> None:
-    """How the colours of x and x̂ are spread."""
+    """Show the choice of how the colours of x and x̂ are spread."""
     with st.popover(
         say("app.labelled", name=say("values.label"), value=say(f"values.short.{state.value_scale}")),
         key="value_choices",
@@ -434,7 +437,7 @@ def _value_choices(state: LabState) -> None:
 
 
 def _error_choices(state: LabState, end: float | None) -> None:
-    """What the error panel shows, how far its colours reach, and what the tiles count."""
+    """Show the choice of what the error panel shows, how far its colours reach, and what the tiles count."""
     reach = say("error.reach_fixed" if _has_fixed_end(state) else f"error.reach_{state.error_range}")
     shown = say("error.fitted") if end is None else f"±{number(end, 3)}"
     with st.popover(
@@ -478,7 +481,7 @@ def _error_choices(state: LabState, end: float | None) -> None:
 
 
 def show_below(study: Study, state: LabState, areas: Areas) -> None:
-    """Which scheme to use; below the fold the worst cells, histograms, scales and exports."""
+    """Show which scheme to use; below the fold the worst cells, histograms, scales and exports."""
     if areas.recipes is not None and areas.recipes.open:
         with areas.recipes:
             below_the_fold.show_recipes(state, study)
@@ -494,7 +497,7 @@ def show_below(study: Study, state: LabState, areas: Areas) -> None:
 
 
 def show_link() -> None:
-    """The address bar, and what a link cannot carry."""
+    """Write the address bar, and say what a link cannot carry."""
     problem = session.write_address()
     if problem:
         st.info(say_error(problem))

@@ -95,11 +95,12 @@ def _number_format(state: LabState) -> None:
 
 
 def _format_help(fmt: NumberFormat) -> str:
-    """What the format is, and where all its values are."""
+    """Return what the format is, and where all its values are."""
     about = say(
         "strip.format_line", name=plain(format_name(fmt.id)), help=plain(say(f"formats.{fmt.id}.help"))
     )
-    return f"{say('strip.format_help')}\n\n{about}\n\n[{say('strip.format_page')}](/formats?a={fmt.id}&lang={language()})"
+    link = f"[{say('strip.format_page')}](/formats?a={fmt.id}&lang={language()})"
+    return f"{say('strip.format_help')}\n\n{about}\n\n{link}"
 
 
 def _set_format() -> None:
@@ -220,7 +221,7 @@ def _sides(shape: Shape) -> Shape:
 
 
 def choices(state: LabState) -> dict[str, Granularity]:
-    """What one scale can be for, by the name of the button, in the order of the buttons."""
+    """Return what one scale can be for, by the name of the button, in the order of the buttons."""
     return {
         name: granularity for kind in _KINDS.values() for name, granularity in kind.buttons(state).items()
     }
@@ -427,7 +428,7 @@ _KINDS: Mapping[str, _Kind] = MappingProxyType(
 
 
 def _reasons(state: LabState) -> None:
-    """Why buttons are grey, in one line; what a choice brought with it, and what could not be set."""
+    """Say in one line why buttons are grey, what a choice brought with it, and what could not be set."""
     show_lock("scheme")
     if len(state.source.shape) == 1:
         st.caption(say("strip.one_axis"))

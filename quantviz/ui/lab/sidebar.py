@@ -39,7 +39,7 @@ _COURSE = tuple(name for name in BUILTINS if name.startswith("course_"))
 
 
 def show_sidebar(state: LabState) -> None:
-    """Tensor, slice, arithmetic, range and language."""
+    """Show tensor, slice, arithmetic, range and language."""
     with st.sidebar:
         if visible("tensor"):
             st.markdown(f"## 1 · {say('sidebar.tensor')}")
@@ -86,7 +86,7 @@ def _shape(state: LabState) -> str:
 
 
 def _set_kind() -> None:
-    """Another kind shows its own controls; those that have a usual tensor load it at once."""
+    """Change the kind of source and its controls; a kind with a usual tensor loads it at once."""
     kind = st.session_state["kind"]
     st.session_state[session.KIND_CHOSEN] = kind if kind in ("image", "file", "folder") else None
     if kind == "scenario":
@@ -255,7 +255,7 @@ def _slice(state: LabState) -> None:
 
 
 def _window(state: LabState) -> None:
-    """The window of a large matrix, for who does not drag."""
+    """Show the window of a large matrix as numbers, as an alternative to dragging."""
     view, shape = state.view, state.source.shape
     matrix, size = view.matrix(shape), view.size(shape)
     if max(matrix) <= MOST_CELLS and size == matrix:
@@ -286,7 +286,7 @@ def _window(state: LabState) -> None:
 
 
 def _set_seen_as() -> None:
-    """The same tensor, and the same cell of it, in its own axes or as a matrix."""
+    """Show the same tensor, and the same cell of it, in its own axes or as a matrix."""
     now = session.state()
     own = now.source.original
     new = AsMatrix(own) if st.session_state["seen_as"] == "matrix" else own
@@ -392,7 +392,7 @@ def _range_field(state: LabState, field: dataclasses.Field[Any]) -> None:
 
 
 def _set_calibration() -> None:
-    """Another calibration starts from what is at hand: the tensor's ends, or the selected cell's scale and
+    """Start another calibration from what is at hand: the tensor's ends, or the selected cell's scale and
     zero point.
     """
     known = {"lo": -1.0, "hi": 1.0, "scale": 1.0, "zero_point": 0, **st.session_state.get("lab_facts", {})}

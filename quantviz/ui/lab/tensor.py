@@ -96,7 +96,7 @@ def tensor_of(source: Source) -> torch.Tensor:
 
 
 def notes_of(source: Source) -> tuple[Note, ...]:
-    """What was changed when the tensor was read from its file."""
+    """Return what was changed when the tensor was read from its file."""
     return stored_of(source.original).notes
 
 
@@ -108,7 +108,7 @@ def _uploads() -> dict[Source, Stored]:
 
 
 def kept(source: Source, what: str, make: Callable[[], T], *, aside: bool = False) -> T:
-    """What was found out about a tensor: `what` names it with all that it depends on. Never to be changed.
+    """Return what was found out about a tensor: `what` names it with all that it depends on. Never change it.
 
     `aside`: others' runs go on while it is made, as they do where the tensor is large. Of a shared
     tensor it is shared; of one's own it stays in the session, for as long as it was asked for lately.
@@ -121,7 +121,7 @@ def kept(source: Source, what: str, make: Callable[[], T], *, aside: bool = Fals
 
 
 def facts_of(source: Source) -> Facts:
-    """What there is to know of a tensor before any scheme."""
+    """Return what there is to know of a tensor before any scheme."""
     from quantviz.streaming import measuring
 
     return kept(source, "facts", lambda: measuring.facts(stored_of(source)))
@@ -150,8 +150,8 @@ def study_of(state: LabState, scheme: Scheme | None = None) -> Study:
 
 @st.cache_data(max_entries=512, show_spinner=False)
 def gaussian_db(form: str, shape: tuple[int, ...]) -> float:
-    """What normal tensors of `shape` get under the scheme with that text form, in dB: kept, for it takes a
-    while.
+    """Return what normal tensors of `shape` get under the scheme with that text form, in dB. It is cached,
+    because it takes a while.
     """
     from quantviz.evaluation.gaussian import gaussian_sqnr_db
 

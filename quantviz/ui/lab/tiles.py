@@ -39,7 +39,7 @@ class Tile:
 
 
 def measured(study: Study, state: LabState) -> Measured:
-    """What the tiles count, measured."""
+    """Return what the tiles count, measured."""
     return (
         study.measured
         if scope_of(state) == "tensor"
@@ -102,7 +102,9 @@ def tiles(study: Study, state: LabState) -> tuple[Tile, ...]:
 
 
 def _sqnr(own: Measured, state: LabState) -> Tile:
-    """SQNR, with the median of the axis in view that fares worse, and what a Gaussian would get."""
+    """Return the SQNR, with the median of the axis in view that fares worse, and what a Gaussian would
+    get.
+    """
     from quantviz.evaluation.metric_formulas import sqnr_db_of_lines
 
     whole, view, found = own.metrics["sqnr_db"], state.view, dict[int, float]()
@@ -128,7 +130,7 @@ def _sqnr(own: Measured, state: LabState) -> Tile:
 
 
 def _gaussian_words(state: LabState, sqnr_db: float) -> str:
-    """What normally distributed values would get, where that can be said."""
+    """Say what normally distributed values would get, where that can be said."""
     gaussian = gaussian_db(str(state.scheme), state.source.shape)
     if not math.isfinite(gaussian) or math.isinf(sqnr_db):
         return ""
@@ -166,7 +168,7 @@ def _storage(study: Study) -> dict[str, str]:
 
 
 def show_tiles(found: tuple[Tile, ...], state: LabState) -> None:
-    """The state's tiles, against the baseline's where there is one."""
+    """Show the state's tiles, against the baseline's where there is one."""
     shown = [tile for tile in found if visible(f"tiles.{tile.key}")]
     before: dict[str, Tile] = {}
     if state.baseline and not state.baseline.problems(state.source.shape):
@@ -192,12 +194,12 @@ def _counted(tile: Tile, state: LabState) -> str:
 
 
 def cover_tile(key: str) -> None:
-    """The tile's place, while its value is not to be told."""
+    """Show the tile's place, while its value is not to be told."""
     st.metric(say(f"tiles.{key}.name"), "?")
 
 
 def show_tile(tile: Tile, before: Tile | None = None, label: str = "", *, line: bool = True) -> None:
-    """One tile, against the baseline's where there is one."""
+    """Show one tile, against the baseline's where there is one."""
     facts = {name: plain(value) for name, value in tile.facts.items()}
     delta = before and _delta(tile, before)
     st.metric(
@@ -223,7 +225,7 @@ def _delta(tile: Tile, before: Tile) -> str:
 
 
 def _colour(tile: Tile, before: Tile) -> Literal["off", "green", "red"]:
-    """Green where the change is for the better."""
+    """Return green where the change is for the better."""
     if tile.raw == before.raw:
         return "off"
     better = tile.raw > before.raw if tile.key == "sqnr" else tile.raw < before.raw

@@ -34,7 +34,7 @@ def start_typing() -> None:
 
 
 def show_typed(state: LabState) -> None:
-    """The text, and below it the cells while they are few."""
+    """Show the text, and below it the cells while they are few."""
     typed = state.source.original
     if not isinstance(typed, Typed):
         return
@@ -91,7 +91,7 @@ def _complaint() -> None:
 
 
 def _cells(typed: Typed) -> None:
-    """A grid of cells. Its edits are laid over a base, so that typing on does not lose the place in the
+    """Show a grid of cells. Its edits are laid over a base, so that typing on does not lose the place in the
     grid.
     """
     base = st.session_state.get(_BASE)

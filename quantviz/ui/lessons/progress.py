@@ -142,7 +142,7 @@ def refused() -> bool:
 
 
 def unreadable() -> QuantVizError | None:
-    """What is wrong with what the browser has kept."""
+    """Return what is wrong with what the browser has kept."""
     return cast("QuantVizError | None", st.session_state.get(_UNREADABLE))
 
 
@@ -155,8 +155,8 @@ def kept_words() -> str:
 
 
 def show_progress(found: Mapping[str, Lesson]) -> None:
-    """How far the learner is, and the ways to take it along. `found` are the lessons in the session's
-    language.
+    """Show how far the learner is, and the ways to take the progress along. `found` are the lessons in the
+    session's language.
     """
     # Whether the answers are right may have to be worked out: only for who looks.
     popover = st.popover(
@@ -268,7 +268,8 @@ def _card(found: Mapping[str, Lesson], verdicts: Verdicts | None) -> str:
             )
     table = f'<div class="qv-steps"><table>{"".join(rows)}</table></div>'
     if verdicts is None:
-        return f'<div class="qv-card-progress"><b>{html.escape(say("lessons.progress.noted", count=len(answers())))}</b>{table}</div>'
+        noted = html.escape(say("lessons.progress.noted", count=len(answers())))
+        return f'<div class="qv-card-progress"><b>{noted}</b>{table}</div>'
     tally = AnswerCounts.of(verdicts)
     sure = html.escape(say("lessons.progress.sure", right=tally.sure_right, wrong=tally.sure_wrong))
     guessed = html.escape(

@@ -19,7 +19,7 @@ from quantviz.ui.shell.words import number, plain, say
 
 
 def ask(question: Question, scenes: Scenes, key: str) -> None:
-    """The control in which the answer to a question is given; its value is kept under `key`."""
+    """Show the control in which the answer to a question is given; its value is kept under `key`."""
     _ASK[question.kind](question, scenes, key)
 
 
@@ -162,7 +162,7 @@ _TELL: Mapping[str, Callable[[Question, Any, Scenes], str]] = MappingProxyType(
 
 
 def show_hands(question: Question, scenes: Scenes, key: str, revealed: bool) -> None:
-    """Boxes in which a teacher counts hands, and the counts as bars, the right answer marked once it is
+    """Show boxes in which a teacher counts hands, and the counts as bars, the right answer marked once it is
     told.
     """
     names = _hands(question, scenes, revealed)
@@ -182,7 +182,7 @@ def show_hands(question: Question, scenes: Scenes, key: str, revealed: bool) -> 
 
 
 def _hands(question: Question, scenes: Scenes, revealed: bool) -> list[tuple[str, bool]]:
-    """What hands can be raised for, and whether it is the right answer as far as that is told."""
+    """Return what hands can be raised for, and whether it is the right answer as far as that is told."""
     if isinstance(question, Direction):
         return [
             (say(f"lessons.directions.{name}"), revealed and name == question.truth(scenes))
@@ -200,11 +200,14 @@ def _bar(name: str, right: bool, count: int, total: int) -> str:
     width = 100 * count / total if total else 0
     mark = " ✓" if right else ""
     text = f"{html.escape(name)}{mark}"
-    return f'<div class="qv-hands{" qv-right" if right else ""}"><span style="width: {width:.1f}%"></span><b>{text}</b></div>'
+    return (
+        f'<div class="qv-hands{" qv-right" if right else ""}">'
+        f'<span style="width: {width:.1f}%"></span><b>{text}</b></div>'
+    )
 
 
 def complaint(key: str) -> None:
-    """Why the answer in the control called `key` could not be taken."""
+    """Say why the answer in the control called `key` could not be taken."""
     problem: QuantVizError | None = session.complaints().get(key)
     if problem:
         from quantviz.ui.shell.words import say_error

@@ -26,7 +26,7 @@ _NOT_PROJECTED = frozenset({"tensor", "range", "recipes", "actions", "below"})
 
 
 def begin() -> None:
-    """At the start of a run: its classroom is looked for once."""
+    """Look for the run's classroom once, at its start."""
     _HERE.set(None)
 
 
@@ -67,7 +67,7 @@ def locked(group: str) -> bool:
 
 
 def problem() -> QuantVizError | None:
-    """What of the address' classroom could not be had."""
+    """Return what of the address' classroom could not be had."""
     classroom()  # it is read from the address the first time that anybody asks
     return cast("QuantVizError | None", st.session_state.get(_PROBLEM))
 

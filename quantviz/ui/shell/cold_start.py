@@ -44,7 +44,7 @@ def before_navigation() -> bool:
 
 @st.cache_resource(show_spinner=False)
 def _started() -> float:
-    """When the process had its first run."""
+    """Return when the process had its first run."""
     return time.monotonic()
 
 

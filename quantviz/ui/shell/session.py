@@ -190,7 +190,7 @@ def scenario() -> str | None:
 
 
 def _as_locked(new: LabState) -> LabState:
-    """`new`, but for what is locked: whichever control asks for it, this holds."""
+    """Return `new` with everything that is locked left as it was, whichever control asks."""
     now = state()
     if classroom.locked("tensor") and new.source != now.source:
         return now  # the rest of it belongs to another tensor
@@ -248,8 +248,8 @@ def adapt_scheme(wanted: Scheme, *asked: str) -> None:
 
 
 def adapted() -> Adapted | None:
-    """What the last change to the scheme brought with it; where the chosen scheme does not fit the tensor,
-    what stands in for it.
+    """Return what the last change to the scheme brought with it, or, where the chosen scheme does not fit the
+    tensor, what stands in for it.
     """
     now = state()
     return cast("Adapted | None", st.session_state.get(_ADAPTED)) or (
@@ -263,13 +263,13 @@ def remember_held(value: float) -> None:
 
 
 def accept() -> None:
-    """The state could be computed: it is what a refused one falls back to."""
+    """Keep the state, which could be computed, as the one that a refused one falls back to."""
     st.session_state[_GOOD] = state()
 
 
 def refuse(error: QuantVizError) -> None:
-    """The state cannot be computed: go back to the one before, and say why; where NaN or Inf are the reason,
-    it waits for another choice.
+    """Go back from a state that cannot be computed to the one before, and say why; where NaN or Inf are the
+    reason, it waits for another choice.
     """
     wait(state() if error.key in _NONFINITE else None)
     if can_undo() and _steps()[_done() - 1].after == state():
@@ -301,7 +301,7 @@ def _done() -> int:
 
 
 def undo() -> None:
-    """Back to the state before the last step that is not undone."""
+    """Go back to the state before the last step that is not undone."""
     if can_undo():
         step = _steps()[_done() - 1]
         st.session_state[_DONE] = _done() - 1
@@ -340,8 +340,8 @@ def forget(gone: Collection[Source]) -> None:
 
 
 def reset() -> None:
-    """The state this tensor's scenario opens with, else the first scenario's; where a teacher has locked
-    something, what the link opened.
+    """Return to the state this tensor's scenario opens with, else the first scenario's; where a teacher has
+    locked something, to what the link opened.
     """
     st.session_state[_ORIGIN] = None
     if classroom.classroom().locked:
@@ -367,13 +367,12 @@ def complaining(field: str) -> Iterator[None]:
 
 
 def forgive() -> None:
-    """What was complained about is mended."""
+    """Forget the complaints, once what they were about is put right."""
     st.session_state[_COMPLAINTS] = {}
 
 
 def safely(callback: Callable[..., None]) -> Callable[..., None]:
-    """`callback` for a widget: what fails in it, for whatever reason, is told as a sentence and leaves the
-    state as it was.
+    """Wrap `callback` for a widget: tell whatever fails in it as a sentence, and leave the state as it was.
 
     Streamlit runs callbacks before the page, where the page's error boundary does not reach.
     """
@@ -393,12 +392,12 @@ def safely(callback: Callable[..., None]) -> Callable[..., None]:
 
 
 def complaints() -> Mapping[str, QuantVizError]:
-    """What was wrong with the last input, by control."""
+    """Return what was wrong with the last input, by control."""
     return cast(Mapping[str, QuantVizError], st.session_state.get(_COMPLAINTS, {}))
 
 
 def named() -> tuple[QuantVizError, ...]:
-    """What the link asked for and could not have."""
+    """Return what the link asked for and could not have."""
     return cast(tuple[QuantVizError, ...], st.session_state.get(_NAMED, ()))
 
 

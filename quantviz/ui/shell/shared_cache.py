@@ -128,7 +128,7 @@ class Shared:
 
     @contextmanager
     def _one_maker(self, key: Hashable) -> Iterator[None]:
-        """Others with the same key wait; with another key they do not."""
+        """Let one thread make the value of `key`: others with this key wait, those with another do not."""
         with self._lock:
             making = self._making.setdefault(key, threading.Lock())
             self._waiting[key] += 1
@@ -148,7 +148,7 @@ class Shared:
 
 
 def held_bytes(value: Any) -> int:
-    """About how many bytes of memory `value` takes: its numbers, and a little for each object.
+    """Estimate the bytes of memory that `value` takes: its numbers, and a little for each object.
 
     A tensor that lies in a file counts as if it were read: what is looked at of it, the system keeps in
     memory too.
@@ -178,8 +178,8 @@ def shared_tensor(form: str, make: Callable[[], Stored]) -> Stored:
 
 
 def shared_fact(key: Hashable, make: Callable[[], T], *, aside: bool = False) -> T:
-    """What was found out about a shared tensor, read-only: `key` names the tensor and all that the value
-    depends on.
+    """Return what was found out about a shared tensor, read-only: `key` names the tensor and all that the
+    value depends on.
     """
     return _cache(FACT_BYTES).get(key, make, aside=aside)
 

@@ -29,9 +29,7 @@ _MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|$~:^=])")
 
 
 def begin() -> None:
-    """At the start of a run: its language is looked for once. It is asked for with each sentence, and each
-    look takes its time.
-    """
+    """Look for the run's language once, at its start: each sentence asks for it, and each look takes time."""
     _SPOKEN.set(None)
     _SPOKEN.set(language())
 
@@ -58,7 +56,7 @@ def set_language(name: str | None) -> None:
 
 
 def theme() -> str:
-    """What figures are painted for, one of `figures.theme.THEMES`."""
+    """Return what figures are painted for, one of `figures.theme.THEMES`."""
     brightness = "dark" if st.context.theme.type == "dark" else "light"
     return f"{brightness}_projected" if classroom().projector else brightness
 
@@ -121,7 +119,7 @@ def say_note(note: Note) -> str:
 
 
 def plain(words: object) -> str:
-    """`words` escaped for Streamlit's Markdown.
+    """Escape `words` for Streamlit's Markdown.
 
     >>> plain("a*b")
     'a\\\\*b'

@@ -102,7 +102,7 @@ def _setting(key: str, name: str) -> Callable[..., None]:
 
 
 def show_page() -> None:
-    """Choices left, the link and its code right, and what a link can do below."""
+    """Show the choices left, the link and its code right, and what a link can do below."""
     name_tab(say("pages.teacher"))
     with st.sidebar:
         show_language()
@@ -282,7 +282,7 @@ def _show_how() -> None:
 
 
 def _state(choice: Choice) -> LabState:
-    """What of the Lab the link opens."""
+    """Return what of the Lab the link opens."""
     return opening(choice.scenario) if choice.opens == "scenario" else session.state()
 
 
@@ -308,7 +308,8 @@ def _show_link() -> None:
     if only_here(app):
         host = plain(urlsplit(app).hostname)
         st.info(
-            f"{say('teacher.only_here', host=host)}\n\n1. {say('teacher.only_here_start')}\n2. {say('teacher.only_here_open')}"
+            f"{say('teacher.only_here', host=host)}\n\n"
+            f"1. {say('teacher.only_here_start')}\n2. {say('teacher.only_here_open')}"
         )
     elif len(address) > LONGEST:
         st.warning(say("teacher.too_long", length=len(address), longest=LONGEST))

@@ -1,0 +1,88 @@
+"""Between which values the panels' colours go, and the error as each view shows it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from quantviz.errors import QuantVizError
+from quantviz.tensors.views import ERROR_VIEWS
+
+if TYPE_CHECKING:
+    from quantviz.schemes.scheme import Scheme
+
+
+Array = npt.NDArray[Any]
+#: Lowest and highest value of a colour scale.
+Span = tuple[float, float]
+
+
+def as_float32(cells: Array) -> Array:
+    return cells.astype(np.float32, copy=False)
+
+
+def values_range(x: Array) -> Span:
+    """Return the values between which the colours of x go; NaN and Inf have none."""
+    return around_zero(smallest_finite(x), greatest_finite(x))
+
+
+def around_zero(lo: float, hi: float) -> Span:
+    """Return the range of x, made symmetric around 0 where it lies on both sides; x̂ is held against it, so
+    that x looks the same under any scheme.
+    """
+    if lo < 0 < hi:
+        far = max(-lo, hi)
+        return -far, far
+    return (lo, hi) if lo < hi else _around(lo)
+
+
+def _around(value: float) -> Span:
+    """Return a range for a tensor of one value: it lies on the side of 0 that the value does."""
+    return (0.0, value or 1.0) if value >= 0 else (value, 0.0)
+
+
+def range_of_codes(q: Array, scheme: Scheme | None) -> Span:
+    if scheme:
+        return float(scheme.value_min), float(scheme.value_max)
+    lo, hi = smallest_finite(q), greatest_finite(q)
+    return (lo, hi) if lo < hi else (lo - 1, hi + 1)
+
+
+def shown_error(error: Array, x: Array, step: Array | None, view: str) -> Array:
+    """Return the error as a view shows it. `bridge.js` follows the same entry of `ERROR_VIEWS`, cell by cell,
+    and a test holds them together.
+
+    Over 0 there is no error: what came back exactly is 0, all else NaN.
+    """
+    way = ERROR_VIEWS[view]
+    shown = error if way.signed else np.abs(error)
+    if way.over is None:
+        return shown
+    if way.over == "step" and step is None:
+        raise QuantVizError("panels.steps_need_scale")
+    by = np.abs(as_float32(x if step is None or way.over == "x" else step))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return np.where(error == 0, np.float32(0), np.where(by == 0, np.float32(np.nan), shown / by))
+
+
+def range_of_error(shown: Array, view: str, held: float | None) -> Span:
+    # A picture without any error needs some range all the same.
+    far = held or _largest(shown) or 1.0
+    return (-far, far) if ERROR_VIEWS[view].signed else (0.0, far)
+
+
+def _largest(shown: Array) -> float:
+    return max(abs(smallest_finite(shown)), abs(greatest_finite(shown)))
+
+
+def smallest_finite(cells: Array) -> float:
+    lowest = float(cells.min())
+    return lowest if math.isfinite(lowest) else min(cells[np.isfinite(cells)].tolist(), default=0.0)
+
+
+def greatest_finite(cells: Array) -> float:
+    highest = float(cells.max())
+    return highest if math.isfinite(highest) else max(cells[np.isfinite(cells)].tolist(), default=0.0)

@@ -1,0 +1,463 @@
+"""The parts of the panels' figure as plotly takes them: heatmaps, axes, colour bars, borders and marks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from quantviz.figures.arrangement import BREAKPOINTS, PANELS, Arrangement, Box
+from quantviz.figures.colour_ranges import Array
+from quantviz.figures.numbers import short_number
+from quantviz.figures.panel_captions import EdgeScales, edge_scales, error_caption, value_caption
+from quantviz.figures.panels_data import PanelsData
+from quantviz.figures.payload import encoded
+from quantviz.figures.raster import data_uri
+from quantviz.figures.theme import Ramp, Theme, one_sided, stops
+from quantviz.quantization.explanation import CAUSES
+from quantviz.schemes.formats import FORMATS
+from quantviz.tensors.views import ERROR_VIEWS
+from quantviz.text import text
+
+#: Cells a side up to which a notebook's figure tells x, q, x_hat, error, block, scale and cause at each
+#: panel's cells.
+MOST_HOVER = 64
+#: Cells a side up to which a notebook's figure prints the values.
+MOST_PRINTED = 10
+#: Where no axis reaches.
+_OUT_OF_SIGHT = -1_000_000
+#: A narrower figure is on a phone, where a finger that drags wants to scroll the page.
+_PHONE = BREAKPOINTS[4]["grid"]
+#: Pixels between two borders below which they are left out.
+_LEAST_BORDER_GAP = 5
+#: Pixels of a colour bar from which on a sentence fits between its ends.
+_WIDE = 190
+
+
+def panel_ramp(name: str, data: PanelsData, theme: Theme) -> Ramp:
+    """Return the colours of a panel, from the low end of its range to the high one."""
+    if name == "error":
+        return theme.errors if ERROR_VIEWS[data.error_view].signed else one_sided(theme.errors)
+    if data.two_sided:
+        return theme.values
+    ramp = one_sided(theme.values)
+    return ramp if data.value_range[1] > 0 or name == "q" else one_sided(theme.values[::-1])[::-1]
+
+
+@dataclass(frozen=True)
+class PanelPainter:
+    """Draws one figure's parts; it computes nothing but places."""
+
+    data: PanelsData
+    theme: Theme
+    boxes: Arrangement
+    language: str
+
+    def heatmap(self, i: int, name: str, hover: bool, printed: bool) -> dict[str, Any]:
+        trace = {
+            **self._frame(i, name),
+            "type": "heatmap",
+            "coloraxis": axis_id("coloraxis", i),
+            "z": encoded(self.data.colours(name)[0]),
+            "x0": self.data.left,
+            "y0": self.data.top,
+            "hoverinfo": "none",
+        }
+        if hover:
+            trace |= self._hover()
+        if printed and max(self.data.shape) <= MOST_PRINTED:
+            trace |= self._printed(i, name)
+        return trace
+
+    def image(self, i: int, name: str) -> list[dict[str, Any]]:
+        values, (lo, hi) = self.data.colours(name)
+        # Pixels are drawn alike; where they differ by a cell, that is less than a pixel.
+        down, across = (cells / pixels for cells, pixels in zip(self.data.seen, self.data.shape, strict=True))
+        picture = {
+            **self._frame(i, name),
+            "type": "image",
+            "x0": self.data.left + (across - 1) / 2,
+            "y0": self.data.top + (down - 1) / 2,
+            "dx": across,
+            "dy": down,
+            "source": data_uri(
+                values, lo, hi, panel_ramp(name, self.data, self.theme), self.data.middle(name)
+            ),
+            "hoverinfo": "none",
+        }
+        # An image has no colour bar: one cell far out of sight on the same axes brings it.
+        bar = {
+            **self._frame(i, name),
+            "type": "heatmap",
+            "coloraxis": axis_id("coloraxis", i),
+            "z": [[lo]],
+            "x": [_OUT_OF_SIGHT],
+            "y": [_OUT_OF_SIGHT],
+            "hoverinfo": "skip",
+        }
+        return [picture, bar]
+
+    def covered(self, i: int, name: str) -> dict[str, Any]:
+        """Return nothing of the panel but its frame: one cell out of sight keeps its axes."""
+        return {
+            **self._frame(i, name),
+            "type": "heatmap",
+            "showscale": False,
+            "z": [[0]],
+            "x": [_OUT_OF_SIGHT],
+            "y": [_OUT_OF_SIGHT],
+            "hoverinfo": "skip",
+        }
+
+    def layout(
+        self, titles: Sequence[str], selected: tuple[int, int] | None, note: str | None
+    ) -> dict[str, Any]:
+        under = 18 if note else 0
+        layout: dict[str, Any] = {
+            # An empty template: the usual one is 6 kB that every slider move would send.
+            "template": {},
+            "width": self.boxes.width,
+            "height": self.boxes.height + under,
+            "autosize": False,
+            "margin": {"l": 0, "r": 0, "t": 0, "b": under, "autoexpand": False},
+            "paper_bgcolor": "rgba(0,0,0,0)",
+            "plot_bgcolor": "rgba(0,0,0,0)",
+            "font": {"family": self.theme.font, "color": self.theme.text, "size": self._points(12)},
+            "showlegend": False,
+            "dragmode": False if self.boxes.width < _PHONE * self.boxes.enlarged else "zoom",
+            # What a person zoomed to belongs to the window it was zoomed in.
+            "uirevision": f"panels {self.data.top} {self.data.left} {self.data.seen}",
+            "annotations": [
+                self._title(box, title, i)
+                for i, (box, title) in enumerate(zip(self.boxes.boxes, titles, strict=True))
+            ],
+            "shapes": [*self._borders(), *self._covers(), *self._lit(), *self._marks(selected)],
+            "modebar": {
+                "bgcolor": "rgba(0,0,0,0)",
+                "color": self.theme.muted,
+                "activecolor": self.theme.text,
+            },
+        }
+        if note:
+            layout["annotations"].append(
+                {
+                    **_TEXT,
+                    "text": note,
+                    "x": 0,
+                    "y": 0,
+                    "yanchor": "top",
+                    "xanchor": "left",
+                    "font": {"size": 11, "color": self.theme.muted},
+                }
+            )
+        for i, box in enumerate(self.boxes.boxes):
+            layout[axis_id("xaxis", i)], layout[axis_id("yaxis", i)] = self._axes(i, box)
+            if self.data.panels[i] not in self.data.covered:
+                layout[axis_id("coloraxis", i)] = self._colours(i, self.data.panels[i])
+        layout["annotations"] += self._questions()
+        return layout
+
+    def _points(self, size: float) -> float:
+        return size * self.boxes.enlarged
+
+    def _frame(self, i: int, name: str) -> dict[str, Any]:
+        return {"name": name, "xaxis": axis_id("x", i), "yaxis": axis_id("y", i)}
+
+    def _colours(self, i: int, name: str) -> dict[str, Any]:
+        _, (lo, hi) = self.data.colours(name)
+        ramp = panel_ramp(name, self.data, self.theme)
+        return {
+            "colorscale": list(zip(stops(ramp, self.data.middle(name)), ramp, strict=True)),
+            "cmin": lo,
+            "cmax": hi,
+            "colorbar": self._bar(i, name),
+        }
+
+    def _bar(self, i: int, name: str) -> dict[str, Any]:
+        box = self.boxes.boxes[i]
+        ends, (lo, hi) = self.data.panel(name)[1], self.data.colours(name)[1]
+        told, middle = dict(zip((lo, hi), map(short_number, ends), strict=True)), (lo + hi) / 2
+        if name == "error":
+            ticks = {middle: error_caption(self.data, self.language)}
+        elif name != "q" and (self.data.symlog or self.data.cut):
+            ticks = told | {
+                middle: value_caption(self.data, self.language, wide=box.width >= self._points(_WIDE))
+            }
+        elif name == "q" or self.data.two_sided:
+            ticks = told | ({0: "0"} if abs(middle) < (hi - lo) / 4 else {})
+        else:
+            ticks = told
+        return {
+            "orientation": "h",
+            "x": box.left / self.boxes.width,
+            "xanchor": "left",
+            "y": 1 - box.bar_top / self.boxes.height,
+            "yanchor": "top",
+            "len": box.width / self.boxes.width,
+            "thickness": self.boxes.bar,
+            "xpad": 0,
+            "ypad": 0,
+            "outlinewidth": 0,
+            "ticks": "",
+            "tickvals": list(ticks),
+            "ticktext": list(ticks.values()),
+            "ticklabeloverflow": "allow",
+            "tickfont": {"size": self._points(10), "color": self.theme.muted},
+        }
+
+    def _axes(self, i: int, box: Box) -> tuple[dict[str, Any], dict[str, Any]]:
+        (rows, cols), (all_rows, all_cols) = self.data.seen, self.data.matrix
+        left, right, top, bottom = self.data.extent()
+        width, height = self.boxes.width, self.boxes.height
+        both = {
+            "showgrid": False,
+            "zeroline": False,
+            "showline": False,
+            "ticks": "",
+            "tickfont": {"size": self._points(10), "color": self.theme.muted},
+        }
+        x = {
+            **both,
+            "anchor": axis_id("y", i),
+            "domain": [box.left / width, (box.left + box.width) / width],
+            "range": [left, right],
+            "minallowed": -0.5,
+            "maxallowed": all_cols - 0.5,
+            **_numbers(cols, box.width / self._points(24)),
+        }
+        y = {
+            **both,
+            "anchor": axis_id("x", i),
+            "domain": [1 - (box.top + box.height) / height, 1 - box.top / height],
+            # Rows run downwards.
+            "range": [bottom, top],
+            "minallowed": -0.5,
+            "maxallowed": all_rows - 0.5,
+            **_numbers(rows, box.height / self._points(22)),
+            # Beside the frame of a selected cell in the first column.
+            "ticklabelstandoff": 3,
+            "showticklabels": i == 0 or self.boxes.name == "single" or (self.boxes.name == "grid" and i == 2),
+            # An image's axes are tied to square cells unless this is said.
+            "scaleanchor": False,
+        }
+        if i:
+            x["matches"], y["matches"] = "x", "y"
+        edge = self.edge(i) if self.data.panels[i] == "q" else None
+        if edge and edge.side == "bottom":
+            x |= edge.ticks()
+        elif edge and edge.side == "right":
+            y |= {
+                **edge.ticks(),
+                "side": "right",
+                "showticklabels": True,
+                "tickfont": {"size": self._points(9), "color": self.theme.muted},
+            }
+        return x, y
+
+    def edge(self, i: int) -> EdgeScales | None:
+        """Return the scales at the edge of the codes, the i-th panel; none where there is no room for
+        them.
+        """
+        edge, box = edge_scales(self.data) if "q" in self.data.open else None, self.boxes.boxes[i]
+        if edge is None or edge.side == "title":
+            return edge
+        across = edge.side == "bottom"
+        room = (
+            box.width / len(edge.places) >= 24
+            if across
+            else self.boxes.name == "row" and box.height / len(edge.places) >= 10
+        )
+        return edge if room else None
+
+    def _title(self, box: Box, title: str, i: int) -> dict[str, Any]:
+        return {
+            **_TEXT,
+            "text": title,
+            "name": self.data.panels[i],
+            "x": box.left / self.boxes.width,
+            "xanchor": "left",
+            "y": 1 - (box.top - self._points(4)) / self.boxes.height,
+            "yanchor": "bottom",
+            "font": {"size": self._points(13)},
+        }
+
+    def _borders(self) -> list[dict[str, Any]]:
+        if self.data.blocks is None:
+            return []
+        left, right, top, bottom = self.data.extent()
+        down, across = self.data.blocks.row_borders(), self.data.blocks.col_borders()
+        box = self.boxes.boxes[0]
+        lines = []
+        if len(down) and box.height / len(down) >= _LEAST_BORDER_GAP:
+            lines += [f"M{left},{top + row}H{right}" for row in down.tolist()]
+        if len(across) and box.width / len(across) >= _LEAST_BORDER_GAP:
+            lines += [f"M{left + col},{top}V{bottom}" for col in across.tolist()]
+        if not lines:
+            return []
+        path = "".join(lines)
+        line = {"color": self.theme.border, "width": 1}
+        return [
+            {"type": "path", "path": path, "xref": axis_id("x", i), "yref": axis_id("y", i), "line": line}
+            for i in range(len(self.data.panels))
+        ]
+
+    def _lit(self) -> list[dict[str, Any]]:
+        """Return a frame around the lit cells, in all panels."""
+        if self.data.lit is None or not self.data.lit.any():
+            return []
+        path = outline(self.data.lit, self.data.top, self.data.left)
+        lines = ({"color": self.theme.mark_halo, "width": 4}, {"color": self.theme.lit, "width": 2})
+        return [
+            {"type": "path", "path": path, "xref": axis_id("x", i), "yref": axis_id("y", i), "line": line}
+            for i in range(len(self.data.panels))
+            for line in lines
+        ]
+
+    def _covers(self) -> list[dict[str, Any]]:
+        """Return an empty frame where a covered panel will be."""
+        left, right, top, bottom = self.data.extent()
+        place = {"type": "rect", "x0": left, "x1": right, "y0": top, "y1": bottom}
+        look = {
+            "line": {"color": self.theme.muted, "width": 1, "dash": "dot"},
+            "fillcolor": self.theme.surface,
+            "layer": "below",
+        }
+        return [
+            {**place, **look, "xref": axis_id("x", i), "yref": axis_id("y", i)}
+            for i, name in enumerate(self.data.panels)
+            if name in self.data.covered
+        ]
+
+    def _questions(self) -> list[dict[str, Any]]:
+        """Return a question mark in the middle of each covered panel."""
+        left, right, top, bottom = self.data.extent()
+        font = {"size": self._points(40), "color": self.theme.muted}
+        middle = {
+            "text": "?",
+            "showarrow": False,
+            "x": (left + right) / 2,
+            "y": (top + bottom) / 2,
+            "font": font,
+        }
+        places = [
+            (name, axis_id("x", i), axis_id("y", i))
+            for i, name in enumerate(self.data.panels)
+            if name in self.data.covered
+        ]
+        return [{**middle, "name": name, "xref": x, "yref": y} for name, x, y in places]
+
+    def _marks(self, selected: tuple[int, int] | None) -> list[dict[str, Any]]:
+        if selected is None:
+            return []
+        row, col = selected
+        place = {"type": "rect", "x0": col - 0.5, "x1": col + 0.5, "y0": row - 0.5, "y1": row + 0.5}
+        lines = ({"color": self.theme.mark_halo, "width": 4}, {"color": self.theme.mark, "width": 2})
+        return [
+            {**place, "xref": axis_id("x", i), "yref": axis_id("y", i), "line": line}
+            for i in range(len(self.data.panels))
+            for line in lines
+        ]
+
+    def _printed(self, i: int, name: str) -> dict[str, Any]:
+        """Return the values in their cells: as many digits as fit, none where not even two do."""
+        values = self.data.printed(name).tolist()
+        room = self.boxes.boxes[i].width / self.data.shape[1]
+        for digits, size in ((3, 10), (2, 10), (2, 9)):
+            texts = [[short_number(value, digits) for value in row] for row in values]
+            # A digit is about half as wide as it is high.
+            if max(len(shown) for row in texts for shown in row) * size * 0.54 <= room:
+                return {"text": texts, "texttemplate": "%{text}", "textfont": {"size": size}}
+        return {}
+
+    def _hover(self) -> dict[str, Any]:
+        # With a format plotly takes the number itself; without one it takes the axis' label, which may be a
+        # scale.
+        index = "(%{y:d}, %{x:d})"
+        if max(self.data.shape) > MOST_HOVER:
+            return {"hoverinfo": "all", "hovertemplate": f"{index}  %{{z:.6~g}}<extra></extra>"}
+        cells = [self.data.x, self.data.panel("q")[0], self.data.x_hat, self.data.error]
+        lines = [
+            index,
+            *(
+                f"{text(f'panels.field.{name}', self.language)} %{{customdata[{i}]:.6~g}}"
+                for i, name in enumerate(PANELS)
+            ),
+        ]
+        if self.data.blocks is not None:
+            place = self.data.blocks.places()
+            axes = ", ".join(f"%{{customdata[{len(cells) + i}]}}" for i in range(len(place)))
+            cells += [*place, self.data.blocks.scale]
+            lines.append(
+                f"{text('panels.block', self.language)} {axes or text('panels.whole_tensor', self.language)}"
+            )
+            lines.append(f"{text('panels.scale', self.language)} %{{customdata[{len(cells) - 1}]:.6~g}}")
+        if self.data.unscaled is not None:
+            bits = FORMATS[self.data.format_id].bits if self.data.format_id else 0
+            cells.append(self.data.q)
+            lines.insert(
+                1 + PANELS.index("x_hat"),
+                f"{text('panels.code', self.language)} %{{customdata[{len(cells) - 1}]:0{bits}b}}",
+            )
+        hover: dict[str, Any] = {
+            "customdata": encoded(np.stack([cell.astype(np.float32) for cell in cells], axis=-1)),
+            "hoverinfo": "all",
+        }
+        if self.data.cause is not None:
+            words = np.array([text(f"causes.{name}", self.language) for name in CAUSES])
+            hover["hovertext"] = words[self.data.cause].tolist()
+            lines.append(f"{text('panels.cause', self.language)} %{{hovertext}}")
+        return {**hover, "hovertemplate": "<br>".join(lines) + "<extra></extra>"}
+
+
+def outline(lit: Array, top: int = 0, left: int = 0) -> str:
+    """Return a path around the lit cells of a window, a little inside them: neighbours share one frame, or
+    all lit would be a cage.
+
+    In absolute places, for plotly reads no relative ones.
+
+    >>> outline(np.array([[False, True]]))
+    'M0.54,-0.46H1.46V0.46H0.54Z'
+    """
+    dark = ~np.pad(lit, 1)
+    path = []
+    # Among lit cells there is nothing to draw.
+    edge = lit & (dark[:-2, 1:-1] | dark[2:, 1:-1] | dark[1:-1, :-2] | dark[1:-1, 2:])
+    for row, col in np.argwhere(edge).tolist():
+        open_up, open_down, open_left, open_right = (
+            bool(dark[row + i, col + j]) for i, j in ((0, 1), (2, 1), (1, 0), (1, 2))
+        )
+        x, y = left + col, top + row
+        # A side reaches the neighbour's where that is lit too.
+        x0, x1 = x - (0.46 if open_left else 0.5), x + (0.46 if open_right else 0.5)
+        y0, y1 = y - (0.46 if open_up else 0.5), y + (0.46 if open_down else 0.5)
+        if open_up and open_down and open_left and open_right:
+            path.append(f"M{x0},{y0}H{x1}V{y1}H{x0}Z")
+            continue
+        path += [f"M{x0},{end}H{x1}" for end, open_side in ((y0, open_up), (y1, open_down)) if open_side]
+        path += [f"M{end},{y0}V{y1}" for end, open_side in ((x0, open_left), (x1, open_right)) if open_side]
+    return "".join(path)
+
+
+#: What all our annotations share.
+_TEXT: Mapping[str, Any] = MappingProxyType(
+    {"xref": "paper", "yref": "paper", "showarrow": False, "borderpad": 0, "align": "left"}
+)
+
+
+def axis_id(name: str, i: int) -> str:
+    """Return plotly's name of its i-th axis.
+
+    >>> axis_id("x", 0), axis_id("coloraxis", 3)
+    ('x', 'coloraxis4')
+    """
+    return name if i == 0 else f"{name}{i + 1}"
+
+
+def _numbers(count: int, most: float) -> dict[str, Any]:
+    """Return tick settings that give whole row or column numbers only."""
+    return (
+        {"tick0": 0, "dtick": 1} if count <= most else {"nticks": max(int(most / 1.6), 2), "tickformat": "d"}
+    )

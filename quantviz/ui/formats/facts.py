@@ -1,0 +1,155 @@
+"""The facts of the formats in a table, and the terms explained."""
+
+from __future__ import annotations
+
+import html
+
+import streamlit as st
+
+from quantviz.schemes.formats import NumberFormat
+from quantviz.ui.formats.names import as_html, colour_swatch, format_name, role_name, term_title
+from quantviz.ui.formats.state import FormatsState, unit_of
+from quantviz.ui.shell.words import number, say
+
+
+def _facts(fmt: NumberFormat, x: float, unit: float) -> dict[str, str]:
+    """Return the facts for people, "–" where there is none, by the name of the fact; all values, and the gap
+    at `x`, are those of the format divided by `unit`.
+    """
+    from quantviz.quantization.format_facts import FormatFacts, code_name, format_facts, gap_at
+
+    found: FormatFacts = format_facts(fmt)
+    layout, gap = fmt.float_bits, gap_at(x * unit, fmt)
+
+    def codes(these: tuple[int, ...]) -> str:
+        if not these:
+            return "–"
+        names = [code_name(fmt, code) for code in these]
+        return (
+            " ".join(names)
+            if len(names) <= 2
+            else say("formats.facts.many_codes", count=f"{len(names):,}", first=names[0])
+        )
+
+    def value(this: float | None) -> str:
+        return "–" if this is None else _short(this / unit)
+
+    bits = (
+        say(
+            "formats.facts.sign_bits",
+            sign=int(fmt.signed),
+            exponent=layout.exponent,
+            mantissa=layout.mantissa,
+        )
+        if layout
+        else str(fmt.bits)
+    )
+    return {
+        "layout": bits,
+        "bias": str(layout.bias) if layout else "–",
+        "largest": value(found.largest),
+        "lowest": value(found.lowest),
+        "smallest_normal": value(found.smallest_normal),
+        "smallest_subnormal": value(found.smallest_subnormal),
+        "smallest_positive": value(found.smallest_positive),
+        "values": f"{found.values:,}",
+        "inf": codes(found.inf_codes),
+        "nan": codes(found.nan_codes),
+        "range": say(
+            "formats.facts.range_value", decades=number(found.range_decades, 3), db=f"{found.range_db:.0f}"
+        ),
+        "gap": value(gap),
+    }
+
+
+def _short(value: float) -> str:
+    """Return a number exactly where that takes no more than nine digits, else to six."""
+    return number(value, 9 if float(f"{value:.9g}") == value else 6)
+
+
+def show_facts(state: FormatsState, first: NumberFormat, second: NumberFormat | None) -> None:
+    """Show the facts as a table: a column each, or on a phone a line each."""
+    formats = [each for each in (first, second) if each]
+    facts = [_facts(fmt, state.x, unit_of(state, fmt)) for fmt in formats]
+    heads = {
+        name: html.escape(
+            say(f"formats.facts.{name}", x=number(state.x, 6))
+            if name == "gap"
+            else say(f"formats.facts.{name}")
+        )
+        for name in facts[0]
+    }
+    names = [
+        f"<th>{colour_swatch(row)} {html.escape(format_name(fmt))}</th>" for row, fmt in enumerate(formats)
+    ]
+    titles = {name: f"<th{term_title(name)}><span>{head}</span></th>" for name, head in heads.items()}
+    wide = f"<tr><th></th>{''.join(titles.values())}</tr>"
+    wide += "".join(
+        f"<tr>{name}{''.join(f'<td>{html.escape(value)}</td>' for value in row.values())}</tr>"
+        for name, row in zip(names, facts, strict=True)
+    )
+    tall = f"<tr><th></th>{''.join(names)}</tr>"
+    tall += "".join(
+        f"<tr>{title}{''.join(f'<td>{html.escape(row[name])}</td>' for row in facts)}</tr>"
+        for name, title in titles.items()
+    )
+    st.html(
+        f'<div class="qv-fit"><table class="qv-facts qv-wide">{wide}</table>'
+        f'<table class="qv-facts qv-tall">{tall}</table></div>'
+    )
+    ends = [
+        f"{colour_swatch(row)} {as_html(_end_words(fmt, unit_of(state, fmt)))}"
+        for row, fmt in enumerate(formats)
+        if fmt.float_bits
+    ]
+    if ends:
+        st.html("".join(f'<p class="qv-small qv-end">{words}</p>' for words in ends))
+
+
+def _end_words(fmt: NumberFormat, unit: float) -> str:
+    """Return why a float format, divided by `unit`, ends at its largest value."""
+    from quantviz.quantization.format_facts import code_name, float_end, format_facts
+
+    end = float_end(fmt)
+    assert end
+    said = {
+        "name": format_name(fmt),
+        "largest": _short(format_facts(fmt).largest / unit),
+        "following": _short(end.following / unit),
+        "field": end.field,
+    }
+    return say(f"formats.end.{end.reason}", **said, code="" if end.code is None else code_name(fmt, end.code))
+
+
+def show_terms() -> None:
+    """Explain every term in line, for people who cannot hover."""
+    with st.expander(say("formats.page.terms")):
+        names = {
+            name: say(f"formats.facts.{name}", x="x") if name == "gap" else say(f"formats.facts.{name}")
+            for name in _TERMS
+        }
+        names |= {role: role_name(role) for role in ("sign", "exponent", "mantissa")}
+        st.html(
+            "<dl class='qv-terms'>"
+            + "".join(
+                f"<div><dt>{html.escape(name)}</dt><dd>{html.escape(say(f'formats.terms.{key}'))}</dd></div>"
+                for key, name in names.items()
+            )
+            + "</dl>"
+        )
+
+
+_TERMS = (
+    "layout",
+    "bias",
+    "largest",
+    "lowest",
+    "smallest_normal",
+    "smallest_subnormal",
+    "smallest_positive",
+    "values",
+    "inf",
+    "nan",
+    "range",
+    "gap",
+)

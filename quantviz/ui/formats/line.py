@@ -1,0 +1,157 @@
+"""The line with the values, where the number lands, and the gaps between neighbours."""
+
+from __future__ import annotations
+
+import html
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from quantviz.schemes.formats import NumberFormat
+from quantviz.ui.formats.bridge import line_width
+from quantviz.ui.formats.names import as_html, colour_swatch, format_name, value_words
+from quantviz.ui.formats.state import FormatsState, can_be_one, change_state, unit_of
+from quantviz.ui.shell import session
+from quantviz.ui.shell.classroom import enlarge
+from quantviz.ui.shell.words import language, number, plain, say, theme
+
+if TYPE_CHECKING:
+    from quantviz.quantization.format_facts import Landing
+
+
+_CLICKS = "formats_clicks"
+
+
+def _mark_clicked(key: str) -> None:
+    """Make the clicked value the number. The chart starts afresh, or a second click on the value would take
+    it back.
+    """
+    points = st.session_state[key].selection.points
+    if points and points[0].get("customdata") is not None:
+        value = points[0]["customdata"]
+        change_state(x=float(value[0] if isinstance(value, list) else value), code=None)
+        st.session_state[_CLICKS] = st.session_state.get(_CLICKS, 0) + 1
+
+
+def show_line(state: FormatsState, first: NumberFormat, second: NumberFormat | None) -> None:
+    from quantviz.figures.format_line import FORMATS_CONFIG, formats_figure, formats_words
+    from quantviz.figures.format_values import formats_data
+
+    width = line_width()
+    larger, to_one = enlarge(width), state.to_one and can_be_one(state)
+    data = formats_data(
+        first, second, x=state.x, view=state.view, ties=state.ties, width=int(width / larger), to_one=to_one
+    )
+    words = formats_words(data, language())
+    units = [(fmt, unit_of(state, fmt)) for fmt in (first, second) if fmt]
+    words += tuple(
+        say("formats.page.divided", name=format_name(fmt), unit=number(unit, 6))
+        for fmt, unit in units
+        if unit != 1
+    )
+    key = f"formats_line_{st.session_state.get(_CLICKS, 0)}"
+    with st.container(key="formats_line", gap=None):
+        _show_about(first, second)
+        st.plotly_chart(
+            formats_figure(data, language=language(), theme=theme(), enlarge=larger),
+            key=key,
+            theme=None,
+            config=dict(FORMATS_CONFIG),
+            on_select=session.safely(lambda: _mark_clicked(key)),
+            selection_mode="points",
+            alt=say("formats.page.line_alt", words=" ".join(words).replace("**", "")),
+        )
+        st.html(f'<p class="qv-small">{" ".join(as_html(each) for each in words)}</p>')
+
+
+def _show_about(first: NumberFormat, second: NumberFormat | None) -> None:
+    """Show what each format is and who uses it, in its colour on the line."""
+    lines = []
+    for row, fmt in enumerate(each for each in (first, second) if each):
+        lines.append(
+            f"<li>{colour_swatch(row)} <b>{html.escape(format_name(fmt))}</b> "
+            f"{html.escape(say(f'formats.{fmt.id}.help'))}</li>"
+        )
+    st.html(f'<ul class="qv-about">{"".join(lines)}</ul>')
+
+
+def show_landings(
+    state: FormatsState, first: NumberFormat, second: NumberFormat | None, landings: tuple[Landing, ...]
+) -> None:
+    formats = [each for each in (first, second) if each]
+    lines = (
+        f"<li>{colour_swatch(row)} {as_html(_landing_words(fmt, landing, state.ties))}</li>"
+        for row, (fmt, landing) in enumerate(zip(formats, landings, strict=True))
+    )
+    st.html(f'<ul class="qv-landings">{"".join(lines)}</ul>')
+
+
+def _landing_words(fmt: NumberFormat, landing: Landing, ties: str) -> str:
+    said = {
+        "name": format_name(fmt),
+        "x": number(landing.x, 9),
+        # −0 where that is what the bits say.
+        "value": number(landing.value, 9) if landing.value else value_words(fmt.value(landing.code)),
+        "error": number(landing.error, 6, signed=True),
+    }
+    if landing.beyond:
+        return say(
+            "formats.landing.beyond", **said, end=number(landing.value, 9), otherwise=_otherwise(fmt, landing)
+        )
+    if landing.value == landing.x:
+        return say("formats.landing.exact", **(said | {"x": said["value"]}))
+    if landing.below is None or landing.above is None:
+        return say("formats.landing.near_end", **said, end=number(landing.value, 9))
+    said |= {"below": number(landing.below, 9), "above": number(landing.above, 9)}
+    if landing.tie:
+        rule = f"formats.landing.rule_{_tie_rule(fmt, ties)}"
+        return say("formats.landing.tie", **said, rule=say(rule))
+    away = {
+        "to_below": number(landing.x - landing.below, 6),
+        "to_above": number(landing.above - landing.x, 6),
+    }
+    return say("formats.landing.nearest", **said, **away)
+
+
+def _tie_rule(fmt: NumberFormat, ties: str) -> str:
+    """Return what decides a tie, by the name of its words."""
+    if ties != "even":
+        return ties
+    if fmt.kind == "codebook":
+        return "even_place"
+    # Without a mantissa there is no last bit: of two powers of two the upper one is taken.
+    return "even_exponent" if fmt.float_bits and not fmt.float_bits.mantissa else "even"
+
+
+def _otherwise(fmt: NumberFormat, landing: Landing) -> str:
+    """Say what an engine that does not saturate makes of a number beyond the ends."""
+    if fmt.kind == "integer" and fmt.levels == 1 << fmt.bits:
+        return say("formats.landing.otherwise_wrap")
+    if not fmt.float_bits or (landing.beyond == "below" and not fmt.signed):
+        return ""
+    special = fmt.float_bits.special
+    return (
+        say("formats.landing.otherwise_inf")
+        if special == "ieee"
+        else say("formats.landing.otherwise_nan")
+        if special.startswith("fn")
+        else ""
+    )
+
+
+def show_gaps(state: FormatsState, first: NumberFormat, second: NumberFormat | None) -> None:
+    from quantviz.figures.format_gaps import gap_data, gap_figure
+    from quantviz.figures.format_line import FORMATS_CONFIG
+    from quantviz.quantization.format_facts import brought_to_one
+
+    formats = [each for each in (first, second) if each]
+    grids = [brought_to_one(each) if unit_of(state, each) != 1 else each for each in formats]
+    with st.container(key="formats_gaps", gap="xsmall"):
+        st.markdown(f"## {say('formats.page.gaps_title')}\n\n{plain(say('formats.page.gaps_help'))}")
+        st.plotly_chart(
+            gap_figure(gap_data(*grids, x=state.x), language=language(), theme=theme(), enlarge=enlarge()),
+            key="formats_gaps_chart",
+            theme=None,
+            config=dict(FORMATS_CONFIG),
+            alt=say("formats.page.gaps_alt"),
+        )

@@ -1,0 +1,214 @@
+"""What the formats page shows: its state, read from the address and changed by its controls."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import streamlit as st
+
+from quantviz.errors import QuantVizError
+from quantviz.lab.typed_numbers import read_number
+from quantviz.schemes.formats import FORMATS, NumberFormat, find_format
+from quantviz.text import catalogue
+from quantviz.ui.shell import session
+from quantviz.ui.shell.words import language
+
+_STATE, PROBLEMS, UNREAD = "formats_state", "formats_problems", "formats_unread"
+#: The text of the number that was typed last, and the number read from it.
+_TYPED = "formats_typed"
+
+
+@dataclass(frozen=True)
+class FormatsState:
+    """What is shown."""
+
+    first: str = "float4_e2m1fn"
+    #: Laid over the first; empty for none.
+    second: str = "int4"
+    x: float = 2.5
+    view: str = "linear"
+    ties: str = "even"
+    #: Whether each format is divided by its largest value, so that they can be compared as absmax scaling
+    #: uses them; x with them.
+    to_one: bool = False
+    #: The first format's chosen code, where x does not land on it: NaN, Inf, one of two zeros.
+    code: int | None = None
+
+
+def current_state() -> FormatsState:
+    if _STATE not in st.session_state or session.navigated():
+        st.session_state[_STATE], st.session_state[PROBLEMS] = _opening(st.query_params.to_dict())
+        st.session_state[UNREAD] = None
+    return cast(FormatsState, st.session_state[_STATE])
+
+
+def _opening(asked: Mapping[str, str]) -> tuple[FormatsState, tuple[QuantVizError, ...]]:
+    """Return what the address asks for, and what of it could not be had."""
+    state, problems = FormatsState(), []
+    if "a" in asked:  # the second format is one of this link too, or there is none
+        state = FormatsState(second="")
+    for name, read in (
+        ("a", _asked_first),
+        ("b", _asked_second),
+        ("x", _asked_number),
+        ("v", _asked_view),
+        ("t", _asked_ties),
+        ("n", _asked_to_one),
+        ("c", _asked_code),
+    ):
+        if name in asked:
+            try:
+                state = read(state, asked[name])
+            except QuantVizError as problem:
+                problems.append(problem)
+    return state, tuple(problems)
+
+
+def _asked_first(state: FormatsState, asked: str) -> FormatsState:
+    from quantviz.quantization.format_facts import finite_values
+
+    found = find_format(asked)
+    return dataclasses.replace(state, first=found.id, x=0.3 if finite_values(found)[-1] <= 1 else state.x)
+
+
+def _asked_second(state: FormatsState, asked: str) -> FormatsState:
+    return dataclasses.replace(state, second="" if asked == "none" else find_format(asked).id)
+
+
+def _asked_number(state: FormatsState, asked: str) -> FormatsState:
+    return dataclasses.replace(state, x=_read(asked))
+
+
+def _asked_view(state: FormatsState, asked: str) -> FormatsState:
+    from quantviz.figures.format_values import VIEWS
+
+    if asked not in VIEWS:
+        raise QuantVizError("unknown_view", got=asked, known=", ".join(VIEWS))
+    return dataclasses.replace(state, view=asked)
+
+
+def _asked_ties(state: FormatsState, asked: str) -> FormatsState:
+    if asked not in ties_offered():
+        raise QuantVizError("unknown_ties", got=asked, known=", ".join(ties_offered()))
+    return dataclasses.replace(state, ties=asked)
+
+
+def _asked_to_one(state: FormatsState, asked: str) -> FormatsState:
+    return dataclasses.replace(state, to_one=asked == "1")
+
+
+def _asked_code(state: FormatsState, asked: str) -> FormatsState:
+    fmt = FORMATS[state.first]
+    bits = int(asked, 16) if re.fullmatch(r"[0-9a-fA-F]{1,4}", asked) else -1
+    code = bits - (1 << fmt.bits) if fmt.code_min < 0 and bits >> (fmt.bits - 1) == 1 else bits
+    if bits < 0 or bits >> fmt.bits or code not in fmt.codes:
+        raise QuantVizError("code_not_in_format", format=fmt.id, got=asked)
+    return _with_code(state, code)
+
+
+def _with_code(state: FormatsState, code: int) -> FormatsState:
+    """Return the state with a code of the first format chosen: x is its value, if it has one."""
+    from quantviz.quantization.format_facts import land
+
+    fmt = FORMATS[state.first]
+    value = fmt.value(code)
+    unit = unit_of(state, fmt)
+    x = value / unit if math.isfinite(value) else state.x
+    return dataclasses.replace(state, x=x, code=None if land(x, fmt, state.ties, unit).code == code else code)
+
+
+def can_be_one(state: FormatsState) -> bool:
+    """Return whether both formats are small enough to be brought to ±1."""
+    from quantviz.quantization.format_facts import LISTED_BITS
+
+    return all(FORMATS[name].bits <= LISTED_BITS for name in (state.first, state.second) if name)
+
+
+def unit_of(state: FormatsState, fmt: NumberFormat) -> float:
+    """Return what the values of a format are divided by."""
+    from quantviz.quantization.format_facts import reach
+
+    return reach(fmt) if state.to_one and can_be_one(state) else 1.0
+
+
+def change_state(**changes: Any) -> None:
+    st.session_state[_STATE] = dataclasses.replace(current_state(), **changes)
+    st.session_state[PROBLEMS], st.session_state[UNREAD] = (), None
+
+
+def setting(key: str, name: str) -> Callable[..., None]:
+    """Return a callback that takes what the widget `key` shows into the field `name`; the chosen code is that
+    of x again.
+    """
+    return session.safely(lambda: change_state(**{name: st.session_state[key], "code": None}))
+
+
+def read_typed_number() -> None:
+    try:
+        change_state(x=_read(st.session_state["formats_number"]), code=None)
+        st.session_state[_TYPED] = (st.session_state["formats_number"], current_state().x)
+    except QuantVizError as problem:
+        st.session_state[UNREAD] = (st.session_state["formats_number"], problem)
+
+
+def _read(typed: str) -> float:
+    """Return the number typed; what is not finite is chosen on this page by its code."""
+    try:
+        return read_number(typed)
+    except QuantVizError as problem:
+        if problem.key == "number_not_finite":
+            raise QuantVizError("number_not_finite_code", **problem.params) from None
+        raise
+
+
+def choose_code(code: int | None) -> None:
+    if code is not None:
+        now = _with_code(current_state(), code)
+        change_state(x=now.x, code=now.code)
+
+
+def toggle_to_one() -> None:
+    """Divide the formats by their largest values, or no longer; the number keeps its place in the first."""
+    from quantviz.quantization.format_facts import reach
+
+    state, top = current_state(), reach(FORMATS[current_state().first])
+    wanted = bool(st.session_state["formats_to_one"])
+    if wanted != state.to_one:
+        change_state(to_one=wanted, x=state.x / top if wanted else state.x * top)
+
+
+def swap_formats() -> None:
+    state = current_state()
+    change_state(first=state.second, second=state.first, code=None)
+
+
+def number_shown(x: float) -> str:
+    """Return the number as it was typed, as long as it is that one."""
+    typed, read = st.session_state.get(_TYPED, ("", None))
+    return cast(str, typed) if read == x else _written(x)
+
+
+def _written(x: float) -> str:
+    """Return a number as it is typed: the shortest text that is read as it again."""
+    return repr(x).removesuffix(".0")
+
+
+def address_of(state: FormatsState) -> dict[str, str]:
+    usual, fmt = FormatsState(), FORMATS[state.first]
+    more = {"v": state.view} if state.view != usual.view else {}
+    more |= {"t": state.ties} if state.ties != usual.ties else {}
+    more |= {"n": "1"} if state.to_one else {}
+    more |= {"c": f"{state.code % (1 << fmt.bits):x}"} if state.code is not None else {}
+    return {"a": state.first, "b": state.second or "none", "x": _written(state.x), **more}
+
+
+def ties_offered() -> tuple[str, ...]:
+    """Return the rules for ties that have a name for people."""
+    from quantviz.quantization.grids import TIES
+
+    return tuple(name for name in TIES if f"formats.ties.{name}" in catalogue(language()))

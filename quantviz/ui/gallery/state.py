@@ -1,0 +1,121 @@
+"""What the gallery shows: its state, read from the address and changed by its controls.
+
+It is one frozen value in the session under `gallery_state`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, cast
+
+import streamlit as st
+
+from quantviz.errors import QuantVizError
+from quantviz.sources.random import LARGEST_SEED
+from quantviz.ui.shell import session
+from quantviz.ui.shell.classroom import parameters
+from quantviz.ui.shell.words import language
+
+if TYPE_CHECKING:
+    from quantviz.teaching.gallery import Bug, Case
+
+
+_STATE, PROBLEMS = "gallery_state", "gallery_problems"
+
+
+@dataclass(frozen=True)
+class GalleryState:
+    """What is shown; an empty id is the first one there is."""
+
+    bug: str = ""
+    case: str = ""
+    #: The seed of a random tensor; none for the case's own.
+    seed: int | None = None
+    #: Row and column of the cell looked at; none for the one where the results lie farthest apart.
+    cell: tuple[int, int] | None = None
+    spotting: bool = False
+    #: The puzzle's number, from 1.
+    puzzle: int = 1
+    #: The lines pointed at in each puzzle, by number, the last one last.
+    tries: Mapping[int, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
+
+
+def current_state() -> GalleryState:
+    if _STATE not in st.session_state:
+        st.session_state[_STATE], st.session_state[PROBLEMS] = _opening()
+    return cast(GalleryState, st.session_state[_STATE])
+
+
+def _opening() -> tuple[GalleryState, tuple[QuantVizError, ...]]:
+    """Return what the address asks for, and what of it could not be had."""
+    from quantviz.teaching.gallery import find_bug, puzzle
+
+    asked, problems = st.query_params, []
+    state = GalleryState()
+    try:
+        if "spot" in asked:
+            known = asked["spot"].isascii() and asked["spot"].isdigit() and len(asked["spot"]) < 6
+            state = GalleryState(spotting=True)
+            puzzle(int(asked["spot"]) if known else 0)
+            return GalleryState(spotting=True, puzzle=int(asked["spot"])), ()
+        if "bug" in asked:
+            state = GalleryState(find_bug(asked["bug"]).id)
+            if "case" in asked:
+                state = dataclasses.replace(state, case=find_bug(state.bug).case(asked["case"]).id)
+            if "seed" in asked:
+                state = dataclasses.replace(state, seed=_seed(asked["seed"]))
+    except QuantVizError as problem:
+        problems.append(problem)
+    return state, tuple(problems)
+
+
+def _seed(asked: str) -> int:
+    if not (asked.isascii() and asked.isdigit() and len(asked) < 12 and int(asked) <= LARGEST_SEED):
+        raise QuantVizError("bugs.bad_seed", got=asked, most=LARGEST_SEED)
+    return int(asked)
+
+
+def change_state(**changes: Any) -> None:
+    st.session_state[_STATE] = dataclasses.replace(current_state(), **changes)
+    st.session_state[PROBLEMS] = ()
+
+
+def show_link() -> None:
+    """Write the address: the bug and its tensor, or a puzzle's number, which does not tell the bug."""
+    state, wanted = current_state(), {"lang": language(), **parameters()}
+    if state.spotting:
+        wanted = {"spot": str(state.puzzle), **wanted}
+    else:
+        bug = bug_of(state)
+        case = case_of(state, bug)
+        named = {"case": case.id} if case is not bug.cases[0] else {}
+        seeded = (
+            {} if state.seed is None or own_seed(case) in (None, state.seed) else {"seed": str(state.seed)}
+        )
+        wanted = {"bug": bug.id, **named, **seeded, **wanted}
+    session.put_address(wanted)
+
+
+def bug_of(state: GalleryState) -> Bug:
+    from quantviz.teaching.gallery import BUGS, puzzle
+
+    if state.spotting:
+        return puzzle(state.puzzle)
+    return BUGS[state.bug] if state.bug else next(iter(BUGS.values()))
+
+
+def case_of(state: GalleryState, bug: Bug) -> Case:
+    return bug.case(state.case) if state.case and not state.spotting else bug.cases[0]
+
+
+def own_seed(case: Case) -> int | None:
+    return getattr(case.source, "seed", None)
+
+
+def showing(key: str, value: object) -> str:
+    """Let the widget `key` show `value`: told at each run, for it would keep a label of another language."""
+    st.session_state[key] = value
+    return key

@@ -1,0 +1,173 @@
+"""The comparison that the Lab's state asks for: kept in the session, and framed in the panels."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+import streamlit as st
+
+from quantviz.lab.state import LabState
+from quantviz.schemes.conventions import CONVENTIONS, Convention
+from quantviz.tensors.views import View
+from quantviz.ui.components.scheme_words import convention_words, field_name
+from quantviz.ui.lab.tensor import tensor_of
+from quantviz.ui.shell.classroom import visible
+from quantviz.ui.shell.words import say
+
+if TYPE_CHECKING:
+    import torch
+
+    from quantviz.analysis.engine_comparison import Comparison, Difference, Fields, Reason, Rule
+    from quantviz.errors import QuantVizError
+    from quantviz.figures.panels_data import PanelsData
+
+
+#: What counts as a difference.
+LIGHTS = ("either", "code")
+#: Sides of lit cells up to which they are framed: each is drawn in four panels, twice.
+_MOST_SIDES = 8000
+_KEPT, LEFT_OUT = "lab_comparison", "lab_compare_left_out"
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """A comparison, and what was found out about it on the way."""
+
+    key: str
+    comparison: Comparison
+    #: Those that offer the scheme, chosen or not.
+    offering: tuple[str, ...]
+    refused: dict[str, QuantVizError]
+    rules: dict[str, tuple[Rule, ...]] = field(default_factory=dict)
+    #: What lies between the present convention and another.
+    apart: dict[str, Difference] = field(default_factory=dict)
+    #: A result's MSE and SQNR.
+    measures: dict[str, dict[str, float]] = field(default_factory=dict)
+    reasons: dict[tuple[str, tuple[int, ...]], Reason] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """A comparison as it is looked at."""
+
+    kept: Kept
+    #: The convention of the Lab's own scheme.
+    present: str
+    #: What it is held against; all others where there is none.
+    other: str | None
+    #: What counts as a difference, one of `LIGHTS`.
+    light: str
+    #: The cells that differ, bool of the tensor's shape.
+    lit: torch.Tensor
+
+    @property
+    def comparison(self) -> Comparison:
+        """Return the comparison itself."""
+        return self.kept.comparison
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Return the first of each group but the present one's."""
+        return tuple(group[0] for group in self.comparison.groups if self.present not in group)
+
+
+def comparing(state: LabState) -> Shown | None:
+    """Return the comparison that the state asks for."""
+    if state.compared is None or state.large or not visible("compare"):
+        return None
+    kept = _kept(state)
+    present = str(state.scheme.arithmetic)
+    # One that agrees in everything stands for its group.
+    group = next((group for group in kept.comparison.groups if state.compared in group), ())
+    other = group[0] if group and present not in group else None
+    light = cast(str, st.session_state.get("lab_compare_light", LIGHTS[0]))
+    return Shown(kept, present, other, light, lit_cells(kept, present, other, light))
+
+
+def _kept(state: LabState) -> Kept:
+    from quantviz.analysis.engine_comparison import compare
+
+    left_out = cast("frozenset[str]", st.session_state.get(LEFT_OUT, frozenset()))
+    key = f"{state.source.key} {state.scheme} {','.join(sorted(left_out))}"
+    found = cast("Kept | None", st.session_state.get(_KEPT))
+    if found is None or found.key != key:
+        own = state.scheme.arithmetic
+        engines: tuple[Convention, ...] = (own, *(each for each in CONVENTIONS.values() if each != own))
+        x = tensor_of(state.source)
+        whole = compare(x, state.scheme, engines)
+        chosen = [each for each in engines if each == own or str(each) not in left_out]
+        comparison = whole if len(chosen) == len(engines) else compare(x, state.scheme, chosen)
+        found = st.session_state[_KEPT] = Kept(key, comparison, tuple(whole.results), dict(whole.refused))
+    return found
+
+
+def lit_cells(kept: Kept, present: str, other: str | None, light: str) -> torch.Tensor:
+    if other is None:
+        return kept.comparison.codes_differ if light == "code" else kept.comparison.lit
+    apart = _apart(kept, present, other)
+    return apart.codes if light == "code" else apart.either
+
+
+def _apart(kept: Kept, present: str, other: str) -> Difference:
+    from quantviz.analysis.engine_comparison import difference
+
+    if other not in kept.apart:
+        kept.apart[other] = difference(kept.comparison.results[present], kept.comparison.results[other])
+    return kept.apart[other]
+
+
+def measures_of(kept: Kept, name: str) -> dict[str, float]:
+    from quantviz.evaluation.metric_formulas import metrics
+
+    if name not in kept.measures:
+        found = metrics(kept.comparison.results[name])
+        kept.measures[name] = {"mse": found["mse"], "sqnr": found["sqnr_db"]}
+    return kept.measures[name]
+
+
+def lighted(data: PanelsData, shown: Shown | None, view: View) -> PanelsData:
+    """Return the panels with the cells framed that differ, where they are not too many to be told apart and
+    each is seen by itself.
+    """
+    if shown is None or data.pixels is not None or not visible("compare"):
+        return data
+    return dataclasses.replace(data, lit=_seen(shown.lit, view)) if can_be_framed(shown.lit, view) else data
+
+
+def _seen(lit: torch.Tensor, view: View) -> Any:
+    from quantviz.tensors import blocks
+
+    rows, cols = view.size(tuple(lit.shape))
+    return (
+        blocks.matrix(lit, view.rows, view.cols, view.at)[
+            view.top : view.top + rows, view.left : view.left + cols
+        ]
+        .contiguous()
+        .numpy()
+    )
+
+
+def can_be_framed(lit: torch.Tensor, view: View) -> bool:
+    """Return whether the lit cells in view are not too many to be framed."""
+    return _sides(_seen(lit, view)) <= _MOST_SIDES
+
+
+def _sides(cells: Any) -> int:
+    """Return how many sides of lit cells border on what is not lit."""
+    return int((cells[1:] != cells[:-1]).sum() + (cells[:, 1:] != cells[:, :-1]).sum())
+
+
+def engine_name(name: str) -> str:
+    """Return a convention, named by its text form, for people."""
+    return convention_words(Convention.parse(name))
+
+
+def engine_names(group: Iterable[str]) -> str:
+    return " · ".join(map(engine_name, group))
+
+
+def rule_name(fields: Fields) -> str:
+    return say("compare.with").join(map(field_name, fields))

@@ -1,0 +1,213 @@
+"""The picture of a step: tiles, panels, the explained cell and the table of states."""
+
+from __future__ import annotations
+
+import html
+from typing import TYPE_CHECKING, cast
+
+import streamlit as st
+
+from quantviz.lab.picture_parts import PANEL_PARTS, TILE_PARTS
+from quantviz.lab.state import LabState
+from quantviz.teaching.lessons.formulas import HERE
+from quantviz.teaching.lessons.model import Cell
+from quantviz.ui.components.cell import show_number_line, show_sentence, show_steps
+from quantviz.ui.components.choice import choose
+from quantviz.ui.components.lesson_place import LOOK
+from quantviz.ui.components.panels import show_panels
+from quantviz.ui.components.panels_bridge import clicked_cell
+from quantviz.ui.components.scheme_words import scheme_words
+from quantviz.ui.lab.tiles import cover_tile, show_tile, tiles
+from quantviz.ui.lessons.answering import answer_key
+from quantviz.ui.lessons.now import Now
+from quantviz.ui.shell import session
+from quantviz.ui.shell.words import number, plain, say
+
+if TYPE_CHECKING:
+    from quantviz.quantization.explanation import Explanation
+    from quantviz.quantization.result import QuantResult
+
+
+#: Parts that explain one cell.
+_EXPLAINED = frozenset({"sentence", "number_line", "steps"})
+_CELLS = "lesson_cells"
+_PANELS = "lesson_panels"
+
+
+def show_picture(now: Now) -> None:
+    look = state_looked_at(now)
+    scene = now.scenes[look]
+    state = scene.state.replace(cell=selected_cell(now, scene.state))
+    r, show, covered = scene.result, now.step.show, now.covered
+    from quantviz.quantization.explanation import explain
+
+    if "scheme" in show - covered:
+        st.caption(plain(scheme_words(state.scheme, state.source)))
+    _tiles(now, r, state)
+    panels = [name for name in PANEL_PARTS if name in show]
+    if panels:
+        _panels(now, r, state, panels)
+    if _pointing(now) and _pointed(now):
+        _chosen_cell(now, r, cast("tuple[int, ...]", _pointed(now)))
+    if _EXPLAINED & (show - covered):
+        _why(explain(r, state.cell), r, state, show - covered)
+    if "table" in show and now.step.table:
+        _table(now)
+
+
+def state_looked_at(now: Now) -> str:
+    """Return which of the table's states the panels show."""
+    found = st.session_state.get(LOOK)
+    return found if isinstance(found, str) and found in now.scenes and "table" not in now.covered else HERE
+
+
+def selected_cell(now: Now, state: LabState) -> tuple[int, ...]:
+    """Return the cell selected in this step."""
+    own = st.session_state.setdefault(_CELLS, {}).get((now.id, now.attempt))
+    fits = (
+        own is not None
+        and len(own) == len(state.source.shape)
+        and all(i < n for i, n in zip(own, state.source.shape, strict=True))
+    )
+    return own if fits and own is not None else state.cell
+
+
+def _tiles(now: Now, r: QuantResult, state: LabState) -> None:
+    wanted = [part for part in TILE_PARTS if part in now.step.show]
+    if not wanted:
+        return
+    from quantviz.analysis.study import Study
+
+    computed = {f"tiles.{tile.key}": tile for tile in tiles(Study.of_result(r), state)}
+    with st.container(key="lesson_tiles", horizontal=True, gap="small"):
+        for part in wanted:
+            if part in now.covered:
+                cover_tile(part.removeprefix("tiles."))
+            else:
+                show_tile(computed[part], line="tile_lines" in now.step.show)
+
+
+def _panels(now: Now, r: QuantResult, state: LabState, panels: list[str]) -> None:
+    from quantviz.figures.panels_data import result_panels
+
+    data = result_panels(r, view=state.view).only(
+        panels, now.covered | ({"scale"} if "scale" not in now.step.show else set())
+    )
+    pointing = _pointing(now)
+    selected = _pointed(now) if pointing else _framed(now, state)
+    bridge = st.container(key="lesson_bridge")
+    area = st.container(key=_PANELS)
+    show_panels(
+        data,
+        key=_PANELS,
+        bridge_area=bridge,
+        area=area,
+        tensor_key=f"{now.id} {now.attempt}",
+        selected=state.view.seen(selected, state.source.shape) if selected else None,
+        on_cell=session.safely(lambda: _clicked(now, state, pointing)),
+        first="x" if pointing else None,
+    )
+
+
+def _framed(now: Now, state: LabState) -> tuple[int, ...]:
+    """Return the cell that is explained; where none is, and one was asked for, what was answered, and once it
+    is told, what is right.
+    """
+    clicked = (now.id, now.attempt) in st.session_state.get(_CELLS, {})
+    if clicked or _EXPLAINED & (now.step.show - now.covered):
+        return state.cell
+    for question, answer in zip(reversed(now.step.questions), reversed(now.answers), strict=True):
+        if isinstance(question, Cell) and answer is not None:
+            given, right = cast("tuple[int, ...]", tuple(answer.given)), question.truth(now.scenes)
+            return given if given in right or not now.revealed else min(right)
+    return state.cell
+
+
+def _pointing(now: Now) -> bool:
+    """Return whether a cell is being asked for."""
+    asks = next(
+        (
+            question
+            for question, answer in zip(now.step.questions, now.answers, strict=True)
+            if answer is None
+        ),
+        None,
+    )
+    return isinstance(asks, Cell) and not now.revealed
+
+
+def _chosen_cell(now: Now, r: QuantResult, place: tuple[int, ...]) -> None:
+    """Show the numbers of the cell pointed at, as far as they may be told, with more digits than the picture
+    has room for.
+    """
+    told = [name for name in PANEL_PARTS if name in now.step.show - now.covered]
+    numbers = ", ".join(
+        f"{say(f'panels.field.{name}')} = {number(float(getattr(r, name)[place]), 6)}" for name in told
+    )
+    st.caption(
+        plain(say("app.labelled", name=say("lessons.cell", row=place[0], col=place[1]), value=numbers))
+    )
+
+
+def _clicked(now: Now, state: LabState, pointing: bool) -> None:
+    """Take the clicked cell as the answer where one is asked for, else as the one to explain."""
+    cell = clicked_cell(f"{_PANELS}_bridge")
+    if not cell:
+        return
+    if pointing:
+        key = answer_key(now, now.answers.index(None))
+        for axis, place in zip(("row", "col"), cell, strict=True):
+            st.session_state[f"{key}_{axis}"] = place
+        session.forgive()
+    else:
+        st.session_state.setdefault(_CELLS, {})[(now.id, now.attempt)] = state.view.index(*cell)
+
+
+def _pointed(now: Now) -> tuple[int, ...] | None:
+    key = answer_key(now, now.answers.index(None))
+    place = tuple(st.session_state.get(f"{key}_{axis}") for axis in ("row", "col"))
+    return None if None in place else cast("tuple[int, ...]", place)
+
+
+def _why(why: Explanation, r: QuantResult, state: LabState, show: frozenset[str]) -> None:
+    if "sentence" in show:
+        show_sentence(why, state.source)
+    if "number_line" in show:
+        show_number_line(why, r.qparams)
+    if "steps" in show:
+        show_steps(why)
+
+
+def _table(now: Now) -> None:
+    """Show the states one below the other; each can be looked at in the panels."""
+    table = now.step.table
+    assert table
+    if "table" in now.covered:
+        st.caption(say("lessons.table_later"))
+        return
+    head = "".join(
+        f"<th>{html.escape(name)}</th>" for name in ("", *(heading for heading, _ in table.columns))
+    )
+    rows = []
+    for words, state in table.rows:
+        own = {**now.scenes, HERE: now.scenes[state]}
+        cells = "".join(f"<td>{number(float(formula.value(own)), 4)}</td>" for _, formula in table.columns)
+        rows.append(f"<tr><td>{html.escape(words.say(now.scenes))}</td>{cells}</tr>")
+    st.html(
+        f'<div class="qv-steps qv-table"><table><thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )
+    states = {state: words.say(now.scenes) for words, state in table.rows}
+    if len(states) > 1 and now.step.show & set(PANEL_PARTS):
+        choose(
+            st.pills,
+            say("lessons.look"),
+            list(states),
+            key=session.show(
+                f"look_{now.id}", state_looked_at(now) if state_looked_at(now) in states else None
+            ),
+            format_func=states.__getitem__,
+            on_change=session.safely(
+                lambda: st.session_state.__setitem__(LOOK, st.session_state[f"look_{now.id}"] or HERE)
+            ),
+        )

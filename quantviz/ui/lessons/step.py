@@ -1,0 +1,158 @@
+"""A step of a lesson: words, a picture, a question to commit to, and then the answer.
+
+What a question hides is not sent to the browser before the last answer of its step.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping
+from typing import cast
+
+import streamlit as st
+
+from quantviz.errors import QuantVizError
+from quantviz.teaching.lessons import lessons
+from quantviz.teaching.lessons.code import step_code
+from quantviz.teaching.lessons.formulas import Scene
+from quantviz.teaching.lessons.model import Lesson, LessonStep
+from quantviz.ui.components.code import show_python
+from quantviz.ui.components.lesson_place import Place, go, go_on_from
+from quantviz.ui.lessons.answering import show_questions
+from quantviz.ui.lessons.focus import show_focus
+from quantviz.ui.lessons.now import Now
+from quantviz.ui.lessons.picture import selected_cell, show_picture, state_looked_at
+from quantviz.ui.lessons.progress import answers
+from quantviz.ui.shell import session
+from quantviz.ui.shell.startup import warm_up
+from quantviz.ui.shell.words import language, say, say_error
+
+_ATTEMPTS, _SCENES = "lesson_attempts", "lesson_scenes"
+_LAB = "pages/lab/playground.py"
+#: Another step begins at its top; the script runs anew where its text is another.
+_TO_THE_TOP = (
+    """<script data-step="{step}">document.querySelector("[data-testid=stMain]")?.scrollTo(0, 0);</script>"""
+)
+
+
+def show_step(place: Place, lesson: Lesson) -> None:
+    warm_up()
+    step = lesson.steps[place.step]
+    attempt = _attempt(place)
+    now = Now(place, lesson, step, _scenes(place, step, attempt), attempt)
+    _header(now)
+    try:
+        with st.container(key="lesson_step"):
+            with st.container(key="lesson_words"):
+                st.markdown(step.words.say(now.scenes))
+            with st.container(key="lesson_picture"):
+                show_picture(now)
+            with st.container(key="lesson_question"):
+                show_questions(now)
+                _onward(now)
+    except QuantVizError as error:
+        # A formula without a value on this tensor must not take the rest of the lessons away.
+        st.error(say_error(error))
+        _onward(now)
+
+
+def _attempt(place: Place) -> int:
+    """Return how often the step was asked anew: as in this session, else as its last answers tell, which the
+    browser has kept.
+    """
+    last = max((a.attempt for a in answers() if (a.lesson, a.step) == (place.lesson, place.step)), default=0)
+    return cast(int, st.session_state.setdefault(_ATTEMPTS, {}).get(f"{place.lesson}/{place.step}", last))
+
+
+def _scenes(place: Place, step: LessonStep, attempt: int) -> Mapping[str, Scene]:
+    """Return the step's states; those last worked out are kept in the session, for the next click."""
+    key = (place, attempt, language())
+    kept = st.session_state.get(_SCENES)
+    if kept is None or kept[0] != key:
+        kept = st.session_state[_SCENES] = (key, step.scenes(attempt))
+    return cast("Mapping[str, Scene]", kept[1])
+
+
+def _header(now: Now) -> None:
+    place, lesson = now.place, now.lesson
+    ids = list(lessons(language()))
+    with st.container(key="lesson_header", horizontal=True, vertical_alignment="center", gap="small"):
+        title = say(
+            "lessons.place",
+            number=ids.index(cast(str, place.lesson)) + 1,
+            lesson=lesson.title,
+            step=place.step + 1,
+            steps=len(lesson.steps),
+        )
+        st.html(
+            f'<h1 class="qv-place" data-step="{now.id}"><span>{html.escape(title)}</span> '
+            f"<b>{html.escape(now.step.title)}</b></h1>",
+            width="stretch",
+        )
+        st.html(
+            _TO_THE_TOP.format(step=f"{now.id}/{now.attempt}"), unsafe_allow_javascript=True, width="content"
+        )
+        show_focus()
+        st.button(say("lessons.all"), key="lesson_all", on_click=session.safely(go), args=(None,))
+
+
+def _onward(now: Now) -> None:
+    """Show the buttons for back and next."""
+    ids = [name for name, lesson in lessons(language()).items() if isinstance(lesson, Lesson)]
+    at, last = ids.index(cast(str, now.place.lesson)), now.place.step + 1 == len(now.lesson.steps)
+    following = ids[at + 1] if at + 1 < len(ids) else None
+    with st.container(key="lesson_onward", horizontal=True, gap="small"):
+        st.button(
+            say("lessons.back"),
+            key="lesson_back",
+            on_click=session.safely(go),
+            args=(now.place.lesson, now.place.step - 1),
+            disabled=now.place.step == 0,
+        )
+        goal = (following, 0) if last else (now.place.lesson, now.place.step + 1)
+        label = say(
+            "lessons.next_lesson" if last and following else "lessons.finish" if last else "lessons.next"
+        )
+        # What is to be done next stands out: the answer while there is one to give.
+        st.button(
+            label,
+            key="lesson_next",
+            type="primary" if now.revealed else "secondary",
+            on_click=session.safely(go),
+            args=goal,
+        )
+        if now.revealed:
+            if now.step.questions:
+                st.button(
+                    say("lessons.again"),
+                    key="lesson_again",
+                    on_click=session.safely(_again),
+                    args=(now,),
+                    help=say("lessons.again_help"),
+                )
+            _to_the_lab(now)
+    if now.revealed:
+        _code(now)
+
+
+def _again(now: Now) -> None:
+    st.session_state[_ATTEMPTS][now.id] = now.attempt + 1
+    go_on_from(f'[data-step="{now.id}"]')
+
+
+def _to_the_lab(now: Now) -> None:
+    if st.button(say("lessons.open_in_lab"), key="lesson_to_lab", help=say("lessons.open_in_lab_help")):
+        state = now.scenes[state_looked_at(now)].state
+        session.put_from_lesson(
+            state.replace(cell=selected_cell(now, state)), cast(str, now.place.lesson), now.place.step
+        )
+        st.switch_page(st.Page(_LAB, url_path="lab"))
+
+
+def _code(now: Now) -> None:
+    state = now.scenes[state_looked_at(now)].state
+    show_python(
+        say("lessons.code"),
+        "lesson_code",
+        lambda: step_code(now.step, now.scenes, state.replace(cell=selected_cell(now, state)), language()),
+    )
