@@ -35,7 +35,12 @@ export default function ({ data, parentElement, setTriggerValue, setStateValue }
   const choice = `${data.format} ${data.selected}`;
   scrollTo(page, data.selected, choice, 40);
   // The same choice in a table written anew, as in another language: that comes after this call too.
-  for (const later of [400, 1500]) setTimeout(() => choice === `${now.data?.format} ${now.data?.selected}` && scrollTo(page, data.selected, choice, 0), later);
+  for (const later of [400, 1500])
+    setTimeout(
+      () =>
+        choice === `${now.data?.format} ${now.data?.selected}` && scrollTo(page, data.selected, choice, 0),
+      later,
+    );
   return now.cleanup;
 }
 

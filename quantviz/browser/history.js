@@ -4,7 +4,8 @@
 if (!window.__quantvizHistory) {
   window.__quantvizHistory = true;
   let acted = false;
-  for (const name of ["pointerdown", "click", "keydown"]) window.addEventListener(name, () => (acted = true), { capture: true, passive: true });
+  for (const name of ["pointerdown", "click", "keydown"])
+    window.addEventListener(name, () => (acted = true), { capture: true, passive: true });
   window.addEventListener("popstate", () => (acted = false), { capture: true });
   const { pushState, replaceState } = window.history;
   window.history.pushState = function (state, title, address) {
