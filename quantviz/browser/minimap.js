@@ -1,19 +1,19 @@
-// The small picture of the whole matrix. It moves no picture itself: it tells the panels' bridge where to
-// look, and the bridge tells it what is in sight, so that the two never differ.
+// The small picture of the whole matrix. It tells the panels' bridge which window to show, and draws its
+// frame only where the bridge says, so that the two never differ.
 
-import { SPACE } from "./page/tables.js";
+import { SHARED } from "./page/tables.js";
 import { clamp } from "./panels/geometry.js";
 import { span } from "./panels/numbers.js";
 
-// A frame smaller than this would be neither seen nor caught.
+// Pixels of the smallest frame that can still be seen and grabbed.
 const LEAST_FRAME = 8;
 
 export default function ({ data, parentElement }) {
   const map = (parentElement.minimap ??= new Minimap(parentElement));
   map.update(data);
-  SPACE.maps.set(data.chart, map);
+  SHARED.maps.set(data.chart, map);
   return () => {
-    if (SPACE.maps.get(data.chart) === map) SPACE.maps.delete(data.chart);
+    if (SHARED.maps.get(data.chart) === map) SHARED.maps.delete(data.chart);
     map.root.remove();
     delete parentElement.minimap;
   };
@@ -100,10 +100,10 @@ class Minimap {
       minHeight: "28px",
       cursor: "pointer",
     });
-    this.show(SPACE.bridges.get(data.chart)?.inSight ?? data.window);
+    this.show(SHARED.bridges.get(data.chart)?.inSight ?? data.window);
   }
 
-  // What the panels show.
+  // Frame the window that the panels show.
   show(window) {
     this.window = window;
     const { rows, cols, width, height, colors, labels } = this.data;
@@ -117,7 +117,7 @@ class Minimap {
       width: `${across}px`,
       height: `${down}px`,
       border: `2px solid ${colors.mark}`,
-      // All but the frame is dimmed.
+      // Dim everything but the frame.
       boxShadow: `0 0 0 400px color-mix(in srgb, ${colors.surface} 45%, transparent)`,
     });
     const places = {
@@ -137,10 +137,10 @@ class Minimap {
     };
     const top = clamp(Math.round(window.top), 0, rows - size.rows);
     const left = clamp(Math.round(window.left), 0, cols - size.cols);
-    SPACE.bridges.get(this.data.chart)?.lookAt({ top, left, ...size });
+    SHARED.bridges.get(this.data.chart)?.lookAt({ top, left, ...size });
   }
 
-  // The row and column under the pointer, with fractions.
+  // The row and column under the pointer, as fractions.
   under(event) {
     const box = this.map.getBoundingClientRect();
     return {
@@ -155,7 +155,7 @@ class Minimap {
     const { row, col } = this.under(event);
     const { top, left, rows, cols } = this.window;
     const inside = row >= top && row < top + rows && col >= left && col < left + cols;
-    // Caught inside, the frame stays under the finger as it is; outside it comes with its middle.
+    // Grabbed inside, the frame keeps its place under the pointer; a press outside brings its middle there.
     this.grip = inside ? { row: row - top, col: col - left } : { row: rows / 2, col: cols / 2 };
     if (!inside) this.dragged(event);
   }

@@ -1,12 +1,14 @@
-// What the browser does for the panels that the server cannot: tell which cell was clicked, show one cell in all
-// panels at once, keep the zoom while the data changes, print the values that fit, move around in a matrix that is
-// too large to be sent, and report how wide the page is. It lives beside the plotly chart in `.st-key-<chart>`.
-// Streamlit throws that chart away and draws it again with each change of its data, so nothing is kept on the chart.
+// What the browser does for the panels that the server cannot: tell which cell was clicked, show one cell in
+// all panels at once, keep the zoom while the data changes, print the values that fit, move around in a
+// matrix that is too large to be sent, and report how wide the page is. It lives beside the plotly chart in
+// `.st-key-<chart>`. Streamlit throws that chart away and draws it again with each change of its data, so
+// nothing is kept on the chart.
 //
-// Two components run this script: one hands over the cells (bytes, large, change with the data), the other the state
-// (small, changes with each click). Python joins this file and what it imports into one: see `__init__.py`.
+// Two components run this script: one hands over the cells (bytes, large, change with the data), the other
+// the state (small, changes with each click). Python joins this file and what it imports into one: see
+// `__init__.py`.
 
-import { SPACE } from "./page/tables.js";
+import { SHARED } from "./page/tables.js";
 import { tuckAway } from "./page/tuck_away.js";
 import { readCells } from "./panels/cells.js";
 import { Bridge } from "./panels/bridge.js";
@@ -18,26 +20,26 @@ export default function (component) {
   const { data, parentElement } = component;
   if (data instanceof Uint8Array) {
     const cells = readCells(data);
-    const leave = enlist(SPACE.cells, cells.chart, parentElement, cells);
-    SPACE.bridges.get(cells.chart)?.draw();
+    const leave = enlist(SHARED.cells, cells.chart, parentElement, cells);
+    SHARED.bridges.get(cells.chart)?.draw();
     tuckAway(parentElement, true);
     return leave;
   }
-  let bridge = SPACE.bridges.get(data.chart);
-  if (!bridge) SPACE.bridges.set(data.chart, (bridge = new Bridge(data.chart)));
-  const leave = enlist(SPACE.states, data.chart, parentElement, component);
+  let bridge = SHARED.bridges.get(data.chart);
+  if (!bridge) SHARED.bridges.set(data.chart, (bridge = new Bridge(data.chart)));
+  const leave = enlist(SHARED.states, data.chart, parentElement, component);
   bridge.update(component);
   return () => {
     const next = leave();
     if (next) return bridge.host === parentElement && bridge.update(next);
     bridge.close();
-    SPACE.bridges.delete(data.chart);
+    SHARED.bridges.delete(data.chart);
   };
 }
 
-// Streamlit may mount a component's successor before it unmounts the first, and call the first once more in between.
-// So the items of all mounted places are kept. Returns a function that leaves the place and returns the item then in
-// force.
+// Streamlit may mount a component's successor before it unmounts the first, and call the first once more in
+// between. So the items of all mounted places are kept. Returns a function that leaves the place and returns
+// the item then in force.
 function enlist(table, chart, place, item) {
   if (!table.has(chart)) table.set(chart, new Map());
   const places = table.get(chart);

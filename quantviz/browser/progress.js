@@ -1,7 +1,7 @@
-// Keeps a learner's answers in this browser, and hands them to the server when a session begins. The server merges
-// what it is handed with what it knows, and tells the result; that is what is written. Two rules keep answers from
-// being lost: what this page has not read is read before it is written over, and nothing is written before the
-// server has told that it took in all that it was handed.
+// Keep a learner's answers in this browser, and send them to the server when a session begins. The server
+// merges them with what it knows, and the browser stores the result. Two rules keep answers from being lost:
+// read what another page stored before writing over it, and write nothing before the server has confirmed
+// everything that was sent.
 
 import { tuckAway } from "./page/tuck_away.js";
 

@@ -1,4 +1,5 @@
-// Take a component that shows nothing out of the page's flow, where Streamlit would leave a gap; or put it back.
+// Take a component that shows nothing out of the page's flow, where Streamlit would leave a gap; or put it
+// back.
 export function tuckAway(parent, away) {
   const outer = (parent instanceof ShadowRoot ? parent.host : parent)?.closest(
     "[data-testid=stElementContainer]",

@@ -1,4 +1,4 @@
-import { SPACE } from "../page/tables.js";
+import { SHARED } from "../page/tables.js";
 import { same, windowOf } from "./geometry.js";
 import { drawn, sightOf } from "./layout.js";
 import { drawOverlay } from "./overlay.js";
@@ -12,8 +12,8 @@ import { showSwitch } from "./panel_switch.js";
 import { styleRules } from "./style_rules.js";
 import { findChart, measureWidth } from "./chart.js";
 
-// One chart of panels and all that the browser knows of it. The modules beside this one act on it; `minimap.js` and the
-// buttons that save a picture find it in `SPACE.bridges` and call its methods.
+// One chart of panels and all that the browser knows of it. The modules beside this one act on it;
+// `minimap.js` and the buttons that save a picture find it in `SHARED.bridges` and call its methods.
 export class Bridge {
   constructor(chart) {
     this.chart = chart;
@@ -32,14 +32,14 @@ export class Bridge {
     window.addEventListener("keydown", (event) => undoOrRedo(event), options);
   }
 
-  // Charts that are read against each other share one memory: zoom and panel.
+  // Charts of one group share one memory: zoom and panel.
   remember(group) {
-    if (!SPACE.memory.has(group)) SPACE.memory.set(group, { zoom: null, panel: null, asked: null });
-    this.memory = SPACE.memory.get(group);
+    if (!SHARED.memory.has(group)) SHARED.memory.set(group, { zoom: null, panel: null, asked: null });
+    this.memory = SHARED.memory.get(group);
   }
 
   get companions() {
-    return [...SPACE.bridges.values()].filter((bridge) => bridge !== this && bridge.memory === this.memory);
+    return [...SHARED.bridges.values()].filter((bridge) => bridge !== this && bridge.memory === this.memory);
   }
 
   update({ data, parentElement, setTriggerValue, setStateValue }) {
@@ -48,14 +48,14 @@ export class Bridge {
     this.host = parentElement;
     this.send = setTriggerValue;
     this.keep = setStateValue;
-    // What was clicked here stands until the server has answered that click, not an earlier one.
+    // A click stays marked until the server has answered it; an earlier answer does not count.
     if (this.pending && same(this.pending, data.selected)) this.pending = null;
     this.style.textContent = styleRules(this);
     this.card.paint(data.colors);
     findChart(this);
     measureWidth(this);
     drawOverlay(this);
-    // It may have joined a group, or left one.
+    // The chart may have joined or left a group.
     if (this.gd) showSwitch(this);
   }
 
@@ -68,7 +68,7 @@ export class Bridge {
     this.style.remove();
     this.overlay?.remove();
     this.ghost?.remove();
-    // The chart may live on and still call: it must not find its old bridge.
+    // The chart may outlive the bridge and still call its listeners: they do nothing without `gd`.
     this.gd = this.overlay = null;
     if (this.container) this.container.style.visibility = this.container.style.minHeight = "";
   }
@@ -79,16 +79,17 @@ export class Bridge {
 
   get cells() {
     const { stamp, open } = this.meta ?? {};
-    // Chart and cells arrive one after the other: numbers of one are never shown over the other.
+    // Chart and cells arrive one after the other: never show the numbers of another chart.
     const fitting = (cells) => cells.stamp === stamp && String(cells.open) === String(open);
-    return [...(SPACE.cells.get(this.chart)?.values() ?? [])].findLast(fitting) ?? null;
+    return [...(SHARED.cells.get(this.chart)?.values() ?? [])].findLast(fitting) ?? null;
   }
 
   get meta() {
     return this.gd?._fullLayout?.meta;
   }
 
-  // The panel a phone shows: the one last chosen, else the one to begin with, else the last whose values are told.
+  // The panel that a phone shows: the last one chosen, else the first one to show, else the last one that is
+  // open.
   get panel() {
     const { panels, open } = this.meta;
     return (

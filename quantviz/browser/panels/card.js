@@ -52,10 +52,10 @@ export class Card {
     });
     this.box.replaceChildren(...parts);
     const { offsetWidth: width, offsetHeight: height } = this.box;
-    // Beside the pointer; on its other side where the window ends.
+    // Beside the pointer, on the side where the window has room.
     const left = clientX + 16 + width <= innerWidth - 4 ? clientX + 16 : clientX - 16 - width;
     const [higher, lower] = [clientY - 16 - height, clientY + 16];
-    // Above a finger, which hides what is below it, and its cell, which a card as wide as a phone would.
+    // Above a finger, which hides what is below it.
     const top = above
       ? higher >= 4
         ? higher
@@ -63,7 +63,11 @@ export class Card {
       : lower + height <= innerHeight - 4
         ? lower
         : higher;
-    this.box.style.transform = `translate(${Math.round(clamp(left, 4, Math.max(4, innerWidth - 4 - width)))}px, ${Math.round(clamp(top, 4, Math.max(4, innerHeight - 4 - height)))}px)`;
+    const [x, y] = [
+      Math.round(clamp(left, 4, Math.max(4, innerWidth - 4 - width))),
+      Math.round(clamp(top, 4, Math.max(4, innerHeight - 4 - height))),
+    ];
+    this.box.style.transform = `translate(${x}px, ${y}px)`;
     this.box.style.visibility = "visible";
   }
 

@@ -11,7 +11,8 @@ const TYPES = {
   u4: Uint32Array,
 };
 
-// A length, a JSON header of that length, then the arrays it names, each at a multiple of 8.
+// Read what `pack_cells` wrote: the header's length, a JSON header, then the arrays it names, each at a
+// multiple of 8 bytes.
 export function readCells(bytes) {
   const aligned = bytes.slice().buffer;
   const length = new DataView(aligned).getUint32(0, true);
@@ -28,7 +29,8 @@ export function readCells(bytes) {
   };
 }
 
-// The pixel that a cell of the matrix lies in, and the rows and columns it stands for: itself, where true cells are shown. None out of sight.
+// The pixel that a cell of the matrix lies in, with the rows and columns it stands for: one of each where
+// single cells are shown. null for a cell outside the picture.
 export function pixelAt(cells, row, col) {
   const { row_edges, col_edges } = cells;
   const [i, j] = [stretchOf(row_edges, row), stretchOf(col_edges, col)];
@@ -44,7 +46,8 @@ export function pixelAt(cells, row, col) {
   };
 }
 
-// Between which two edges a place lies, the first of them included.
+// The number of the stretch between two edges that a place lies in; -1 outside. A stretch includes its first
+// edge.
 function stretchOf(edges, place) {
   if (!(place >= edges[0] && place < edges.at(-1))) return -1;
   let [low, high] = [0, edges.length - 1];
@@ -56,25 +59,25 @@ function stretchOf(edges, place) {
   return low;
 }
 
-// The cell whose value a panel shows at a pixel; none where it is a mean.
+// The cell whose value a panel shows at a pixel; null where the pixel shows a mean.
 export function cellShown(cells, pixel, panel) {
   const at = cells.how ? (panel === "error" ? cells.error_at : cells.x_at)?.[pixel.at] : 0;
   return at === undefined ? null : [pixel.top + Math.floor(at / pixel.cols), pixel.left + (at % pixel.cols)];
 }
 
-// What is left out, NaN and Inf, has no error.
+// The error in float32. NaN and Inf are left out of quantization and have no error.
 export function errorOf(x_hat, x) {
   return Number.isFinite(x) ? Math.fround(x_hat - x) : NaN;
 }
 
-// Whether a cell is left out, as far as its x has been sent.
+// Whether a cell is NaN or Inf. Its x may not have been sent: then this is false.
 export function leftOut(cell) {
   return cell.x !== undefined && !Number.isFinite(cell.x);
 }
 
-// The numbers of one pixel: what the card, the printed values and the keyboard share.
+// The numbers of one pixel, for the card and the printed values.
 export function cellAt(cells, { at, i, j }) {
-  // What is covered has not been sent.
+  // Hidden panels are not in `open`: the server does not send them.
   const cell = {};
   for (const name of cells.open)
     cell[name] = name === "error" && !cells.error ? errorOf(cells.x_hat[at], cells.x[at]) : cells[name][at];
@@ -91,7 +94,8 @@ export function cellAt(cells, { at, i, j }) {
   return cell;
 }
 
-// The error as the view shows it, in float32 as on the server; `view` is the server's entry of `ERROR_VIEWS`.
+// The error as the view shows it, in float32 as on the server. `view` is an entry of the server's
+// `ERROR_VIEWS`.
 export function shownError(cell, view) {
   const shown = view.signed ? cell.error : Math.abs(cell.error);
   if (!view.over) return shown;

@@ -1,4 +1,5 @@
-// Finding plotly's chart in the page: Streamlit throws it away and draws it again with each change of its data.
+// Finding plotly's chart in the page: Streamlit throws it away and draws it again with each change of its
+// data.
 
 import { drawn } from "./layout.js";
 import { drawOverlay, element } from "./overlay.js";
@@ -16,9 +17,9 @@ export function findChart(bridge) {
   if (container !== bridge.container) listenTo(bridge, container);
   const gd = container?.querySelector(".js-plotly-plot") ?? null;
   if (bridge.gd && gd !== bridge.gd) loseChart(bridge);
-  // Drawn anew from scratch, the same chart has lost what was laid over it and who listened to it.
+  // Plotly may draw the same chart from scratch: then the overlay and the listeners are lost.
   const bare = gd && (gd !== bridge.gd || !bridge.overlay.isConnected);
-  // To look elsewhere before plotly is done with the mouse leaves the chart deaf to it.
+  // A zoom before plotly has attached its mouse handlers would leave the chart without them.
   if (bare && drawn(gd._fullLayout) && gd.querySelector(".main-svg .nsewdrag")) adoptChart(bridge, gd);
 }
 
@@ -29,7 +30,7 @@ function listenTo(bridge, container) {
   bridge.sizes.observe(container);
   const options = { signal: bridge.stop.signal };
   container.addEventListener("pointermove", (event) => onPointerMove(bridge, event), options);
-  // A finger leaves as soon as it is lifted: what it asked for stays.
+  // A finger leaves as soon as it is lifted, but its card stays.
   container.addEventListener(
     "pointerleave",
     (event) => event.pointerType !== "touch" && leaveCell(bridge),
@@ -60,7 +61,7 @@ function listenTo(bridge, container) {
   container.addEventListener("focusout", () => leaveCell(bridge), options);
 }
 
-// The old picture stays in sight until the new one is drawn: without it the page blinks at each change.
+// Keep the old picture in sight until the new one is drawn; otherwise the page blinks at each change.
 function loseChart(bridge) {
   const picture = bridge.gd.querySelector(".svg-container");
   bridge.gd = null;
@@ -141,7 +142,7 @@ export function measureWidth(bridge) {
   bridge.container.dataset.qvMeasured = "";
   const name = (w) => Object.keys(bridge.data.breakpoints).find((each) => w >= bridge.data.breakpoints[each]);
   const wrong = name(width) !== name(bridge.data.width);
-  // Laid out for another arrangement: better nothing for a moment than a picture that jumps.
+  // The figure is for another arrangement: hide it for a moment, so that it does not jump.
   bridge.container.style.visibility = wrong && !bridge.gaveUp ? "hidden" : "";
   if (wrong)
     bridge.later("hidden", 3000, () => ((bridge.gaveUp = true), (bridge.container.style.visibility = "")));

@@ -7,7 +7,7 @@ import { leaveCell, showCard } from "./hover.js";
 import { aimAt, showWhole } from "./zoom.js";
 
 export function onPointerDown(bridge, event) {
-  // From the first touch on, the window in sight is the person's.
+  // From the first press on, do not restore an earlier zoom.
   bridge.adopted = -Infinity;
   bridge.touching = event.pointerType === "touch";
   if (event.button || !event.isPrimary || event.target.closest?.(".modebar")) return;
@@ -28,13 +28,13 @@ export function onPointerUp(bridge, event) {
   bridge.press = null;
   if (!press || !event.isPrimary) return;
   const far = Math.hypot(event.clientX - press.x, event.clientY - press.y);
-  // A drag is a zoom, a long press is the phone's own.
+  // A drag is a zoom; a long press belongs to the phone.
   if (far > (press.touch ? 10 : 4)) return drewBox(bridge, press, event);
   if (performance.now() - press.at > 900) return;
   const found = cellUnder(bridge, press.x, press.y);
   if (!found) return;
   selectCell(bridge, found.cell, 0);
-  // Arrow keys go on from the cell that was clicked.
+  // Arrow keys continue from the cell that was clicked.
   if (!press.touch) (bridge.gd.closest(".stPlotlyChart") ?? bridge.gd).focus({ preventScroll: true });
   if (press.touch) {
     const again = performance.now() - (bridge.tapped ?? -Infinity) < 350;
@@ -47,7 +47,8 @@ export function onPointerUp(bridge, event) {
   }
 }
 
-// Plotly takes a low or narrow box for a zoom along one axis alone. A wide matrix is a low picture: what was drawn is meant.
+// Plotly takes a low or narrow box for a zoom along one axis only. A wide matrix is a low picture, so zoom to
+// the box as it was drawn.
 function drewBox(bridge, press, event) {
   const [wide, high] = [Math.abs(event.clientX - press.x), Math.abs(event.clientY - press.y)];
   if (press.touch || event.shiftKey || !press.under || !bridge.gd) return;
@@ -58,7 +59,7 @@ function drewBox(bridge, press, event) {
     placeIn(press.sight, share),
   );
   const [cols, rows] = [ends.map(({ col }) => col), ends.map(({ row }) => row)];
-  // After Plotly has done what it makes of it.
+  // After plotly's own zoom.
   setTimeout(
     () =>
       bridge.gd &&
@@ -71,7 +72,7 @@ export function selectCell(bridge, cell, wait) {
   bridge.pending = cell;
   drawOverlay(bridge);
   bridge.later("send", wait, () => bridge.send("cell", { row: cell[0], col: cell[1] }));
-  // An answer that never comes must not pin the mark.
+  // If no answer comes, the mark returns to the cell that the server knows.
   bridge.later("pending", wait + 4000, () => {
     bridge.pending = null;
     drawOverlay(bridge);

@@ -12,12 +12,12 @@ export function close(a, b) {
   return Math.abs(a[0] - b[0]) < 1e-6 && Math.abs(a[1] - b[1]) < 1e-6;
 }
 
-// As the axes run: rows downwards.
+// The axis ranges that show a window. Rows run downwards, so the y range falls.
 export function rangesOf({ top, left, rows, cols }) {
   return { x: [left - 0.5, left + cols - 0.5], y: [top + rows - 0.5, top - 0.5] };
 }
 
-// The cells of a matrix that are in sight, wholly or in part.
+// The window of a matrix that axis ranges show; cells cut by the edge are included.
 export function windowOf({ x, y }, { rows, cols }) {
   const [left, right] = inSight(x, 0, cols);
   const [top, bottom] = inSight([y[1], y[0]], 0, rows);
@@ -28,7 +28,8 @@ export function sameWindow(a, b) {
   return ["top", "left", "rows", "cols"].every((name) => a[name] === b[name]);
 }
 
-// A range zoomed so that what was at `from` is then at `share` of it: at least one cell long, and inside the matrix.
+// A range made `factor` times as long, so that the place `from` lies at `share` of it. It stays inside the
+// matrix and at least one cell long.
 export function turned([low, high], factor, from, share, count) {
   const length = clamp((high - low) * factor, Math.min(1, count), count);
   const start = clamp(from - share * length, -0.5, count - 0.5 - length);
@@ -54,7 +55,8 @@ export function fingers([a, b]) {
   };
 }
 
-// The rectangle of some rows and columns in a panel, cut at the panel's edges; none where it is out of sight.
+// The rectangle of some rows and columns in a panel, cut at the panel's edges; null outside the panel. With
+// `visibly` it is at least 6 pixels wide and high.
 export function cellBox(panel, cells, visibly = false) {
   const width = panel.width / (panel.x[1] - panel.x[0]);
   const height = panel.height / (panel.y[0] - panel.y[1]);
@@ -69,7 +71,7 @@ export function cellBox(panel, cells, visibly = false) {
     top >= panel.top + panel.height
   )
     return null;
-  // A mark smaller than this would not be found again.
+  // A smaller mark would be hard to find.
   const grow = (from, to, least) =>
     to - from < least ? [(from + to - least) / 2, (from + to + least) / 2] : [from, to];
   if (visibly) [left, right] = grow(left, right, 6);
@@ -81,7 +83,7 @@ export function cellBox(panel, cells, visibly = false) {
   return { left, top, width: right - left, height: bottom - top };
 }
 
-// The first and last index in sight of an axis range.
+// The first and last index that an axis range shows.
 export function inSight([from, to], first, count) {
   const last = first + count - 1;
   const start = clamp(Math.floor(from + 0.5 + 1e-6), first, last);

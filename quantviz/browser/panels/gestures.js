@@ -6,7 +6,7 @@ import { aimFrom } from "./zoom.js";
 
 export function onWheel(bridge, event) {
   const panel = panelUnder(bridge, event.clientX, event.clientY);
-  // Between two charts there is nothing to turn, but the page is not to move either.
+  // While a chart is being replaced there is nothing to zoom, but the page must not scroll either.
   if (!bridge.gd && bridge.ghost) event.preventDefault();
   if (!panel || event.target.closest?.(".modebar") || !(event.ctrlKey || bridge.meta.large)) return;
   const unit = [1, 16, 100][event.deltaMode];
@@ -15,12 +15,12 @@ export function onWheel(bridge, event) {
   const aside = !event.ctrlKey && (event.shiftKey || Math.abs(dx) > Math.abs(dy));
   const { share } = panel;
   const from = placeIn(sight, share);
-  // A notch of a wheel is 100, a trackpad's pinch tells a few at a time.
+  // A notch of a wheel is 100 pixels; a trackpad's pinch sends a few at a time.
   const factor = aside ? 1 : Math.exp(clamp(dy * (event.ctrlKey ? 0.01 : 0.002), -0.7, 0.7));
   const { rows, cols } = bridge.meta;
   const all =
     !aside && factor > 1 && sight.x[1] - sight.x[0] >= cols - 1e-6 && sight.y[0] - sight.y[1] >= rows - 1e-6;
-  // Whoever scrolls on where all is in sight wants the page to scroll; the last turns of a zoom do not.
+  // Zooming out further than the whole matrix scrolls the page, unless it is the end of the same turn.
   if (all && !event.ctrlKey && performance.now() - (bridge.turnedAt ?? -Infinity) > 400) return;
   event.preventDefault();
   if (all) return;

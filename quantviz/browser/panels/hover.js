@@ -9,7 +9,7 @@ export function onPointerMove(bridge, event) {
   if (event.pointerType === "touch") return;
   if (event.buttons || event.target.closest?.(".modebar")) return leaveCell(bridge);
   const { clientX, clientY } = event;
-  // One drawing a frame, however often the mouse reports.
+  // Draw once a frame, however often the mouse reports.
   if (bridge.frame) cancelAnimationFrame(bridge.frame);
   bridge.frame = requestAnimationFrame(() => pointAt(bridge, clientX, clientY));
 }
@@ -49,7 +49,7 @@ export function showCard(bridge, pixel, panel, clientX, clientY, above = false) 
       what.replace("{rows}", span(pixel.top, pixel.rows)).replace("{cols}", span(pixel.left, pixel.cols)),
       null,
     ]);
-    // Of the cell with the largest error the others have not been sent.
+    // Only the error of the cell with the largest error was sent.
     ofAnother = Boolean(cell && panel === "error");
     if (ofAnother) told = ["error"];
     else if (cell && known.x_hat !== undefined && known.x !== undefined)

@@ -1,4 +1,4 @@
-// The keyboard: arrow keys go from cell to cell; Ctrl+Z presses the page's own buttons.
+// The keyboard: arrow keys move from cell to cell; Ctrl+Z presses the page's own buttons.
 
 import { cellShown, pixelAt } from "./cells.js";
 import { cellBox, clamp } from "./geometry.js";
@@ -27,12 +27,15 @@ export function onArrowKey(bridge, event) {
     showCard(bridge, pixel, panel.name, frame.left + box.left + box.width, frame.top + box.top + box.height);
 }
 
-// Where a text is typed; a list that is closed only shows what was chosen.
-const TYPING =
-  "input:not([type=radio], [type=checkbox], [type=range], [role=combobox][aria-expanded=false]), textarea, [contenteditable=true]";
+// Where a person types text. A closed list only shows what was chosen.
+const TYPING = [
+  "input:not([type=radio], [type=checkbox], [type=range], [role=combobox][aria-expanded=false])",
+  "textarea",
+  "[contenteditable=true]",
+].join(", ");
 
-// Ctrl+Z and Ctrl+Shift+Z (on a Mac with ⌘) press the page's buttons; in a text they are the text's own. Every chart of a
-// page hears them: the first that does prevents the others.
+// Ctrl+Z and Ctrl+Shift+Z (on a Mac with ⌘) press the page's undo and redo buttons, except where text is
+// typed. All charts of a page listen; the first to hear prevents the others.
 export function undoOrRedo(event) {
   if (
     event.key.toLowerCase() !== "z" ||

@@ -1,21 +1,21 @@
-// Where the panels lie on the screen, and what lies under a point of it.
+// Where the panels lie on the screen, and what lies under a point of the screen.
 
 import { cellShown, pixelAt } from "./cells.js";
 import { clamp, placeIn, sharesOf, within } from "./geometry.js";
 
-// A chart with all its axes drawn.
+// Whether plotly has drawn all axes of a chart.
 export function drawn(layout) {
   const count = layout?.meta?.panels?.length;
   return Boolean(count && layout[count > 1 ? `xaxis${count}` : "xaxis"]?._length);
 }
 
-// The part in sight: columns from x[0] to x[1], rows from y[1] to y[0], as the axes run.
+// The axis ranges in sight: columns from x[0] to x[1], rows from y[1] down to y[0].
 export function sightOf(bridge) {
   const { xaxis, yaxis } = bridge.gd._fullLayout;
   return { x: [...xaxis.range], y: [...yaxis.range] };
 }
 
-// The panels in sight, in pixels of the chart.
+// The visible panels, in pixels of the chart.
 export function panelsOf(bridge) {
   const layout = bridge.gd?._fullLayout;
   if (!drawn(layout)) return [];
@@ -37,7 +37,7 @@ export function panelsOf(bridge) {
     .filter((panel) => !single || panel.name === bridge.panel);
 }
 
-// A point of the window in pixels of the chart; none where there is none.
+// A point of the browser window in pixels of the chart; empty while there is no chart.
 export function pixelUnder(bridge, clientX, clientY) {
   const layout = bridge.gd?._fullLayout;
   const frame = bridge.gd?.querySelector(".svg-container")?.getBoundingClientRect();
@@ -48,7 +48,7 @@ export function pixelUnder(bridge, clientX, clientY) {
   };
 }
 
-// The panel under a point of the window, and where in it, as shares from 0 to 1.
+// The panel under a point of the browser window, and where in it, as shares from 0 to 1.
 export function panelUnder(bridge, clientX, clientY) {
   const { px, py } = pixelUnder(bridge, clientX, clientY);
   for (const panel of panelsOf(bridge)) {
@@ -58,7 +58,7 @@ export function panelUnder(bridge, clientX, clientY) {
   return null;
 }
 
-// What is shown under a point of the window: the panel, the cell, and the pixel it lies in.
+// What is shown under a point of the browser window: the panel, the cell, and the pixel it lies in.
 export function cellUnder(bridge, clientX, clientY) {
   const found = panelUnder(bridge, clientX, clientY);
   const { cells } = bridge;

@@ -1,6 +1,6 @@
 // Numbers and places as text. Pure functions.
 
-// A code's bits as sign, exponent and mantissa, as many as each has.
+// A code's bits in groups of the given widths, for sign, exponent and mantissa: "0 1111 010".
 export function bitsOf(code, widths) {
   const bits = code.toString(2).padStart(
     widths.reduce((sum, width) => sum + width, 0),
@@ -13,7 +13,7 @@ export function bitsOf(code, widths) {
     .join(" ");
 }
 
-// A block's place in the grid, without the axes along which there is only one: "3" or "3, 1".
+// A block's place in the grid, without axes that hold only one block: "3" or "3, 1".
 export function blockPlace(number, grid) {
   const place = [];
   for (let axis = grid.length - 1; axis >= 0; axis--) {
@@ -23,12 +23,13 @@ export function blockPlace(number, grid) {
   return place.join(", ");
 }
 
-// The first place to the last of so many: "3" or "3–7".
+// `count` places from `first` on: "3" or "3–7".
 export function span(first, count) {
   return count === 1 ? String(first) : `${first}–${first + count - 1}`;
 }
 
-// A number to so many significant digits; `writing` is the server's, which writes the same number in the same way.
+// A number to so many significant digits. `writing` is the server's `WRITING`, so that both write a number
+// alike.
 export function significant(value, digits, writing) {
   if (Number.isNaN(value)) return writing.nan;
   if (!Number.isFinite(value)) return (value > 0 ? "" : writing.minus) + writing.infinite;
@@ -38,7 +39,7 @@ export function significant(value, digits, writing) {
   return signed(plain ? String(rounded) : rounded.toExponential(), writing);
 }
 
-// The browser rounds a tie away from 0, the server to the even digit.
+// Round a tie to the even digit, as the server does; `toPrecision` would round it away from 0.
 function roundedTo(value, digits) {
   const [mantissa, exponent] = Math.abs(value).toExponential(60).split("e");
   const figures = mantissa.replace(".", "");
@@ -52,7 +53,8 @@ function signed(text, writing) {
   return text.replace("e+", "e").replaceAll("-", writing.minus);
 }
 
-// A number shorter and shorter: fewer digits, then without the 0 before its point, then by its power of ten.
+// Ways to write a number, longest first: with fewer digits, then without the 0 before the point, then as a
+// power of ten.
 export function shortenings(value, digits, writing) {
   const texts = digits.map((count) => significant(value, count, writing));
   if (!Number.isFinite(value) || digits.at(-1) > 2) return texts;

@@ -1,6 +1,6 @@
-// What is drawn over the chart: the values, the cross-hair, and the mark of the selected cell.
+// What is drawn over the chart: the values, the cross-hair and the mark of the selected cell.
 
-import { SPACE } from "../page/tables.js";
+import { SHARED } from "../page/tables.js";
 import { cellBox, windowOf } from "./geometry.js";
 import { panelsOf, sightOf } from "./layout.js";
 import { inkOn, printsIn } from "./printed_values.js";
@@ -20,7 +20,7 @@ export function drawOverlay(bridge) {
   drawBands(bridge, panels);
   drawMarks(bridge, panels);
   sharpenImages(bridge, panels);
-  if (panels.length) SPACE.maps.get(bridge.chart)?.show(windowOf(sightOf(bridge), bridge.meta));
+  if (panels.length) SHARED.maps.get(bridge.chart)?.show(windowOf(sightOf(bridge), bridge.meta));
 }
 
 function drawMarks(bridge, panels) {
@@ -64,7 +64,7 @@ export function drawBands(bridge, panels) {
   }
 }
 
-// Values, as our own text elements: plotly's `texttemplate` takes longer than the rest of the drawing together.
+// Values are text elements of our own: plotly's `texttemplate` takes longer than all other drawing together.
 function drawValues(bridge, panels) {
   const { values } = bridge.layers;
   values.replaceChildren();
@@ -91,7 +91,8 @@ function valueGroup(bridge, { panel, scale, size, labels }) {
   return group;
 }
 
-// An image shrunk below its own pixels is averaged, so that no row is lost; larger it keeps its edges.
+// Average an image that is shown smaller than its pixels, so that no row is lost; keep sharp edges in a
+// larger one.
 function sharpenImages(bridge, panels) {
   const images = bridge.gd.querySelectorAll(".cartesianlayer .im image");
   if (!images.length || !panels.length) return;

@@ -5,7 +5,7 @@ import { drawOverlay } from "./overlay.js";
 
 export function showSwitch(bridge) {
   const single = bridge.meta?.arrangement === "single";
-  // One switch for a group: the first chart's.
+  // A group has one switch, at its first chart.
   const leads = single && bridge.data.group === bridge.chart;
   tuckAway(bridge.host, !leads);
   if (bridge.container) bridge.container.dataset.qvPanel = single ? bridge.panel : "";

@@ -1,14 +1,15 @@
 // Printing the page on paper.
 
-import { SPACE } from "../page/tables.js";
+import { SHARED } from "../page/tables.js";
 
-// Width of a printed page in CSS pixels: A4 less its margins. A wider figure is printed smaller; it would be cut otherwise.
+// Width of a printed page in CSS pixels: A4 less its margins. A wider figure is printed smaller; it would be
+// cut otherwise.
 const PAPER = 690;
 
 // Listen for printing, once a page.
 export function fitChartsOnPaper() {
-  if (SPACE.printing) return;
-  SPACE.printing = true;
+  if (SHARED.printing) return;
+  SHARED.printing = true;
   const charts = () => document.querySelectorAll(".stPlotlyChart");
   window.addEventListener("beforeprint", () => {
     for (const chart of charts()) {

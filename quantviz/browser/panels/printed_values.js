@@ -4,18 +4,18 @@ import { cellAt, leftOut, pixelAt, shownError } from "./cells.js";
 import { shortenings } from "./numbers.js";
 import { clamp, inSight } from "./geometry.js";
 
-// Cells printed at most, the smallest size in pixels they are printed in, and a digit's width at size 1.
+// Print at most so many cells.
 const MOST_PRINTED = 400;
-
+// The smallest font size in pixels.
 const SMALLEST_PRINT = 9;
-
+// The width of a digit as a share of the font size.
 export const CHARACTER = 0.52;
 
-// What is printed into the cells of each panel that has room for it.
+// What is printed in each panel that has room for it.
 export function printsIn(bridge, panels) {
   const { cells } = bridge;
   if (!cells) return [];
-  // x and x̂ are read against each other: both or neither.
+  // People compare x and x̂, so both are printed or neither.
   return [["x", "x_hat"], ["q"], ["error"]].flatMap((names) => {
     const prints = panels
       .filter((panel) => names.includes(panel.name) && cells.open.includes(panel.name))
@@ -24,8 +24,8 @@ export function printsIn(bridge, panels) {
   });
 }
 
-// What is printed into a panel's cells: to as many significant digits as a cell is wide enough for, of those that the
-// server allows; nothing where one of them does not fit, or where there are too many to read.
+// What is printed into one panel's cells, with as many of the server's significant digits as a cell has room
+// for. null where a value does not fit, or where there are too many to read.
 function printed(panel, cells, enlarged) {
   if (cells.how) return null;
   const { writing } = cells;
@@ -48,10 +48,10 @@ function printed(panel, cells, enlarged) {
       if (y - panel.top < height * 0.4 || panel.top + panel.height - y < height * 0.4) continue;
       const cell = cellAt(cells, pixelAt(cells, row, col));
       const value = panel.name === "error" ? shownError(cell, cells.error_view) : cell[panel.name];
-      // An error relative to 0, or of what is left out, is not a number that went wrong: there is none.
+      // An error relative to 0, or of a value left out, does not exist: print that there is none, not NaN.
       const none =
         panel.name === "error" && Number.isNaN(value) && (!Number.isNaN(cell.error) || leftOut(cell));
-      // The card tells the digits of such an error.
+      // An error as small as float32 rounding is printed as 0; the card tells its digits.
       const rounded =
         panel.name === "error" &&
         cell.x !== undefined &&
@@ -62,7 +62,7 @@ function printed(panel, cells, enlarged) {
         : rounded
           ? "0"
           : shortenings(value, digits, writing).find((text) => text.length <= room);
-      // What is too long to print and too small to see, such as the last bit of a float, must not empty the panel.
+      // A value too long to print, but too small to matter, must not empty the panel.
       if (label === undefined && !(Math.abs(value) < 1e-3 * reach)) return null;
       labels.push({ x, y, row, col, value, label: label ?? "~0" });
     }
@@ -72,7 +72,7 @@ function printed(panel, cells, enlarged) {
   return { panel, scale, size, labels };
 }
 
-// Black or white, whichever is read better on a place of the colour scale.
+// Black or white, whichever is easier to read on a value's colour.
 export function inkOn({ ramp, stops, lo, hi }, value) {
   const at = clamp(Number.isFinite(value) ? (value - lo) / (hi - lo) : 0.5, 0, 1);
   const low = clamp(stops.findIndex((stop) => stop > at) - 1, 0, ramp.length - 2);

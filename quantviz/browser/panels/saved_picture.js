@@ -7,7 +7,7 @@ import { showWhole } from "./zoom.js";
 // The font of a saved picture.
 const PLAIN = "sans-serif";
 
-// Saves what is in sight with its printed values and marks, or a `figure` of the same kind; as "png" or "svg".
+// Save the visible part with its printed values and marks, or a given `figure`, as "png" or "svg".
 export async function savePicture(bridge, format, figure = null) {
   if (!drawn(bridge.gd?._fullLayout) || typeof window.Plotly?.downloadImage !== "function") return;
   const { data, layout } = withTitle(bridge, figure ?? figureInView(bridge));
@@ -24,7 +24,7 @@ export async function savePicture(bridge, format, figure = null) {
   );
 }
 
-// The chart as it is looked at, with what lies over it. On a phone one panel is.
+// The chart as it is on the screen, with what is drawn over it. On a phone that is one panel.
 function figureInView(bridge) {
   const { data, layout } = bridge.gd;
   const panels = panelsOf(bridge);
@@ -89,7 +89,7 @@ function markShapes(bridge, panels) {
     });
 }
 
-// On a page of its own, under two lines that say what it is of.
+// The figure with its own background and two title lines above it.
 function withTitle(bridge, { data, layout }) {
   const { colors, picture } = bridge.data;
   const page = { paper_bgcolor: colors.surface, plot_bgcolor: colors.surface };
@@ -97,7 +97,7 @@ function withTitle(bridge, { data, layout }) {
     [picture?.title, 14, 27],
     [picture?.subtitle, 12, 8],
   ].filter(([words]) => words);
-  // Plotly reads tags in what it writes, and a name may hold one.
+  // Plotly interprets tags in texts, and a tensor's name may contain one.
   const safe = (words) => words.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
   const annotations = lines.map(([words, size, yshift]) => ({
     text: size === 14 ? `<b>${safe(words)}</b>` : safe(words),
@@ -115,7 +115,7 @@ function withTitle(bridge, { data, layout }) {
       color: colors.text,
     },
   }));
-  // A saved picture has no fonts of the page: laid out for what there is then, nothing moves.
+  // A saved picture cannot use the page's fonts: lay it out with a font that it has.
   const font = { ...layout.font, family: PLAIN };
   const above = lines.length ? 52 : 8;
   const margin = { ...layout.margin, l: 8, r: 8, t: above, b: layout.margin.b + 8 };
@@ -133,26 +133,26 @@ function withTitle(bridge, { data, layout }) {
   };
 }
 
-// How wide a digit of a saved picture is, at size 1.
+// The width of a digit in a saved picture, as a share of the font size.
 function digitWidth() {
   const canvas = document.createElement("canvas").getContext("2d");
   canvas.font = `100px ${PLAIN}`;
   return canvas.measureText("0").width / 100;
 }
 
-// How many characters wide a text is; Chinese ones are as wide as two.
+// The width of a text in characters; a Chinese character counts as two.
 function widthOf(words) {
   return [...words].reduce((sum, character) => sum + (character.codePointAt(0) > 0x2e7f ? 2 : 1), 0);
 }
 
 export function onModebarClick(bridge, event) {
-  // The first button of plotly's bar is its camera, which knows nothing of what lies over the chart.
+  // The first button of plotly's bar is its camera, which would miss what is drawn over the chart.
   const button = event.target.closest?.(".modebar-btn");
   if (button && button === bridge.gd?.querySelector(".modebar-btn") && !button.dataset.attr) {
     event.stopPropagation();
     return savePicture(bridge, "png");
   }
-  // Plotly's way home is the part that the figure came with.
+  // Plotly's reset button would show the part that the figure was made for; show the whole matrix instead.
   if (!event.target.closest?.(".modebar-btn[data-attr=zoom][data-val=reset]")) return;
   event.stopPropagation();
   showWhole(bridge);

@@ -3,13 +3,22 @@ export function styleRules(bridge) {
   const here = `.st-key-${CSS.escape(bridge.chart)}`;
   const rules = [
     `${here} { position: relative; }`,
-    // The picture stays as it is while the server works; Streamlit would fade it.
-    `${here} [data-stale=true], ${here}[data-stale=true] { opacity: 1 !important; transition: none !important; }`,
-    `${here} .qv-overlay { position: absolute; inset: 0; width: 100%; height: 100%; pointer-events: none; overflow: hidden; }`,
-    `${here} .stPlotlyChart:focus-visible { outline: 2px solid ${bridge.data.colors.mark}; outline-offset: 2px; }`,
+    // Streamlit would fade the picture while the server works.
+    `${here} [data-stale=true], ${here}[data-stale=true] {
+      opacity: 1 !important; transition: none !important;
+    }`,
+    `${here} .qv-overlay {
+      position: absolute; inset: 0; width: 100%; height: 100%; pointer-events: none; overflow: hidden;
+    }`,
+    `${here} .stPlotlyChart:focus-visible {
+      outline: 2px solid ${bridge.data.colors.mark}; outline-offset: 2px;
+    }`,
     `${here}[data-qv-arrangement=single] .nsewdrag { cursor: pointer; touch-action: pan-y; }`,
-    // A finger scrolls the page, and has no use for a bar that lies over the titles.
-    `@media (pointer: coarse) { ${here} .nsewdrag { touch-action: pan-y; } ${here} .modebar { display: none !important; } }`,
+    // A finger scrolls the page, and plotly's bar would cover the titles on a phone.
+    `@media (pointer: coarse) {
+      ${here} .nsewdrag { touch-action: pan-y; }
+      ${here} .modebar { display: none !important; }
+    }`,
   ];
   const { panels = [], shapes = [], annotations = [] } = bridge.meta ?? {};
   panels.forEach((name, i) => {

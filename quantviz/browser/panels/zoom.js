@@ -57,7 +57,7 @@ export function aimAt(bridge, sight) {
       const { x, y } = bridge.aimed;
       bridge.aimed = null;
       if (!bridge.meta || typeof window.Plotly?.relayout !== "function") return;
-      // Told before it is done: a chart just drawn would be turned back.
+      // Remember it first: otherwise a chart just drawn would be zoomed back.
       intendSight(bridge, { x, y });
       window.Plotly.relayout(bridge.gd, { "xaxis.range": x, "yaxis.range": y });
     });
@@ -65,7 +65,8 @@ export function aimAt(bridge, sight) {
   bridge.aimed = sight;
 }
 
-// Move and zoom from a sight, so that the place `from` (in cells) comes to lie at `share` (0 to 1) of the panel.
+// Move and zoom from a sight, so that the place `from` (in cells) comes to lie at `share` (0 to 1) of the
+// panel.
 export function aimFrom(bridge, { x, y }, factor, from, share) {
   const { rows, cols } = bridge.meta;
   const [top, bottom] = turned([y[1], y[0]], factor, from.row, share.down, rows);
@@ -86,13 +87,13 @@ function relayoutTo(bridge, x, y) {
     .finally(() => (bridge.restoring = false));
 }
 
-// Streamlit draws a new chart twice, so the wanted part is restored for about a second. Returns whether the picture
-// is going to move.
+// Streamlit draws a new chart twice, so the wanted part is restored for about a second. Returns whether the
+// picture is going to move.
 export function restoreZoom(bridge) {
   const { zoom, asked } = bridge.memory;
   if (asked && sameWindow(asked.window, bridge.meta.window)) bridge.memory.asked = null;
   if (!zoom || performance.now() - bridge.adopted > 1200 || bridge.restores >= 5) return false;
-  // A figure of another part than the one last looked at: that one is still to come, or somebody has moved on.
+  // Forget the zoom when the figure shows another tensor, or a window that nobody asked for.
   const local = bridge.meta.whole || !bridge.data.windows;
   if (
     zoom.tensor !== bridge.meta.tensor ||
