@@ -182,7 +182,8 @@ def test_the_command_serves_from_the_wheel_as_from_a_clone(installed, tmp_path):
 
 
 def test_help_is_there_at_once_and_the_core_is_enough_for_it(installed, tmp_path):
-    code = "import sys; from quantviz.cli import main; sys.argv = ['quantviz', '--help']\ntry: main()\nexcept SystemExit: pass\n"
+    code = "import sys; from quantviz.cli import main; sys.argv = ['quantviz', '--help']\n"
+    code += "try: main()\nexcept SystemExit: pass\n"
     done = run(
         installed,
         "-c",
@@ -195,11 +196,12 @@ def test_help_is_there_at_once_and_the_core_is_enough_for_it(installed, tmp_path
 
 def test_without_streamlit_the_command_says_what_to_install(installed, tmp_path):
     code = "import sys; sys.modules['streamlit'] = None; import importlib.util as u; found = u.find_spec; "
-    code += "import quantviz.cli.serve as s; s.find_spec = lambda name: None if name == 'streamlit' else found(name); "
+    code += "import quantviz.cli.serve as s; "
+    code += "s.find_spec = lambda name: None if name == 'streamlit' else found(name); "
     code += "from quantviz.cli import main; sys.argv = ['quantviz', 'serve']; main()"
     done = run(installed, "-c", code, cwd=tmp_path)
     assert done.returncode == 2
     assert (
-        done.stderr.strip()
-        == 'The app needs more than the core package: streamlit cannot be imported. Run pip install "quantviz[app]".'
+        done.stderr.strip() == "The app needs more than the core package: streamlit cannot be imported. "
+        'Run pip install "quantviz[app]".'
     )

@@ -1,8 +1,8 @@
 """The chart bridge: what the browser knows and Streamlit does not tell.
 
 `st.plotly_chart` says nothing of a click on a heatmap, forgets the zoom with each change of the
-data and never tells the page's width. A small component in the page (`bridge.js`) does these
-things for the chart inside one keyed container:
+data and never tells the page's width. A small component in the page (`quantviz/browser/panels_bridge.js`)
+does these things for the chart inside one keyed container:
 
     width = bridge_width("bridge")
     chart_bridge("bridge", "panels", data, selected=(0, 2), width=width, on_cell=moved)
@@ -67,7 +67,7 @@ def chart_bridge(
     first: str | None = None,
     picture: Picture | None = None,
 ) -> tuple[int, int] | None:
-    """Ties the chart in `st.container(key=chart_key)` to the page; returns the cell clicked in this run.
+    """Tie the chart in `st.container(key=chart_key)` to the page; return the cell clicked in this run.
 
     Call it before the container: on a phone it shows the switch between the panels in its place.
     `selected` is marked in all four panels; `width` is what the figure was laid out for; charts of one
@@ -97,15 +97,13 @@ def chart_bridge(
 
 
 def clicked_cell(key: str) -> tuple[int, int] | None:
-    """Return row and column in the matrix of the cell clicked in this run."""
+    """Return the row and column in the matrix of the cell clicked in this run, or None."""
     cell = _told(key, "cell")
     return (int(cell["row"]), int(cell["col"])) if isinstance(cell, Mapping) else None
 
 
 def zoomed_window(key: str) -> tuple[int, int, int, int] | None:
-    """Return the first row and column, and how many rows and columns, of what the browser asks to be shown in
-    this run.
-    """
+    """Return the window that the browser asks for in this run: first row, first column, rows, columns."""
     window = _told(key, "window")
     return (
         (int(window["top"]), int(window["left"]), int(window["rows"]), int(window["cols"]))
@@ -115,23 +113,20 @@ def zoomed_window(key: str) -> tuple[int, int, int, int] | None:
 
 
 def bridge_width(key: str) -> float:
-    """Return the width in pixels that the browser last told, the usual one until then."""
+    """Return the width in pixels that the browser last reported, or the usual one until it has."""
     width = _told(key, "width")
     return float(min(max(width, 240), 4000)) if isinstance(width, int | float) else USUAL_WIDTH
 
 
 def pack_cells(data: PanelsData, chart_key: str, theme: str) -> bytes:
-    """Return the cells' exact values for the hover card: a JSON header and the arrays, each aligned to 8
-    bytes.
-    """
+    """Return the cells' values for the browser: a JSON header, then the arrays, each at a multiple of 8."""
     from quantviz.figures.panels_data import ROUNDING
 
-    # What is covered does not leave the server: nobody can look it up in the page.
+    # What is hidden does not leave the server: nobody can look it up in the page.
     shown = (("x", data.x), ("q", data.panel("q")[0]), ("x_hat", data.x_hat), ("error", data.error))
     arrays = {name: array for name, array in shown if name in data.open}
-    if (
-        data.pixels is None and {"x", "x_hat"} <= arrays.keys()
-    ):  # their difference is the error: the browser takes it
+    if data.pixels is None and {"x", "x_hat"} <= arrays.keys():
+        # Their difference is the error: the browser computes it.
         arrays.pop("error", None)
     if data.cause is not None and not data.covered:
         arrays["cause"] = data.cause
@@ -184,7 +179,7 @@ def _pixel_arrays(pixels: Pixels) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def _color_scale(name: str, data: PanelsData, theme: Theme) -> dict[str, Any]:
-    """What a value's colour is, so that what is printed on it can be read."""
+    """Return the colours of a panel's values: the browser prints on them in black or white."""
     # Imported here: the page paints its frame before torch comes in.
     from quantviz.figures.panels import panel_ramp
 
@@ -202,9 +197,7 @@ def _color_scale(name: str, data: PanelsData, theme: Theme) -> dict[str, Any]:
 
 
 def _block_arrays(blocks: BlockMap) -> dict[str, np.ndarray[Any, Any]]:
-    """Block and scale by row and by column where that is enough: two short lists instead of a number for each
-    cell.
-    """
+    """Return the block and scale of each cell, as two short lists by row and column where that is enough."""
     separated = blocks.separated()
     if separated is None:
         return {"block_of_cell": blocks.ids, "scale": blocks.scale.astype(np.float64)}
@@ -238,7 +231,7 @@ def _packed(header: dict[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) 
 
 
 def _plain_dtype(array: np.ndarray[Any, Any]) -> np.dtype[Any]:
-    """Little-endian, and never 8-byte integers, which JavaScript reads as another type."""
+    """Return the little-endian type; 4-byte integers for 8-byte ones, which JavaScript reads as BigInt."""
     dtype = np.dtype(np.int32) if array.dtype.kind in "iu" and array.dtype.itemsize == 8 else array.dtype
     return dtype.newbyteorder("<")
 
