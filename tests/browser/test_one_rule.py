@@ -25,7 +25,9 @@ def bridge(browser):
     page.goto("about:blank")
     source = BRIDGE + "\nObject.assign(window, { significant, shownError });"
     page.evaluate(
-        "async (source) => { await import(URL.createObjectURL(new Blob([source], { type: 'text/javascript' }))); }",
+        """async (source) => {
+            await import(URL.createObjectURL(new Blob([source], { type: "text/javascript" })));
+        }""",
         source,
     )
     yield page
@@ -104,7 +106,10 @@ def test_the_browser_shows_the_error_as_the_server_does(bridge, view, form):
     ]
     # JSON has no NaN.
     found = bridge.evaluate(
-        "([cells, view]) => cells.map((cell) => shownError(cell, view)).map((value) => (Number.isNaN(value) ? null : value))",
+        """([cells, view]) => {
+            const shown = cells.map((cell) => shownError(cell, view));
+            return shown.map((value) => (Number.isNaN(value) ? null : value));
+        }""",
         [cells, dataclasses.asdict(ERROR_VIEWS[view])],
     )
     got = np.array([np.nan if value is None else value for value in found], dtype=np.float64).reshape(
