@@ -8,6 +8,7 @@ module after those it imports, and strips the imports and exports between them.
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
@@ -22,6 +23,7 @@ _EXPORTED = re.compile(f"^export {_DECLARATION}", re.MULTILINE)
 _REFUSED = re.compile(r"^(?:import\b|export [{*]|(?:export )?(?:const|let|var) [\[{]).*", re.MULTILINE)
 
 
+@cache
 def read_script(name: str) -> str:
     """Return the script of this folder called `name` and all it imports as one text.
 

@@ -67,15 +67,25 @@ def chart_bridge(
     first: str | None = None,
     picture: Picture | None = None,
 ) -> tuple[int, int] | None:
-    """Tie the chart in `st.container(key=chart_key)` to the page; return the cell clicked in this run.
+    """Return the cell clicked in this run, and connect a chart of panels to the page.
 
-    Call it before the container: on a phone it shows the switch between the panels in its place.
-    `selected` is marked in all four panels; `width` is what the figure was laid out for; charts of one
-    `group`, the first one's `chart_key`, are zoomed and switched together, by the switch of the first;
-    `first` is the panel that a phone begins with; `on_cell` is run before the page when a cell was clicked,
-    and finds it by `clicked_cell(key)`; `on_window` in the same way when another part of the matrix is looked
-    at, which `zoomed_window(key)` tells and the next figure is to show: without it a zoom stays in the
-    browser. `picture` says what a saved picture is called.
+    Call it before the container that holds the chart: on a phone the switch between the panels stands here.
+
+    Args:
+        key: names the component, for `clicked_cell`, `zoomed_window` and `bridge_width`.
+        chart_key: the key of the container, as in `st.container(key=chart_key)`.
+        data: what the chart shows.
+        selected: row and column of the cell marked in all panels.
+        width: the width in pixels that the figure was laid out for.
+        language: of the card's words.
+        theme: "light" or "dark".
+        group: the `chart_key` of the first of several charts that are zoomed and switched together.
+        on_cell: called before the page runs when a cell was clicked; `clicked_cell(key)` tells which.
+        on_window: called before the page runs when another part of the matrix is looked at; the next figure
+            is to show what `zoomed_window(key)` returns. Without it a zoom stays in the browser.
+        enlarge: how many times as large as usual everything is, for a projector.
+        first: the panel that a phone shows first.
+        picture: the name and titles of a saved picture.
     """
     _component(_CELLS)(key=f"{key}_cells", data=pack_cells(data, chart_key, theme))
     _component(_STATE)(
