@@ -1,4 +1,5 @@
-// For the formats page: a click on a row of the code table, the selected row scrolled into view, and the width of the line.
+// For the formats page: report clicks on rows of the code table and the width of the number line, and scroll
+// the selected row into view.
 const ROWS = ".st-key-formats_table tr[data-code]";
 const LINE = ".st-key-formats_line";
 
@@ -34,12 +35,18 @@ export default function ({ data, parentElement, setTriggerValue, setStateValue }
   }
   const choice = `${data.format} ${data.selected}`;
   scrollTo(page, data.selected, choice, 40);
-  // The same choice in a table written anew, as in another language: that comes after this call too.
-  for (const later of [400, 1500]) setTimeout(() => choice === `${now.data?.format} ${now.data?.selected}` && scrollTo(page, data.selected, choice, 0), later);
+  // The table may be written again later, as in another language: scroll again.
+  for (const later of [400, 1500])
+    setTimeout(
+      () =>
+        choice === `${now.data?.format} ${now.data?.selected}` && scrollTo(page, data.selected, choice, 0),
+      later,
+    );
   return now.cleanup;
 }
 
-// The row stands in the middle of its box, once for each choice; the page itself is not scrolled. The table may come after this call.
+// Put the row in the middle of its box, once for each choice, without scrolling the page. The table may come
+// after this call.
 function scrollTo(page, code, choice, tries) {
   const row = page.querySelector(`${ROWS}[data-code="${code}"].qv-selected`);
   const box = row?.closest(".qv-codes");

@@ -1,11 +1,14 @@
-// Keeps a learner's answers in this browser, and hands them to the server when a session begins. The server merges
-// what it is handed with what it knows, and tells the result; that is what is written. Two rules keep answers from
-// being lost: what this page has not read is read before it is written over, and nothing is written before the
-// server has told that it took in all that it was handed.
+// Keep a learner's answers in this browser, and send them to the server when a session begins. The server
+// merges them with what it knows, and the browser stores the result. Two rules keep answers from being lost:
+// read what another page stored before writing over it, and write nothing before the server has confirmed
+// everything that was sent.
+
+import { tuckAway } from "./page/tuck_away.js";
+
 const now = (window.__quantvizProgress ??= { session: null, known: null, sent: 0 });
 
 export default function ({ data, parentElement, setStateValue }) {
-  tuckAway(parentElement);
+  tuckAway(parentElement, true);
   if (now.session !== data.session) Object.assign(now, { session: data.session, known: null, sent: 0 });
   try {
     const stored = window.localStorage.getItem(data.key);
@@ -26,9 +29,4 @@ export default function ({ data, parentElement, setStateValue }) {
   }
   // The step was hidden until it is known whether it was answered already.
   document.documentElement.dataset.qvProgress = "ready";
-}
-
-function tuckAway(parent) {
-  const outer = (parent instanceof ShadowRoot ? parent.host : parent)?.closest("[data-testid=stElementContainer]");
-  if (outer) Object.assign(outer.style, { position: "absolute", height: "0", overflow: "hidden" });
 }

@@ -34,7 +34,10 @@ def change_bits(page, key="ArrowRight"):
     page.locator(".st-key-bits input").focus()
     page.keyboard.press(key)
     page.wait_for_function(
-        "old => { const gd = document.querySelector('.st-key-panels .js-plotly-plot'); return gd?.layout?.meta.stamp !== old; }",
+        """old => {
+            const gd = document.querySelector(".st-key-panels .js-plotly-plot");
+            return gd?.layout?.meta.stamp !== old;
+        }""",
         arg=before,
     )
     wait_drawn(page)
@@ -162,8 +165,10 @@ def test_no_frame_is_empty_while_the_data_changes(open_demo):
         window.frames_seen = [];
         const tick = () => {
             const box = document.querySelector(".st-key-panels");
-            const faded = [...box.querySelectorAll("[data-stale]")].some(part => getComputedStyle(part).opacity < 1);
-            window.frames_seen.push([box.querySelectorAll(".cartesianlayer image").length, box.clientHeight, faded]);
+            const stale = [...box.querySelectorAll("[data-stale]")];
+            const faded = stale.some(part => getComputedStyle(part).opacity < 1);
+            const images = box.querySelectorAll(".cartesianlayer image");
+            window.frames_seen.push([images.length, box.clientHeight, faded]);
             requestAnimationFrame(tick);
         };
         tick();

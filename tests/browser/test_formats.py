@@ -23,10 +23,15 @@ def mark(page, value, row):
     """Where on the screen the mark of a value is."""
     return page.evaluate(
         """([value, row]) => {
-            const plot = document.querySelector(".st-key-formats_line .js-plotly-plot"), box = plot.getBoundingClientRect();
-            const trace = plot._fullData.filter((each) => each.name === "values")[row], layout = plot._fullLayout;
+            const plot = document.querySelector(".st-key-formats_line .js-plotly-plot");
+            const box = plot.getBoundingClientRect();
+            const trace = plot._fullData.filter((each) => each.name === "values")[row];
+            const { xaxis, yaxis } = plot._fullLayout;
             const at = Array.from(trace.customdata).indexOf(value);
-            return [box.x + layout.xaxis._offset + layout.xaxis.l2p(trace.x[at]), box.y + layout.yaxis._offset + layout.yaxis.l2p(trace.y[at])];
+            return [
+                box.x + xaxis._offset + xaxis.l2p(trace.x[at]),
+                box.y + yaxis._offset + yaxis.l2p(trace.y[at]),
+            ];
         }""",
         [value, row],
     )
@@ -89,7 +94,9 @@ def test_on_a_phone_the_chosen_row_is_in_view(new_page, serve, shot):
     # Its line is laid out for the phone: no number stands on another.
     labels = page.evaluate(
         """() => [...document.querySelectorAll(".st-key-formats_line .annotation")].map((each) => {
-            const box = each.getBoundingClientRect(); return [box.left, box.right, box.top, box.bottom, each.textContent]; })"""
+            const box = each.getBoundingClientRect();
+            return [box.left, box.right, box.top, box.bottom, each.textContent];
+        })"""
     )
     for i, one in enumerate(labels):
         assert one[0] >= 0, one

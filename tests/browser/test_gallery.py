@@ -34,8 +34,9 @@ def cell_at(page, row, panel, cell):
     """Where the middle of a cell is on the screen."""
     return page.evaluate(
         """([row, panel, [down, across]]) => {
-            const gd = document.querySelector(`.st-key-gallery_${row}_panels .js-plotly-plot`), n = panel ? panel + 1 : "";
-            const x = gd._fullLayout["xaxis" + n], y = gd._fullLayout["yaxis" + n], box = gd.getBoundingClientRect();
+            const gd = document.querySelector(`.st-key-gallery_${row}_panels .js-plotly-plot`);
+            const n = panel ? panel + 1 : "", box = gd.getBoundingClientRect();
+            const x = gd._fullLayout["xaxis" + n], y = gd._fullLayout["yaxis" + n];
             return [box.left + x._offset + x.l2p(across), box.top + y._offset + y.l2p(down)];
         }""",
         [row, panel, cell],
@@ -77,7 +78,10 @@ def test_on_a_phone_one_switch_turns_both_rows(new_page, url, shot):
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     for row, count in (("correct", 0), ("broken", 4)):
         printed = page.evaluate(
-            "row => [...document.querySelectorAll(`.st-key-gallery_${row}_panels [data-panel=x_hat] text`)].map(t => t.textContent)",
+            """row => {
+                const panels = document.querySelector(`.st-key-gallery_${row}_panels`);
+                return [...panels.querySelectorAll("[data-panel=x_hat] text")].map(text => text.textContent);
+            }""",
             row,
         )
         assert printed.count("NaN") == count

@@ -41,7 +41,8 @@ def cell_at(page, panel, row, col):
     return page.evaluate(
         """([panel, row, col]) => {
             const gd = document.querySelector(".st-key-panels .js-plotly-plot"), n = panel ? panel + 1 : "";
-            const x = gd._fullLayout["xaxis" + n], y = gd._fullLayout["yaxis" + n], box = gd.getBoundingClientRect();
+            const x = gd._fullLayout["xaxis" + n], y = gd._fullLayout["yaxis" + n];
+            const box = gd.getBoundingClientRect();
             return [box.left + x._offset + x.l2p(col), box.top + y._offset + y.l2p(row)];
         }""",
         [panel, row, col],
@@ -50,7 +51,10 @@ def cell_at(page, panel, row, col):
 
 def ranges(page):
     return page.evaluate(
-        "(() => { const l = document.querySelector('.st-key-panels .js-plotly-plot')._fullLayout; return [l.xaxis.range, l.yaxis.range].flat(); })()"
+        """() => {
+            const layout = document.querySelector(".st-key-panels .js-plotly-plot")._fullLayout;
+            return [layout.xaxis.range, layout.yaxis.range].flat();
+        }"""
     )
 
 
@@ -118,7 +122,10 @@ def test_the_zoom_is_kept_over_a_scheme_change_and_dropped_with_the_tensor(new_p
     page.mouse.move(x1, y1, steps=4)
     page.mouse.up()
     page.wait_for_function(
-        "(() => { const r = document.querySelector('.st-key-panels .js-plotly-plot')._fullLayout.xaxis.range; return r[1] - r[0] < 12; })()"
+        """() => {
+            const layout = document.querySelector(".st-key-panels .js-plotly-plot")._fullLayout;
+            return layout.xaxis.range[1] - layout.xaxis.range[0] < 12;
+        }"""
     )
     zoomed = ranges(page)
     page.locator(".st-key-bits button", has_text="3").click()
@@ -157,7 +164,8 @@ def test_after_a_language_switch_everything_still_works(new_page, url, params):
     page.locator(".st-key-language_choice button", has_text="中文").click()
     wait_address(page, "lang", "zh")
     shown = page.evaluate(
-        "(document.querySelector('.st-key-kind input')?.value || '') + document.querySelector('.st-key-kind').innerText"
+        """(document.querySelector(".st-key-kind input")?.value || "")
+            + document.querySelector(".st-key-kind").innerText"""
     )
     assert any(name in shown for name in ("示例", "课程", "随机")), shown
     page.locator(".st-key-bits button", has_text="8").click()
@@ -213,7 +221,10 @@ def test_typed_cells_are_edited_in_place(new_page, url):
     wait_idle(page)
     assert address(page)["t"].startswith("typed.3x3.")
     x = page.evaluate(
-        "(() => { const z = document.querySelector('.st-key-panels .js-plotly-plot')._fullData[0].z; return Array.from(z, row => Array.from(row)); })()"
+        """() => {
+            const { z } = document.querySelector(".st-key-panels .js-plotly-plot")._fullData[0];
+            return Array.from(z, row => Array.from(row));
+        }"""
     )
     assert x[0][0] == 100
 
@@ -248,7 +259,10 @@ def test_every_size_theme_and_language(new_page, url, shot, size, theme, languag
     page.wait_for_timeout(600)
     shot(page, f"{width}_{theme}_{language}")
     main = page.evaluate(
-        "(() => { const m = document.querySelector('[data-testid=stMain]'); return [m.scrollWidth, m.clientWidth]; })()"
+        """() => {
+            const main = document.querySelector("[data-testid=stMain]");
+            return [main.scrollWidth, main.clientWidth];
+        }"""
     )
     assert main[0] <= main[1], "the page scrolls sideways"
     if width >= 1366:
@@ -415,8 +429,11 @@ def test_the_caption_of_the_engines_compared_lies_on_nothing(new_page, url, shot
     caption = page.locator(".st-key-compare [data-testid=stCaptionContainer]").first
     caption.wait_for()
     boxes = page.evaluate(
-        """() => [...document.querySelectorAll(".st-key-compare :is(table, [data-testid=stCaptionContainer])")].map(
-            (each) => { const box = each.getBoundingClientRect(); return [box.left, box.top, box.right, box.bottom]; })"""
+        """() => {
+            const captions = ".st-key-compare :is(table, [data-testid=stCaptionContainer])";
+            const boxes = [...document.querySelectorAll(captions)].map(each => each.getBoundingClientRect());
+            return boxes.map(box => [box.left, box.top, box.right, box.bottom]);
+        }"""
     )
     shot(page, "compare_caption")
     assert len(boxes) >= 2
@@ -431,6 +448,7 @@ def test_tiles_beside_the_open_sidebar_keep_their_words(new_page, url, shot, lan
     page = opened(new_page(820, 700), url, b="int8,symmetric,per_tensor,min_max,course", lang=language)
     shot(page, language)
     cut = """() => [...document.querySelectorAll(".st-key-tiles [data-testid=stMetric] *")]
-        .filter((each) => each.clientWidth && each.scrollWidth > each.clientWidth + 1 && getComputedStyle(each).overflow !== "visible")
+        .filter((each) => each.clientWidth && each.scrollWidth > each.clientWidth + 1)
+        .filter((each) => getComputedStyle(each).overflow !== "visible")
         .map((each) => each.textContent)"""
     assert page.evaluate(cut) == []

@@ -35,7 +35,8 @@ def cell_at(page, panel, row, col):
     return page.evaluate(
         """([panels, panel, row, col]) => {
             const gd = document.querySelector(panels + " .js-plotly-plot"), n = panel ? panel + 1 : "";
-            const x = gd._fullLayout["xaxis" + n], y = gd._fullLayout["yaxis" + n], box = gd.getBoundingClientRect();
+            const x = gd._fullLayout["xaxis" + n], y = gd._fullLayout["yaxis" + n];
+            const box = gd.getBoundingClientRect();
             return [box.left + x._offset + x.l2p(col), box.top + y._offset + y.l2p(row)];
         }""",
         [PANELS, panel, row, col],
@@ -56,7 +57,8 @@ def test_a_cell_is_answered_by_a_click_on_a_cold_server(new_page, tmp_path, shot
             page.wait_for_function("!document.querySelector('[data-testid=stDialog]')")
             page.mouse.click(*cell_at(page, 0, 1, 2))
             page.wait_for_function(
-                "[...document.querySelectorAll('.st-key-cell_answer input')].map(i => i.value).join() === '1,2'"
+                "[...document.querySelectorAll('.st-key-cell_answer input')].map(i => i.value).join()"
+                " === '1,2'"
             )
             page.locator(".st-key-commit_sure button").click()
             page.wait_for_function(
@@ -152,7 +154,8 @@ def commit_number(page, typed, sure=True):
     field.press("Enter")
     page.locator(f".st-key-commit_{'sure' if sure else 'guess'} button").click()
     page.wait_for_function(
-        "document.querySelector('.st-key-lesson_question')?.innerText.includes('You said') || document.querySelector('.qv-rule')"
+        "document.querySelector('.st-key-lesson_question')?.innerText.includes('You said')"
+        " || document.querySelector('.qv-rule')"
     )
 
 
@@ -174,8 +177,9 @@ def test_a_reload_and_another_link_keep_what_was_answered(new_page, url, shot):
         window.qvOpen = 0;
         const look = () => {
             const button = document.querySelector(".st-key-commit_sure button");
-            // A page that waits for its answers longer than three seconds, as on a machine with much to do, shows itself.
-            if (button && getComputedStyle(button).visibility === "visible" && performance.now() < 3000) window.qvOpen += 1;
+            // A page that waits for its answers longer than three seconds shows itself, as on a busy machine.
+            const seen = button && getComputedStyle(button).visibility === "visible";
+            if (seen && performance.now() < 3000) window.qvOpen += 1;
             requestAnimationFrame(look);
         };
         look();
@@ -223,7 +227,8 @@ def test_two_pages_of_a_browser_lose_nothing_of_each_other(new_page, url):
 @pytest.mark.parametrize(
     "broken",
     [
-        "Object.defineProperty(window, 'localStorage', { get() { throw new DOMException('no', 'SecurityError'); } })",
+        "Object.defineProperty(window, 'localStorage', "
+        "{ get() { throw new DOMException('no', 'SecurityError'); } })",
         "Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError'); }",
     ],
 )
@@ -298,7 +303,10 @@ def test_headings_are_headings_in_their_order(new_page, url, path):
     page.wait_for_selector("[data-testid=stMain] h1")
     wait_idle(page)
     levels = page.evaluate(
-        "[...document.querySelectorAll('[data-testid=stMain] :is(h1, h2, h3, h4, h5, h6)')].map(h => Number(h.tagName[1]))"
+        """() => {
+            const headings = document.querySelectorAll("[data-testid=stMain] :is(h1, h2, h3, h4, h5, h6)");
+            return [...headings].map((heading) => Number(heading.tagName[1]));
+        }"""
     )
     assert levels[0] == 1
     assert levels.count(1) == 1
@@ -314,11 +322,16 @@ def test_a_projectors_buttons_can_be_read(new_page, url, shot, theme, room):
     ratios = page.evaluate(
         """() => {
             const light = (css) => {
-                const [r, g, b] = css.match(/[\\d.]+/g).map((c) => { c /= 255; return c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4; });
+                const channels = css.match(/[\\d.]+/g).map((each) => each / 255);
+                const linear = (c) => c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+                const [r, g, b] = channels.map(linear);
                 return 0.2126 * r + 0.7152 * g + 0.0722 * b + 0.05;
             };
-            return [...document.querySelectorAll("[data-testid=stMain] [data-testid=stBaseButton-primary]")].map((button) => {
-                const pair = [light(getComputedStyle(button.querySelector("p")).color), light(getComputedStyle(button).backgroundColor)].sort((a, b) => b - a);
+            const buttons = "[data-testid=stMain] [data-testid=stBaseButton-primary]";
+            return [...document.querySelectorAll(buttons)].map((button) => {
+                const { color } = getComputedStyle(button.querySelector("p"));
+                const { backgroundColor } = getComputedStyle(button);
+                const pair = [light(color), light(backgroundColor)].sort((a, b) => b - a);
                 return pair[0] / pair[1];
             });
         }"""

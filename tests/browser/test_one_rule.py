@@ -5,17 +5,17 @@ hands it.
 import dataclasses
 import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import quantviz as qv
+from quantviz.browser import read_script
 from quantviz.figures.numbers import WRITING, short_number
 from quantviz.figures.panels_data import result_panels
 from quantviz.tensors.views import ERROR_VIEWS
 
-BRIDGE = Path(__file__).parents[2] / "quantviz" / "browser" / "panels_bridge.js"
+BRIDGE = read_script("panels_bridge")
 
 
 @pytest.fixture(scope="module")
@@ -23,9 +23,11 @@ def bridge(browser):
     """A blank page with the bridge's own functions."""
     page = browser.new_page()
     page.goto("about:blank")
-    source = BRIDGE.read_text(encoding="utf-8") + "\nObject.assign(window, { significant, shownError });"
+    source = BRIDGE + "\nObject.assign(window, { significant, shownError });"
     page.evaluate(
-        "async (source) => { await import(URL.createObjectURL(new Blob([source], { type: 'text/javascript' }))); }",
+        """async (source) => {
+            await import(URL.createObjectURL(new Blob([source], { type: "text/javascript" })));
+        }""",
         source,
     )
     yield page
@@ -104,7 +106,10 @@ def test_the_browser_shows_the_error_as_the_server_does(bridge, view, form):
     ]
     # JSON has no NaN.
     found = bridge.evaluate(
-        "([cells, view]) => cells.map((cell) => shownError(cell, view)).map((value) => (Number.isNaN(value) ? null : value))",
+        """([cells, view]) => {
+            const shown = cells.map((cell) => shownError(cell, view));
+            return shown.map((value) => (Number.isNaN(value) ? null : value));
+        }""",
         [cells, dataclasses.asdict(ERROR_VIEWS[view])],
     )
     got = np.array([np.nan if value is None else value for value in found], dtype=np.float64).reshape(
@@ -115,8 +120,7 @@ def test_the_browser_shows_the_error_as_the_server_does(bridge, view, form):
 
 def test_the_browser_has_no_list_of_views_and_no_digits_of_its_own():
     """What an error view is and how a number is written stands in Python alone."""
-    source = BRIDGE.read_text(encoding="utf-8")
-    assert not re.findall(r"""["'](?:signed|relative|steps|NaN|∞|−∞)["']""", source)
-    assert not re.findall(r"significant\([^)]*,\s*\d", source)
-    assert all(name in source for name in ("writing.least", "writing.most", "cells.rounding"))
+    assert not re.findall(r"""["'](?:signed|relative|steps|NaN|∞|−∞)["']""", BRIDGE)
+    assert not re.findall(r"significant\([^)]*,\s*\d", BRIDGE)
+    assert all(name in BRIDGE for name in ("writing.least", "writing.most", "cells.rounding"))
     assert json.loads(json.dumps(dataclasses.asdict(WRITING)))["card"] == WRITING.card

@@ -15,7 +15,8 @@ def test_nothing_is_left_of_the_test_before(new_page, serve, turn, request):
         False,
     ]
     page.evaluate(
-        "localStorage.setItem('a', 'b'); sessionStorage.setItem('a', 'b'); document.cookie = 'a=b; max-age=1000'"
+        "localStorage.setItem('a', 'b'); sessionStorage.setItem('a', 'b'); "
+        "document.cookie = 'a=b; max-age=1000'"
     )
     other = new_page()
     other.goto(page.url)
@@ -31,6 +32,7 @@ def test_nothing_is_left_of_the_test_before(new_page, serve, turn, request):
 def test_a_page_is_as_it_was_asked_for(new_page, width, theme, touch):
     page = new_page(width, 700, theme, touch=touch)
     found = page.evaluate(
-        "[innerWidth, innerHeight, matchMedia('(prefers-color-scheme: dark)').matches, navigator.maxTouchPoints > 0, navigator.language]"
+        "[innerWidth, innerHeight, matchMedia('(prefers-color-scheme: dark)').matches, "
+        "navigator.maxTouchPoints > 0, navigator.language]"
     )
     assert found == [width, 700, theme == "dark", touch, "en-US"]

@@ -25,7 +25,8 @@ PAGES = {
 #: Words of the page's text that stand in a column narrower than six letters and higher than four lines; those
 #: cut off at the right.
 SQUEEZED = """() => {
-    const main = document.querySelector("[data-testid=stMain]"), edge = main.getBoundingClientRect().right, found = [];
+    const main = document.querySelector("[data-testid=stMain]"), found = [];
+    const edge = main.getBoundingClientRect().right;
     const walk = document.createTreeWalker(main, NodeFilter.SHOW_TEXT), range = document.createRange();
     while (walk.nextNode()) {
         const words = walk.currentNode.textContent.trim(), parent = walk.currentNode.parentElement;
@@ -33,11 +34,14 @@ SQUEEZED = """() => {
         if (!parent.checkVisibility({ opacityProperty: true, visibilityProperty: true })) continue;
         range.selectNodeContents(walk.currentNode);
         const box = range.getBoundingClientRect(), size = parseFloat(getComputedStyle(parent).fontSize);
-        if (box.height > 4 * 1.2 * size && box.width < 6 * size) found.push(["squeezed", words, box.width, box.height]);
+        const squeezed = box.height > 4 * 1.2 * size && box.width < 6 * size;
+        if (squeezed) found.push(["squeezed", words, box.width, box.height]);
         // What scrolls by itself, or ends in dots, may be wider than the page.
         let box_of = parent;
-        while (box_of !== main && !getComputedStyle(box_of).overflowX === "visible") box_of = box_of.parentElement;
-        if (box_of === main && box.width > 1 && box.right > edge + 1) found.push(["cut off", words, box.right, edge]);
+        while (box_of !== main && !getComputedStyle(box_of).overflowX === "visible")
+            box_of = box_of.parentElement;
+        if (box_of === main && box.width > 1 && box.right > edge + 1)
+            found.push(["cut off", words, box.right, edge]);
     }
     return found;
 }"""
@@ -45,7 +49,9 @@ HEADER = (
     "document.querySelector('.st-key-header, .st-key-lesson_header')?.getBoundingClientRect().height ?? 0"
 )
 #: As a person sets it who wants larger letters: all lengths of the page follow.
-LARGER = "addEventListener('DOMContentLoaded', () => document.head.insertAdjacentHTML('beforeend', '<style>html { font-size: 200% !important }</style>'))"
+LARGER = """addEventListener("DOMContentLoaded", () => {
+    document.head.insertAdjacentHTML("beforeend", "<style>html { font-size: 200% !important }</style>");
+})"""
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +125,10 @@ def has_room(page, header):
     assert page.evaluate(SQUEEZED) == []
     assert (
         page.evaluate(
-            "(() => { const m = document.querySelector('[data-testid=stMain]'); return m.scrollWidth - m.clientWidth; })()"
+            """() => {
+                const main = document.querySelector("[data-testid=stMain]");
+                return main.scrollWidth - main.clientWidth;
+            }"""
         )
         <= 0
     )

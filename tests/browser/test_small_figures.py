@@ -21,14 +21,18 @@ WIDTHS = (340, 700, 1100)
 #: Pairs of texts whose boxes overlap by more than a pixel, and texts that stick out of the picture.
 CROWDED = """root => {
     const frame = root.getBoundingClientRect();
-    const shown = [...root.querySelectorAll("text")].filter(each => each.textContent.trim() && each.getClientRects().length)
-        .map(each => [each.textContent.trim(), each.getBoundingClientRect()]).filter(([, box]) => box.width > 0);
+    const shown = [...root.querySelectorAll("text")]
+        .filter(each => each.textContent.trim() && each.getClientRects().length)
+        .map(each => [each.textContent.trim(), each.getBoundingClientRect()])
+        .filter(([, box]) => box.width > 0);
     const found = [];
     shown.forEach(([words, box], i) => {
         const sideways = box.left < frame.left - 1 || box.right > frame.right + 1;
-        if (sideways || box.top < frame.top - 2 || box.bottom > frame.bottom + 2) found.push(["outside", words]);
+        const upright = box.top < frame.top - 2 || box.bottom > frame.bottom + 2;
+        if (sideways || upright) found.push(["outside", words]);
         for (const [other, its] of shown.slice(i + 1)) {
-            const across = Math.min(box.right, its.right) - Math.max(box.left, its.left), down = Math.min(box.bottom, its.bottom) - Math.max(box.top, its.top);
+            const across = Math.min(box.right, its.right) - Math.max(box.left, its.left);
+            const down = Math.min(box.bottom, its.bottom) - Math.max(box.top, its.top);
             // Boxes are as high as a line, words are not: lines may come closer than their boxes.
             if (across > 1 && down > 0.4 * Math.min(box.height, its.height)) found.push([words, other]);
         }
@@ -94,11 +98,12 @@ def test_the_image_fills_its_place_and_shows_one_layout(new_page):
     assert page.locator("img").bounding_box()["height"] == HEIGHT
     for width, layout in ((500, 320), (600, 560), (1000, 880)):
         page.set_viewport_size({"width": width, "height": 200})
-        page.set_content(
-            f"<body style='margin:0'>{number_line_svg(number_line_data(qv.explain(r, cell), r.qparams))}</body>"
-        )
+        svg = number_line_svg(number_line_data(qv.explain(r, cell), r.qparams))
+        page.set_content(f"<body style='margin:0'>{svg}</body>")
         seen = page.evaluate(
-            "[...document.querySelectorAll('svg > g')].filter(g => getComputedStyle(g).display != 'none').map(g => g.getAttribute('class'))"
+            """[...document.querySelectorAll("svg > g")]
+                .filter((group) => getComputedStyle(group).display != "none")
+                .map((group) => group.getAttribute("class"))"""
         )
         assert seen == [f"qv-line-{layout}"]
 

@@ -39,11 +39,13 @@ def smallest_text(page):
     return page.evaluate(
         """() => {
             const sizes = [];
-            const walker = document.createTreeWalker(document.querySelector("[data-testid=stMain]"), NodeFilter.SHOW_TEXT);
+            const main = document.querySelector("[data-testid=stMain]");
+            const walker = document.createTreeWalker(main, NodeFilter.SHOW_TEXT);
             for (let node = walker.nextNode(); node; node = walker.nextNode()) {
                 const parent = node.parentElement, box = parent.getBoundingClientRect();
-                if (!node.data.trim() || !box.width || !box.height || parent.closest("svg, style, script")) continue;
-                if (getComputedStyle(parent).visibility === "visible") sizes.push([parseFloat(getComputedStyle(parent).fontSize), node.data.trim()]);
+                const words = node.data.trim(), { fontSize, visibility } = getComputedStyle(parent);
+                if (!words || !box.width || !box.height || parent.closest("svg, style, script")) continue;
+                if (visibility === "visible") sizes.push([parseFloat(fontSize), words]);
             }
             return sizes.sort((one, other) => one[0] - other[0])[0];
         }"""
@@ -63,21 +65,28 @@ def test_the_projector_is_read_from_the_back(new_page, url, shot, language, them
     size, words = smallest_text(page)
     assert size >= LEAST_TEXT, words
     sizes = page.evaluate(
-        "[...document.querySelectorAll('.st-key-panels .js-plotly-plot :is(.annotation-text, .xtick text, .ytick text)')].map((text) => "
-        "[parseFloat(getComputedStyle(text).fontSize), text.classList.contains('annotation-text')])"
+        """() => {
+            const texts = ".st-key-panels .js-plotly-plot :is(.annotation-text, .xtick text, .ytick text)";
+            return [...document.querySelectorAll(texts)].map((text) => [
+                parseFloat(getComputedStyle(text).fontSize),
+                text.classList.contains("annotation-text"),
+            ]);
+        }"""
     )
     assert min(size for size, title in sizes if title) >= LEAST_TITLE
     assert min(size for size, title in sizes if not title) >= LEAST_NUMBER
     # Tiles and panels, down to the numbers under the colour bars, without scrolling; side by side.
     assert page.evaluate(
-        "document.querySelector('.st-key-panels .js-plotly-plot').getBoundingClientRect().bottom <= innerHeight"
+        "document.querySelector('.st-key-panels .js-plotly-plot').getBoundingClientRect().bottom"
+        " <= innerHeight"
     )
     assert (
         page.evaluate("document.querySelector('.st-key-panels .js-plotly-plot')._fullLayout.meta.arrangement")
         == "row"
     )
     colours = page.evaluate(
-        "[['.qv-sentence', 'color'], ['[data-testid=stApp]', 'backgroundColor']].map(([place, name]) => getComputedStyle(document.querySelector(place))[name])"
+        """[[".qv-sentence", "color"], ["[data-testid=stApp]", "backgroundColor"]]
+            .map(([place, name]) => getComputedStyle(document.querySelector(place))[name])"""
     )
     assert colours == (
         ["rgb(0, 0, 0)", "rgb(255, 255, 255)"] if theme == "light" else ["rgb(255, 255, 255)", "rgb(0, 0, 0)"]
@@ -157,17 +166,23 @@ def modules(page):
             const image = new Image(count * 4, count * 4);
             image.src = source;
             await image.decode();
-            const canvas = Object.assign(document.createElement("canvas"), { width: count * 4, height: count * 4 });
+            const size = { width: count * 4, height: count * 4 };
+            const canvas = Object.assign(document.createElement("canvas"), size);
             const context = canvas.getContext("2d");
             context.drawImage(image, 0, 0, count * 4, count * 4);
             const data = context.getImageData(0, 0, count * 4, count * 4).data;
-            return Array.from({ length: count }, (_, y) => Array.from({ length: count }, (_, x) => data[4 * ((4 * y + 2) * count * 4 + 4 * x + 2)] < 128));
+            const dark = (x, y) => data[4 * ((4 * y + 2) * count * 4 + 4 * x + 2)] < 128;
+            const row = (y) => Array.from({ length: count }, (_, x) => dark(x, y));
+            return Array.from({ length: count }, (_, y) => row(y));
         }""",
         [source, count],
     )
     assert (
         page.evaluate(
-            "(() => { const box = document.querySelector('.qv-qr').getBoundingClientRect(); return Math.min(box.width, box.height); })()"
+            """() => {
+                const { width, height } = document.querySelector(".qv-qr").getBoundingClientRect();
+                return Math.min(width, height);
+            }"""
         )
         >= 360
     )

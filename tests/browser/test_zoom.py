@@ -32,7 +32,10 @@ def open_demo(serve, new_page):
 def wait_window(page, told):
     """Until the server has read another window than `told` and it is drawn; tells which."""
     page.wait_for_function(
-        f"old => {{ const w = ({WINDOW})(); return w && Object.keys(w).some(name => w[name] !== old[name]); }}",
+        f"""old => {{
+            const now = ({WINDOW})();
+            return now && Object.keys(now).some(name => now[name] !== old[name]);
+        }}""",
         arg=told,
     )
     wait_drawn(page)
@@ -45,8 +48,11 @@ def wait_window(page, told):
 def sights(page):
     """What each panel shows: columns and rows from … to."""
     return page.evaluate(
-        """() => [1, 2, 3, 4].map(i => { const layout = document.querySelector(".st-key-panels .js-plotly-plot")._fullLayout, n = i > 1 ? i : "";
-           return [...layout[`xaxis${n}`].range, ...layout[`yaxis${n}`].range.slice().reverse()]; })"""
+        """() => [1, 2, 3, 4].map(i => {
+            const layout = document.querySelector(".st-key-panels .js-plotly-plot")._fullLayout;
+            const n = i > 1 ? i : "";
+            return [...layout[`xaxis${n}`].range, ...layout[`yaxis${n}`].range.slice().reverse()];
+        })"""
     )
 
 
@@ -73,8 +79,11 @@ def drag(page, start, end, panel=0):
 def turn(page, x, y, notch, times):
     """The wheel, faster than a slow machine could tell it."""
     page.evaluate(
-        """([clientX, clientY, deltaY, times]) => { const at = document.elementFromPoint(clientX, clientY);
-           while (times--) at.dispatchEvent(new WheelEvent("wheel", { clientX, clientY, deltaY, bubbles: true, cancelable: true })); }""",
+        """([clientX, clientY, deltaY, times]) => {
+            const at = document.elementFromPoint(clientX, clientY);
+            const turn = { clientX, clientY, deltaY, bubbles: true, cancelable: true };
+            while (times--) at.dispatchEvent(new WheelEvent("wheel", turn));
+        }""",
         [x, y, notch, times],
     )
 
@@ -291,7 +300,8 @@ def test_the_mini_map_moves_the_window(open_demo):
     box = small.bounding_box()
     assert box["width"] <= 120
     assert box["height"] <= 90
-    last = f"rows {window['top']}–{window['top'] + window['rows'] - 1} × columns {window['left']}–{window['left'] + window['cols'] - 1} of 1000 × 3000"
+    bottom, right = window["top"] + window["rows"] - 1, window["left"] + window["cols"] - 1
+    last = f"rows {window['top']}–{bottom} × columns {window['left']}–{right} of 1000 × 3000"
     page.get_by_text(last).wait_for()
     page.mouse.click(box["x"] + 0.75 * box["width"], box["y"] + 0.5 * box["height"])
     moved = wait_window(page, window)

@@ -82,7 +82,8 @@ show_panels(
 )
 show_minimap(kept["map"], matrix=(rows, cols), window=(view.top, view.left, *seen), key="minimap")
 st.text(
-    f"cell {st.session_state.get('cell')} window {view.top} {view.left} {seen[0]} {seen[1]} reads {st.session_state.get('reads', 0)}"
+    f"cell {st.session_state.get('cell')} window {view.top} {view.left} {seen[0]} {seen[1]} "
+    f"reads {st.session_state.get('reads', 0)}"
 )
 # A page to scroll.
 st.container(height=900, border=False)

@@ -1,8 +1,8 @@
 """The chart bridge: what the browser knows and Streamlit does not tell.
 
 `st.plotly_chart` says nothing of a click on a heatmap, forgets the zoom with each change of the
-data and never tells the page's width. A small component in the page (`bridge.js`) does these
-things for the chart inside one keyed container:
+data and never tells the page's width. A small component in the page (`quantviz/browser/panels_bridge.js`)
+does these things for the chart inside one keyed container:
 
     width = bridge_width("bridge")
     chart_bridge("bridge", "panels", data, selected=(0, 2), width=width, on_cell=moved)
@@ -67,15 +67,25 @@ def chart_bridge(
     first: str | None = None,
     picture: Picture | None = None,
 ) -> tuple[int, int] | None:
-    """Connect the chart in `st.container(key=chart_key)` to the page; return the cell clicked in this run.
+    """Return the cell clicked in this run, and connect a chart of panels to the page.
 
-    Call it before the container: on a phone it shows the switch between the panels in its place.
-    `selected` is marked in all four panels; `width` is what the figure was laid out for; charts of one
-    `group`, the first one's `chart_key`, are zoomed and switched together, by the switch of the first;
-    `first` is the panel that a phone begins with; `on_cell` is run before the page when a cell was clicked,
-    and finds it by `clicked_cell(key)`; `on_window` in the same way when another part of the matrix is looked
-    at, which `zoomed_window(key)` tells and the next figure is to show: without it a zoom stays in the
-    browser. `picture` says what a saved picture is called.
+    Call it before the container that holds the chart: on a phone the switch between the panels stands here.
+
+    Args:
+        key: names the component, for `clicked_cell`, `zoomed_window` and `bridge_width`.
+        chart_key: the key of the container, as in `st.container(key=chart_key)`.
+        data: what the chart shows.
+        selected: row and column of the cell marked in all panels.
+        width: the width in pixels that the figure was laid out for.
+        language: of the card's words.
+        theme: "light" or "dark".
+        group: the `chart_key` of the first of several charts that are zoomed and switched together.
+        on_cell: called before the page runs when a cell was clicked; `clicked_cell(key)` tells which.
+        on_window: called before the page runs when another part of the matrix is looked at; the next figure
+            is to show what `zoomed_window(key)` returns. Without it a zoom stays in the browser.
+        enlarge: how many times as large as usual everything is, for a projector.
+        first: the panel that a phone shows first.
+        picture: the name and titles of a saved picture.
     """
     _component(_CELLS)(key=f"{key}_cells", data=pack_cells(data, chart_key, theme))
     _component(_STATE)(
@@ -97,15 +107,13 @@ def chart_bridge(
 
 
 def clicked_cell(key: str) -> tuple[int, int] | None:
-    """Return row and column in the matrix of the cell clicked in this run."""
+    """Return the row and column in the matrix of the cell clicked in this run, or None."""
     cell = _told(key, "cell")
     return (int(cell["row"]), int(cell["col"])) if isinstance(cell, Mapping) else None
 
 
 def zoomed_window(key: str) -> tuple[int, int, int, int] | None:
-    """Return the first row and column, and how many rows and columns, of what the browser asks to be shown in
-    this run.
-    """
+    """Return the window that the browser asks for in this run: first row, first column, rows, columns."""
     window = _told(key, "window")
     return (
         (int(window["top"]), int(window["left"]), int(window["rows"]), int(window["cols"]))
@@ -115,23 +123,20 @@ def zoomed_window(key: str) -> tuple[int, int, int, int] | None:
 
 
 def bridge_width(key: str) -> float:
-    """Return the width in pixels that the browser last told, the usual one until then."""
+    """Return the width in pixels that the browser last reported, or the usual one until it has."""
     width = _told(key, "width")
     return float(min(max(width, 240), 4000)) if isinstance(width, int | float) else USUAL_WIDTH
 
 
 def pack_cells(data: PanelsData, chart_key: str, theme: str) -> bytes:
-    """Return the cells' exact values for the hover card: a JSON header and the arrays, each aligned to 8
-    bytes.
-    """
+    """Return the cells' values for the browser: a JSON header, then the arrays, each at a multiple of 8."""
     from quantviz.figures.panels_data import ROUNDING
 
-    # What is covered does not leave the server: nobody can look it up in the page.
+    # What is hidden does not leave the server: nobody can look it up in the page.
     shown = (("x", data.x), ("q", data.panel("q")[0]), ("x_hat", data.x_hat), ("error", data.error))
     arrays = {name: array for name, array in shown if name in data.open}
-    if (
-        data.pixels is None and {"x", "x_hat"} <= arrays.keys()
-    ):  # their difference is the error: the browser takes it
+    if data.pixels is None and {"x", "x_hat"} <= arrays.keys():
+        # Their difference is the error: the browser computes it.
         arrays.pop("error", None)
     if data.cause is not None and not data.covered:
         arrays["cause"] = data.cause
@@ -184,7 +189,7 @@ def _pixel_arrays(pixels: Pixels) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def _color_scale(name: str, data: PanelsData, theme: Theme) -> dict[str, Any]:
-    """Return the colours of values, so that what is printed on them can be read."""
+    """Return the colours of a panel's values: the browser prints on them in black or white."""
     # Imported here: the page paints its frame before torch comes in.
     from quantviz.figures.panel_painter import panel_ramp
 
@@ -202,9 +207,7 @@ def _color_scale(name: str, data: PanelsData, theme: Theme) -> dict[str, Any]:
 
 
 def _block_arrays(blocks: BlockMap) -> dict[str, np.ndarray[Any, Any]]:
-    """Block and scale by row and by column where that is enough: two short lists instead of a number for each
-    cell.
-    """
+    """Return the block and scale of each cell, as two short lists by row and column where that is enough."""
     separated = blocks.separated()
     if separated is None:
         return {"block_of_cell": blocks.ids, "scale": blocks.scale.astype(np.float64)}
@@ -238,7 +241,7 @@ def _packed(header: dict[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) 
 
 
 def _plain_dtype(array: np.ndarray[Any, Any]) -> np.dtype[Any]:
-    """Return the dtype to send: little-endian, and no 8-byte integers, which JavaScript reads otherwise."""
+    """Return the little-endian type; 4-byte integers for 8-byte ones, which JavaScript reads as BigInt."""
     dtype = np.dtype(np.int32) if array.dtype.kind in "iu" and array.dtype.itemsize == 8 else array.dtype
     return dtype.newbyteorder("<")
 

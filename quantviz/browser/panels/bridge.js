@@ -1,0 +1,121 @@
+import { SHARED } from "../page/tables.js";
+import { same, windowOf } from "./geometry.js";
+import { drawn, sightOf } from "./layout.js";
+import { drawOverlay } from "./overlay.js";
+import { Card } from "./card.js";
+import { leaveCell } from "./hover.js";
+import { lookAtWindow } from "./zoom.js";
+import { onPointerUp } from "./clicks.js";
+import { undoOrRedo } from "./keyboard.js";
+import { savePicture } from "./saved_picture.js";
+import { showSwitch } from "./panel_switch.js";
+import { styleRules } from "./style_rules.js";
+import { findChart, measureWidth } from "./chart.js";
+
+// One chart of panels and all that the browser knows of it. The modules beside this one act on it;
+// `minimap.js` and the buttons that save a picture find it in `SHARED.bridges` and call its methods.
+export class Bridge {
+  constructor(chart) {
+    this.chart = chart;
+    this.remember(chart);
+    this.stop = new AbortController();
+    this.card = new Card();
+    this.timers = {};
+    this.style = document.head.appendChild(document.createElement("style"));
+    this.observer = new MutationObserver(() => findChart(this));
+    this.observer.observe(document.body, { childList: true, subtree: true });
+    this.sizes = new ResizeObserver(() => measureWidth(this));
+    const options = { signal: this.stop.signal };
+    window.addEventListener("pointerup", (event) => onPointerUp(this, event), { ...options, capture: true });
+    window.addEventListener("pointercancel", () => (this.press = null), options);
+    window.addEventListener("scroll", () => leaveCell(this), { ...options, capture: true, passive: true });
+    window.addEventListener("keydown", (event) => undoOrRedo(event), options);
+  }
+
+  // Charts of one group share one memory: zoom and panel.
+  remember(group) {
+    if (!SHARED.memory.has(group)) SHARED.memory.set(group, { zoom: null, panel: null, asked: null });
+    this.memory = SHARED.memory.get(group);
+  }
+
+  get companions() {
+    return [...SHARED.bridges.values()].filter((bridge) => bridge !== this && bridge.memory === this.memory);
+  }
+
+  update({ data, parentElement, setTriggerValue, setStateValue }) {
+    this.data = data;
+    this.remember(data.group);
+    this.host = parentElement;
+    this.send = setTriggerValue;
+    this.keep = setStateValue;
+    // A click stays marked until the server has answered it; an earlier answer does not count.
+    if (this.pending && same(this.pending, data.selected)) this.pending = null;
+    this.style.textContent = styleRules(this);
+    this.card.paint(data.colors);
+    findChart(this);
+    measureWidth(this);
+    drawOverlay(this);
+    // The chart may have joined or left a group.
+    if (this.gd) showSwitch(this);
+  }
+
+  close() {
+    this.stop.abort();
+    this.observer.disconnect();
+    this.sizes.disconnect();
+    Object.values(this.timers).forEach(clearTimeout);
+    this.card.remove();
+    this.style.remove();
+    this.overlay?.remove();
+    this.ghost?.remove();
+    // The chart may outlive the bridge and still call its listeners: they do nothing without `gd`.
+    this.gd = this.overlay = null;
+    if (this.container) this.container.style.visibility = this.container.style.minHeight = "";
+  }
+
+  get selected() {
+    return this.pending ?? this.data?.selected ?? null;
+  }
+
+  get cells() {
+    const { stamp, open } = this.meta ?? {};
+    // Chart and cells arrive one after the other: never show the numbers of another chart.
+    const fitting = (cells) => cells.stamp === stamp && String(cells.open) === String(open);
+    return [...(SHARED.cells.get(this.chart)?.values() ?? [])].findLast(fitting) ?? null;
+  }
+
+  get meta() {
+    return this.gd?._fullLayout?.meta;
+  }
+
+  // The panel that a phone shows: the last one chosen, else the first one to show, else the last one that is
+  // open.
+  get panel() {
+    const { panels, open } = this.meta;
+    return (
+      [this.memory.panel, this.data.first].find((name) => open.includes(name)) ?? open.at(-1) ?? panels.at(-1)
+    );
+  }
+
+  // The window in sight, for the mini-map.
+  get inSight() {
+    return drawn(this.gd?._fullLayout) ? windowOf(sightOf(this), this.meta) : null;
+  }
+
+  later(name, wait, act) {
+    clearTimeout(this.timers[name]);
+    this.timers[name] = setTimeout(act, wait);
+  }
+
+  draw() {
+    drawOverlay(this);
+  }
+
+  lookAt(window) {
+    lookAtWindow(this, window);
+  }
+
+  save(format, figure = null) {
+    return savePicture(this, format, figure);
+  }
+}

@@ -1,0 +1,81 @@
+// The card beside the pointer.
+
+import { clamp } from "./geometry.js";
+
+export class Card {
+  constructor() {
+    this.box = document.body.appendChild(document.createElement("div"));
+    this.box.className = "qv-card";
+    this.box.setAttribute("aria-hidden", "true");
+    Object.assign(this.box.style, {
+      position: "fixed",
+      left: "0",
+      top: "0",
+      zIndex: "1000050",
+      pointerEvents: "none",
+      visibility: "hidden",
+      display: "grid",
+      gridTemplateColumns: "auto auto",
+      gap: "1px 12px",
+      padding: "7px 10px",
+      borderRadius: "6px",
+      fontSize: "13px",
+      lineHeight: "1.35",
+      fontVariantNumeric: "tabular-nums",
+      maxWidth: "min(320px, 92vw)",
+    });
+  }
+
+  paint({ surface, text, line, font }) {
+    Object.assign(this.box.style, {
+      background: surface,
+      color: text,
+      border: `1px solid ${line}`,
+      fontFamily: font,
+      boxShadow: "0 2px 10px rgba(0, 0, 0, 0.25)",
+    });
+  }
+
+  show(lines, clientX, clientY, above) {
+    const parts = lines.flatMap(([label, value]) => {
+      const name = document.createElement("span");
+      name.textContent = label;
+      if (value === null) {
+        Object.assign(name.style, { gridColumn: "1 / -1", fontWeight: "600" });
+        return [name];
+      }
+      name.style.opacity = "0.75";
+      const number = document.createElement("span");
+      number.textContent = value;
+      number.style.textAlign = "right";
+      return [name, number];
+    });
+    this.box.replaceChildren(...parts);
+    const { offsetWidth: width, offsetHeight: height } = this.box;
+    // Beside the pointer, on the side where the window has room.
+    const left = clientX + 16 + width <= innerWidth - 4 ? clientX + 16 : clientX - 16 - width;
+    const [higher, lower] = [clientY - 16 - height, clientY + 16];
+    // Above a finger, which hides what is below it.
+    const top = above
+      ? higher >= 4
+        ? higher
+        : clientY + 40
+      : lower + height <= innerHeight - 4
+        ? lower
+        : higher;
+    const [x, y] = [
+      Math.round(clamp(left, 4, Math.max(4, innerWidth - 4 - width))),
+      Math.round(clamp(top, 4, Math.max(4, innerHeight - 4 - height))),
+    ];
+    this.box.style.transform = `translate(${x}px, ${y}px)`;
+    this.box.style.visibility = "visible";
+  }
+
+  hide() {
+    this.box.style.visibility = "hidden";
+  }
+
+  remove() {
+    this.box.remove();
+  }
+}

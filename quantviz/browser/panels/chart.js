@@ -1,0 +1,152 @@
+// Finding plotly's chart in the page: Streamlit throws it away and draws it again with each change of its
+// data.
+
+import { drawn } from "./layout.js";
+import { drawOverlay, element } from "./overlay.js";
+import { leaveCell, onPointerMove } from "./hover.js";
+import { afterZoom, restoreZoom, showWhole } from "./zoom.js";
+import { onTouchMove, onTouchStart, onWheel } from "./gestures.js";
+import { onPointerDown } from "./clicks.js";
+import { onArrowKey } from "./keyboard.js";
+import { onModebarClick } from "./saved_picture.js";
+import { showSwitch } from "./panel_switch.js";
+import { styleRules } from "./style_rules.js";
+
+export function findChart(bridge) {
+  const container = document.querySelector(`.st-key-${CSS.escape(bridge.chart)}`);
+  if (container !== bridge.container) listenTo(bridge, container);
+  const gd = container?.querySelector(".js-plotly-plot") ?? null;
+  if (bridge.gd && gd !== bridge.gd) loseChart(bridge);
+  // Plotly may draw the same chart from scratch: then the overlay and the listeners are lost.
+  const bare = gd && (gd !== bridge.gd || !bridge.overlay.isConnected);
+  // A zoom before plotly has attached its mouse handlers would leave the chart without them.
+  if (bare && drawn(gd._fullLayout) && gd.querySelector(".main-svg .nsewdrag")) adoptChart(bridge, gd);
+}
+
+function listenTo(bridge, container) {
+  bridge.container = container;
+  bridge.sizes.disconnect();
+  if (!container) return;
+  bridge.sizes.observe(container);
+  const options = { signal: bridge.stop.signal };
+  container.addEventListener("pointermove", (event) => onPointerMove(bridge, event), options);
+  // A finger leaves as soon as it is lifted, but its card stays.
+  container.addEventListener(
+    "pointerleave",
+    (event) => event.pointerType !== "touch" && leaveCell(bridge),
+    options,
+  );
+  container.addEventListener("pointerdown", (event) => onPointerDown(bridge, event), {
+    ...options,
+    capture: true,
+  });
+  container.addEventListener("keydown", (event) => onArrowKey(bridge, event), options);
+  container.addEventListener("click", (event) => onModebarClick(bridge, event), {
+    ...options,
+    capture: true,
+  });
+  container.addEventListener("wheel", (event) => onWheel(bridge, event), { ...options, passive: false });
+  container.addEventListener("touchstart", (event) => onTouchStart(bridge, event), {
+    ...options,
+    capture: true,
+    passive: false,
+  });
+  container.addEventListener("touchmove", (event) => onTouchMove(bridge, event), {
+    ...options,
+    capture: true,
+    passive: false,
+  });
+  for (const name of ["touchend", "touchcancel"])
+    container.addEventListener(name, () => (bridge.pinch = null), { ...options, capture: true });
+  container.addEventListener("focusout", () => leaveCell(bridge), options);
+}
+
+// Keep the old picture in sight until the new one is drawn; otherwise the page blinks at each change.
+function loseChart(bridge) {
+  const picture = bridge.gd.querySelector(".svg-container");
+  bridge.gd = null;
+  bridge.overlay = null;
+  if (!picture || !bridge.container || !bridge.place) return;
+  bridge.ghost?.remove();
+  bridge.ghost = document.createElement("div");
+  bridge.ghost.setAttribute("aria-hidden", "true");
+  const { left, top, width, height } = bridge.place;
+  Object.assign(bridge.ghost.style, {
+    position: "absolute",
+    pointerEvents: "none",
+    left: `${left}px`,
+    top: `${top}px`,
+    width: `${width}px`,
+    height: `${height}px`,
+    overflow: "hidden",
+  });
+  bridge.ghost.append(picture);
+  bridge.container.append(bridge.ghost);
+  bridge.container.style.minHeight = `${bridge.container.clientHeight || height}px`;
+  bridge.later("ghost", 2000, () => dropOldPicture(bridge));
+}
+
+function dropOldPicture(bridge) {
+  bridge.ghost?.remove();
+  bridge.ghost = null;
+  if (bridge.container) bridge.container.style.minHeight = "";
+}
+
+function adoptChart(bridge, gd) {
+  bridge.gd = gd;
+  bridge.adopted = performance.now();
+  bridge.restores = 0;
+  gd.querySelectorAll(".qv-overlay").forEach((old) => old.remove());
+  bridge.overlay = element("svg", { class: "qv-overlay", "aria-hidden": "true" });
+  bridge.layers = Object.fromEntries(
+    ["values", "bands", "marks"].map((name) => [name, bridge.overlay.appendChild(element("g", {}))]),
+  );
+  const heard = {
+    plotly_afterplot: () => gd === bridge.gd && afterPlot(bridge),
+    plotly_relayout: () => gd === bridge.gd && afterZoom(bridge),
+    plotly_relayouting: () => gd === bridge.gd && drawOverlay(bridge),
+    // Plotly takes one tap of a finger for two clicks: `onPointerUp` counts those.
+    plotly_doubleclick: () => gd === bridge.gd && !bridge.touching && showWhole(bridge),
+  };
+  for (const [name, act] of Object.entries(heard)) {
+    if (bridge.heard) gd.removeListener?.(name, bridge.heard[name]);
+    gd.on(name, act);
+  }
+  bridge.heard = heard;
+  bridge.container.dataset.qvArrangement = bridge.meta?.arrangement ?? "";
+  bridge.style.textContent = styleRules(bridge);
+  (gd.closest(".stPlotlyChart") ?? gd).tabIndex = 0;
+  afterPlot(bridge);
+}
+
+function afterPlot(bridge) {
+  const svgs = bridge.gd.querySelector(".svg-container");
+  if (svgs && bridge.overlay.parentNode !== svgs) svgs.append(bridge.overlay);
+  const moving = restoreZoom(bridge);
+  showSwitch(bridge);
+  drawOverlay(bridge);
+  if (!moving && bridge.gd.querySelector(".cartesianlayer image")) dropOldPicture(bridge);
+  const outer = bridge.container.getBoundingClientRect();
+  const inner = bridge.gd.getBoundingClientRect();
+  bridge.place = {
+    left: inner.left - outer.left,
+    top: inner.top - outer.top,
+    width: inner.width,
+    height: inner.height,
+  };
+}
+
+export function measureWidth(bridge) {
+  const width = bridge.container?.clientWidth;
+  if (!width || !bridge.data) return;
+  bridge.container.dataset.qvMeasured = "";
+  const name = (w) => Object.keys(bridge.data.breakpoints).find((each) => w >= bridge.data.breakpoints[each]);
+  const wrong = name(width) !== name(bridge.data.width);
+  // The figure is for another arrangement: hide it for a moment, so that it does not jump.
+  bridge.container.style.visibility = wrong && !bridge.gaveUp ? "hidden" : "";
+  if (wrong)
+    bridge.later("hidden", 3000, () => ((bridge.gaveUp = true), (bridge.container.style.visibility = "")));
+  if (!wrong && Math.abs(width - bridge.data.width) <= 0.03 * bridge.data.width) return;
+  if (width === bridge.told) return;
+  bridge.later("width", bridge.told ? 250 : 0, () => bridge.keep("width", (bridge.told = width)));
+}

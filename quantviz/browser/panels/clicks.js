@@ -1,0 +1,80 @@
+// Presses of a mouse or a finger: a click selects a cell, a drag zooms to the box drawn.
+
+import { clamp, placeIn, sharesOf } from "./geometry.js";
+import { cellUnder, panelsOf, panelUnder, pixelUnder, sightOf } from "./layout.js";
+import { drawBands, drawOverlay } from "./overlay.js";
+import { leaveCell, showCard } from "./hover.js";
+import { aimAt, showWhole } from "./zoom.js";
+
+export function onPointerDown(bridge, event) {
+  // From the first press on, do not restore an earlier zoom.
+  bridge.adopted = -Infinity;
+  bridge.touching = event.pointerType === "touch";
+  if (event.button || !event.isPrimary || event.target.closest?.(".modebar")) return;
+  const under = bridge.gd && panelUnder(bridge, event.clientX, event.clientY);
+  bridge.press = {
+    x: event.clientX,
+    y: event.clientY,
+    at: performance.now(),
+    touch: event.pointerType === "touch",
+    under,
+    sight: under && sightOf(bridge),
+  };
+  if (!bridge.press.touch) leaveCell(bridge);
+}
+
+export function onPointerUp(bridge, event) {
+  const { press } = bridge;
+  bridge.press = null;
+  if (!press || !event.isPrimary) return;
+  const far = Math.hypot(event.clientX - press.x, event.clientY - press.y);
+  // A drag is a zoom; a long press belongs to the phone.
+  if (far > (press.touch ? 10 : 4)) return drewBox(bridge, press, event);
+  if (performance.now() - press.at > 900) return;
+  const found = cellUnder(bridge, press.x, press.y);
+  if (!found) return;
+  selectCell(bridge, found.cell, 0);
+  // Arrow keys continue from the cell that was clicked.
+  if (!press.touch) (bridge.gd.closest(".stPlotlyChart") ?? bridge.gd).focus({ preventScroll: true });
+  if (press.touch) {
+    const again = performance.now() - (bridge.tapped ?? -Infinity) < 350;
+    bridge.tapped = performance.now();
+    if (again) return showWhole(bridge);
+    bridge.hover = found.pixel;
+    drawBands(bridge, panelsOf(bridge));
+    showCard(bridge, found.pixel, found.panel, press.x, press.y, true);
+    bridge.later("touch", 3500, () => leaveCell(bridge));
+  }
+}
+
+// Plotly takes a low or narrow box for a zoom along one axis only. A wide matrix is a low picture, so zoom to
+// the box as it was drawn.
+function drewBox(bridge, press, event) {
+  const [wide, high] = [Math.abs(event.clientX - press.x), Math.abs(event.clientY - press.y)];
+  if (press.touch || event.shiftKey || !press.under || !bridge.gd) return;
+  if (Math.min(wide, high) < 4 || Math.max(wide, high) < 8 || Math.min(wide, high) >= 20) return;
+  const { px, py } = pixelUnder(bridge, event.clientX, event.clientY);
+  const { across, down } = sharesOf(press.under.panel, px, py);
+  const ends = [press.under.share, { across: clamp(across, 0, 1), down: clamp(down, 0, 1) }].map((share) =>
+    placeIn(press.sight, share),
+  );
+  const [cols, rows] = [ends.map(({ col }) => col), ends.map(({ row }) => row)];
+  // After plotly's own zoom.
+  setTimeout(
+    () =>
+      bridge.gd &&
+      aimAt(bridge, { x: [Math.min(...cols), Math.max(...cols)], y: [Math.max(...rows), Math.min(...rows)] }),
+    0,
+  );
+}
+
+export function selectCell(bridge, cell, wait) {
+  bridge.pending = cell;
+  drawOverlay(bridge);
+  bridge.later("send", wait, () => bridge.send("cell", { row: cell[0], col: cell[1] }));
+  // If no answer comes, the mark returns to the cell that the server knows.
+  bridge.later("pending", wait + 4000, () => {
+    bridge.pending = null;
+    drawOverlay(bridge);
+  });
+}

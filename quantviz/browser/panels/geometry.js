@@ -1,0 +1,91 @@
+// Ranges of the axes, windows of the matrix, and rectangles in pixels. Pure functions.
+
+export function clamp(value, lo, hi) {
+  return Math.min(Math.max(value, lo), hi);
+}
+
+export function same(a, b) {
+  return Boolean(a && b) && a[0] === b[0] && a[1] === b[1];
+}
+
+export function close(a, b) {
+  return Math.abs(a[0] - b[0]) < 1e-6 && Math.abs(a[1] - b[1]) < 1e-6;
+}
+
+// The axis ranges that show a window. Rows run downwards, so the y range falls.
+export function rangesOf({ top, left, rows, cols }) {
+  return { x: [left - 0.5, left + cols - 0.5], y: [top + rows - 0.5, top - 0.5] };
+}
+
+// The window of a matrix that axis ranges show; cells cut by the edge are included.
+export function windowOf({ x, y }, { rows, cols }) {
+  const [left, right] = inSight(x, 0, cols);
+  const [top, bottom] = inSight([y[1], y[0]], 0, rows);
+  return { top, left, rows: bottom - top + 1, cols: right - left + 1 };
+}
+
+export function sameWindow(a, b) {
+  return ["top", "left", "rows", "cols"].every((name) => a[name] === b[name]);
+}
+
+// A range made `factor` times as long, so that the place `from` lies at `share` of it. It stays inside the
+// matrix and at least one cell long.
+export function turned([low, high], factor, from, share, count) {
+  const length = clamp((high - low) * factor, Math.min(1, count), count);
+  const start = clamp(from - share * length, -0.5, count - 0.5 - length);
+  return [start, start + length];
+}
+
+export function placeIn({ x, y }, { across, down }) {
+  return { col: x[0] + across * (x[1] - x[0]), row: y[1] + down * (y[0] - y[1]) };
+}
+
+export function sharesOf(panel, px, py) {
+  return { across: (px - panel.left) / panel.width, down: (py - panel.top) / panel.height };
+}
+
+export function within({ across, down }) {
+  return across >= 0 && across <= 1 && down >= 0 && down <= 1;
+}
+
+export function fingers([a, b]) {
+  return {
+    middle: [(a.clientX + b.clientX) / 2, (a.clientY + b.clientY) / 2],
+    apart: Math.hypot(a.clientX - b.clientX, a.clientY - b.clientY),
+  };
+}
+
+// The rectangle of some rows and columns in a panel, cut at the panel's edges; null outside the panel. With
+// `visibly` it is at least 6 pixels wide and high.
+export function cellBox(panel, cells, visibly = false) {
+  const width = panel.width / (panel.x[1] - panel.x[0]);
+  const height = panel.height / (panel.y[0] - panel.y[1]);
+  let left = panel.left + (cells.left - 0.5 - panel.x[0]) * width;
+  let top = panel.top + (cells.top - 0.5 - panel.y[1]) * height;
+  let right = left + cells.cols * width;
+  let bottom = top + cells.rows * height;
+  if (
+    right <= panel.left ||
+    bottom <= panel.top ||
+    left >= panel.left + panel.width ||
+    top >= panel.top + panel.height
+  )
+    return null;
+  // A smaller mark would be hard to find.
+  const grow = (from, to, least) =>
+    to - from < least ? [(from + to - least) / 2, (from + to + least) / 2] : [from, to];
+  if (visibly) [left, right] = grow(left, right, 6);
+  if (visibly) [top, bottom] = grow(top, bottom, 6);
+  left = Math.max(left, panel.left);
+  top = Math.max(top, panel.top);
+  right = Math.min(right, panel.left + panel.width);
+  bottom = Math.min(bottom, panel.top + panel.height);
+  return { left, top, width: right - left, height: bottom - top };
+}
+
+// The first and last index that an axis range shows.
+export function inSight([from, to], first, count) {
+  const last = first + count - 1;
+  const start = clamp(Math.floor(from + 0.5 + 1e-6), first, last);
+  return [start, clamp(Math.ceil(to - 0.5 - 1e-6), start, last)];
+}

@@ -1,0 +1,52 @@
+// The keyboard: arrow keys move from cell to cell; Ctrl+Z presses the page's own buttons.
+
+import { cellShown, pixelAt } from "./cells.js";
+import { cellBox, clamp } from "./geometry.js";
+import { panelsOf } from "./layout.js";
+import { drawBands } from "./overlay.js";
+import { showCard } from "./hover.js";
+import { selectCell } from "./clicks.js";
+
+export function onArrowKey(bridge, event) {
+  const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+  const { cells } = bridge;
+  if (!step || !cells || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  const here = bridge.selected && pixelAt(cells, ...bridge.selected);
+  const [i, j] = here
+    ? [clamp(here.i + step[0], 0, cells.rows - 1), clamp(here.j + step[1], 0, cells.cols - 1)]
+    : [0, 0];
+  const pixel = pixelAt(cells, cells.row_edges[i], cells.col_edges[j]);
+  selectCell(bridge, cellShown(cells, pixel, "x") ?? [pixel.top, pixel.left], 250);
+  const frame = bridge.gd.querySelector(".svg-container").getBoundingClientRect();
+  const panel = panelsOf(bridge).at(cells.how ? 0 : -1);
+  const box = cellBox(panel, pixel);
+  bridge.hover = pixel;
+  drawBands(bridge, panelsOf(bridge));
+  if (box)
+    showCard(bridge, pixel, panel.name, frame.left + box.left + box.width, frame.top + box.top + box.height);
+}
+
+// Where a person types text. A closed list only shows what was chosen.
+const TYPING = [
+  "input:not([type=radio], [type=checkbox], [type=range], [role=combobox][aria-expanded=false])",
+  "textarea",
+  "[contenteditable=true]",
+].join(", ");
+
+// Ctrl+Z and Ctrl+Shift+Z (on a Mac with ⌘) press the page's undo and redo buttons, except where text is
+// typed. All charts of a page listen; the first to hear prevents the others.
+export function undoOrRedo(event) {
+  if (
+    event.key.toLowerCase() !== "z" ||
+    !(event.ctrlKey || event.metaKey) ||
+    event.altKey ||
+    event.defaultPrevented
+  )
+    return;
+  if (event.target.closest?.(TYPING)) return;
+  const button = document.querySelector(`.st-key-${event.shiftKey ? "redo" : "undo"} button`);
+  if (!button) return;
+  event.preventDefault();
+  button.click();
+}

@@ -1,0 +1,340 @@
+"""The panels' modules, function by function: numbers, cells and geometry, in a blank page."""
+
+import dataclasses
+import json
+import math
+import struct
+
+import numpy as np
+import pytest
+
+from quantviz.browser import FOLDER, read_script
+from quantviz.figures.numbers import WRITING
+
+#: What the tests call, by the module it is in.
+NAMES = {
+    "cells": "cellAt, cellShown, errorOf, leftOut, pixelAt, readCells, shownError",
+    "geometry": "cellBox, clamp, close, inSight, placeIn, rangesOf, same, sameWindow, sharesOf, turned, "
+    "windowOf, within",
+    "numbers": "bitsOf, blockPlace, significant, shortenings, span",
+    "printed_values": "inkOn",
+}
+WRITTEN = dataclasses.asdict(WRITING)
+NAN, INF = math.nan, math.inf
+
+LOAD = "source => import(URL.createObjectURL(new Blob([source], { type: 'text/javascript' }))).then(() => 0)"
+
+
+@pytest.fixture(scope="module")
+def blank(browser):
+    page = browser.new_page()
+    page.goto("about:blank")
+    page.evaluate(LOAD, f"{read_script('panels_bridge')}\nwindow.joined = {{ {', '.join(NAMES.values())} }};")
+    yield page
+    page.close()
+
+
+@pytest.fixture
+def call(blank):
+    """`call(name, *arguments)` calls a function of the joined script."""
+
+    def call_function(name, *arguments):
+        return blank.evaluate("([name, values]) => window.joined[name](...values)", [name, list(arguments)])
+
+    return call_function
+
+
+def equal(got, expected):
+    """Whether two numbers or objects are the same; NaN is NaN."""
+    if isinstance(expected, float) and math.isnan(expected):
+        return isinstance(got, float) and math.isnan(got)
+    return got == expected
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.js")))
+def test_a_joined_script_is_javascript(browser, name):
+    page = browser.new_page()
+    page.goto("about:blank")
+    try:
+        assert page.evaluate(LOAD, read_script(name)) == 0
+    finally:
+        page.close()
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [
+        (0, 3, "0"),
+        (-0.0, 3, "0"),
+        (1.2345, 3, "1.23"),
+        (-1.6449, 3, "−1.64"),
+        # Ties go to the even digit.
+        (2.125, 3, "2.12"),
+        (2.375, 3, "2.38"),
+        (-2.125, 3, "−2.12"),
+        # Whole numbers stay whole.
+        (127, 2, "127"),
+        (1234.5, 2, "1200"),
+        # A power of ten where the others would be long.
+        (0.0001, 3, "0.0001"),
+        (0.00002, 3, "2e−5"),
+        (999999.6, 3, "1e6"),
+        (-1e21, 3, "−1e21"),
+        (NAN, 3, "NaN"),
+        (INF, 3, "∞"),
+        (-INF, 3, "−∞"),
+    ],
+)
+def test_significant_digits(call, value, digits, text):
+    assert call("significant", value, digits, WRITTEN) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "texts"),
+    [
+        (0.125, [3, 2, 1], ["0.125", "0.12", "0.1", ".125", ".12", ".1", "1e−1"]),
+        (-0.5, [3, 2, 1], ["−0.5"] * 3 + ["−.5"] * 3 + ["−5e−1"]),
+        (1234.5, [3, 2], ["1230", "1200", "1230", "1200", "1e3"]),
+        (100, [6], ["100"]),
+        (INF, [3, 2, 1], ["∞"] * 3),
+    ],
+)
+def test_shortenings(call, value, digits, texts):
+    assert call("shortenings", value, digits, WRITTEN) == texts
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "text"),
+    [
+        ("span", (3, 1), "3"),
+        ("span", (3, 5), "3–7"),
+        ("bitsOf", (0x7A, [1, 4, 3]), "0 1111 010"),
+        ("bitsOf", (0x7A, [1, 5, 2]), "0 11110 10"),
+        ("bitsOf", (5, [1, 2, 0]), "1 01"),
+        ("blockPlace", (7, [2, 4]), "1, 3"),
+        ("blockPlace", (3, [1, 4]), "3"),
+        ("blockPlace", (3, [4, 1]), "3"),
+        ("blockPlace", (0, [1, 1]), ""),
+    ],
+)
+def test_places_and_bits_as_text(call, name, arguments, text):
+    assert call(name, *arguments) == text
+
+
+#: A picture of 2 by 3 pixels, each standing for 2 rows and 3 columns, from row 10 on.
+PICTURE = {"row_edges": [10, 12, 14], "col_edges": [0, 3, 6, 9], "rows": 2, "cols": 3}
+PIXEL = {"at": 4, "i": 1, "j": 1, "top": 12, "left": 3, "rows": 2, "cols": 3}
+
+
+@pytest.mark.parametrize(
+    ("row", "col", "pixel"),
+    [
+        (10, 0, {"at": 0, "i": 0, "j": 0, "top": 10, "left": 0, "rows": 2, "cols": 3}),
+        (12, 3, PIXEL),
+        (13, 5, PIXEL),
+        (13, 8, {"at": 5, "i": 1, "j": 2, "top": 12, "left": 6, "rows": 2, "cols": 3}),
+        (9, 0, None),
+        (14, 0, None),
+        (10, -1, None),
+        (10, 9, None),
+    ],
+)
+def test_the_pixel_of_a_cell(call, row, col, pixel):
+    assert call("pixelAt", PICTURE, row, col) == pixel
+
+
+@pytest.mark.parametrize(
+    ("more", "panel", "cell"),
+    [
+        ({}, "x", [12, 3]),
+        ({"how": "mean"}, "x", None),
+        ({"how": "largest", "x_at": [0, 0, 0, 0, 4, 0]}, "x", [13, 4]),
+        ({"how": "largest", "x_at": [0] * 6, "error_at": [0, 0, 0, 0, 2, 0]}, "error", [12, 5]),
+    ],
+    ids=["true cells", "a mean", "the largest value", "the largest error"],
+)
+def test_the_cell_that_a_pixel_shows(call, more, panel, cell):
+    assert call("cellShown", {**PICTURE, **more}, PIXEL, panel) == cell
+
+
+@pytest.mark.parametrize(
+    ("x_hat", "x", "error"),
+    [
+        (2.5, 2, 0.5),
+        (0.3, 0.1, float(np.float32(0.3 - 0.1))),
+        (1, NAN, NAN),
+        (1, INF, NAN),
+        (INF, 1, INF),
+    ],
+)
+def test_an_error_is_float32_and_there_is_none_of_what_is_left_out(call, x_hat, x, error):
+    assert equal(call("errorOf", x_hat, x), error)
+    assert call("leftOut", {"x": x}) == (not math.isfinite(x))
+
+
+def test_a_cell_whose_value_is_not_known_counts_as_quantized(call):
+    assert call("leftOut", {}) is False
+
+
+@pytest.mark.parametrize(
+    ("cell", "view", "shown"),
+    [
+        ({"error": -0.5}, {"signed": True, "over": None}, -0.5),
+        ({"error": -0.5}, {"signed": False, "over": None}, 0.5),
+        ({"error": -0.5, "x": -2}, {"signed": False, "over": "x"}, 0.25),
+        ({"error": -0.5, "step": 0.25}, {"signed": True, "over": "step"}, -2),
+        ({"error": 0, "x": 0}, {"signed": False, "over": "x"}, 0),
+        ({"error": 0.5, "x": 0}, {"signed": False, "over": "x"}, NAN),
+        ({"error": 1, "x": 3}, {"signed": False, "over": "x"}, float(np.float32(1 / 3))),
+    ],
+)
+def test_the_error_as_a_view_shows_it(call, cell, view, shown):
+    assert equal(call("shownError", cell, view), shown)
+
+
+CELLS = {"open": ["x", "x_hat", "error"], "x": [1, 2, 3, 4], "x_hat": [1, 2.5, 3, 3]}
+BY_ROW_AND_COLUMN = {
+    "block_of_row": [0, 2],
+    "block_of_col": [0, 1],
+    "scale_of_row": [0, 1],
+    "scale_of_col": [0, 1],
+    "scale_cols": 2,
+    "scale": [0.1, 0.2, 0.3, 0.4],
+}
+
+
+@pytest.mark.parametrize(
+    ("more", "pixel", "cell"),
+    [
+        ({}, {"at": 1, "i": 0, "j": 1}, {"x": 2, "x_hat": 2.5, "error": 0.5}),
+        ({"error": [9, 8, 7, 6]}, {"at": 1, "i": 0, "j": 1}, {"x": 2, "x_hat": 2.5, "error": 8}),
+        ({"open": ["x"]}, {"at": 3, "i": 1, "j": 1}, {"x": 4}),
+        (
+            BY_ROW_AND_COLUMN,
+            {"at": 2, "i": 1, "j": 0},
+            {"x": 3, "x_hat": 3, "error": 0, "block": 2, "scale": 0.3},
+        ),
+        (
+            {"block_of_cell": [5, 6, 7, 8], "scale": [0.1, 0.2, 0.3, 0.4]},
+            {"at": 3, "i": 1, "j": 1},
+            {"x": 4, "x_hat": 3, "error": -1, "block": 8, "scale": 0.4},
+        ),
+        (
+            {"open": ["x"], "cause": [0, 1, 2, 3], "code": [7, 6, 5, 4], "step": [1, 2, 4, 8]},
+            {"at": 2, "i": 1, "j": 0},
+            {"x": 3, "cause": 2, "code": 5, "step": 4},
+        ),
+    ],
+    ids=[
+        "its error is taken",
+        "its error was sent",
+        "what is hidden",
+        "blocks by row",
+        "blocks by cell",
+        "more",
+    ],
+)
+def test_the_numbers_of_a_cell(call, more, pixel, cell):
+    assert call("cellAt", {**CELLS, **more}, pixel) == cell
+
+
+def test_cells_are_read_from_any_place_in_a_buffer(blank):
+    arrays = {"x": ["f4", 256, 6], "code": ["u1", 280, 6], "block_of_row": ["i4", 288, 2]}
+    header = json.dumps({"chart": "c", "top": 2, "left": 5, "rows": 2, "cols": 3, "arrays": arrays}).encode()
+    head = struct.pack("<I", len(header)) + header
+    packed = head.ljust(256, b"\0") + struct.pack(
+        "<6f6B2x2i", 1, 2, -3, 4.5, 5, 6, 250, 1, 2, 3, 4, 5, -7, 70_000
+    )
+    read = blank.evaluate(
+        """bytes => {
+            const { arrays, ...cells } = window.joined.readCells(new Uint8Array([0, ...bytes]).subarray(1));
+            return Object.fromEntries(
+              Object.entries(cells).map(([name, it]) => [name, ArrayBuffer.isView(it) ? [...it] : it]),
+            );
+        }""",
+        list(packed),
+    )
+    assert read == {
+        "chart": "c",
+        "top": 2,
+        "left": 5,
+        "rows": 2,
+        "cols": 3,
+        "row_edges": [2, 3, 4],
+        "col_edges": [5, 6, 7, 8],
+        "x": [1, 2, -3, 4.5, 5, 6],
+        "code": [250, 1, 2, 3, 4, 5],
+        "block_of_row": [-7, 70_000],
+    }
+
+
+WINDOW = {"top": 2, "left": 3, "rows": 4, "cols": 5}
+RANGES = {"x": [2.5, 7.5], "y": [5.5, 1.5]}
+#: 8 columns and 4 rows, 10 pixels each.
+PANEL = {"left": 100, "top": 50, "width": 80, "height": 40, "x": [-0.5, 7.5], "y": [3.5, -0.5]}
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "expected"),
+    [
+        ("clamp", (5, 0, 3), 3),
+        ("clamp", (-5, 0, 3), 0),
+        ("same", ([1, 2], [1, 2]), True),
+        ("same", ([1, 2], [1, 3]), False),
+        ("same", (None, [1, 2]), False),
+        ("close", ([0, 1], [1e-7, 1]), True),
+        ("close", ([0, 1], [1e-5, 1]), False),
+        ("rangesOf", (WINDOW,), RANGES),
+        ("windowOf", (RANGES, {"rows": 9, "cols": 9}), WINDOW),
+        # Cells cut by the edge are in sight; what lies outside the matrix is not.
+        (
+            "windowOf",
+            ({"x": [-3, 2.2], "y": [9, 0.9]}, {"rows": 4, "cols": 4}),
+            {"top": 1, "left": 0, "rows": 3, "cols": 3},
+        ),
+        ("sameWindow", (WINDOW, {**WINDOW}), True),
+        ("sameWindow", (WINDOW, {**WINDOW, "cols": 6}), False),
+        ("inSight", ([2.5, 7.5], 0, 20), [3, 7]),
+        ("inSight", ([2.4, 7.6], 0, 20), [2, 8]),
+        ("inSight", ([-9, 99], 4, 3), [4, 6]),
+        # Twice as close about the middle; no further out than all of it; no closer than a cell; not past the
+        # edge.
+        ("turned", ([-0.5, 7.5], 0.5, 3.5, 0.5, 8), [1.5, 5.5]),
+        ("turned", ([1.5, 5.5], 10, 3.5, 0.5, 8), [-0.5, 7.5]),
+        ("turned", ([1.5, 2.5], 0.1, 2, 0.5, 8), [1.5, 2.5]),
+        ("turned", ([-0.5, 3.5], 1, 6, 0, 8), [3.5, 7.5]),
+        ("placeIn", (PANEL, {"across": 0.25, "down": 0.5}), {"col": 1.5, "row": 1.5}),
+        ("sharesOf", (PANEL, 120, 70), {"across": 0.25, "down": 0.5}),
+        ("within", ({"across": 0, "down": 1},), True),
+        ("within", ({"across": 0.5, "down": 1.01},), False),
+    ],
+)
+def test_ranges_and_windows(call, name, arguments, expected):
+    assert call(name, *arguments) == expected
+
+
+@pytest.mark.parametrize(
+    ("panel", "cells", "visibly", "box"),
+    [
+        (PANEL, (1, 2, 1, 1), False, (120, 60, 10, 10)),
+        (PANEL, (-1, -1, 3, 3), False, (100, 50, 20, 20)),
+        (PANEL, (4, 0, 1, 1), False, None),
+        (PANEL, (0, 8, 1, 1), False, None),
+        # A pixel wide: still found.
+        ({**PANEL, "x": [-0.5, 79.5]}, (0, 10, 1, 1), False, (110, 50, 1, 10)),
+        ({**PANEL, "x": [-0.5, 79.5]}, (0, 10, 1, 1), True, (107.5, 50, 6, 10)),
+    ],
+)
+def test_the_rectangle_of_cells(call, panel, cells, visibly, box):
+    cells = dict(zip(("top", "left", "rows", "cols"), cells, strict=True))
+    expected = box and dict(zip(("left", "top", "width", "height"), box, strict=True))
+    assert call("cellBox", panel, cells, visibly) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "ink"),
+    [(0, "#ffffff"), (0.4, "#ffffff"), (0.6, "#101014"), (1, "#101014"), (9, "#101014"), (-INF, "#101014")],
+)
+def test_ink_is_read_on_its_ground(call, value, ink):
+    scale = {"ramp": ["#000000", "#ffffff"], "stops": [0, 1], "lo": 0, "hi": 1}
+    assert call("inkOn", scale, value) == ink
