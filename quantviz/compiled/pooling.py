@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from quantviz.compiled.driving import put
 from quantviz.compiled.hand_written import by_hand
-from quantviz.compiled.kernels import jit, kernel_part, put
-from quantviz.compiled.vector_sums import WIDTH, largest_of_stretches
+from quantviz.compiled.lanes import WIDTH
+from quantviz.compiled.machine_code import jit, kernel_part
+from quantviz.compiled.vector_maxima import largest_of_stretches
 from quantviz.evaluation.histogram_bins import ERROR_BINS
 
 #: Of the bits of a float32 those of its magnitude, which as whole numbers are in the same order; beyond Inf

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from quantviz.quantization.quantizer import QParams, QuantResult
     from quantviz.schemes.granularity import BlockLayout
     from quantviz.schemes.scheme import Scheme
-    from quantviz.streaming.overview import Overview, Spread
+    from quantviz.streaming.magnitude_spread import Spread
+    from quantviz.streaming.overview import Overview
 
 Array = npt.NDArray[Any]
 #: Lowest and highest value of a colour scale.

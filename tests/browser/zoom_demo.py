@@ -12,7 +12,8 @@ import quantviz as qv
 from quantviz.figures.arrangement import pixels_for
 from quantviz.figures.panels import overview_panels, result_panels
 from quantviz.quantization.quantizer import choose_qparams, quantize_part
-from quantviz.streaming.overview import Patch, overview, pooled
+from quantviz.streaming.frames import Patch
+from quantviz.streaming.overview import overview, pooled
 from quantviz.tensors.lazy import InMemory
 from quantviz.tensors.views import View
 from quantviz.ui.components.minimap import minimap_size, show_minimap

@@ -31,9 +31,11 @@ from quantviz.figures.panels_data import symlog, with_value_scale
 from quantviz.figures.theme import THEMES, rgb
 from quantviz.quantization.explanation import CAUSES
 from quantviz.quantization.quantizer import quantize_part
-from quantviz.streaming.overview import POOLS, Patch, Spread, overview
+from quantviz.streaming.frames import Patch
+from quantviz.streaming.magnitude_spread import Spread
+from quantviz.streaming.overview import overview
 from quantviz.tensors.lazy import InMemory
-from quantviz.tensors.views import ERROR_VIEWS, View
+from quantviz.tensors.views import ERROR_VIEWS, POOLS, View
 from quantviz.text import languages, text
 from quantviz.ui.components.panels_bridge import _color_scale
 

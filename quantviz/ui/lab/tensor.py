@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from quantviz.analysis.study import Study
     from quantviz.sources.files import Catalog
-    from quantviz.streaming.measuring import Facts
+    from quantviz.streaming.tensor_facts import Facts
     from quantviz.tensors.lazy import Stored
 
 T = TypeVar("T")
@@ -122,9 +122,9 @@ def kept(source: Source, what: str, make: Callable[[], T], *, aside: bool = Fals
 
 def facts_of(source: Source) -> Facts:
     """What there is to know of a tensor before any scheme."""
-    from quantviz.streaming import measuring
+    from quantviz.streaming import tensor_facts
 
-    return kept(source, "facts", lambda: measuring.facts(stored_of(source)))
+    return kept(source, "facts", lambda: tensor_facts.facts(stored_of(source)))
 
 
 def study_of(state: LabState, scheme: Scheme | None = None) -> Study:
