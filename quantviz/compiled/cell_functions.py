@@ -44,7 +44,7 @@ _WRITTEN = ("q", "x_hat", "error", "clipped", "steps")
 
 
 def _scopes(module: Any, names: tuple[str, ...]) -> Any:
-    """What says to LLVM which arrays are meant, so that it need not look whether they overlap."""
+    """Return LLVM's metadata that names arrays, so that it need not check whether they overlap."""
     domain = module.add_metadata(["quantviz"])
     return module.add_metadata([module.add_metadata([name, domain]) for name in names])
 
@@ -83,7 +83,7 @@ def _store_apart(of: types.Type, name: str) -> Any:
 
 @intrinsic
 def _half_by_hand(typing, x):
-    """Rounded to float16, half to even."""
+    """Round to float16, half to even."""
 
     def generate(context, builder, signature, args):
         return builder.fpext(builder.fptrunc(args[0], ir.HalfType()), ir.FloatType())
@@ -131,8 +131,9 @@ def plus_product(total, a, b):
 
 @inline_part
 def fma(x, y, z):
-    """x · y + z of float32, rounded once: the float64 sum, rounded to odd, can be rounded as if it had been
-    exact. See `arithmetic.fma`.
+    """Return x · y + z of float32, rounded once.
+
+    The float64 sum, rounded to odd, can be rounded as if it were exact. See `arithmetic.fma`.
     """
     product, addend = f8(x) * f8(y), f8(z)
     total = product + addend
@@ -146,7 +147,7 @@ def fma(x, y, z):
 
 @inline_part
 def _half_plain(x):
-    """Rounded to float16, half to even."""
+    """Round to float16, half to even."""
     raw = i8(bits(fabs(x)))
     usual = of_bits(i4((raw + 0xFFF + ((raw >> 13) & 1)) & -8192))
     # Added to a half, what is subnormal in float16 has no more digits than it has there.
@@ -187,7 +188,7 @@ def least(a, b):
 
 @inline_part
 def two_to(n):
-    """2^n of a whole number, in two factors, so that what is subnormal comes out."""
+    """Return 2^n of a whole number, as a product of two factors, so that subnormal results are right."""
     low = select(n < -1022.0, f8(-1022.0), select(n > 1023.0, f8(1023.0), n))
     rest = n - low
     rest = select(rest < -1022.0, f8(-1022.0), select(rest > 1023.0, f8(1023.0), rest))
@@ -196,7 +197,7 @@ def two_to(n):
 
 @inline_part
 def exponent(x):
-    """frexp's: x is m · 2^e with 0.5 ≤ |m| < 1; 0 of 0, Inf and NaN."""
+    """Return the exponent that frexp gives: x is m · 2^e with 0.5 ≤ |m| < 1; 0 for 0, Inf and NaN."""
     small = fabs(x) < 2.2250738585072014e-308
     scaled = select(small, x * 18014398509481984.0, x)
     field = (bits(scaled) >> 52) & 0x7FF
@@ -206,7 +207,7 @@ def exponent(x):
 
 @inline_part
 def brain(x):
-    """Rounded to bfloat16, half to even."""
+    """Round to bfloat16, half to even."""
     raw = i8(bits(x))
     rounded = (raw + 0x7FFF + ((raw >> 16) & 1)) & -65536
     return select(x != x, x, of_bits(i4(rounded)))

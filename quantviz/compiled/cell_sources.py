@@ -79,14 +79,17 @@ def cells(low, high, count, absmax, floats, integers, tables, out, found):
 
 
 def params_of(code: CellCode) -> tuple[str, ...]:
-    """What is read of each block, in the order it is passed in."""
+    """Return the names of what is read of each block, in the order in which it is passed in."""
     return tuple(sorted({*code.params, "scale"}))
 
 
 def sources_of(
     code: CellCode, by_element: bool, blocks: BlockCode | None, *, errors: bool
 ) -> tuple[str, ...]:
-    """What is compiled for the arithmetic of these cells, their errors alone too, and of these blocks."""
+    """Return the sources of all that is compiled for these cells, their sums and, if given, their blocks.
+
+    With `errors` also the source that gives errors alone.
+    """
     of_blocks = (source_of_blocks(blocks, params_of(code)),) if blocks else ()
     of_errors = (source_of_cells(code, by_element, STORES_OF_ERRORS),) if errors else ()
     # Of schemes that differ in numbers only it is the same.
@@ -133,7 +136,7 @@ def sources_of_sums(code: CellCode, by_element: bool) -> list[str]:
 
 
 def _source_of_sums(code: CellCode, by_element: bool) -> str:
-    """What is compiled follows from the description alone, which is written out in the source."""
+    """Return the source of the loops that give sums: it holds their description, from which they follow."""
     plain = _described(code, by_element) | {
         name: _renamed(code.results[name]) for name in ("q", "x_hat", "error", "clipped")
     }
@@ -196,7 +199,7 @@ def _reads_block(line: str, code: CellCode) -> bool:
 
 
 def _renamed(line: str) -> str:
-    """x is the array."""
+    """Rename x in a line: there x is the array, and a cell of it is x_."""
     return replaced(line, {"x": "x_"})
 
 

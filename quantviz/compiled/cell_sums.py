@@ -104,8 +104,9 @@ def mark_seen(q, n, code_min, counts, seen):
 
 @kernel_part
 def widen_seen(counts, seen, anew):
-    """FIRST_SEEN and LAST_SEEN as far apart as all codes between them are known to occur; `anew` for the
-    longest such run.
+    """Widen FIRST_SEEN and LAST_SEEN as far as all codes between them are known to occur.
+
+    With `anew` begin with the longest run of such codes.
     """
     if anew:
         begin = 0
@@ -122,7 +123,7 @@ def widen_seen(counts, seen, anew):
 
 @kernel_part
 def add_finite(x, at, arrays, n, flat, totals):
-    """The same, cell by cell, without those whose x is no finite number."""
+    """Add up cells as `add_up` does, one by one, without those whose x is NaN or Inf."""
     q, x_hat, error, clipped, steps = arrays
     for j in range(n):
         if fabs(x[at + j]) < np.inf:
@@ -134,7 +135,7 @@ def add_finite(x, at, arrays, n, flat, totals):
 
 @kernel_part
 def all_finite(x, at, n):
-    """Whether all are finite numbers."""
+    """Return whether the `n` numbers from `at` on are all finite."""
     largest = i4(0)
     values = x[at : at + n]
     for j in range(n):

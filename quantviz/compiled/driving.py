@@ -63,7 +63,7 @@ OF_APART, OF_ZEROED, OF_LARGEST, OF_FIRST, OF_LAST = (
 
 @kernel_part
 def trusted(made, n):
-    """Whether float32 held what the sums of `n` cells began with."""
+    """Return whether float32 held what the sums of `n` cells began with."""
     if made[OF_APART] > 0 or not (made[OF_SIGNAL] < np.inf and made[OF_VALUES] < np.inf):
         return False
     if made[OF_SIGNAL] < LEAST_SIGNAL and made[OF_ZEROS] < n:
@@ -77,7 +77,7 @@ def trusted(made, n):
 
 @kernel_part
 def place_of_size(error, n, size):
-    """Where the first error of a size, given as bits, is among the first `n`; -1 where none is."""
+    """Return where the first error of a size, given as bits, is among the first `n`, or -1."""
     for j in range(n):
         if (bits(error[j]) & 0x7FFFFFFF) == size:
             return j
@@ -102,23 +102,23 @@ def put(cells, x, start, n, flat, place, of_blocks, arrays, out):
 
 #: How the kernels below are given what belongs together:
 #: - `code`: the addresses of the cells' arithmetic; of the same that gives sums alone, or 0; of the same for
-#:   cells that saturation
-#:   leaves as they are, or 0, with the two codes between which it does; and of what gives errors alone, where
-#: sums of lines are asked for.
+#:   cells that saturation leaves as they are, or 0, with the two codes between which it does; and of what
+#:   gives errors alone, where sums of lines are asked for.
 #: - `place`: where blocks begin (`offset`), the length of a line and the width of a block, the first line of
 #:   `bases`, and those.
 #: - `of_blocks`: what is known of each block, how many there are, and the numbers and tables that the code
 #:   reads.
-#: - `arrays`: where a chunk of cells goes, see `kernels.Buffers`.
+#: - `arrays`: where a chunk of cells goes, see `pieces.Buffers`.
 #: - `totals`: the smallest code, and a tally's sums, counts and codes seen.
-#: - `by_axis`: the tensor's shape, and Σx² and Σe² of each index of each axis; empty where they are not asked
-#:   for.
+#: - `by_axis`: the tensor's shape, and Σx² and Σe² of each index of each axis; empty if not asked for.
 
 
 @inline_part
 def lines_together(done, total, flat, place):
-    """How many lines of how many cells come next whose sums are asked for at once: with blocks of one element
-    a line, those below each other whose cells are in the same blocks; else one.
+    """Return how many lines come next whose sums are asked for at once, and how many cells of each.
+
+    With blocks of one element a line, those are the lines below each other whose cells are in the same
+    blocks; else there is one.
     """
     offset, length, width, row, bases = place
     if width != 1:
@@ -314,12 +314,12 @@ def drive_bands(
     code, x, flat, done, piece, place, of_blocks, arrays, leaves_out, shape, made,
     code_min, counts, seen, of_pieces,
 ):  # fmt: skip
-    """The same for whole bands of `band` cells, of which range, parameters and sums are found one after the
-    other, each while it is at hand.
+    """Find ranges, parameters and sums of whole bands of `band` cells, one band at a time while it is in
+    cache.
 
     `ranges` is the address of the blocks' arithmetic with its numbers and tables; of the first piece `done`
-    cells are added up already. How many cells of x are done: all, or those before the first band that must be
-    looked at more closely.
+    cells are added up already. Return how many cells of x are done: all, or those before the first band
+    that must be looked at more closely.
     """
     address, floats, integers, tables = ranges
     _, length, width, _, bases = place

@@ -221,7 +221,7 @@ def further(sign: str) -> Callable[[Any, Any], Any]:
 
 
 def contracted(total: Lanes, a: Lanes, b: Lanes) -> Lanes:
-    """total + a · b, rounded once or twice."""
+    """Return total + a · b, rounded once or twice."""
     a, b = a._with(b)
     total, a = total._with(a)
     b = b.spread() if a.wide else b
@@ -257,7 +257,7 @@ class _Memory:
         )
 
     def fetch(self, address: Lanes, index: Lanes) -> None:
-        """Brings float32 into the second cache."""
+        """Bring float32 into the second cache."""
         b, whole = self.builder, ir.IntType(32)
         place = b.bitcast(
             b.gep(b.inttoptr(address.value, KINDS["f4"].as_pointer()), [index.value]),
@@ -279,7 +279,7 @@ class _Memory:
 
 
 def names_of_lines(memory: _Memory, small: Iterable[FunctionType]) -> dict[str, Any]:
-    """What the lines can name."""
+    """Return the functions that the lines can name."""
     names: dict[str, Any] = {
         **{name: lambda x, name=name: x.called(name) for name in ("rint", "floor", "ceil", "trunc", "fabs")},
         **{
@@ -345,7 +345,7 @@ class Loops:
         b.position_at_end(after)
 
     def stepped(self, begin: Lanes, stop: Lanes, step: int, body: Callable[[Lanes], object]) -> Lanes:
-        """As long as a whole step fits; where it ended."""
+        """Run `body` as long as a whole step fits, and return where that ended."""
         at = self.place("i8", begin)
 
         def once() -> None:

@@ -53,7 +53,7 @@ def _in_folder(compiled: Any) -> Any:
 
 @contextmanager
 def caching_in(folder: Path | None) -> Iterator[None]:
-    """numba's folder is this one for what is made now; other code in the process keeps its own."""
+    """Make numba keep what is made now in this folder, without touching other code's folder."""
     before = _config.CACHE_DIR
     _config.CACHE_DIR = before if folder is None else str(folder)
     try:
@@ -81,5 +81,5 @@ def inline_part(function: Callable[..., Any]) -> Any:
 
 
 def in_any_order(function: Callable[..., Any]) -> Any:
-    """Of sums whose terms can be added in any order, and of products rounded once with them or not."""
+    """Compile sums whose terms may be added in any order, and products rounded once with them or not."""
     return numba.njit(nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})(function)

@@ -18,9 +18,7 @@ ROWS = TERMS
 
 @jit
 def lower_blocks(values, width, finite_only, lo, hi):
-    """Lower `lo` and raises `hi` of blocks next to each other, `width` values of each, to the values'
-    keys.
-    """
+    """Lower `lo` and raise `hi` of neighbouring blocks of `width` values each to the values' keys."""
     for b in range(lo.size):
         here, low, high = values[b * width : (b + 1) * width], lo[b], hi[b]
         if finite_only:
@@ -41,7 +39,7 @@ def lower_blocks(values, width, finite_only, lo, hi):
 
 @jit
 def lower_columns(values, finite_only, lo, hi):
-    """The same of blocks of which there is a value each."""
+    """Lower `lo` and raise `hi` of blocks that have one value each here to the values' keys."""
     if finite_only:
         for j in range(values.size):
             raw = bits(values[j])
@@ -59,8 +57,9 @@ def lower_columns(values, finite_only, lo, hi):
 
 @jit
 def find_ends(x, flat, length, width, row, bases, finite_only, lo, hi):
-    """Lower `lo` and raises `hi` of each block to the values met, as `keys`, which order as the numbers do;
-    NaN is beyond them.
+    """Lower `lo` and raise `hi` of each block to the keys of the values met.
+
+    Keys order as the numbers do; NaN is beyond them.
     """
     total = x.size
     column = flat % length
@@ -112,7 +111,7 @@ def find_ends(x, flat, length, width, row, bases, finite_only, lo, hi):
 
 @jit
 def find_firsts(x, flat, length, width, row, bases, sizes, wanted, extreme):
-    """The first value of the size `sizes` of each block that is `wanted`, which then is no more."""
+    """Find the first value of size `sizes` of each block that is `wanted`, and clear its `wanted`."""
     total = x.size
     column = flat % length
     line = flat // length - row
@@ -153,7 +152,7 @@ def new_look() -> Array:
 
 @jit
 def look(x, flat, state):
-    """Ends, places and counts of a run."""
+    """Add a run's ends, places and counts to a state."""
     done = 0
     while done < x.size:
         n = min(x.size - done, 4096)

@@ -147,7 +147,7 @@ def _comparison(sign: str) -> Callable[[Any, Any], Cell]:
 
 
 def _logic(sign: str) -> Callable[[Any, Any], Cell]:
-    """Of truth values, or of the bits of whole numbers."""
+    """Return an operator of truth values, or of the bits of whole numbers."""
 
     def run(a: Any, b: Any) -> Cell:
         trace, dtype, (left, right) = _joined(a, b)
@@ -226,7 +226,7 @@ class Cell:
         return self * self
 
     def clamp(self, min: Any = None, max: Any = None) -> Cell:
-        """NaN stays NaN, and what is equal to an end stays what it was."""
+        """Limit the value, with NaN left as NaN and a value equal to an end left as it was."""
         value = self
         if min is not None:
             low = _as(self.trace, min, _promoted(self, min))

@@ -11,11 +11,10 @@ from quantviz.compiled.lanes import WIDTH, Lanes, Loops, further, intrinsic, ir,
 
 @intrinsic
 def largest_of_stretches(typing, values, begin, count, most, first, last):
-    """The largest int32 of each of `count` stretches of `values`, none negative, and where its first and its
-    last are.
+    """Find the largest int32 of each of `count` stretches of `values`, and where its first and last are.
 
-    Stretch j goes from begin[j] to before begin[j + 1]; all are int32 at addresses. After the values `WIDTH`
-    more can be read.
+    No value is negative. Stretch j goes from begin[j] to before begin[j + 1]; all are int32 at addresses.
+    After the values `WIDTH` more can be read.
     """
 
     def generate(context, builder, signature, args):
@@ -30,7 +29,7 @@ def largest_of_stretches(typing, values, begin, count, most, first, last):
             left, right = (loops.memory.load("i4", begins, at).to("i8") for at in (j, j + 1))
 
             def parts(body: Callable[[Lanes, Lanes], None]) -> None:
-                """All lanes of the stretch, what is beyond it as -1."""
+                """Run `body` on all lanes of the stretch, with -1 for what is beyond it."""
                 place = loops.place("i8", left)
 
                 def once() -> None:

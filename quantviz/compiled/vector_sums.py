@@ -103,7 +103,7 @@ class Summing(Loops):
         return {"True": True, "False": False, **found}[self.code[name]]
 
     def of_block(self, block: Lanes, known: dict[str, Any], *, wide: bool) -> dict[str, Any]:
-        """What is read of a block, or of `WIDTH` of them from `block` on, and what follows from it."""
+        """Read what is known of a block, or of `WIDTH` of them from `block` on, and run the lines on it."""
         read = {
             name: self.memory.load("f8", known["params"], known["blocks"] * i + block, wide=wide).to(
                 self.code["types"][name]
@@ -191,7 +191,7 @@ class Summing(Loops):
         *,
         wide: bool,
     ) -> Lanes:
-        """Return cells of one block, or of `WIDTH` side by side, added to what was begun; where it ended."""
+        """Add cells of one block, or of `WIDTH` side by side, to what was begun; return where that ended."""
         begun, noise = self.begun[wide], self.place("f4", 0.0, wide=wide)
 
         def two(place: Lanes) -> None:
@@ -206,7 +206,7 @@ class Summing(Loops):
         return done
 
     def settle(self, *, wide: bool) -> None:
-        """Begin anew: what was begun is gathered, and after so many rounds added to the sums."""
+        """Gather what was begun, begin anew, and after `ROUNDS` rounds add what was gathered to the sums."""
         for name, place in self.gathered[wide].items():
             self.move(self.begun[wide][name], place, wide=wide)
         rounds = self.get(self.rounds[wide]) + 1
@@ -221,7 +221,7 @@ class Summing(Loops):
         self.put(self.rounds[wide], self.same(0, "i8", wide=False))
 
     def move(self, place: Any, to: Any, *, wide: bool) -> None:
-        """Add what is at a place to another, and leaves 0."""
+        """Add what is at a place to another, and leave 0 there."""
         self.put(to, self.get(to) + self.get(place))
         self.put(place, self.same(0.0, place[1], wide=wide))
 
@@ -256,8 +256,9 @@ class Summing(Loops):
             self.memory.store("f8", known["out"], AT[name], total.to("f8"))
 
     def columns(self, one: Lanes) -> None:
-        """Blocks of one element along the last axis: `rows` lines below each other, a few columns at a time
-        through all of them.
+        """Write the loops for blocks of one element along the last axis.
+
+        A few columns at a time are gone through in all `rows` lines below each other.
         """
         known = self.known
         column = known["flat"] - known["offset"]
@@ -282,7 +283,7 @@ class Summing(Loops):
         self.stepped(done, known["n"], 1, lambda at: tile(at, False))
 
     def lines(self, one: Lanes) -> None:
-        """Blocks of several elements along the last axis: one after the other."""
+        """Write the loops for blocks of several elements along the last axis, one block after the other."""
         b, known = self.builder, self.known
         length, width, n = known["length"], known["width"], known["n"]
         start = known["flat"] - known["offset"]
@@ -297,7 +298,7 @@ class Summing(Loops):
             self.cells(self.next_of(place, known["ahead"], wide), known["flat"] + place, here, noise)
 
         def vectors(start: Lanes, end: Lanes, here: dict[str, Any]) -> Lanes:
-            """At most `TERMS` times `WIDTH` cells of a block."""
+            """Add up at most `TERMS` times `WIDTH` cells of a block."""
             count = one.of(
                 "i8", b.ashr((end - start).value, one.constant(WIDTH.bit_length() - 1, "i8").value)
             )
@@ -310,7 +311,7 @@ class Summing(Loops):
             )
 
         def gone(size: Lanes, blocks: Lanes) -> None:
-            """So many cells are done, and so many blocks, or all cells there are of the last."""
+            """Note that so many cells and blocks are done; a last block may have had fewer cells."""
             stop, after = self.get(made) + size, self.get(column) + size
             self.put(made, stop)
             ends = after == length
@@ -326,7 +327,7 @@ class Summing(Loops):
             )
 
         def part(room: Lanes) -> None:
-            """A block, or what there is of it."""
+            """Add up a block, or what there is of it."""
             begin, size = self.get(made), width - self.get(within)
             size = select(size < room, size, room)
             here, stop = self.of_block(self.get(block), known, wide=False), begin + size
@@ -354,8 +355,9 @@ class Summing(Loops):
             gone(size, one)
 
         def whole(room: Lanes) -> None:
-            """Blocks of a few whole vectors, as many as there are in the line: of small ones much is asked
-            for each.
+            """Add up blocks of a few whole vectors, as many as there are in the line.
+
+            Small blocks have a loop of their own: with them, much is asked for each.
             """
             count = one.of("i8", b.sdiv(room.value, width.value))
             begin, first = self.get(made), self.get(block)

@@ -29,11 +29,10 @@ Array = npt.NDArray[Any]
 def codes(
     x: Stored, scheme: Scheme, qparams: QParams, start: int, stop: int, *, path: str | None = None
 ) -> tuple[Array, Array, Array, Array]:
-    """`q`, `x_hat`, `error` and `clipped` of the elements from `start` to before `stop` in row-major order;
-    one axis each.
+    """Return `q`, `x_hat`, `error` and `clipped` of the elements from `start` to before `stop`, each `(n,)`.
 
-    `qparams` are those of the whole tensor, as `ranges.qparams` gives them. `path` forces "fused" or
-    "chunked".
+    Elements count in row-major order. `qparams` are those of the whole tensor, as `ranges.qparams` gives
+    them. `path` forces "fused" or "chunked".
 
     >>> from quantviz.tensors.lazy import InMemory
     >>> x = InMemory(torch.tensor([1.0, 0.3, -7.0]))
@@ -84,8 +83,9 @@ class Coder:
         return self._program is not None
 
     def errors(self, start: int, stop: int) -> tuple[int, tuple[Any, ...], tuple[Any, ...]]:
-        """What compiled arithmetic takes to give errors alone of elements from `start` to before `stop`, as
-        `driving.put` is given it: its address, where blocks lie, and what is known of them.
+        """Return what `driving.put` takes to give errors alone of elements from `start` to before `stop`.
+
+        It is the address of compiled arithmetic, where blocks lie, and what is known of them.
         """
         assert self._program is not None
         assert self._of_blocks is not None
@@ -97,7 +97,9 @@ class Coder:
         )
 
     def put(self, values: Array, start: int, made: Buffers) -> None:
-        """What the elements of the tensor from `start` on, `values`, become: as many of `made`."""
+        """Put what the elements `values` of the tensor, from `start` on, become into as many places of
+        `made`.
+        """
         stop = start + len(values)
         if self._program is not None and self._of_blocks is not None:
             self._program.run(
@@ -107,8 +109,9 @@ class Coder:
         self.put_at(values, torch.arange(start, stop), made)
 
     def put_at(self, values: Array, places: torch.Tensor, made: Buffers) -> None:
-        """The same of elements anywhere: `places` are theirs in row-major order. By the reference's
-        operations.
+        """Put what elements anywhere become into `made`, by the reference's operations.
+
+        `places` are theirs in row-major order.
         """
         r = quantize_cells(
             torch.from_numpy(np.array(values)), self._scheme, self._qparams, self._shape, places

@@ -93,8 +93,9 @@ class Frame:
         return base, 0 if self.line_axis is None else steps[self.line_axis], steps[self.cell_axis]
 
     def parts(self, most: int) -> Iterator[list[Part]]:
-        """All cells in parts of about `most`: whole pixels, or the pieces of a larger one, which belong
-        together.
+        """Yield lists of parts of about `most` cells that belong together.
+
+        They are whole pixels, or the pieces of a pixel that is larger.
         """
         tallest, widest = int(np.diff(self.line_edges).max()), int(np.diff(self.cell_edges).max())
         width = int(self.cell_edges[-1] - self.cell_edges[0])
@@ -106,7 +107,7 @@ class Frame:
                 yield list(self._pieces(top, bottom, left, right, most))
 
     def _pieces(self, top: int, bottom: int, left: int, right: int, most: int) -> Iterator[Part]:
-        """A part, or where a pixel is larger than `most`, that in pieces."""
+        """Yield a part, or where a pixel is larger than `most`, that pixel in pieces."""
         width = min(right - left, most)
         height = max(1, most // width)
         for line, cell in itertools.product(range(top, bottom, height), range(left, right, width)):
@@ -135,7 +136,7 @@ class Frame:
         return np.ascontiguousarray((read if self.line_axis < self.cell_axis else read.T).numpy()).ravel()
 
     def put(self, values: Values, part: Part, coder: Coder, made: Buffers) -> None:
-        """What the cells of a part, `values`, become."""
+        """Put what the cells `values` of a part become into `made`."""
         base, line_stride, cell_stride = self.strides
         (top, bottom), (left, right) = part.lines, part.cells
         width = right - left
@@ -169,7 +170,7 @@ def _edges(first: int, count: int, pixels: int) -> Array:
 
 
 def _stretches(edges: Array, pixels: int) -> Iterator[tuple[int, int]]:
-    """From … to, `pixels` pixels at a time."""
+    """Yield from … to, `pixels` pixels at a time."""
     last = len(edges) - 1
     for i in range(0, last, pixels):
         yield int(edges[i]), int(edges[min(i + pixels, last)])

@@ -32,7 +32,7 @@ def fixed_ready() -> bool:
 
 
 def wait_for_kernels() -> None:
-    """For what is asked for seldom, and would take long without them."""
+    """Wait for the shared kernels, for what is asked for seldom and would take long without them."""
     if not fixed_ready():
         background.warmer().wait(background.FIXED)
 

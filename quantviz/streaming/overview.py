@@ -147,7 +147,7 @@ def _averages(
 def pooled(
     x: Stored, patch: Patch, pixels: tuple[int, int], how: str = "largest", view: View | None = None
 ) -> tuple[Array, Array]:
-    """What `overview` shows of x itself: `Overview.x` and `Overview.x_at`."""
+    """Return what `overview` shows of x itself: `Overview.x` and `Overview.x_at`."""
     frame = Frame.of(x.shape, patch, pixels, view)
     pool = pool_of(frame, how)
 
@@ -160,10 +160,9 @@ def pooled(
 
 
 def overview_of(x: torch.Tensor, q: torch.Tensor, x_hat: torch.Tensor, pixels: tuple[int, int]) -> Overview:
-    """What a picture of at most `pixels` shows of matrices that are there already, whoever made them:
-    "largest" of all their cells.
+    """Return the picture, in at most `pixels`, of matrices that are there already, whoever made them.
 
-    `x` and `x_hat` are float32.
+    It shows the "largest" of all their cells. `x` and `x_hat` are float32.
 
     >>> x = torch.tensor([[1.0, -8.0, 2.0, 3.0], [0.4, 4.0, 0.0, 7.0]])
     >>> overview_of(x, x.to(torch.int8), x.round(), (1, 2)).q.tolist()

@@ -59,7 +59,7 @@ class Program:
     leaves_out: bool
 
     def of_blocks(self, params: QParams) -> Array:
-        """What it reads of each block, one after the other as float64, which holds every one of them."""
+        """Return what it reads of each block, one name after the other; float64 holds all of it."""
         known = block_values(params)
         return np.concatenate([known[name].to(torch.float64).flatten().numpy() for name in self.params])
 
@@ -74,8 +74,9 @@ class Program:
         made: Buffers,
         tally: Tally | None,
     ) -> None:
-        """From `start` to before `stop` of a tensor, whose blocks begin at `offset`: into `made`, or, chunk
-        by chunk, added to a tally.
+        """Make the cells from `start` to before `stop` of a tensor, whose blocks begin at `offset`.
+
+        They are put into `made`, or, chunk by chunk, added to a tally.
         """
         from quantviz.compiled import driving
 
@@ -113,9 +114,7 @@ class Program:
         tally: Tally,
         pieces: Pieces,
     ) -> None:
-        """The same for some planned pieces, from the beginning of the first of `pieces`: their sums go there,
-        all else to the tally.
-        """
+        """Add up some planned pieces from `start` on: sums go to `pieces`, all else to the tally."""
         from quantviz.compiled import driving
 
         place, known = self.place(layout, start, stop, 0), (of_blocks, layout.block_count, *self.constants)
@@ -137,10 +136,10 @@ class Program:
     def of_bands(
         self, x: Stored, layout: BlockLayout, piece: int, absmax: float, made: Buffers, tally: Tally
     ) -> Callable[[int, int, int, Pieces], int]:
-        """What takes the ranges of the blocks from one place to before another, whole rows of the view, and
-        the sums of their cells.
+        """Return a function that finds ranges and sums of blocks from one place to before another.
 
-        It is told how many cells of the first of some pieces are done, and answers up to where it came.
+        The places are whole rows of the view. It is told how many cells of the first of some pieces are done,
+        and returns up to where it came.
         """
         from quantviz.compiled import driving
 
@@ -197,8 +196,10 @@ class Program:
     def _code(
         self, layout: BlockLayout, tally: Tally | None
     ) -> tuple[int, int, tuple[int, float, float], int]:
-        """Return the addresses of what makes cells; of what gives sums alone, where that is asked for and
-        quicker; and of what gives errors alone, where sums of lines are too; else 0.
+        """Return the addresses of what makes cells, of sums alone, of their unsaturated form, and of errors
+        alone.
+
+        Sums are 0 where they are not asked for or not quicker, errors where no sums of lines are asked for.
         """
         if tally is None or self.leaves_out or 1 < layout.block_shape[-1] < limits.LANES:
             return self.address, 0, (0, *self.ends), 0
@@ -281,7 +282,7 @@ def types_of_params(params: QParams) -> tuple[tuple[str, torch.dtype], ...]:
 
 @lru_cache(maxsize=256)
 def types_of_scheme(scheme: Scheme) -> tuple[tuple[str, torch.dtype], ...]:
-    """What is known of a scheme's blocks by name, whatever the tensor."""
+    """Return the names and dtypes of what is known of a scheme's blocks, whatever the tensor."""
     one = BlockLayout((1,), (1,), (1,))
     # No error, which nothing lessens.
     found = calibrated(

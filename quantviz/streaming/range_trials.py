@@ -90,7 +90,7 @@ class Trial:
         return finite_or_infinite(viewed(torch.from_numpy(sums[places]), tuple(refused.shape)), refused)
 
     def _added_up(self, count: int, of_piece: Callable[[int, int], Array]) -> Array:
-        """So many sums, piece after piece."""
+        """Return `count` sums, added up piece after piece."""
         total = np.zeros(count)
         in_order = InOrder[Array](lambda sums: np.add(total, sums, out=total))
 
@@ -173,8 +173,9 @@ _CELLS_A_BLOCK = 256
 
 
 def _side_by_side(of: Array, blocks: int) -> tuple[Array, Array, Array]:
-    """Trials as kernels take them, where `of` are the numbers of their blocks, ascending: those of a block
-    fill whole vectors, if need be by one of them again and again. Where those of each block begin, and the
+    """Lay trials out as kernels take them: those of a block fill whole vectors, repeating one if need be.
+
+    `of` are the numbers of the trials' blocks, ascending. Return where those of each block begin, and the
     end; which trial each one is; and where each trial is.
     """
     from quantviz.compiled.lanes import WIDTH

@@ -33,7 +33,7 @@ from quantviz.tensors.lazy import Stored
 def ranges(
     x: Stored, scheme: Scheme, *, piece: int = limits.PIECE, absmax: float | None = None
 ) -> Range | QParams:
-    """What the calibration says of each block: its clipping range, or scale and zero point in place of it.
+    """Return each block's clipping range, or scale and zero point in its place, by the calibration.
 
     About `piece` elements are read at a time. `absmax` is the largest finite magnitude, where it is known.
 
@@ -105,7 +105,7 @@ class _ReadBlocks:
 
 
 def _one_after_the_other(parts: list[Range | QParams], layouts: list[BlockLayout]) -> Range | QParams:
-    """What was said of one band after the other, as of the whole."""
+    """Join what was said of one band after the other to what is said of the whole."""
     of_ranges = [part for part in parts if isinstance(part, Range)]
     if len(of_ranges) == len(parts):
         return Range(
@@ -134,7 +134,8 @@ def _grid_of(values: Any, layout: BlockLayout) -> torch.Tensor:
 def qparams(
     x: Stored, scheme: Scheme, found: Range | QParams | None = None, absmax: float | None = None
 ) -> QParams:
-    """What `choose_qparams` gives, from ranges and a largest finite magnitude that may be known already.
+    """Return what `choose_qparams` gives, from ranges and a largest finite magnitude that may be known
+    already.
 
     >>> from quantviz.tensors.lazy import InMemory
     >>> found = qparams(InMemory(torch.tensor([-1.27, 1.27])), Scheme("int8"))

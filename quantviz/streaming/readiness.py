@@ -18,10 +18,10 @@ from quantviz.streaming.regions import fills, in_line
 
 
 def scheme_ready(scheme: Scheme, shape: Shape) -> bool:
-    """Return whether the same holds of all that a scheme needs on a tensor of `shape`.
+    """Return whether all that a scheme needs on a tensor of `shape` can be called, or is waited for here.
 
-    A scheme's own code takes a fraction of a second, so where the reference takes longer it is waited for
-    once the shared kernels are there.
+    A scheme's own code takes a fraction of a second. So where the reference takes longer, that code is waited
+    for once the shared kernels are there.
     """
     if not fixed_ready():
         return False
@@ -70,7 +70,7 @@ def is_compiled(scheme: Scheme, shape: Shape, *, by_axis: bool) -> bool:
 
 @lru_cache(maxsize=256)
 def _sources(scheme: Scheme, by_element: bool, banded: bool, by_axis: bool) -> tuple[str, ...]:
-    """What is compiled for a scheme; nothing where it cannot be written down."""
+    """Return the sources compiled for a scheme; none where it cannot be written down."""
     try:
         code = trace_cell(scheme, dict(types_of_scheme(scheme)))
     except Untraceable:

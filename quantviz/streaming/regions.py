@@ -74,8 +74,9 @@ def fills(layout: BlockLayout) -> bool:
 def windows_of(
     layout: BlockLayout, piece: int
 ) -> Iterator[tuple[tuple[slice, ...], BlockLayout, tuple[slice, ...]]]:
-    """The view in windows of whole blocks of about `piece` elements: the window, its layout, and where its
-    blocks are in the grid.
+    """Yield the view in windows of whole blocks of about `piece` elements.
+
+    Each comes with its layout, and where its blocks are in the grid.
     """
     axis = max(range(len(layout.grid_shape)), key=lambda a: layout.grid_shape[a])
     of_block = math.prod(n for a, n in enumerate(layout.view_shape) if a != axis) * layout.block_shape[axis]

@@ -116,7 +116,7 @@ class StreamedBlocks:
         return self._by_window(lambda blocks: (blocks.mean_magnitude(),), 1)[0]
 
     def constant(self, value: float) -> torch.Tensor:
-        """`value` for each block."""
+        """Return `value` for each block."""
         return torch.full(self._layout.grid_shape, value, dtype=self._dtype)
 
     @property
@@ -191,7 +191,7 @@ class StreamedBlocks:
     def _by_window(
         self, asked: Callable[[Blocks], tuple[torch.Tensor, ...]], count: int
     ) -> tuple[torch.Tensor, ...]:
-        """What `Blocks` answers of one window after the other."""
+        """Return what `Blocks` answers, asked of one window after the other."""
         answers = tuple(self.constant(0.0) for _ in range(count))
 
         def work(windows: Iterator[tuple[tuple[slice, ...], BlockLayout, tuple[slice, ...]]]) -> None:
@@ -211,8 +211,9 @@ class StreamedBlocks:
         return answers
 
     def _percentiles_of_one(self, percents: tuple[float, ...]) -> tuple[torch.Tensor, ...]:
-        """Of one block: a count of the upper 16 bits, then a sort of the few values that the places lie
-        among.
+        """Return percentiles of one block.
+
+        The upper 16 bits of all values are counted, then the few values around the wanted places are sorted.
         """
         from quantviz.compiled import run_kernels
 

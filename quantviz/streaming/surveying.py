@@ -294,7 +294,7 @@ class _SurveyTally:
             own.join(more)
 
     def survey(self, x: Stored) -> Survey:
-        """What was found."""
+        """Return what was found."""
         plan = self._plan
         if self._blocks:
             blocks, numbers = self._blocks.moments, np.arange(plan.layout.block_count)
@@ -344,7 +344,7 @@ class _WorstOfRun:
         self._count = pooling_kernels().keep_largest(error, start, self._sizes, self._places, self._count)
 
     def found(self) -> Iterator[tuple[float, int]]:
-        """-|error| and the place of each: sorted, the worst come first."""
+        """Return -|error| and the place of each, so that sorted the worst come first."""
         return zip((-self._sizes[: self._count]).tolist(), self._places[: self._count].tolist(), strict=True)
 
 
@@ -397,7 +397,7 @@ class _Adder:
 
     @property
     def moments(self) -> Moments:
-        """What was added up."""
+        """Return what was added up."""
         layout = self._layout
         places = np.unravel_index(np.arange(self.first, self.first + len(self._noise)), layout.grid_shape)
         cells = np.ones(len(self._noise), dtype=np.int64)

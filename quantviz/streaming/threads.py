@@ -88,9 +88,10 @@ class InOrder(Generic[_T]):
 def shares_of(
     count: int, least: int, step: int = 1, *, in_place: bool, threads: int | None = None
 ) -> Iterator[tuple[int, int]]:
-    """From … to, for threads to take one after the other: `least` each, a multiple of `step`; where nothing
-    is copied, as much as half of what each thread has before it, since for each of them the interpreter is
-    waited for, which others may use.
+    """Yield from … to, for threads to take one after the other: `least` each, a multiple of `step`.
+
+    Where nothing is copied, yield as much as half of what each thread has before it: at each of them a thread
+    waits for the interpreter, which others may use.
 
     >>> list(shares_of(10, 4, in_place=False))
     [(0, 4), (4, 8), (8, 10)]
