@@ -20,6 +20,9 @@ def of_numbers(code: CellCode) -> CellCode:
     The error of any other cell is NaN, so that it can be told afterwards. Where that does not follow, the
     lines stay as they are.
 
+    >>> import torch
+    >>> from quantviz import Scheme
+    >>> from quantviz.compiled.tracing import trace_cell
     >>> code = trace_cell(Scheme("int4"), {"scale": torch.float32, "zero_point": torch.int32})
     >>> code.results["x_hat"], code.of_cell[-3], of_numbers(code).of_cell[-3]
     ('t13', 't13 = f4(scale * t12)', 't13 = f4(scale * t7)')
@@ -80,6 +83,9 @@ def unsaturated(code: CellCode) -> CellCode | None:
     That they were such cells, the codes tell: they lie between the scheme's ends. None where codes are no
     numbers.
 
+    >>> import torch
+    >>> from quantviz import Scheme
+    >>> from quantviz.compiled.tracing import trace_cell
     >>> code = of_numbers(trace_cell(Scheme("int4"), {"scale": torch.float32, "zero_point": torch.int32}))
     >>> plain = unsaturated(code)
     >>> plain.of_cell[-3], plain.results["q"], plain.results["clipped"]

@@ -34,6 +34,7 @@ def codes(
     Elements count in row-major order. `qparams` are those of the whole tensor, as `ranges.qparams` gives
     them. `path` forces "fused" or "chunked".
 
+    >>> from quantviz.streaming.ranges import qparams
     >>> from quantviz.tensors.lazy import InMemory
     >>> x = InMemory(torch.tensor([1.0, 0.3, -7.0]))
     >>> [part.tolist() for part in codes(x, Scheme("int4"), qparams(x, Scheme("int4")), 1, 3)[:2]]

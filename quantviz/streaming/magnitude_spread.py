@@ -29,6 +29,7 @@ _SORTED = 2**20
 def spread(x: Stored) -> Spread:
     """Return how far the magnitudes of `x` spread, from one pass over it; each to a part in 4000.
 
+    >>> import torch
     >>> from quantviz.tensors.lazy import InMemory
     >>> found = spread(InMemory(torch.cat([torch.full((98,), 0.5), torch.zeros(2), torch.tensor([1000.0])])))
     >>> round(found.middle, 3), round(found.far, 3)

@@ -60,6 +60,7 @@ class Facts(Picklable):
 def facts(x: Stored) -> Facts:
     """Return ends, places and counts of a tensor, in one pass.
 
+    >>> import torch
     >>> from quantviz.tensors.lazy import InMemory
     >>> found = facts(InMemory(torch.tensor([[1.0, -3.0], [torch.nan, 3.0]])))
     >>> found.lo, found.hi, found.largest, found.nonfinite, found.first_nonfinite, found.negative
