@@ -36,9 +36,9 @@ from quantviz.schemes.calibration import External
 from quantviz.schemes.granularity import BlockLayout, Shape
 from quantviz.schemes.recipes import as_scheme
 from quantviz.schemes.scheme import Scheme
-from quantviz.streaming import limits
+from quantviz.streaming import kernel_access, limits
 from quantviz.streaming.coding import Coder, codes, reference_on_run
-from quantviz.streaming.kernel_access import compiling_seconds, fixed_ready, has_kernels
+from quantviz.streaming.kernel_access import compiling_seconds, fixed_ready
 from quantviz.streaming.pieces import Asked, Buffers, Pieces, rest_of, rows_of_piece, size_of_piece
 from quantviz.streaming.programs import compiled_program, types_of_params, types_of_scheme
 from quantviz.streaming.ranges import qparams, ranges, ranges_of_values
@@ -170,7 +170,7 @@ def measure(
     if not scheme.shifted and not scheme.number_format.signed:
         negative = (known or facts(asked)).negative
         notes = (*notes, Note.of("negatives_clip", count=negative)) if negative else notes
-    if not has_kernels():
+    if not kernel_access.has_kernels():
         notes = (*notes, Note.of("without_numba"))
     moments, missing = (
         tally.moments(),
@@ -285,7 +285,7 @@ def _streamed(x: Stored, asked: Asked, known: Facts | None) -> tuple[Tally, str]
     scheme, given = asked.scheme, asked.given
     layout, fmt = in_line(scheme.layout(x.shape)), scheme.number_format
     rows = rows_of_piece(layout, x.shape, asked)
-    compiled = asked.path != "chunked" and has_kernels()
+    compiled = asked.path != "chunked" and kernel_access.has_kernels()
     banded = compiled and given is None and rows < layout.view_shape[0] and scheme.calibration.of_values
     absmax = torch.tensor(
         (known or facts(x)).absmax if banded and scheme.arithmetic.scale.global_rule else 0.0

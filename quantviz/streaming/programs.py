@@ -24,8 +24,7 @@ from quantviz.quantization.quantizer import (
 )
 from quantviz.schemes.granularity import BlockLayout
 from quantviz.schemes.scheme import Scheme
-from quantviz.streaming import limits
-from quantviz.streaming.kernel_access import has_kernels
+from quantviz.streaming import kernel_access, limits
 from quantviz.streaming.pieces import Buffers, Pieces
 from quantviz.streaming.regions import bases_of, fills, layout_of_rows, rows_of_band, run_of
 from quantviz.tensors.blocks import Blocks
@@ -214,7 +213,7 @@ def compiled_program(
     """Return the compiled arithmetic of a scheme; none where numba is not there, or torch is asked for what
     cannot be written down.
     """
-    if not has_kernels():
+    if not kernel_access.has_kernels():
         return None
     from quantviz.compiled.cell_sources import params_of
     from quantviz.compiled.compiler import compiler

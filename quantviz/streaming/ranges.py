@@ -18,8 +18,7 @@ from quantviz.quantization.quantizer import (
 from quantviz.schemes.calibration import BlockValues, Range
 from quantviz.schemes.granularity import BlockLayout
 from quantviz.schemes.scheme import Scheme
-from quantviz.streaming import limits
-from quantviz.streaming.kernel_access import has_kernels
+from quantviz.streaming import kernel_access, limits
 from quantviz.streaming.range_trials import Trial
 from quantviz.streaming.regions import Band, layout_of_rows, read_window, rows_of_band
 from quantviz.streaming.streamed_blocks import StreamedBlocks
@@ -83,7 +82,7 @@ def _no_trial(found: Range, of: torch.Tensor | None = None, /) -> torch.Tensor:
 def _blocks(x: Stored, scheme: Scheme, layout: BlockLayout, piece: int, *, alone: bool) -> BlockValues:
     """Return the blocks of a tensor, or of a band of it, as a calibration asks of them."""
     dtype, finite_only = torch_dtype(scheme.arithmetic.scale_math), scheme.nonfinite == "ignore"
-    if not has_kernels():
+    if not kernel_access.has_kernels():
         return cast("BlockValues", _ReadBlocks(x, layout, dtype, finite_only))
     return StreamedBlocks(x, layout, dtype, finite_only=finite_only, alone=alone, piece=piece)
 

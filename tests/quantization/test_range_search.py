@@ -13,7 +13,7 @@ from quantviz.analysis.study import Study
 from quantviz.quantization import quantizer
 from quantviz.quantization.range_search import _LESS
 from quantviz.schemes.calibration import Range
-from quantviz.streaming import coding, measuring, programs, range_trials, ranges
+from quantviz.streaming import coding, kernel_access, limits, measuring, programs, range_trials, ranges
 from quantviz.streaming.threads import THREADS_VARIABLE
 from quantviz.tensors import blocks
 from quantviz.tensors.lazy import InMemory
@@ -104,7 +104,7 @@ def test_it_is_never_worse_than_other_ranges_under_any_arithmetic(convention, mo
 
 @pytest.mark.parametrize("convention", of_today(qv.CONVENTIONS, 6), ids=str)
 def test_the_compiled_path_finds_the_same_ranges_and_codes(convention, monkeypatch):
-    monkeypatch.setattr(measuring, "BAND", 512)
+    monkeypatch.setattr(limits, "BAND", 512)
     names = itertools.cycle(("normal", "zero_blocks", "ties", "tiny", "constant"))
     for scheme, name in zip(list(thinned(qv.CONVENTIONS[convention]))[::9], names, strict=False):
         scheme = scheme.replace(calibration=qv.MSE())
@@ -130,7 +130,7 @@ LAYOUTS = ("per_tensor", "per_channel(axis=0)", "per_channel(axis=1)", "per_grou
 
 @pytest.mark.parametrize(("form", "granularity"), of_today(itertools.product(FORMS, LAYOUTS), 2))
 def test_bands_threads_and_the_absence_of_numba_change_nothing(monkeypatch, form, granularity):
-    monkeypatch.setattr(measuring, "BAND", 512)
+    monkeypatch.setattr(limits, "BAND", 512)
     x, scheme = normal(40, 96) ** 3, qv.Scheme.parse(form.format(granularity))
     wanted = qv.quantize(x, scheme).range
     for threads in ("1", "3"):
@@ -138,7 +138,7 @@ def test_bands_threads_and_the_absence_of_numba_change_nothing(monkeypatch, form
         found = ranges.ranges(InMemory(x), scheme, piece=700)
         assert torch.equal(found.lo, wanted.lo)
         assert torch.equal(found.hi, wanted.hi)
-    monkeypatch.setattr(measuring, "_compiled", lambda: None)
+    monkeypatch.setattr(kernel_access, "has_kernels", lambda: False)
     programs.compiled_program.cache_clear()
     found = ranges.ranges(InMemory(x), scheme, piece=700)
     assert torch.equal(found.lo, wanted.lo)

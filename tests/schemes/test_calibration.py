@@ -18,7 +18,7 @@ from quantviz.compiled.tracing import trace_block
 from quantviz.schemes import calibration as calibrations
 from quantviz.schemes import scheme as schemes
 from quantviz.schemes.calibration import Context, ModeContext, Range
-from quantviz.streaming import measuring, programs, ranges
+from quantviz.streaming import kernel_access, limits, measuring, programs, ranges
 from quantviz.streaming.streamed_blocks import StreamedBlocks
 from quantviz.tensors.lazy import InMemory
 from tests.helpers.offered import of_today
@@ -175,9 +175,9 @@ def test_the_others_are_told_of_the_scheme(own, monkeypatch):
 @pytest.mark.parametrize("kind", [ByFormat, ByScale, ByTrial], ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("numba", [True, False])
 def test_every_path_finds_what_the_reference_finds(own, monkeypatch, kind, numba):
-    monkeypatch.setattr(measuring, "BAND", 256)
+    monkeypatch.setattr(limits, "BAND", 256)
     if not numba:
-        monkeypatch.setattr(measuring, "_compiled", lambda: None)
+        monkeypatch.setattr(kernel_access, "has_kernels", lambda: False)
         programs.compiled_program.cache_clear()
     calibration, x = own(kind), normal(48, 96)
     for granularity in PLACES:
@@ -203,7 +203,7 @@ def test_every_path_finds_what_the_reference_finds(own, monkeypatch, kind, numba
     ],
 )
 def test_a_trial_is_the_reference_quantizers_error(own, monkeypatch, form, nonfinite):
-    monkeypatch.setattr(measuring, "BAND", 256)
+    monkeypatch.setattr(limits, "BAND", 256)
     x = normal(48, 96)
     if nonfinite == "ignore":
         x[5, 7], x[40, 0] = torch.nan, torch.inf
