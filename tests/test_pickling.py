@@ -7,7 +7,7 @@ import torch
 
 import quantviz as qv
 from quantviz.quantization.cells import part
-from quantviz.streaming import measuring
+from quantviz.streaming import measuring, tensor_facts
 from quantviz.tensors.lazy import InMemory
 
 SCHEMES = [
@@ -48,7 +48,7 @@ def test_everything_that_is_given_back_pickles(scheme):
         r.range,
         qv.explain(r, (1, 2)),
         measuring.measured(r, by_axis=True),
-        measuring.facts(InMemory(x)),
+        tensor_facts.facts(InMemory(x)),
         part(r, (0, slice(2, 4))),
     ):
         again = pickle.loads(pickle.dumps(value))

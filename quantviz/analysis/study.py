@@ -24,14 +24,18 @@ from quantviz.quantization.result import QParams, QuantResult
 from quantviz.schemes.calibration import MinMax, Range
 from quantviz.schemes.granularity import BlockLayout, Shape, Window
 from quantviz.schemes.scheme import Scheme
-from quantviz.streaming import measuring, overview
+from quantviz.streaming import magnitude_spread, measuring, overview, ranges, regions, surveying, tensor_facts
 from quantviz.tensors import blocks
 from quantviz.tensors.lazy import InMemory, Replaced, Stored
 from quantviz.tensors.views import MOST_WHOLE, View
 
 if TYPE_CHECKING:
-    from quantviz.streaming.measuring import Facts, Measured
-    from quantviz.streaming.overview import Overview, Patch, Spread, Survey
+    from quantviz.streaming.frames import Patch
+    from quantviz.streaming.magnitude_spread import Spread
+    from quantviz.streaming.measuring import Measured
+    from quantviz.streaming.overview import Overview
+    from quantviz.streaming.surveying import Survey
+    from quantviz.streaming.tensor_facts import Facts
     from quantviz.tensors.conversion import NonFinite
 
 #: Gives what is known by a name, or what the function makes.
@@ -74,7 +78,7 @@ class Study:
         shape = x.shape
         for problem in scheme.problems(shape):
             raise problem
-        facts, keep = facts or measuring.facts(x), keep or _Kept()
+        facts, keep = facts or tensor_facts.facts(x), keep or _Kept()
         nonfinite = facts.found
         if x.count <= MOST_WHOLE:
             r = measuring.quantized(x, scheme, facts)
@@ -82,12 +86,12 @@ class Study:
         x, notes = measuring.as_asked(x, x, scheme, facts)
         if isinstance(x, Replaced):
             replaced = x
-            facts = keep("facts clipped", lambda: measuring.facts(replaced))
+            facts = keep("facts clipped", lambda: tensor_facts.facts(replaced))
         absmax = facts.absmax
-        found = keep(_range_key(scheme), lambda: measuring.ranges(x, scheme, absmax=absmax))
+        found = keep(_range_key(scheme), lambda: ranges.ranges(x, scheme, absmax=absmax))
         if not scheme.shifted and not scheme.number_format.signed and facts.negative:
             notes = (*notes, Note.of("negatives_clip", count=facts.negative))
-        qparams = measuring.qparams(x, scheme, found, absmax=absmax)
+        qparams = ranges.qparams(x, scheme, found, absmax=absmax)
         return cls(
             x,
             scheme,
@@ -104,7 +108,7 @@ class Study:
     def of_result(cls, r: QuantResult) -> Study:
         """Return the study of a result that is there already."""
         x = InMemory(r.x)
-        facts = measuring.facts(x)
+        facts = tensor_facts.facts(x)
         return cls(x, r.scheme, facts, facts.found, r.range, r.qparams, r, r.notes, _Kept())
 
     @property
@@ -125,7 +129,9 @@ class Study:
     @property
     def spread(self) -> Spread:
         """Return how far the magnitudes of the whole tensor spread."""
-        return cast("Spread", self.keep(f"spread {self.scheme.nonfinite}", lambda: overview.spread(self.x)))
+        return cast(
+            "Spread", self.keep(f"spread {self.scheme.nonfinite}", lambda: magnitude_spread.spread(self.x))
+        )
 
     @property
     def measured(self) -> Measured:
@@ -170,7 +176,7 @@ class Study:
         """Return histograms and the worst cells, from one more pass."""
         found = self.keep(
             f"survey {self.scheme}",
-            lambda: overview.survey(self.x, self.scheme, self.qparams, known=self.facts),
+            lambda: surveying.survey(self.x, self.scheme, self.qparams, known=self.facts),
         )
         return cast("Survey", found)
 
@@ -247,12 +253,12 @@ class Study:
         if layout.view_shape == self.shape:
             return self._worst(window)
         places = blocks.flat_indices_of(layout.view_shape, window).flatten()
-        errors = [self.part(measuring.place_of(int(place), self.shape)).error.abs() for place in places]
-        return measuring.place_of(int(places[int(torch.stack(errors).nan_to_num(-1).argmax())]), self.shape)
+        errors = [self.part(regions.place_of(int(place), self.shape)).error.abs() for place in places]
+        return regions.place_of(int(places[int(torch.stack(errors).nan_to_num(-1).argmax())]), self.shape)
 
     def _worst(self, window: tuple[slice, ...]) -> Shape:
         errors = self.part(window).error.abs().nan_to_num(-1)
-        inside = measuring.place_of(int(errors.argmax()), tuple(errors.shape))
+        inside = regions.place_of(int(errors.argmax()), tuple(errors.shape))
         return tuple(part.start + i for part, i in zip(window, inside, strict=True))
 
     def scales(self, most: int) -> dict[str, list[Any]]:
@@ -270,7 +276,7 @@ class Study:
     def _min_max(self) -> Range:
         """Return the blocks' own ends, where scale and zero point were given."""
         scheme = self.scheme.replace(calibration=MinMax())
-        return cast("Range", self.keep(_range_key(scheme), lambda: measuring.ranges(self.x, scheme)))
+        return cast("Range", self.keep(_range_key(scheme), lambda: ranges.ranges(self.x, scheme)))
 
     def _left_out(self, block: Shape) -> int:
         """Return how many cells of a block are NaN or Inf."""

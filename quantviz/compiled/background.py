@@ -51,7 +51,7 @@ def waits() -> bool:
 
 
 def of_scheme(scheme: Scheme, shape: Shape) -> str:
-    """What a scheme needs on a tensor of `shape`, by the name it is asked for."""
+    """Return the name under which all that a scheme needs on a tensor of `shape` is asked for."""
     return json.dumps([str(scheme), shape])
 
 
@@ -110,7 +110,7 @@ def warmer() -> Warmer:
 
 
 def _compiling() -> Any:
-    """What compiles, by its name: it is made of all that asks here."""
+    """Return the module that compiles. It is imported by name, since it imports all that asks here."""
     return import_module("quantviz.streaming.compile_ahead")
 
 

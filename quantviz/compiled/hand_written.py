@@ -1,5 +1,5 @@
 """Which pieces of LLVM are written by hand, and the one switch that has plain numba in place of them: see
-KERNELS.md.
+README.md.
 """
 
 from __future__ import annotations

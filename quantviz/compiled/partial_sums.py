@@ -103,7 +103,7 @@ class Tally:
         return other
 
     def join(self, others: Iterable[Tally]) -> Tally:
-        """With those of other threads added."""
+        """Add the tallies of other threads to this one, and return it."""
         for other in others:
             self.sums += other.sums
             self.counts[:LARGEST] += other.counts[:LARGEST]

@@ -1,16 +1,18 @@
 """Kernels over runs of a tensor: what pixels show of it, sums by blocks, bins, the largest errors.
 
-Imported only where numba is there, by `overview.py` when it is asked. A run is some lines of a matrix, each
-the same stretch of cells (from … to before), one after the other in memory.
+Imported only where numba is there, by `streaming/pools.py` when it is asked. A run is some lines of a
+matrix, each the same stretch of cells (from … to before), one after the other in memory.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from quantviz.compiled.driving import put
 from quantviz.compiled.hand_written import by_hand
-from quantviz.compiled.kernels import jit, kernel_part, put
-from quantviz.compiled.vector_sums import WIDTH, largest_of_stretches
+from quantviz.compiled.lanes import WIDTH
+from quantviz.compiled.machine_code import jit, kernel_part
+from quantviz.compiled.vector_maxima import largest_of_stretches
 from quantviz.evaluation.histogram_bins import ERROR_BINS
 
 #: Of the bits of a float32 those of its magnitude, which as whole numbers are in the same order; beyond Inf
@@ -46,8 +48,9 @@ def _stretches_by_hand(columns, begin, most, near, far):
 
 @kernel_part
 def _stretches_plain(columns, begin, most, near, far):
-    """The largest of each stretch of `columns`, from begin[j] to before begin[j + 1], and where its first and
-    its last are.
+    """Find the largest of each stretch of `columns`, from begin[j] to before begin[j + 1].
+
+    `near` and `far` take the places of the first and the last that is as large.
     """
     for j in range(most.size):
         first = last = begin[j]
@@ -188,8 +191,9 @@ def add_largest_errors(
 
 @kernel_part
 def _largest_of_lines(bits, start, stride, tall, groups, out):
-    """The largest magnitude of each column of a run, and before that of each group of eight lines, the last
-    one again where there are no eight.
+    """Find the largest magnitude of each column of a run, and before that of each group of eight lines.
+
+    The last group repeats its last line where it has fewer than eight.
     """
     n = len(out)
     out[:] = 0
@@ -213,8 +217,9 @@ def _largest_of_lines(bits, start, stride, tall, groups, out):
 
 @kernel_part
 def _find_lines(bits, start, stride, tall, groups, columns, most, lines, values):
-    """The first line in which each pixel's column has its largest magnitude, and the value there: first its
-    group of eight lines.
+    """Find the first line in which each pixel's column has its largest magnitude, and the value there.
+
+    The group of eight lines is found first, then the line in it.
     """
     count = len(columns)
     lines[:] = 0
@@ -240,8 +245,10 @@ def _find_lines(bits, start, stride, tall, groups, columns, most, lines, values)
 
 @kernel_part
 def _is_plain(most, near, far, rows, known, turned):
-    """Whether no pixel has a NaN, equal largest cells of which a later column's can be the first, or a cell
-    that is known already.
+    """Return whether the simple way is right for all pixels of some lines.
+
+    It is not where a pixel has a NaN, a cell that is known already, or equal largest cells of which one in
+    a later column can be the first.
     """
     others = False
     for j in range(len(most)):
@@ -251,8 +258,9 @@ def _is_plain(most, near, far, rows, known, turned):
 
 @kernel_part
 def _highest(bits, start, stride, row, columns, cell, last, most):
-    """The first place in row-major order of magnitude `most`, from that at `row` and `cell` on, in the
-    columns to `last`.
+    """Find the first place in row-major order of magnitude `most`, in the columns from `cell` to `last`.
+
+    The place at `row` and `cell` is known.
     """
     column = cell
     for c in range(cell + 1, last + 1):
@@ -266,7 +274,7 @@ def _highest(bits, start, stride, row, columns, cell, last, most):
 
 @kernel_part
 def _largest_number(bits, start, stride, tall, left, right, turned):
-    """Line and column of the first cell of largest magnitude that is no NaN; -1 where there is none."""
+    """Return line and column of the first cell of largest magnitude that is no NaN, or -1."""
     most, row, cell = np.int32(-1), -1, -1
     for line in range(tall):
         for c in range(left, right):
@@ -386,8 +394,9 @@ def add_to_bins(x, x_hat, clipped, steps, edges, cuts, value_counts, error_count
 
 @kernel_part
 def _place_cells(x, x_hat, clipped, steps, edges, below, above, of_value, of_error):
-    """The place of each cell among the bins of all parts. The cuts decide: equal steps are only where to look
-    first.
+    """Find the place of each cell among the bins of all parts.
+
+    The cuts decide: equal steps only say where to look first.
     """
     last = np.int32(len(below) - 1)
     low = edges[0]

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from quantviz.compiled.kernels import CHUNK, call_cells, jit
-from quantviz.compiled.vector_sums import WIDTH
+from quantviz.compiled.cell_functions import call_cells
+from quantviz.compiled.driving import CELLS_TOGETHER
+from quantviz.compiled.lanes import WIDTH
+from quantviz.compiled.machine_code import jit
 
 
 @jit
@@ -25,8 +27,8 @@ def add_noises(cells, x, flat, columns, first, width, bases, begins, of_trials, 
     # Narrow blocks are gathered side by side, so that what lies next to each other is read together.
     together = max(1, WIDTH // width)
     values, places = (
-        np.empty((together, CHUNK), np.float32),
-        np.empty((together, CHUNK if chance else 1), np.int64),
+        np.empty((together, CELLS_TOGETHER), np.float32),
+        np.empty((together, CELLS_TOGETHER if chance else 1), np.int64),
     )
     filled = np.zeros(together, np.int64)
     rows, line = x.size // columns, 0
@@ -46,7 +48,7 @@ def add_noises(cells, x, flat, columns, first, width, bases, begins, of_trials, 
                     if begins[block + b] == begins[block + b + 1]:
                         left = right
                     while left < right:
-                        size = min(right - left, CHUNK - filled[b])
+                        size = min(right - left, CELLS_TOGETHER - filled[b])
                         at = row * columns + left - first
                         if finite_only:
                             for k in range(at, at + size):
@@ -62,7 +64,7 @@ def add_noises(cells, x, flat, columns, first, width, bases, begins, of_trials, 
                                     places[b, filled[b] + k] = flat + at + k
                             filled[b] += size
                         left += size
-                        if filled[b] == CHUNK:
+                        if filled[b] == CELLS_TOGETHER:
                             _try(
                                 cells,
                                 values[b],
@@ -96,6 +98,6 @@ def _try(cells, values, places, n, begin, end, of_trials, noises):
     """Have compiled arithmetic add what `n` cells of one block come to in its trials."""
     params, trials, floats, integers, tables = of_trials
     call_cells(
-        cells, values.ctypes.data, places.ctypes.data, n, begin, end, params.ctypes.data, trials, floats.ctypes.data, integers.ctypes.data,
-        tables.ctypes.data, noises.ctypes.data,
+        cells, values.ctypes.data, places.ctypes.data, n, begin, end, params.ctypes.data, trials,
+        floats.ctypes.data, integers.ctypes.data, tables.ctypes.data, noises.ctypes.data,
     )  # fmt: skip

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from quantviz.quantization.result import QParams, QuantResult
     from quantviz.schemes.granularity import BlockLayout
     from quantviz.schemes.scheme import Scheme
-    from quantviz.streaming.overview import Spread
+    from quantviz.streaming.magnitude_spread import Spread
 
 
 #: How far neighbouring float32 numbers lie apart at most, as a share of the number.

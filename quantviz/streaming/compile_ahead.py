@@ -26,13 +26,13 @@ _SAMPLE = (1032, 1024)
 def compile_now(what: str) -> None:
     """Compile, or read from the folder where it is kept."""
     from quantviz.schemes.scheme import Scheme
-    from quantviz.streaming import measuring
+    from quantviz.streaming import readiness
 
     if what == FIXED:
         _compile_fixed()
     else:
         form, shape = json.loads(what)
-        measuring.warm(Scheme.parse(form), tuple(shape))
+        readiness.warm(Scheme.parse(form), tuple(shape))
 
 
 def _compile_fixed() -> None:
@@ -40,7 +40,8 @@ def _compile_fixed() -> None:
 
     from quantviz.schemes import calibration
     from quantviz.schemes.scheme import Scheme
-    from quantviz.streaming import measuring, overview
+    from quantviz.streaming import measuring, overview, ranges, surveying, tensor_facts
+    from quantviz.streaming.frames import Patch
     from quantviz.tensors.lazy import InMemory
     from quantviz.tensors.views import View
 
@@ -48,16 +49,14 @@ def _compile_fixed() -> None:
     # As large on either side, so that it matters which comes first.
     values[0, 0], values[1, 1] = 8.0, -8.0
     x, scheme = InMemory(values), Scheme("int8")
-    known = measuring.facts(x)
-    qparams = measuring.qparams(
-        x, scheme, measuring.ranges(x, scheme, absmax=known.absmax), absmax=known.absmax
-    )
+    known = tensor_facts.facts(x)
+    qparams = ranges.qparams(x, scheme, ranges.ranges(x, scheme, absmax=known.absmax), absmax=known.absmax)
     for how in ("largest", "mean"):
-        overview.overview(x, scheme, qparams, overview.Patch(0, 0, *_SAMPLE), (64, 64), how, View.of(_SAMPLE))
+        overview.overview(x, scheme, qparams, Patch(0, 0, *_SAMPLE), (64, 64), how, View.of(_SAMPLE))
     assert measuring.measure(x, scheme, qparams=qparams, by_axis=True, known=known).path == "fused"
-    assert overview.survey(x, scheme, qparams, known=known).noise > 0
+    assert surveying.survey(x, scheme, qparams, known=known).noise > 0
     for other in (calibration.Percentile(99.0), calibration.AbsMean()):
-        measuring.ranges(x, scheme.replace(calibration=other))
+        ranges.ranges(x, scheme.replace(calibration=other))
     folder = cache_folder()
     if folder:
         (folder / FIXED).touch()
@@ -87,7 +86,10 @@ def process() -> subprocess.Popen[str] | None:
     if cache_folder() is None:
         return None
     root = Path(__file__).parents[2]
-    code = f"import sys; sys.path.insert(0, {str(root)!r}); from quantviz import compiling; compiling.serve()"
+    code = (
+        f"import sys; sys.path.insert(0, {str(root)!r}); "
+        "from quantviz.streaming.compile_ahead import serve; serve()"
+    )
     # A thread: two would only hinder those who answer meanwhile.
     few = {**os.environ, "OMP_NUM_THREADS": "1", "QUANTVIZ_THREADS": "1"}
     return subprocess.Popen(

@@ -78,7 +78,7 @@ def _firsts(values: Array, begin: Array, turned: bool) -> tuple[Array, Array, Ar
 
 
 def _sizes(bits: Array) -> Array:
-    """Magnitudes as whole numbers in their order; -1 of NaN."""
+    """Return magnitudes as whole numbers in their order, -1 for NaN."""
     sizes: Array = bits & _MAGNITUDE
     sizes[sizes > _INF] = -1
     return sizes

@@ -10,7 +10,7 @@ import quantviz as qv
 from quantviz.analysis import study as studies
 from quantviz.analysis.study import Study
 from quantviz.quantization.cells import part
-from quantviz.streaming.overview import Patch
+from quantviz.streaming.frames import Patch
 from quantviz.tensors.lazy import InMemory
 from quantviz.tensors.views import View
 

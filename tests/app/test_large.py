@@ -10,7 +10,7 @@ import torch
 
 import quantviz as qv
 from quantviz.sources import OneOutlier
-from quantviz.streaming import overview
+from quantviz.streaming import surveying
 from quantviz.tensors.views import View
 from quantviz.text import text
 from quantviz.ui.lab import navigation
@@ -132,9 +132,9 @@ def test_a_tensor_too_large_to_be_made_as_a_whole(monkeypatch):
     assert at.button(key="compare_open").disabled
     # One more pass is taken only for who wants to see what comes of it.
     surveyed = []
-    survey = overview.survey
+    survey = surveying.survey
     monkeypatch.setattr(
-        overview, "survey", lambda *given, **named: surveyed.append(given) or survey(*given, **named)
+        surveying, "survey", lambda *given, **named: surveyed.append(given) or survey(*given, **named)
     )
     healthy(at.run())
     assert (len(at.get("plotly_chart")), surveyed) == (1, [])

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from quantviz.compiled.hand_written import PIECES, PLAIN_VARIABLE
+from quantviz.streaming import coding, pieces, ranges
 
 ROOT = Path(__file__).parents[2]
 #: Plain numba takes more than so many times as long as a piece that stays.
@@ -57,7 +58,8 @@ def works() -> dict[str, Callable[[], object]]:
 
     import quantviz as qv
     from quantviz.streaming import measuring
-    from quantviz.streaming.overview import Patch, overview, pooled
+    from quantviz.streaming.frames import Patch
+    from quantviz.streaming.overview import overview, pooled
     from quantviz.tensors.lazy import InMemory
 
     torch.set_num_threads(1)
@@ -67,8 +69,8 @@ def works() -> dict[str, Callable[[], object]]:
 
     def put(scheme: qv.Scheme) -> None:
         coder, made = (
-            measuring.Coder(scheme, measuring.qparams(x, scheme), SHAPE, "fused"),
-            measuring.Buffers(RUN),
+            coding.Coder(scheme, ranges.qparams(x, scheme), SHAPE, "fused"),
+            pieces.Buffers(RUN),
         )
         for start in range(0, len(flat), RUN):
             coder.put(flat[start : start + RUN], start, made)
@@ -79,7 +81,7 @@ def works() -> dict[str, Callable[[], object]]:
         found[f"metrics, {name}"] = lambda scheme=scheme: measuring.measure(x, scheme)
         found[f"codes, {name}"] = lambda scheme=scheme: put(scheme)
     rows = qv.Scheme("int8", granularity=qv.PerChannel(0))
-    qparams = measuring.qparams(x, rows)
+    qparams = ranges.qparams(x, rows)
     for side in (64, 256, 512):
         found[f"largest values, {side} × {side} pixels"] = lambda side=side: pooled(x, patch, (side, side))
     found["four panels, 256 × 256 pixels"] = lambda: overview(x, rows, qparams, patch, (256, 256))

@@ -26,7 +26,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 import torch
 
 import quantviz as qv
-from quantviz.streaming import measuring
+from quantviz.streaming import kernel_access, measuring
 from quantviz.tensors.lazy import InMemory
 
 ROOT = Path(__file__).parents[2]
@@ -305,7 +305,7 @@ def main() -> None:
     chosen = options.parse_args()
     torch.set_num_threads(os.cpu_count() or 1)
     print(limits())
-    print(f"compiled code is kept in {measuring.cache_folder() or 'memory'}\n")
+    print(f"compiled code is kept in {kernel_access.cache_folder() or 'memory'}\n")
     start = time.perf_counter()
     for _name, granularity in GRANULARITIES.items():
         measuring.measure(torch.ones(64, 128), qv.Scheme(granularity=granularity), path="fused")

@@ -20,8 +20,10 @@ import torch
 
 from quantviz.schemes.granularity import PerChannel
 from quantviz.schemes.scheme import Scheme
-from quantviz.streaming import measuring
-from quantviz.streaming.overview import Patch, overview, pooled, survey
+from quantviz.streaming import ranges, tensor_facts
+from quantviz.streaming.frames import Patch
+from quantviz.streaming.overview import overview, pooled
+from quantviz.streaming.surveying import survey
 from quantviz.tensors.lazy import InMemory
 
 #: The most that pooling may take, as a multiple of one read.
@@ -68,7 +70,7 @@ def main():
     for shape in SHAPES:
         x = torch.zeros(shape).normal_(generator=torch.Generator().manual_seed(0))
         stored, patch, scheme = InMemory(x), Patch(0, 0, *shape), Scheme("int8", granularity=PerChannel(0))
-        qparams, known = measuring.qparams(stored, scheme), measuring.facts(stored)
+        qparams, known = ranges.qparams(stored, scheme), tensor_facts.facts(stored)
         quick = {
             "one read": x.sum,
             "ours": lambda stored=stored, patch=patch: pooled(stored, patch, (SIDE, SIDE)),

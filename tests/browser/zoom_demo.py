@@ -14,7 +14,8 @@ from quantviz.figures.panels_data import result_panels
 from quantviz.figures.pooled_panels import overview_panels
 from quantviz.quantization.cells import quantize_part
 from quantviz.quantization.quantizer import choose_qparams
-from quantviz.streaming.overview import Patch, overview, pooled
+from quantviz.streaming.frames import Patch
+from quantviz.streaming.overview import overview, pooled
 from quantviz.tensors.lazy import InMemory
 from quantviz.tensors.views import View
 from quantviz.ui.components.minimap import minimap_size, show_minimap

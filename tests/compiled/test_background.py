@@ -14,13 +14,15 @@ import quantviz as qv
 from quantviz.analysis.study import Study
 from quantviz.compiled import background
 from quantviz.schemes.scheme import Scheme
-from quantviz.streaming import compile_ahead, measuring, overview
-from quantviz.streaming.overview import Patch, pooled
+from quantviz.streaming import compile_ahead, measuring, pools, programs, tensor_facts
+from quantviz.streaming.frames import Patch
+from quantviz.streaming.overview import pooled
+from quantviz.streaming.threads import shared_out
 from quantviz.tensors.lazy import InMemory
 from quantviz.tensors.views import View
 
 ROOT = Path(__file__).parents[2]
-#: More than `measuring.SMALL` elements, so that kernels are asked for; no length is a multiple of another's.
+#: More than `limits.SMALL` elements, so that kernels are asked for; no length is a multiple of another's.
 SHAPE = (1031, 1023)
 
 
@@ -63,7 +65,7 @@ def both(ask):
 @pytest.mark.parametrize("holes", [False, True])
 def test_facts_are_the_same_before_kernels_are_compiled(uncompiled, holes):
     x = InMemory(values(SHAPE, 0, ties=holes, holes=holes))
-    one, other = both(lambda: measuring.facts(x))
+    one, other = both(lambda: tensor_facts.facts(x))
     assert repr(one) == repr(other)
     assert background.FIXED in uncompiled.asked
 
@@ -163,10 +165,10 @@ def test_what_cannot_be_compiled_is_not_waited_for(monkeypatch, caplog):
 _COLD = """
 import torch
 from quantviz import Scheme
-from quantviz.compiled import kernels, background
-from quantviz.streaming import measuring
+from quantviz.compiled import background, compiler
+from quantviz.streaming import kernel_access, ranges
 from quantviz.lab.state import View
-from quantviz.streaming.overview import Patch
+from quantviz.streaming.frames import Patch
 from quantviz.tensors.lazy import InMemory
 from quantviz.analysis.study import Study
 x, scheme = InMemory(torch.randn(1100, 1000)), Scheme("int8", "asymmetric")
@@ -175,10 +177,10 @@ def shown():
     study.overview(Patch(0, 0, 1100, 1000), (64, 64), "largest", View.of(x.shape))
     return study
 def kept():
-    return {path.name for path in measuring.cache_folder().rglob("*.nbc")}
+    return {path.name for path in kernel_access.cache_folder().rglob("*.nbc")}
 with background.at_once():
     assert shown().measured.path == "chunked"
-    assert kernels.compiler().seconds == 0
+    assert compiler.compiler().seconds == 0
     background.warmer().wait(background.FIXED)
     background.warmer().wait(background.of_scheme(scheme, x.shape))
     before = kept()
@@ -186,7 +188,7 @@ with background.at_once():
     assert study.measured.path == "fused"
     study.survey
     study.overview(Patch(0, 0, 1100, 1000), (64, 64), "mean", View.of(x.shape))
-    measuring.ranges(x, Scheme.parse("int8,symmetric,per_tensor,percentile(p=99.0),course"))
+    ranges.ranges(x, Scheme.parse("int8,symmetric,per_tensor,percentile(p=99.0),course"))
 # This process, and what it asks for later, finds everything in the folder.
 assert kept() == before and len(before) > 20
 """
@@ -204,7 +206,8 @@ def test_codes_that_a_zero_point_was_added_to_get_the_quicker_sums():
     """With integers in between, asymmetric schemes of ONNX Runtime took 1.8 times as long as symmetric
     ones.
     """
-    from quantviz.compiled.tracing import of_numbers, trace_cell, unsaturated
+    from quantviz.compiled.short_forms import of_numbers, unsaturated
+    from quantviz.compiled.tracing import trace_cell
 
     for convention in (
         "course",
@@ -216,16 +219,14 @@ def test_codes_that_a_zero_point_was_added_to_get_the_quicker_sums():
         "compressed_tensors",
     ):
         scheme = qv.Scheme("int8", "asymmetric", convention=convention)
-        code = of_numbers(trace_cell(scheme, dict(measuring._types(scheme))))
+        code = of_numbers(trace_cell(scheme, dict(programs.types_of_scheme(scheme))))
         assert unsaturated(code) is not None, convention
 
 
 def test_who_does_not_wait_says_so_for_its_threads_too():
     seen = []
     with background.at_once():
-        measuring.shared_out(
-            lambda items: seen.extend(background.waits() for _ in items), range(4), threads=2
-        )
+        shared_out(lambda items: seen.extend(background.waits() for _ in items), range(4), threads=2)
     assert seen == [False] * 4
     assert background.waits()
-    assert overview._pooling()
+    assert pools.pooling_kernels()

@@ -22,7 +22,9 @@ from quantviz.figures.pooled_panels import overview_panels
 from quantviz.figures.theme import THEMES, rgb
 from quantviz.quantization.cells import quantize_part
 from quantviz.quantization.explanation import CAUSES
-from quantviz.streaming.overview import Patch, Spread, overview
+from quantviz.streaming.frames import Patch
+from quantviz.streaming.magnitude_spread import Spread
+from quantviz.streaming.overview import overview
 from quantviz.tensors.lazy import InMemory
 from quantviz.tensors.views import ERROR_VIEWS, POOLS, View
 from quantviz.text import languages, text

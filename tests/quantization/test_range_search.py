@@ -13,7 +13,8 @@ from quantviz.analysis.study import Study
 from quantviz.quantization import calibrating, qparams, quantizer, result
 from quantviz.quantization.range_search import _LESS
 from quantviz.schemes.calibration import Range
-from quantviz.streaming import measuring
+from quantviz.streaming import coding, kernel_access, limits, measuring, programs, range_trials, ranges
+from quantviz.streaming.threads import THREADS_VARIABLE
 from quantviz.tensors import blocks
 from quantviz.tensors.lazy import InMemory
 from tests.helpers.offered import of_today, offered_schemes
@@ -105,18 +106,18 @@ def test_it_is_never_worse_than_other_ranges_under_any_arithmetic(convention, mo
 
 @pytest.mark.parametrize("convention", of_today(qv.CONVENTIONS, 6), ids=str)
 def test_the_compiled_path_finds_the_same_ranges_and_codes(convention, monkeypatch):
-    monkeypatch.setattr(measuring, "BAND", 512)
+    monkeypatch.setattr(limits, "BAND", 512)
     names = itertools.cycle(("normal", "zero_blocks", "ties", "tiny", "constant"))
     for scheme, name in zip(list(thinned(qv.CONVENTIONS[convention]))[::9], names, strict=False):
         scheme = scheme.replace(calibration=qv.MSE())
         x = TENSORS[name]
         r = qv.quantize(x, scheme, strict=True)
-        found = measuring.ranges(InMemory(x), scheme)
+        found = ranges.ranges(InMemory(x), scheme)
         assert torch.equal(found.lo, r.range.lo), (str(scheme), name)
         assert torch.equal(found.hi, r.range.hi)
         if torch.isfinite(r.x_hat).all():
-            q = measuring.codes(
-                InMemory(x), scheme, measuring.qparams(InMemory(x), scheme, found), 0, x.numel(), path="fused"
+            q = coding.codes(
+                InMemory(x), scheme, ranges.qparams(InMemory(x), scheme, found), 0, x.numel(), path="fused"
             )[0]
             assert (q == r.q.flatten().numpy()).all()
 
@@ -131,20 +132,20 @@ LAYOUTS = ("per_tensor", "per_channel(axis=0)", "per_channel(axis=1)", "per_grou
 
 @pytest.mark.parametrize(("form", "granularity"), of_today(itertools.product(FORMS, LAYOUTS), 2))
 def test_bands_threads_and_the_absence_of_numba_change_nothing(monkeypatch, form, granularity):
-    monkeypatch.setattr(measuring, "BAND", 512)
+    monkeypatch.setattr(limits, "BAND", 512)
     x, scheme = normal(40, 96) ** 3, qv.Scheme.parse(form.format(granularity))
     wanted = qv.quantize(x, scheme).range
     for threads in ("1", "3"):
-        monkeypatch.setenv(measuring.THREADS_VARIABLE, threads)
-        found = measuring.ranges(InMemory(x), scheme, piece=700)
+        monkeypatch.setenv(THREADS_VARIABLE, threads)
+        found = ranges.ranges(InMemory(x), scheme, piece=700)
         assert torch.equal(found.lo, wanted.lo)
         assert torch.equal(found.hi, wanted.hi)
-    monkeypatch.setattr(measuring, "_compiled", lambda: None)
-    measuring._program.cache_clear()
-    found = measuring.ranges(InMemory(x), scheme, piece=700)
+    monkeypatch.setattr(kernel_access, "has_kernels", lambda: False)
+    programs.compiled_program.cache_clear()
+    found = ranges.ranges(InMemory(x), scheme, piece=700)
     assert torch.equal(found.lo, wanted.lo)
     assert torch.equal(found.hi, wanted.hi)
-    measuring._program.cache_clear()
+    programs.compiled_program.cache_clear()
 
 
 TRIED = (
@@ -173,7 +174,7 @@ def test_a_list_of_ranges_has_the_errors_of_the_reference_quantizer(form, granul
         found, of
     )
     for piece in (50, 1000, 2**19):
-        trial = measuring._Trial(
+        trial = range_trials.Trial(
             InMemory(x), 0, x.numel(), scheme, layout, lambda: absmax, alone=False, piece=piece
         )
         torch.testing.assert_close(trial(found, of), wanted, rtol=1e-12, atol=0)
@@ -182,13 +183,13 @@ def test_a_list_of_ranges_has_the_errors_of_the_reference_quantizer(form, granul
 @pytest.mark.parametrize("mode", qv.MODES)
 def test_many_ranges_are_tried_at_once(mode, monkeypatch):
     """Each time blocks are read, and what is known of them is made."""
-    asked, call = [], measuring._Trial.__call__
+    asked, call = [], range_trials.Trial.__call__
     monkeypatch.setattr(
-        measuring._Trial,
+        range_trials.Trial,
         "__call__",
         lambda self, found, *of: asked.append(found.lo.numel()) or call(self, found, *of),
     )
-    measuring.ranges(InMemory(normal(256, 96)), qv.Scheme("int8", mode, calibration=qv.MSE()))
+    ranges.ranges(InMemory(normal(256, 96)), qv.Scheme("int8", mode, calibration=qv.MSE()))
     assert sum(asked) > 230
     assert len(asked) < sum(asked) / 12
 
@@ -279,7 +280,7 @@ def test_what_is_not_finite_does_not_count(nonfinite, mode):
     if nonfinite == "ignore":
         kept = x[0][torch.isfinite(x[0])].unsqueeze(0)
         assert qv.quantize(kept, scheme.replace(nonfinite="refuse")).range.lo.item() == r.range.lo[0].item()
-        found = measuring.ranges(InMemory(x), scheme)
+        found = ranges.ranges(InMemory(x), scheme)
         assert torch.equal(found.lo, r.range.lo)
     measured = measuring.measure(x, scheme, path="fused")
     assert measured.metrics["mse"] == pytest.approx(qv.metrics(r)["mse"], rel=1e-6)

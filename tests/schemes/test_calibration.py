@@ -13,12 +13,13 @@ import torch
 import quantviz as qv
 from quantviz.analysis import study as studies
 from quantviz.analysis.study import Study
-from quantviz.compiled.tracing import Untraceable, trace_block
+from quantviz.compiled.traced_values import Untraceable
+from quantviz.compiled.tracing import trace_block
 from quantviz.schemes import calibration as calibrations
 from quantviz.schemes import scheme as schemes
 from quantviz.schemes.calibration import Context, ModeContext, Range
-from quantviz.streaming import measuring
-from quantviz.streaming.measuring import StreamedBlocks
+from quantviz.streaming import kernel_access, limits, measuring, programs, ranges
+from quantviz.streaming.streamed_blocks import StreamedBlocks
 from quantviz.tensors.lazy import InMemory
 from tests.helpers.offered import of_today
 
@@ -148,7 +149,7 @@ def test_what_follows_from_the_values_is_told_the_mode_alone(own):
         scheme = qv.Scheme("int4", mode, calibration=own(Told))
         for ask in (
             lambda scheme=scheme: qv.quantize(normal(4, 4), scheme),
-            lambda scheme=scheme: measuring.ranges(InMemory(normal(4, 4)), scheme),
+            lambda scheme=scheme: ranges.ranges(InMemory(normal(4, 4)), scheme),
         ):
             with pytest.raises(LookupError) as told:
                 ask()
@@ -174,14 +175,14 @@ def test_the_others_are_told_of_the_scheme(own, monkeypatch):
 @pytest.mark.parametrize("kind", [ByFormat, ByScale, ByTrial], ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("numba", [True, False])
 def test_every_path_finds_what_the_reference_finds(own, monkeypatch, kind, numba):
-    monkeypatch.setattr(measuring, "BAND", 256)
+    monkeypatch.setattr(limits, "BAND", 256)
     if not numba:
-        monkeypatch.setattr(measuring, "_compiled", lambda: None)
-        measuring._program.cache_clear()
+        monkeypatch.setattr(kernel_access, "has_kernels", lambda: False)
+        programs.compiled_program.cache_clear()
     calibration, x = own(kind), normal(48, 96)
     for granularity in PLACES:
         scheme = qv.Scheme("int4", "symmetric", granularity, calibration)
-        r, params = qv.quantize(x, scheme), measuring.qparams(InMemory(x), scheme)
+        r, params = qv.quantize(x, scheme), ranges.qparams(InMemory(x), scheme)
         assert torch.equal(params.scale, r.qparams.scale), granularity
         assert torch.equal(params.zero_point, r.qparams.zero_point)
         assert (r.range is None) == (kind is ByScale)
@@ -189,7 +190,7 @@ def test_every_path_finds_what_the_reference_finds(own, monkeypatch, kind, numba
             m = measuring.measure(x, scheme, path=path, piece=512)
             assert m.path == path
             assert m.metrics["mse"] == pytest.approx(qv.metrics(r)["mse"], rel=1e-6), (granularity, path)
-    measuring._program.cache_clear()
+    programs.compiled_program.cache_clear()
 
 
 @pytest.mark.parametrize("nonfinite", ["refuse", "ignore"])
@@ -202,7 +203,7 @@ def test_every_path_finds_what_the_reference_finds(own, monkeypatch, kind, numba
     ],
 )
 def test_a_trial_is_the_reference_quantizers_error(own, monkeypatch, form, nonfinite):
-    monkeypatch.setattr(measuring, "BAND", 256)
+    monkeypatch.setattr(limits, "BAND", 256)
     x = normal(48, 96)
     if nonfinite == "ignore":
         x[5, 7], x[40, 0] = torch.nan, torch.inf
@@ -232,7 +233,7 @@ def test_a_trial_is_the_reference_quantizers_error(own, monkeypatch, form, nonfi
 
         scheme = scheme.replace(calibration=own(Tries))
         r = qv.quantize(x, scheme)
-        measuring.ranges(InMemory(x), scheme)
+        ranges.ranges(InMemory(x), scheme)
         ((_, wanted),) = tried["Blocks"]
         found = torch.cat([each for _, each in sorted_by_place(tried[StreamedBlocks.__name__], r.range)])
         torch.testing.assert_close(found, wanted, rtol=1e-12, atol=0)
@@ -272,7 +273,7 @@ def test_a_trial_of_what_an_engine_refuses_is_infinite(own):
 
     x, scheme = normal(4, 8), qv.Scheme("int8", "asymmetric", qv.PerChannel(0), own(TooWide))
     qv.quantize(x, scheme)
-    measuring.ranges(InMemory(x), scheme)
+    ranges.ranges(InMemory(x), scheme)
     assert len(tried) == 2
     assert all(torch.isinf(each).all() for each in tried)
 
@@ -313,7 +314,7 @@ def test_without_its_scales_an_external_scheme_is_refused():
     for ask in (
         lambda: qv.quantize([1.0, 2.0], scheme),
         lambda: qv.choose_qparams([1.0, 2.0], scheme),
-        lambda: measuring.ranges(InMemory(torch.ones(2)), scheme),
+        lambda: ranges.ranges(InMemory(torch.ones(2)), scheme),
     ):
         with pytest.raises(qv.QuantVizError) as refused:
             ask()

@@ -12,7 +12,7 @@ import quantviz as qv
 from quantviz.quantization.grids import GRIDS, nearest
 from quantviz.quantization.stored_scale import round_to_format
 from quantviz.schemes.formats import FORMATS, find_format
-from quantviz.streaming import measuring
+from quantviz.streaming import coding
 from quantviz.tensors.lazy import InMemory
 
 FLOATS = [name for name, fmt in FORMATS.items() if fmt.kind == "float"]
@@ -319,7 +319,7 @@ def test_e8m0_is_that_of_ml_dtypes_and_torch_at_both_ends(overflow):
     more = torch.tensor(positive, dtype=torch.float32)
     assert got.q[: len(positive)].tolist() == more.to(torch.float8_e8m0fnu).view(torch.uint8).tolist()
     assert got.q[:6].tolist() == [0] * 6
-    coder = measuring.codes(InMemory(x), scheme, got.qparams, 0, len(x), path="fused")
+    coder = coding.codes(InMemory(x), scheme, got.qparams, 0, len(x), path="fused")
     assert coder[0].tolist() == got.q.tolist()
 
 

@@ -16,13 +16,14 @@ import pytest
 import torch
 
 import quantviz as qv
-from quantviz.compiled import hand_written, kernel_cache, kernels
+from quantviz.compiled import driving, hand_written, kernel_cache
 from quantviz.evaluation import metric_formulas
 from quantviz.quantization.result import counted_cells
 from quantviz.schemes.calibration import External, ModeContext
 from quantviz.schemes.conventions import CHOICES
 from quantviz.schemes.granularity import Flat, PerBlock
-from quantviz.streaming import measuring
+from quantviz.streaming import coding, limits, measuring, pieces, ranges, regions, tensor_facts
+from quantviz.streaming.threads import THREADS_VARIABLE, default_threads
 from quantviz.tensors.blocks import Blocks
 from quantviz.tensors.conversion import torch_dtype
 from quantviz.tensors.lazy import InMemory
@@ -104,7 +105,7 @@ def check(x, scheme, qparams=None, paths=("fused", "chunked")):
     wanted = measuring.measured(r, by_axis=True)
     for path in paths:
         for part, own in zip(
-            measuring.codes(InMemory(r.x), r.scheme, r.qparams, 3, x.numel() - 2, path=path),
+            coding.codes(InMemory(r.x), r.scheme, r.qparams, 3, x.numel() - 2, path=path),
             (r.q, r.x_hat, r.error, r.clipped),
             strict=True,
         ):
@@ -112,13 +113,13 @@ def check(x, scheme, qparams=None, paths=("fused", "chunked")):
                 str(scheme) if qparams is None else scheme.format,
                 path,
             )
-        made = measuring.Buffers(x.numel())
-        coder = measuring.Coder(r.scheme, r.qparams, r.shape, path)
+        made = pieces.Buffers(x.numel())
+        coder = coding.Coder(r.scheme, r.qparams, r.shape, path)
         if coder.is_compiled:
             values = r.x.flatten().numpy()[3:-2].copy()
             values.flags.writeable = False
             address, place, of_blocks = coder.errors(3, x.numel() - 2)
-            kernels.put(address, values, 0, len(values), 3, place, of_blocks, made.arrays, 3)
+            driving.put(address, values, 0, len(values), 3, place, of_blocks, made.arrays, 3)
             assert same_bits(made.arrays[2][3:-2], r.error.flatten().numpy()[3:-2]), str(scheme)
         coder.put(r.x.flatten().numpy(), 0, made)
         assert same_bits(made.arrays[2], r.error.flatten().numpy()), (
@@ -155,7 +156,7 @@ def loud_and_quiet(rows, columns):
 @pytest.mark.parametrize("convention", qv.CONVENTIONS)
 def test_every_scheme_is_compiled_to_what_the_reference_gives(convention, monkeypatch):
     x, done, summed = (torch.randn(12, 256) if convention.startswith("gguf_") else tensor(12, 256)), 0, 0
-    monkeypatch.setattr(measuring, "LANES", 2)
+    monkeypatch.setattr(limits, "LANES", 2)
     offered = list(offered_schemes(qv.CONVENTIONS[convention]))
     schemes = of_today(offered, 4)
     for scheme in schemes:
@@ -223,7 +224,7 @@ def test_every_layout(shape, tail):
             scheme = qv.Scheme("int4", mode, granularity, calibration, convention)
             whole = Blocks(x, scheme.layout(shape), torch.float64)
             found, wanted = (
-                measuring.ranges(InMemory(x), scheme, piece=7 if len(x.flatten()) < 100 else PIECE),
+                ranges.ranges(InMemory(x), scheme, piece=7 if len(x.flatten()) < 100 else PIECE),
                 calibration.calibrate(whole, ModeContext(mode)),
             )
             for name in ("lo", "hi", "extreme"):
@@ -245,7 +246,7 @@ def test_every_layout(shape, tail):
 def test_a_percentile_is_found_without_sorting(p, mode):
     x = torch.cat([tensor(40, 64).flatten(), torch.zeros(500), torch.full((300,), -0.5)])
     scheme = qv.Scheme("int8", mode, calibration=qv.Percentile(p))
-    found, wanted = measuring.ranges(InMemory(x), scheme, piece=PIECE), qv.quantize(x, scheme).range
+    found, wanted = ranges.ranges(InMemory(x), scheme, piece=PIECE), qv.quantize(x, scheme).range
     assert (found.lo.item(), found.hi.item(), found.extreme.item()) == (
         wanted.lo.item(),
         wanted.hi.item(),
@@ -258,7 +259,7 @@ def test_the_first_of_two_extremes_keeps_its_sign():
     for granularity in (qv.PerTensor(), qv.PerChannel(0), qv.PerChannel(1), qv.PerGroup(2)):
         scheme = qv.Scheme("int4", granularity=granularity)
         found, wanted = (
-            measuring.ranges(InMemory(x), scheme, piece=5).extreme,
+            ranges.ranges(InMemory(x), scheme, piece=5).extreme,
             Blocks(x, scheme.layout((3, 4)), torch.float64).extreme(),
         )
         assert found.tolist() == wanted.tolist()
@@ -275,7 +276,7 @@ def test_the_ends_of_many_blocks_in_a_line(width, blocks):
         (lo, hi), (wanted_lo, wanted_hi) = (
             (r.lo, r.hi)
             for r in (
-                measuring.ranges(InMemory(cut), scheme, piece=PIECE),
+                ranges.ranges(InMemory(cut), scheme, piece=PIECE),
                 qv.MinMax().calibrate(
                     Blocks(cut, scheme.layout(cut.shape), torch.float64), ModeContext("symmetric")
                 ),
@@ -339,7 +340,7 @@ def test_what_is_not_finite(nonfinite, bad):
             wanted = scheme.calibration.calibrate(
                 Blocks(x, scheme.layout(x.shape), dtype, counted_cells(x, scheme)), ModeContext(scheme.mode)
             )
-            found = measuring.ranges(InMemory(x), scheme, piece=PIECE)
+            found = ranges.ranges(InMemory(x), scheme, piece=PIECE)
             assert all(
                 torch.equal(getattr(found, name), getattr(wanted, name)) for name in ("lo", "hi", "extreme")
             )
@@ -347,7 +348,7 @@ def test_what_is_not_finite(nonfinite, bad):
 
 def test_nothing_finite():
     x = torch.full((3, 700), math.nan)
-    found = measuring.facts(InMemory(x))
+    found = tensor_facts.facts(InMemory(x))
     assert (found.lo, found.hi, found.nonfinite, found.nan, found.first_nonfinite, found.negative) == (
         0.0,
         0.0,
@@ -399,16 +400,16 @@ def test_facts(shape, monkeypatch):
     finite = x[x.isfinite()]
     wanted = (
         (-9e8, 9e8),
-        measuring.place_of(13, shape),
+        regions.place_of(13, shape),
         (2, 1),
-        measuring.place_of(11, shape),
+        regions.place_of(11, shape),
         int((finite < 0).sum()),
         math.inf,
     )
     for small in (0, 2**20):
-        monkeypatch.setattr(measuring, "SMALL", small)
-        monkeypatch.setattr(measuring, "PIECE", PIECE)
-        found = measuring.facts(InMemory(x))
+        monkeypatch.setattr(limits, "SMALL", small)
+        monkeypatch.setattr(limits, "PIECE", PIECE)
+        found = tensor_facts.facts(InMemory(x))
         assert (
             (found.lo, found.hi),
             found.largest,
@@ -441,7 +442,7 @@ def test_large_tensors_take_the_fused_path_and_small_ones_the_reference():
     ],
 )
 def test_sums_made_without_putting_cells_anywhere(form, monkeypatch):
-    monkeypatch.setattr(measuring, "LANES", 2)
+    monkeypatch.setattr(limits, "LANES", 2)
     scheme = qv.Scheme.parse(form)
     # Alike rows, so that most chunks have no new largest error, and one row that has clipped cells and codes
     # of its own.
@@ -490,7 +491,7 @@ def test_values_on_the_grid_have_no_error_in_any_sum():
 
 
 def test_what_cannot_be_written_down_runs_in_chunks(monkeypatch):
-    monkeypatch.setattr(measuring, "_program", lambda *given: None)
+    monkeypatch.setattr(measuring, "compiled_program", lambda *given: None)
     assert check(tensor(20, 256), qv.Scheme("int8"), paths=("chunked",))
     assert measuring.measure(tensor(20, 256), qv.Scheme("int8"), path="fused", piece=PIECE).path == "chunked"
 
@@ -500,25 +501,34 @@ def test_without_numba_the_chunked_path_runs():
 import sys
 sys.modules["numba"] = None
 import torch, quantviz as qv
-from quantviz.streaming import measuring
+from quantviz.streaming import kernel_access
 x = torch.randn(1100, 1000)
 for granularity in (qv.PerTensor(), qv.PerGroup(50)):
-    found = qv.measure(x, qv.Scheme("int4", granularity=granularity))
-    assert found.path == "chunked" and measuring.cache_folder() is None
+    scheme = qv.Scheme("int4", granularity=granularity)
+    found = qv.measure(x, scheme)
+    assert found.path == "chunked" and kernel_access.cache_folder() is None
     assert [note.key for note in found.notes] == ["without_numba"]
-    assert abs(found.metrics["mse"] / qv.metrics(qv.quantize(x, qv.Scheme("int4", granularity=granularity)))["mse"] - 1) < 1e-9
+    assert abs(found.metrics["mse"] / qv.metrics(qv.quantize(x, scheme))["mse"] - 1) < 1e-9
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
 
 
-_ONE = "import torch, quantviz as qv; from quantviz.streaming import measuring; qv.measure(torch.ones(2048, 1024), qv.Scheme('int8')).path == 'fused' or 1 / 0\n"
+_ONE = """
+import torch, quantviz as qv
+from quantviz.streaming import kernel_access
+assert qv.measure(torch.ones(2048, 1024), qv.Scheme("int8")).path == "fused"
+"""
 
 
 def run_as(code, *, user=None, measures=True, **environment):
     env = {"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(ROOT), **environment}
     return subprocess.run(
-        [sys.executable, "-c", (_ONE if measures else "from quantviz.streaming import measuring\n") + code],
+        [
+            sys.executable,
+            "-c",
+            (_ONE if measures else "from quantviz.streaming import kernel_access\n") + code,
+        ],
         capture_output=True,
         text=True,
         timeout=300,
@@ -530,7 +540,7 @@ def run_as(code, *, user=None, measures=True, **environment):
 
 
 def test_compiled_code_is_kept_in_a_folder_of_the_users_own(tmp_path):
-    done = run_as("print(measuring.cache_folder())", XDG_CACHE_HOME=str(tmp_path), HOME="/nowhere")
+    done = run_as("print(kernel_access.cache_folder())", XDG_CACHE_HOME=str(tmp_path), HOME="/nowhere")
     assert done.returncode == 0, done.stderr
     folder = Path(done.stdout.strip())
     assert folder.parent == tmp_path / "quantviz"
@@ -560,7 +570,9 @@ def test_a_change_to_any_module_that_reaches_a_kernel_has_a_cache_folder_of_its_
     reaching = set()
     for path in (ROOT / "quantviz").rglob("*.py"):
         if re.search(
-            r"^(@jit|@kernel_part|@intrinsic|@_inline)", path.read_text(encoding="utf-8"), re.MULTILINE
+            r"^(@jit|@kernel_part|@intrinsic|@inline_part|@in_any_order)",
+            path.read_text(encoding="utf-8"),
+            re.MULTILINE,
         ):
             imported_by(".".join(path.relative_to(ROOT).with_suffix("").parts), reaching)
     assert ROOT / "quantviz" / "evaluation" / "histogram_bins.py" in reaching
@@ -579,22 +591,22 @@ def test_a_change_to_any_module_that_reaches_a_kernel_has_a_cache_folder_of_its_
 _ALONE = """
 import os, pathlib, sys
 import numba, torch, quantviz as qv
-from quantviz.streaming import measuring
+from quantviz.streaming import kernel_access, readiness
 # Python itself may lie where no other user can read: what is needed of it is loaded first.
 numba.cfunc("f8(f8)")(lambda x: x + 1), numba.njit(lambda x: x)(1)
 if os.getuid() == 0:
     os.setgroups([])
     os.setgid(65534)
     os.setuid(65534)
-assert "quantviz.compiled.kernels" not in sys.modules
+assert "quantviz.compiled.compiler" not in sys.modules
 root = pathlib.Path(qv.__file__).parents[1]
 assert str(root) == sys.argv[1] and not os.access(root / "quantviz", os.W_OK)
 before = sorted(root.rglob("*"))
 x, scheme = torch.randn(1100, 1000), qv.Scheme("int8")
-assert measuring.compiles(scheme, (1100, 1000))
+assert readiness.compiles(scheme, (1100, 1000))
 found = qv.measure(x, scheme)
-assert found.path == "fused" and found.compiled_seconds > 0 and measuring.cache_folder() is None
-assert not measuring.compiles(scheme, (1100, 1000))
+assert found.path == "fused" and found.compiled_seconds > 0 and kernel_access.cache_folder() is None
+assert not readiness.compiles(scheme, (1100, 1000))
 assert abs(found.metrics["mse"] / qv.metrics(qv.quantize(x, scheme))["mse"] - 1) < 1e-6
 assert sorted(root.rglob("*")) == before
 """
@@ -632,7 +644,9 @@ def test_a_folder_that_others_can_write_to_is_not_trusted(tmp_path):
     shared.mkdir()
     shared.chmod(0o777)
     # That it measures all the same is what a user who can write nowhere shows.
-    done = run_as("assert measuring.cache_folder() is None", measures=False, QUANTVIZ_CACHE_DIR=str(shared))
+    done = run_as(
+        "assert kernel_access.cache_folder() is None", measures=False, QUANTVIZ_CACHE_DIR=str(shared)
+    )
     assert done.returncode == 0, done.stderr
     assert not list(shared.rglob("*.nb?"))
 
@@ -672,12 +686,12 @@ def test_sums_have_the_same_bits_on_any_number_of_threads(shape, form):
 
 
 def test_the_number_of_threads_is_a_setting(monkeypatch):
-    monkeypatch.setenv(measuring.THREADS_VARIABLE, "3")
-    assert measuring.default_threads() == 3
+    monkeypatch.setenv(THREADS_VARIABLE, "3")
+    assert default_threads() == 3
     for wrong in ("0", "-1", "two", "1.5", "99999", "\u0663"):
-        monkeypatch.setenv(measuring.THREADS_VARIABLE, wrong)
+        monkeypatch.setenv(THREADS_VARIABLE, wrong)
         with pytest.raises(qv.QuantVizError, match="QUANTVIZ_THREADS"):
-            measuring.default_threads()
+            default_threads()
 
 
 def test_every_metric_is_had_at_any_size_and_by_every_path():
@@ -735,9 +749,9 @@ _WALK = """
 import hashlib, json, sys
 import numpy as np, torch, quantviz as qv
 from quantviz.schemes import calibration
-from quantviz.streaming import measuring, overview
+from quantviz.streaming import coding, frames, kernel_access, limits, measuring, overview, ranges
 from quantviz.tensors.lazy import InMemory
-measuring.SMALL = measuring.FUSED = 0
+limits.SMALL = limits.FUSED = 0
 values = torch.randn(96, 256, generator=torch.Generator().manual_seed(6))
 values[3], values[4, 5], values[:, 7], values[5, ::3] = -0.0, 30.0, values[:, 7] * 1e-30, -values[5, 1]
 x, sums = InMemory(values), []
@@ -745,18 +759,19 @@ exact = hashlib.sha256()
 for form in sys.argv[1:]:
     scheme = qv.Scheme.parse(form)
     for each in (scheme, scheme.replace(nonfinite="ignore")):
-        params = measuring.qparams(x, each)
-        for part in (params.scale.numpy(), *measuring.codes(x, each, params, 3, 96 * 256 - 2, path="fused")):
+        params = ranges.qparams(x, each)
+        for part in (params.scale.numpy(), *coding.codes(x, each, params, 3, 96 * 256 - 2, path="fused")):
             exact.update(np.ascontiguousarray(part).tobytes())
         found = measuring.measure(values, each, path="fused", piece=5000, by_axis=True)
         assert found.path == "fused"
-        sums += [*found.metrics.values(), *(float(part) for axis in found.axes for sums_of in (axis.x2, axis.e2) for part in sums_of)]
+        sums += found.metrics.values()
+        sums += (float(part) for axis in found.axes for sums_of in (axis.x2, axis.e2) for part in sums_of)
 for side in (5, 40):
-    for part in overview.pooled(x, overview.Patch(0, 0, 96, 256), (side, side)):
+    for part in overview.pooled(x, frames.Patch(0, 0, 96, 256), (side, side)):
         exact.update(np.ascontiguousarray(part).tobytes())
 for at in (calibration.Percentile(99.0), calibration.AbsMean()):
-    exact.update(measuring.ranges(x, qv.Scheme("int8", calibration=at)).lo.numpy().tobytes())
-print(json.dumps([exact.hexdigest(), sums, str(measuring.cache_folder())]))
+    exact.update(ranges.ranges(x, qv.Scheme("int8", calibration=at)).lo.numpy().tobytes())
+print(json.dumps([exact.hexdigest(), sums, str(kernel_access.cache_folder())]))
 """
 
 

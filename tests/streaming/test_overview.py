@@ -16,17 +16,11 @@ from quantviz.evaluation.moments import Moments
 from quantviz.figures.histograms import histogram_data
 from quantviz.quantization.grids import GRIDS
 from quantviz.quantization.result import steps_of_error
-from quantviz.streaming import measuring
-from quantviz.streaming import overview as module
-from quantviz.streaming.overview import (
-    Patch,
-    overview,
-    pooled,
-    survey,
-    worst_blocks,
-    worst_cells,
-    worst_lines,
-)
+from quantviz.streaming import limits, magnitude_spread, ranges, regions, surveying
+from quantviz.streaming.frames import Patch
+from quantviz.streaming.overview import overview, pooled
+from quantviz.streaming.surveying import survey, worst_blocks, worst_cells, worst_lines
+from quantviz.streaming.threads import THREADS_VARIABLE
 from quantviz.tensors import blocks
 from quantviz.tensors.lazy import InMemory, Stored
 from quantviz.tensors.views import POOLS, View
@@ -122,13 +116,13 @@ class Counted(Stored):
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("small", [0, 2**20], ids=["compiled", "reference"])
 def test_every_pixel_shows_its_cells(shape, how, small, monkeypatch):
-    monkeypatch.setattr(measuring, "SMALL", small)
+    monkeypatch.setattr(limits, "SMALL", small)
     for name, cells in (
-        ("CHUNK", 29),
-        ("_IN_PLACE", 61),
-        ("_ERRORS", 17),
+        ("CELLS_AT_ONCE", 29),
+        ("CELLS_IN_PLACE", 61),
+        ("ERRORS_AT_ONCE", 17),
     ):  # pixels in one part, and parts of one pixel
-        monkeypatch.setattr(module, name, cells)
+        monkeypatch.setattr(limits, name, cells)
     scheme = qv.Scheme("int4", "asymmetric", qv.PerChannel(0) if len(shape) > 1 else qv.PerTensor())
     x = normal(*shape)
     r = qv.quantize(x, scheme)
@@ -160,7 +154,7 @@ def test_every_pixel_shows_its_cells(shape, how, small, monkeypatch):
 @pytest.mark.parametrize("how", POOLS)
 @pytest.mark.parametrize("chunk", [50, 2**20])
 def test_what_is_no_number_is_left_out_and_inf_is_seen(how, chunk, monkeypatch):
-    monkeypatch.setattr(module, "_LONG_CHUNK", chunk)
+    monkeypatch.setattr(limits, "CELLS_READ_AT_ONCE", chunk)
     x = normal(40, 33, seed=1)
     x[::3, ::2] = torch.nan
     x[:8, :8] = torch.nan
@@ -223,7 +217,7 @@ def test_an_outlier_in_a_matrix_of_a_large_model_is_found_where_it_is():
     tensor = torch.zeros(4096, 11008).normal_(generator=torch.Generator().manual_seed(0))
     tensor[3001, 10999] = -77.0
     x, scheme = InMemory(tensor), qv.Scheme("int8", granularity=qv.PerChannel(0))
-    found = overview(x, scheme, measuring.qparams(x, scheme), Patch(0, 0, 4096, 11008), PIXELS)
+    found = overview(x, scheme, ranges.qparams(x, scheme), Patch(0, 0, 4096, 11008), PIXELS)
     i, j = np.unravel_index(np.abs(found.x).argmax(), found.x.shape)
     at, width = int(found.x_at[i, j]), int(found.col_edges[j + 1] - found.col_edges[j])
     assert (int(found.row_edges[i]) + at // width, int(found.col_edges[j]) + at % width) == (3001, 10999)
@@ -275,9 +269,9 @@ def line_sums(values, axis):
 @pytest.mark.parametrize("r", [pytest.param(r, id=f"{i}-{r.scheme}") for i, r in enumerate(results())])
 @pytest.mark.parametrize("kept", [2**20, 3])
 def test_a_survey_finds_what_the_whole_result_has(r, kept, monkeypatch):
-    monkeypatch.setattr(module, "CHUNK", 50)
-    monkeypatch.setattr(module, "_LONG_CHUNK", 130)
-    monkeypatch.setattr(module, "MOST_KEPT", kept)
+    monkeypatch.setattr(limits, "CELLS_AT_ONCE", 50)
+    monkeypatch.setattr(limits, "CELLS_READ_AT_ONCE", 130)
+    monkeypatch.setattr(surveying, "MOST_KEPT", kept)
     found, whole = survey(InMemory(r.x), r.scheme, r.qparams, n=7), histogram_data(r)
     for mine, theirs in ((found.histograms.values, whole.values), (found.histograms.errors, whole.errors)):
         assert np.array_equal(mine.edges, theirs.edges)
@@ -287,7 +281,7 @@ def test_a_survey_finds_what_the_whole_result_has(r, kept, monkeypatch):
     x, error, ones = counted(r, r.x), counted(r, r.error), counted(r, torch.ones(r.shape))
     sizes = error.abs().flatten().tolist()
     order = sorted((i for i, size in enumerate(sizes) if size), key=lambda i: (-sizes[i], i))[:7]
-    assert [cell.index for cell in found.cells] == [measuring.place_of(i, r.shape) for i in order]
+    assert [cell.index for cell in found.cells] == [regions.place_of(i, r.shape) for i in order]
     for cell in found.cells:
         assert (cell.x, cell.q, cell.x_hat, cell.error) == tuple(
             each[cell.index].item() for each in (r.x, r.q, r.x_hat, r.error)
@@ -329,9 +323,9 @@ def test_a_survey_finds_what_the_whole_result_has(r, kept, monkeypatch):
 )
 def test_what_is_compiled_shows_the_same(form, monkeypatch):
     x, scheme = InMemory(normal(96, 640, ties=False)), qv.Scheme.parse(form)
-    qparams, patch = measuring.qparams(x, scheme), Patch(3, 7, 90, 600)
+    qparams, patch = ranges.qparams(x, scheme), Patch(3, 7, 90, 600)
     plain = [overview(x, scheme, qparams, patch, (7, 64), how) for how in POOLS], survey(x, scheme, qparams)
-    monkeypatch.setattr(measuring, "SMALL", 0)
+    monkeypatch.setattr(limits, "SMALL", 0)
     fused = [overview(x, scheme, qparams, patch, (7, 64), how) for how in POOLS], survey(x, scheme, qparams)
     for one, other in zip(plain[0], fused[0], strict=True):
         assert all(
@@ -361,12 +355,12 @@ def floats_of(found):
 @pytest.mark.parametrize("granularity", [qv.PerGroup(11), qv.PerChannel(1), qv.PerTensor()], ids=str)
 @pytest.mark.parametrize("shape", [(1500, 1111), (3, 1_049_400), (3, 700, 1023)], ids=str)
 def test_any_number_of_threads_finds_a_survey_of_the_same_bits(shape, granularity, kept, monkeypatch):
-    monkeypatch.setattr(module, "MOST_KEPT", kept)
+    monkeypatch.setattr(surveying, "MOST_KEPT", kept)
     x, scheme = normal(*shape, ties=False), qv.Scheme("int4", "asymmetric", granularity)
-    qparams = measuring.qparams(InMemory(x), scheme)
+    qparams = ranges.qparams(InMemory(x), scheme)
     seen = []
     for threads in ("1", "2", "3", "2", "3"):
-        monkeypatch.setenv(measuring.THREADS_VARIABLE, threads)
+        monkeypatch.setenv(THREADS_VARIABLE, threads)
         seen.append(floats_of(survey(InMemory(x), scheme, qparams)))
     for other in seen[1:]:
         assert all(torch.equal(one, two) for one, two in zip(seen[0], other, strict=True))
@@ -420,12 +414,12 @@ def test_a_tensor_that_lies_elsewhere_is_read_in_parts():
             overview(x, scheme, qparams, Patch(0, 0, rows, cols), pixels, view=view)
             pooled(x, Patch(0, 0, rows, cols), pixels, view=view)
     survey(x, scheme, qparams)
-    assert 0 < x.most <= module._LONG_CHUNK < x.count
+    assert 0 < x.most <= limits.CELLS_READ_AT_ONCE < x.count
     line = Counted(normal(2**21, ties=False))
     overview(
         line, qv.Scheme(), qv.choose_qparams(torch.ones(3), qv.Scheme()), Patch(0, 0, 1, line.count), (4, 500)
     )
-    assert 0 < line.most <= module._LONG_CHUNK < line.count
+    assert 0 < line.most <= limits.CELLS_READ_AT_ONCE < line.count
 
 
 @pytest.mark.parametrize("count", [1, 7, 1000, 2**20 + 5])
@@ -433,7 +427,7 @@ def test_the_spread_is_that_of_the_sorted_magnitudes(count):
     x = torch.randn(count, generator=torch.Generator().manual_seed(count)) * 3
     x[:: max(2, count // 50)] = 0
     x = torch.cat([x, torch.tensor([float("nan"), float("inf")])])
-    found = module.spread(InMemory(x))
+    found = magnitude_spread.spread(InMemory(x))
     sizes = x[torch.isfinite(x)].abs().sort().values
     there = sizes[sizes > 0]
     middle = float(there[max(0, -(-len(there) // 2) - 1)]) if len(there) else 0.0
@@ -443,4 +437,4 @@ def test_the_spread_is_that_of_the_sorted_magnitudes(count):
 
 
 def test_a_tensor_of_zeros_has_no_spread():
-    assert module.spread(InMemory(torch.zeros(5, 5))) == module.Spread(0.0, 0.0)
+    assert magnitude_spread.spread(InMemory(torch.zeros(5, 5))) == magnitude_spread.Spread(0.0, 0.0)

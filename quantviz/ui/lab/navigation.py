@@ -70,7 +70,8 @@ def _nowhere(name: str, study: Study, view: View) -> bool:
 
 
 def _map(study: Study, state: LabState) -> Any:
-    from quantviz.streaming.overview import Patch, pooled
+    from quantviz.streaming.frames import Patch
+    from quantviz.streaming.overview import pooled
 
     view, source = state.view, state.source
     rows, cols = view.matrix(study.shape)
@@ -138,7 +139,7 @@ def show_pool(state: LabState) -> None:
 
 def ranked(study: Study, what: str, view: View, most: int = MOST_RANKED) -> dict[str, list[Any]]:
     """Return the worst of `RANKED`, as columns; empty where there is nothing of the kind."""
-    from quantviz.streaming.overview import worst_blocks, worst_cells, worst_lines
+    from quantviz.streaming.surveying import worst_blocks, worst_cells, worst_lines
 
     if what == "cells":
         return worst_cells(study.survey)
@@ -230,7 +231,7 @@ def block_words(layout: BlockLayout, shape: Shape, view: View, block: Shape) -> 
     An axis that it takes up wholly is left out. Blocks of a flattened tensor that end in another row than
     they begin in are told by their first and last cell.
     """
-    from quantviz.streaming.measuring import place_of
+    from quantviz.streaming.regions import place_of
 
     window = layout.window(block)
     if layout.view_shape != shape:

@@ -241,9 +241,9 @@ def _working(state: LabState) -> Iterator[None]:
     if not state.large or st.session_state.get("lab_worked") == work:
         yield
         return
-    from quantviz.streaming import measuring
+    from quantviz.streaming import readiness
 
-    compiles = not state.scheme.problems(state.source.shape) and measuring.compiles(
+    compiles = not state.scheme.problems(state.source.shape) and readiness.compiles(
         state.scheme, state.source.shape, by_axis=True
     )
     with (
@@ -333,7 +333,7 @@ def _linear_panels(study: Study, state: LabState, end: float | None, width: floa
     from quantviz.figures.arrangement import pixels_for
     from quantviz.figures.panels_data import result_panels
     from quantviz.figures.pooled_panels import POOLED_ERROR_VIEWS, overview_panels
-    from quantviz.streaming.overview import Patch
+    from quantviz.streaming.frames import Patch
 
     view, shape = state.view, study.shape
     matrix, seen = view.matrix(shape), view.size(shape)

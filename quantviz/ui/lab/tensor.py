@@ -19,6 +19,7 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Source
 from quantviz.sources.base import AtHand
 from quantviz.sources.local import local_version, open_local
+from quantviz.streaming import tensor_facts
 from quantviz.tensors.views import MOST_WHOLE
 from quantviz.ui.shell import session
 from quantviz.ui.shell.shared_cache import Shared, held_bytes, shared_fact, shared_tensor
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from quantviz.analysis.study import Study
     from quantviz.sources.files import Catalog
-    from quantviz.streaming.measuring import Facts
+    from quantviz.streaming.tensor_facts import Facts
     from quantviz.tensors.lazy import Stored
 
 T = TypeVar("T")
@@ -122,9 +123,8 @@ def kept(source: Source, what: str, make: Callable[[], T], *, aside: bool = Fals
 
 def facts_of(source: Source) -> Facts:
     """Return what there is to know of a tensor before any scheme."""
-    from quantviz.streaming import measuring
 
-    return kept(source, "facts", lambda: measuring.facts(stored_of(source)))
+    return kept(source, "facts", lambda: tensor_facts.facts(stored_of(source)))
 
 
 def study_of(state: LabState, scheme: Scheme | None = None) -> Study:

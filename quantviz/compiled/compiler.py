@@ -1,0 +1,188 @@
+"""The compiler of a scheme's own arithmetic: schemes that differ in numbers only share what it makes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba import types
+
+from quantviz.compiled.cell_functions import (
+    bits,
+    brain,
+    ceil,
+    copysign,
+    exponent,
+    fabs,
+    floor,
+    fma,
+    half,
+    least,
+    load,
+    of_bits,
+    rint,
+    select,
+    storer,
+    trunc,
+    two_to,
+)
+from quantviz.compiled.cell_sources import (
+    STORES_OF_ERRORS,
+    source_of_blocks,
+    source_of_cells,
+    source_of_trials,
+    sources_of_sums,
+)
+from quantviz.compiled.driving import drive, drive_bands, drive_pieces
+from quantviz.compiled.kernel_cache import cache_folder
+from quantviz.compiled.machine_code import b1, caching_in, f4, f8, i4, i8, pointer, several
+from quantviz.compiled.tracing import BlockCode, CellCode
+from quantviz.compiled.vector_sums import summing
+from quantviz.compiled.vector_trials import trying
+
+#: What compiled arithmetic is given as an address, and of what kind the numbers are that lie there; all else
+#: are whole numbers.
+_POINTERS: dict[str, Any] = {
+    "x": types.float32, "bases": types.int64, "params": types.float64,
+    "floats": types.float64, "integers": types.int64, "tables": types.float64,
+    "q": types.int32, "x_hat": types.float32, "error": types.float32, "clipped": types.uint8,
+    "steps": types.float64, "low": types.int32, "high": types.int32, "absmax": types.float64,
+    "out": types.float64, "found": types.float64,
+}  # fmt: skip
+#: What the lines can name.
+_NAMES = {
+    "rint": rint, "floor": floor, "ceil": ceil, "trunc": trunc, "fabs": fabs, "copysign": copysign,
+    "fma": fma, "select": select, "bits": bits, "of_bits": of_bits, "half": half, "brain": brain,
+    "least": least,
+    **{f"load_{kind}": load for kind in ("i4", "i8", "f4", "f8")},
+    "store_i4": storer(i4, "q"), "store_x_hat": storer(f4, "x_hat"), "store_error": storer(f4, "error"),
+    "store_b1": storer(b1, "clipped"), "store_f8": storer(f8, "steps"),
+    "two_to": two_to, "exponent": exponent, "f4": f4, "f8": f8, "i4": i4, "i8": i8,
+}  # fmt: skip
+
+
+class Compiler:
+    """Compiled arithmetic by its source: schemes that differ in numbers only share it."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Any] = {}
+        self._lock = threading.Lock()
+        #: Seconds spent compiling, or reading what was compiled before.
+        self.seconds = 0.0
+
+    def cells(self, code: CellCode, by_element: bool) -> int:
+        """Return the address of a cell's arithmetic, for blocks of one element along the last axis or of
+        several.
+        """
+        return self._address(source_of_cells(code, by_element))
+
+    def errors(self, code: CellCode, by_element: bool) -> int:
+        """Return the address of the same that gives errors alone."""
+        return self._address(source_of_cells(code, by_element, STORES_OF_ERRORS))
+
+    def sums(self, code: CellCode, by_element: bool) -> tuple[int, int]:
+        """Return the addresses of the same that gives sums alone, and those of cells that saturation leaves
+        as they are; 0 where there is none of them.
+        """
+        addresses = [self._address(source) for source in sources_of_sums(code, by_element)]
+        first, second, *_ = *addresses, 0, 0
+        return first, second
+
+    def blocks(self, code: BlockCode, names: tuple[str, ...]) -> int:
+        """Return the address of a block's arithmetic."""
+        return self._address(source_of_blocks(code, names))
+
+    def trials(self, code: CellCode) -> int:
+        """Return the address of a cell's arithmetic that gives Σ error² of the cells of one block for many
+        trials.
+        """
+        return self._address(source_of_trials(code))
+
+    def knows(self, sources: Iterable[str]) -> bool:
+        """Return whether nothing need be compiled for what `sources_of` gives: it is in memory, or kept."""
+        return all(source in self._made or _kept(source) for source in sources)
+
+    def _address(self, source: str) -> int:
+        with self._lock:
+            if source not in self._made:
+                start = time.perf_counter()
+                try:
+                    self._made[source] = _made(source)
+                    self._finish()
+                finally:
+                    self.seconds += time.perf_counter() - start
+            return int(self._made[source].address)
+
+    def _finish(self) -> None:
+        """Compile what is called with it, for arrays of these types alone."""
+        if drive.signatures:
+            return
+        numbers, wholes, flags, codes = (types.Array(of, 1, "C") for of in (f8, i8, b1, i4))
+        singles, run, table = (
+            types.Array(f4, 1, "C"),
+            types.Array(f4, 1, "C", readonly=True),
+            types.Array(f8, 2, "C"),
+        )
+        code = several((i8, i8, several((i8, f8, f8)), i8))
+        place, of_blocks = (
+            several((i8, i8, i8, i8, wholes)),
+            several((numbers, i8, numbers, wholes, numbers)),
+        )
+        arrays = several((codes, singles, singles, flags, numbers))
+        by_axis, totals = several((wholes, numbers, numbers)), several((i8, numbers, wholes, flags))
+        cells = place, of_blocks, arrays
+        of_pieces = b1, wholes, numbers, i8, wholes, flags, several((table, table, table))
+        drive.compile((code, i8, run, i8, *cells, b1, b1, by_axis, numbers, totals))
+        drive_pieces.compile((code, i8, run, i8, i8, *cells, *of_pieces))
+        ranges = several((i8, numbers, wholes, numbers))
+        drive_bands.compile(
+            (ranges, i8, i8, b1, numbers, codes, codes, code, run, i8, i8, i8, *cells, *of_pieces)
+        )
+
+
+@cache
+def compiler() -> Compiler:
+    """Return the process's one compiler."""
+    return Compiler()
+
+
+def _path(source: str) -> str:
+    """Return the file that some source is said to be of. numba keeps compiled code by it."""
+    folder, name = cache_folder(), f"cells_{hashlib.sha256(source.encode()).hexdigest()[:16]}.py"
+    return f"<{name}>" if folder is None else str(folder / name)
+
+
+def _kept(source: str) -> bool:
+    """Return whether it was compiled before and kept."""
+    path = Path(_path(source))
+    return cache_folder() is not None and path.exists() and any(path.parent.rglob(f"{path.stem}.*.nbi"))
+
+
+def _made(source: str) -> Any:
+    """Return the compiled function of some source."""
+    folder, path = cache_folder(), _path(source)
+    if folder is not None and not Path(path).exists():
+        with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8") as file:
+            file.write(source)
+        os.replace(file.name, path)
+    names = {
+        **_NAMES,
+        "summing": summing,
+        "trying": trying,
+        "small": [function.py_func for function in (least, two_to, exponent, brain)],
+    }
+    exec(compile(source, path, "exec"), names)
+    function: Any = names["cells"]
+    function.__module__ = __name__
+    with caching_in(folder):
+        names_given = function.__code__.co_varnames[: function.__code__.co_argcount]
+        given = [pointer(_POINTERS[name]) if name in _POINTERS else i8 for name in names_given]
+        return numba.cfunc(types.void(*given), cache=folder is not None, error_model="numpy")(function)

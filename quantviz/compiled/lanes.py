@@ -1,0 +1,364 @@
+"""Numbers side by side, of which arithmetic becomes LLVM's vector instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from types import FunctionType
+from typing import Any
+
+from llvmlite import ir as _ir
+from numba.core import cgutils as _cgutils
+from numba.extending import intrinsic as _intrinsic
+
+# What numba makes of a function is its own affair: nothing here has Python's types.
+ir: Any = _ir
+cgutils: Any = _cgutils
+intrinsic: Any = _intrinsic
+#: Numbers side by side.
+WIDTH = 16
+KINDS: dict[str, Any] = {
+    "f4": ir.FloatType(),
+    "f8": ir.DoubleType(),
+    "i4": ir.IntType(32),
+    "i8": ir.IntType(64),
+    "b1": ir.IntType(1),
+}
+_ORDER = ("b1", "i4", "i8", "f4", "f8")
+
+
+def _binary(of_floats: str, of_wholes: str, *, swapped: bool = False) -> Callable[[Any, Any], Any]:
+    """Return an operator by the instructions for it; "" where there is none."""
+
+    def run(self: Lanes, other: Any) -> Lanes:
+        a, b = self._with(other)
+        a, b = (b, a) if swapped else (a, b)
+        return a.of(a.kind, getattr(a.builder, of_floats if a.floating else of_wholes)(a.value, b.value))
+
+    return run
+
+
+def _comparison(sign: str) -> Callable[[Any, Any], Any]:
+    def run(self: Lanes, other: Any) -> Lanes:
+        a, b = self._with(other)
+        compare = (
+            (a.builder.fcmp_unordered if sign == "!=" else a.builder.fcmp_ordered)
+            if a.floating
+            else a.builder.icmp_signed
+        )
+        return a.of("b1", compare(sign, a.value, b.value))
+
+    return run
+
+
+class Lanes:
+    """One number, or `WIDTH` side by side, of which arithmetic becomes instructions."""
+
+    def __init__(self, builder: Any, kind: str, value: Any, *, wide: bool) -> None:
+        self.builder, self.kind, self.value, self.wide = builder, kind, value, wide
+
+    @property
+    def floating(self) -> bool:
+        return self.kind in ("f4", "f8")
+
+    def of(self, kind: str, value: Any) -> Lanes:
+        return Lanes(self.builder, kind, value, wide=self.wide)
+
+    def spread(self) -> Lanes:
+        """Return the same number in every lane."""
+        if self.wide:
+            return self
+        kind = KINDS[self.kind]
+        one = self.builder.insert_element(
+            ir.Constant(ir.VectorType(kind, WIDTH), ir.Undefined), self.value, ir.Constant(ir.IntType(32), 0)
+        )
+        mask = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH)
+        return Lanes(self.builder, self.kind, self.builder.shuffle_vector(one, one, mask), wide=True)
+
+    def constant(self, number: Any, kind: str) -> Lanes:
+        return Lanes(self.builder, kind, ir.Constant(KINDS[kind], number), wide=False)
+
+    def to(self, kind: str) -> Lanes:
+        """Cast as numba casts."""
+        if kind == self.kind:
+            return self
+        b, goal = self.builder, ir.VectorType(KINDS[kind], WIDTH) if self.wide else KINDS[kind]
+        if kind == "b1":
+            truth: Lanes = self != 0
+            return truth
+        if self.floating:
+            cast = (b.fpext if kind == "f8" else b.fptrunc) if kind in ("f4", "f8") else b.fptosi
+        elif kind in ("f4", "f8"):
+            cast = b.uitofp if self.kind == "b1" else b.sitofp
+        else:
+            cast = b.zext if self.kind == "b1" else b.trunc if kind == "i4" else b.sext
+        return self.of(kind, cast(self.value, goal))
+
+    def _with(self, other: Any) -> tuple[Lanes, Lanes]:
+        """Return both as wide, and of the same kind."""
+        if not isinstance(other, Lanes):
+            whole = isinstance(other, int) and not self.floating
+            other = self.constant(
+                int(other) if whole else float(other), self.kind if whole or self.floating else "f8"
+            )
+        kind = max(self.kind, other.kind, key=_ORDER.index)
+        pair = self.to(kind), other.to(kind)
+        return (pair[0].spread(), pair[1].spread()) if self.wide or other.wide else pair
+
+    __add__, __sub__, __mul__, __truediv__ = (
+        _binary("fadd", "add"),
+        _binary("fsub", "sub"),
+        _binary("fmul", "mul"),
+        _binary("fdiv", ""),
+    )
+    __and__, __or__, __xor__, __lshift__, __rshift__ = (
+        _binary("", name) for name in ("and_", "or_", "xor", "shl", "ashr")
+    )
+    __rsub__, __rtruediv__ = _binary("fsub", "sub", swapped=True), _binary("fdiv", "", swapped=True)
+    __rlshift__, __rrshift__ = _binary("", "shl", swapped=True), _binary("", "ashr", swapped=True)
+    __radd__, __rmul__, __rand__, __ror__, __rxor__ = __add__, __mul__, __and__, __or__, __xor__
+    __lt__, __le__, __gt__, __ge__ = (_comparison(sign) for sign in ("<", "<=", ">", ">="))
+    __eq__, __ne__ = _comparison("=="), _comparison("!=")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __neg__(self) -> Lanes:
+        return self.of(
+            self.kind, self.builder.fneg(self.value) if self.floating else self.builder.neg(self.value)
+        )
+
+    def called(self, name: str, *others: Lanes) -> Lanes:
+        """Return an instruction that LLVM knows by name."""
+        given = [self, *others]
+        wide = any(each.wide for each in given)
+        given = [each.spread() for each in given] if wide else given
+        of = given[0].value.type
+        short = {"f4": "f32", "f8": "f64", "i4": "i32", "i8": "i64"}[self.kind]
+        full = f"llvm.{name}.{f'v{WIDTH}' if wide else ''}{short}"
+        function = cgutils.get_or_insert_function(
+            self.builder.module, ir.FunctionType(of, [of] * len(given)), full
+        )
+        return Lanes(
+            self.builder, self.kind, self.builder.call(function, [each.value for each in given]), wide=wide
+        )
+
+    def bits(self) -> Lanes:
+        kind = {"f4": "i4", "f8": "i8"}[self.kind]
+        return self.of(
+            kind,
+            self.builder.bitcast(self.value, ir.VectorType(KINDS[kind], WIDTH) if self.wide else KINDS[kind]),
+        )
+
+    def of_bits(self) -> Lanes:
+        kind = {"i4": "f4", "i8": "f8"}[self.kind]
+        return self.of(
+            kind,
+            self.builder.bitcast(self.value, ir.VectorType(KINDS[kind], WIDTH) if self.wide else KINDS[kind]),
+        )
+
+    def half(self) -> Lanes:
+        low = ir.VectorType(ir.HalfType(), WIDTH) if self.wide else ir.HalfType()
+        return self.of("f4", self.builder.fpext(self.builder.fptrunc(self.value, low), self.value.type))
+
+    def count(self) -> Lanes:
+        """Return how many are true; of one lane, int64."""
+        if not self.wide:
+            return self.to("i8")
+        mask = self.mask()
+        return mask.of("i8", self.builder.ctpop(mask.value))
+
+    def mask(self) -> Lanes:
+        """Return which are true, as bits of an int64, the first lane's the lowest."""
+        return Lanes(
+            self.builder,
+            "i8",
+            self.builder.zext(self.builder.bitcast(self.value, ir.IntType(WIDTH)), ir.IntType(64)),
+            wide=False,
+        )
+
+    def joined(self, join: Callable[[Lanes, Lanes], Lanes]) -> Lanes:
+        """Return one number of all lanes, joined by halves."""
+        b, value, size = self.builder, self.value, WIDTH if self.wide else 1
+        while size > 1:
+            size //= 2
+            halves = []
+            for begin in (0, size):
+                mask = ir.Constant(ir.VectorType(ir.IntType(32), size), list(range(begin, begin + size)))
+                halves.append(self.of(self.kind, b.shuffle_vector(value, value, mask)))
+            value = join(*halves).value
+        if self.wide:
+            value = b.extract_element(value, ir.Constant(ir.IntType(32), 0))
+        return Lanes(b, self.kind, value, wide=False)
+
+    def each(self) -> list[Lanes]:
+        """Return the lanes one by one."""
+        if not self.wide:
+            return [self]
+        return [
+            Lanes(
+                self.builder,
+                self.kind,
+                self.builder.extract_element(self.value, ir.Constant(ir.IntType(32), i)),
+                wide=False,
+            )
+            for i in range(WIDTH)
+        ]
+
+
+def select(condition: Any, a: Any, b: Any) -> Any:
+    if isinstance(condition, bool):
+        return a if condition else b
+    if not isinstance(a, Lanes):
+        a = condition.constant(a, b.kind if isinstance(b, Lanes) else "i8")
+    a, b = a._with(b)
+    wide = condition.wide or a.wide
+    condition, a, b = (each.spread() if wide else each for each in (condition, a, b))
+    return a.of(a.kind, a.builder.select(condition.value, a.value, b.value))
+
+
+def further(sign: str) -> Callable[[Any, Any], Any]:
+    """Return the smaller ("<") or larger (">") of two, lane by lane."""
+    beyond = _comparison(sign)
+    return lambda one, other: select(beyond(one, other), one, other)
+
+
+def contracted(total: Lanes, a: Lanes, b: Lanes) -> Lanes:
+    """Return total + a · b, rounded once or twice."""
+    a, b = a._with(b)
+    total, a = total._with(a)
+    b = b.spread() if a.wide else b
+    product = a.builder.fmul(a.value, b.value, flags=("contract",))
+    return total.of(total.kind, a.builder.fadd(total.value, product, flags=("contract",)))
+
+
+class _Memory:
+    """Reads and writes at addresses, given as whole numbers."""
+
+    def __init__(self, builder: Any) -> None:
+        self.builder = builder
+
+    def load(self, kind: str, address: Lanes, index: Any, *, wide: bool = False) -> Lanes:
+        b = self.builder
+        index = index if isinstance(index, Lanes) else address.constant(index, "i8")
+        if index.wide:
+            parts = ir.Constant(ir.VectorType(KINDS[kind], WIDTH), ir.Undefined)
+            for i, one in enumerate(index.each()):
+                parts = b.insert_element(
+                    parts, self.load(kind, address, one).value, ir.Constant(ir.IntType(32), i)
+                )
+            return Lanes(b, kind, parts, wide=True)
+        place = b.gep(b.inttoptr(address.value, KINDS[kind].as_pointer()), [index.to("i8").value])
+        if not wide:
+            return Lanes(b, kind, b.load(place), wide=False)
+        size = 4 if kind in ("f4", "i4") else 8
+        return Lanes(
+            b,
+            kind,
+            b.load(b.bitcast(place, ir.VectorType(KINDS[kind], WIDTH).as_pointer()), align=size),
+            wide=True,
+        )
+
+    def fetch(self, address: Lanes, index: Lanes) -> None:
+        """Bring float32 into the second cache."""
+        b, whole = self.builder, ir.IntType(32)
+        place = b.bitcast(
+            b.gep(b.inttoptr(address.value, KINDS["f4"].as_pointer()), [index.value]),
+            ir.IntType(8).as_pointer(),
+        )
+        of = ir.FunctionType(ir.VoidType(), [place.type, whole, whole, whole])
+        function = cgutils.get_or_insert_function(b.module, of, "llvm.prefetch.p0")
+        b.call(function, [place, ir.Constant(whole, 0), ir.Constant(whole, 2), ir.Constant(whole, 1)])
+
+    def store(self, kind: str, address: Lanes, index: Any, value: Lanes) -> None:
+        b, value = self.builder, value.to(kind)
+        index = index if isinstance(index, Lanes) else address.constant(index, "i8")
+        place = b.gep(b.inttoptr(address.value, KINDS[kind].as_pointer()), [index.value])
+        b.store(
+            value.value,
+            b.bitcast(place, value.value.type.as_pointer()),
+            align=4 if kind in ("f4", "i4") else 8,
+        )
+
+
+def names_of_lines(memory: _Memory, small: Iterable[FunctionType]) -> dict[str, Any]:
+    """Return the functions that the lines can name."""
+    names: dict[str, Any] = {
+        **{name: lambda x, name=name: x.called(name) for name in ("rint", "floor", "ceil", "trunc", "fabs")},
+        **{
+            name: lambda x, name=name: x.to(name) if isinstance(x, Lanes) else x
+            for name in ("f4", "f8", "i4", "i8")
+        },
+        "copysign": lambda x, y: x._with(y)[0].called("copysign", x._with(y)[1]),
+        "fma": lambda x, y, z: x.called("fma", y, z),
+        "select": select,
+        "bits": Lanes.bits,
+        "of_bits": Lanes.of_bits,
+        "half": Lanes.half,
+        **{
+            f"load_{kind}": lambda address, index, kind=kind: memory.load(kind, address, index)
+            for kind in ("i8", "f4", "f8")
+        },
+    }
+    # The small functions of the lines, with these names in place of numba's.
+    for function in small:
+        names[function.__name__] = FunctionType(function.__code__, names)
+    return names
+
+
+class Loops:
+    """Loops, and places that are written again and again, which LLVM turns into registers."""
+
+    def __init__(self, builder: Any) -> None:
+        self.builder, self.memory = builder, _Memory(builder)
+
+    def place(self, kind: str, start: Any, *, wide: bool = False) -> Any:
+        at = (
+            cgutils.alloca_once(self.builder, ir.VectorType(KINDS[kind], WIDTH) if wide else KINDS[kind]),
+            kind,
+            wide,
+        )
+        self.put(at, start if isinstance(start, Lanes) else self.same(start, kind, wide=wide))
+        return at
+
+    def same(self, number: Any, kind: str, *, wide: bool) -> Lanes:
+        """Return a number, or the same in every lane."""
+        of = ir.VectorType(KINDS[kind], WIDTH) if wide else KINDS[kind]
+        return Lanes(self.builder, kind, ir.Constant(of, [number] * WIDTH if wide else number), wide=wide)
+
+    def put(self, at: Any, value: Lanes) -> None:
+        self.builder.store((value.spread() if at[2] else value).value, at[0])
+
+    def get(self, at: Any) -> Lanes:
+        return Lanes(self.builder, at[1], self.builder.load(at[0]), wide=at[2])
+
+    def extend(self, at: Any, value: Lanes, sign: str) -> None:
+        """Put a value there that is smaller ("<") or larger (">") than the one that is there."""
+        self.put(at, further(sign)(value, self.get(at)))
+
+    def whilst(self, condition: Callable[[], Lanes], body: Callable[[], None]) -> None:
+        b = self.builder
+        test, inside, after = (b.append_basic_block(name) for name in ("test", "inside", "after"))
+        b.branch(test)
+        b.position_at_end(test)
+        b.cbranch(condition().value, inside, after)
+        b.position_at_end(inside)
+        body()
+        b.branch(test)
+        b.position_at_end(after)
+
+    def stepped(self, begin: Lanes, stop: Lanes, step: int, body: Callable[[Lanes], object]) -> Lanes:
+        """Run `body` as long as a whole step fits, and return where that ended."""
+        at = self.place("i8", begin)
+
+        def once() -> None:
+            here = self.get(at)
+            body(here)
+            self.put(at, here + step)
+
+        self.whilst(lambda: self.get(at) + step <= stop, once)
+        return self.get(at)
+
+
+def addresses(builder: Any, args: Iterable[Any]) -> list[Any]:
+    """Return arguments as whole numbers, pointers as their addresses."""
+    return [
+        builder.ptrtoint(arg, KINDS["i8"]) if isinstance(arg.type, ir.PointerType) else arg for arg in args
+    ]

@@ -1,0 +1,110 @@
+"""Shorter forms of a cell's lines, for cells that are numbers or that saturation leaves as they are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from quantviz.compiled.tracing import CellCode, words_of
+
+#: Whole numbers up to this size are all float32.
+_EXACT = 2**24
+
+
+def of_numbers(code: CellCode) -> CellCode:
+    """Return the same lines for cells that come to numbers: without what becomes of NaN, and with codes that
+    stay whole floats, also on their way to a value.
+
+    The error of any other cell is NaN, so that it can be told afterwards. Where that does not follow, the
+    lines stay as they are.
+
+    >>> import torch
+    >>> from quantviz import Scheme
+    >>> from quantviz.compiled.tracing import trace_cell
+    >>> code = trace_cell(Scheme("int4"), {"scale": torch.float32, "zero_point": torch.int32})
+    >>> code.results["x_hat"], code.of_cell[-3], of_numbers(code).of_cell[-3]
+    ('t13', 't13 = f4(scale * t12)', 't13 = f4(scale * t7)')
+    """
+    made = {name: kind for name, kind in code.types.items() if kind.startswith("i")}
+    lines: dict[str, list[str]] = {"block": [], "cell": []}
+    same: dict[str, str] = {}
+    whole, assumed, told = {f"f4({name})" for name in made}, set[str](), set[str]()
+    for where, line in (
+        *(("block", line) for line in code.of_block),
+        *(("cell", line) for line in code.of_cell),
+    ):
+        name, _, expression = replaced(line, same).partition(" = ")
+        lines[where].append(f"{name} = {expression}")
+        made[name] = expression
+        call, _, inside = expression.rstrip(")").partition("(")
+        given = inside.split(", ")
+        if call == "f4" and made.get(inside, "").startswith("i4(") and made[inside][3:-1] in whole:
+            same[name] = made[inside][3:-1]
+        elif call == "select" and made.get(given[0]) == f"{given[2]} != {given[2]}":
+            same[name] = given[2]
+            assumed.add(given[2])
+        elif (
+            call in ("rint", "floor", "ceil", "trunc")
+            or expression in whole
+            or (call == "select" and whole.issuperset(given[1:]))
+        ):
+            whole.add(name)
+        elif call == "f4" and whole.issuperset(re.split(r" [+-] ", inside)):
+            # What float32 rounds a sum of whole numbers to, such as a code and a zero point, is whole too.
+            whole.add(name)
+        elif call == "f4" and inside.startswith("load_f8(floats, "):
+            number = code.floats[int(inside.rpartition(" ")[2].rstrip(")"))]
+            if number.is_integer() and abs(number) <= _EXACT:
+                whole.add(name)
+        # What NaN in an assumed number makes NaN too.
+        if (
+            call == "f4"
+            and any(sign in inside for sign in (" + ", " - ", " * ", " / "))
+            and (assumed | told) & words_of(inside)
+        ):
+            told.add(name)
+    results = {name: same.get(result, result) for name, result in code.results.items()}
+    code_of = made[results["q"]].removeprefix("i4(").removesuffix(")")
+    if made[results["q"]] == f"i4({code_of})" and code_of in whole:
+        results["q"] = code_of
+    if len(assumed) > 1 or (assumed and results["error"] not in told):
+        return code
+    return replace(
+        code, of_block=tuple(lines["block"]), of_cell=tuple(lines["cell"]), results=MappingProxyType(results)
+    )
+
+
+def unsaturated(code: CellCode) -> CellCode | None:
+    """Return the lines of `of_numbers` for cells that saturation leaves as they are, without it; their code
+    is then what was to be saturated.
+
+    That they were such cells, the codes tell: they lie between the scheme's ends. None where codes are no
+    numbers.
+
+    >>> import torch
+    >>> from quantviz import Scheme
+    >>> from quantviz.compiled.tracing import trace_cell
+    >>> code = of_numbers(trace_cell(Scheme("int4"), {"scale": torch.float32, "zero_point": torch.int32}))
+    >>> plain = unsaturated(code)
+    >>> plain.of_cell[-3], plain.results["q"], plain.results["clipped"]
+    ('t13 = f4(scale * t1)', 't1', 'False')
+    """
+    made = dict(line.split(" = ", 1) for line in code.of_cell)
+    before, _, after = made[code.results["clipped"]].partition(" != ")
+    if after != code.results["q"]:
+        return None
+    lines = tuple(
+        replaced(line, {after: before}) if not line.startswith(f"{after} = ") else line
+        for line in code.of_cell
+    )
+    results = {name: before if result == after else result for name, result in code.results.items()} | {
+        "clipped": "False"
+    }
+    return replace(code, of_cell=lines, results=MappingProxyType(results))
+
+
+def replaced(line: str, names: Mapping[str, str]) -> str:
+    """Return the line with other names in place of some."""
+    return re.sub(r"\b\w+\b", lambda found: names.get(found[0], found[0]), line)

@@ -1,0 +1,136 @@
+"""Codes, values and errors of runs of a large tensor, by compiled arithmetic or by the reference."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from quantviz.quantization.cells import quantize_cells
+from quantviz.quantization.result import QParams, QuantResult, steps_of_error
+from quantviz.schemes.granularity import Shape, Window
+from quantviz.schemes.scheme import Scheme
+from quantviz.streaming import limits
+from quantviz.streaming.pieces import Buffers
+from quantviz.streaming.programs import program_of
+from quantviz.streaming.readiness import scheme_ready
+from quantviz.tensors.lazy import Stored
+
+Array = npt.NDArray[Any]
+
+
+def codes(
+    x: Stored, scheme: Scheme, qparams: QParams, start: int, stop: int, *, path: str | None = None
+) -> tuple[Array, Array, Array, Array]:
+    """Return `q`, `x_hat`, `error` and `clipped` of the elements from `start` to before `stop`, each `(n,)`.
+
+    Elements count in row-major order. `qparams` are those of the whole tensor, as `ranges.qparams` gives
+    them. `path` forces "fused" or "chunked".
+
+    >>> from quantviz.streaming.ranges import qparams
+    >>> from quantviz.tensors.lazy import InMemory
+    >>> x = InMemory(torch.tensor([1.0, 0.3, -7.0]))
+    >>> [part.tolist() for part in codes(x, Scheme("int4"), qparams(x, Scheme("int4")), 1, 3)[:2]]
+    [[0, -7], [0.0, -7.0]]
+    """
+    layout = scheme.layout(x.shape)
+    fused = path == "fused" or (path is None and x.count > limits.SMALL and scheme_ready(scheme, x.shape))
+    program = program_of(scheme, qparams, layout) if fused else None
+    if program is None:
+        r = reference_on_run(x, scheme, qparams, start, stop)
+        return r.q.numpy(), r.x_hat.numpy(), r.error.numpy(), r.clipped.numpy()
+    made = Buffers(stop - start)
+    program.run(x, start, stop, layout, 0, program.of_blocks(qparams), made, None)
+    q, x_hat, error, clipped, _ = made.arrays
+    return q.astype(scheme.number_format.code_dtype), x_hat, error, clipped
+
+
+def reference_on_run(x: Stored, scheme: Scheme, qparams: QParams, start: int, stop: int) -> QuantResult:
+    """Return the reference on a run."""
+    return quantize_cells(
+        torch.from_numpy(np.array(x.run(start, stop))), scheme, qparams, x.shape, torch.arange(start, stop)
+    )
+
+
+class Coder:
+    """What becomes of runs of a large tensor under a scheme, prepared once: `qparams` are those of the whole
+    tensor.
+
+    >>> x, scheme = torch.tensor([1.0, 0.3, -7.0]), Scheme("int4")
+    >>> coder, made = Coder(scheme, QParams(torch.tensor([1.0]), torch.tensor([0])), (3,)), Buffers(2)
+    >>> coder.put(x.numpy()[1:], 1, made)
+    >>> made.arrays[0].tolist(), made.arrays[4].round(3).tolist()
+    ([0, -7], [-0.3, 0.0])
+    """
+
+    def __init__(self, scheme: Scheme, qparams: QParams, shape: Shape, path: str | None = None) -> None:
+        self._scheme, self._qparams, self._shape, self._layout = scheme, qparams, shape, scheme.layout(shape)
+        fused = path == "fused" or (
+            path is None and math.prod(shape) > limits.SMALL and scheme_ready(scheme, shape)
+        )
+        self._program = program_of(scheme, qparams, self._layout) if fused else None
+        self._of_blocks = self._program.of_blocks(qparams) if self._program else None
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether runs go through compiled arithmetic."""
+        return self._program is not None
+
+    def errors(self, start: int, stop: int) -> tuple[int, tuple[Any, ...], tuple[Any, ...]]:
+        """Return what `driving.put` takes to give errors alone of elements from `start` to before `stop`.
+
+        It is the address of compiled arithmetic, where blocks lie, and what is known of them.
+        """
+        assert self._program is not None
+        assert self._of_blocks is not None
+        place = self._program.place(self._layout, start, stop, 0)
+        return (
+            self._program.errors_address(),
+            place,
+            (self._of_blocks, self._layout.block_count, *self._program.constants),
+        )
+
+    def put(self, values: Array, start: int, made: Buffers) -> None:
+        """Put what the elements `values` of the tensor, from `start` on, become into as many places of
+        `made`.
+        """
+        stop = start + len(values)
+        if self._program is not None and self._of_blocks is not None:
+            self._program.run(
+                _Held(values, start, self._shape), start, stop, self._layout, 0, self._of_blocks, made, None
+            )
+            return
+        self.put_at(values, torch.arange(start, stop), made)
+
+    def put_at(self, values: Array, places: torch.Tensor, made: Buffers) -> None:
+        """Put what elements anywhere become into `made`, by the reference's operations.
+
+        `places` are theirs in row-major order.
+        """
+        r = quantize_cells(
+            torch.from_numpy(np.array(values)), self._scheme, self._qparams, self._shape, places
+        )
+        for array, part in zip(
+            made.arrays, (r.q, r.x_hat, r.error, r.clipped, steps_of_error(r)), strict=True
+        ):
+            array[:] = part.numpy()
+
+
+class _Held(Stored):
+    """A run of a tensor that was read already."""
+
+    def __init__(self, values: Array, start: int, shape: Shape) -> None:
+        self._values, self._start, self._shape = values, start, shape
+
+    @property
+    def shape(self) -> Shape:
+        return self._shape
+
+    def run(self, start: int, stop: int) -> Array:
+        return self._values[start - self._start : stop - self._start]
+
+    def read(self, index: Window) -> torch.Tensor:
+        raise NotImplementedError

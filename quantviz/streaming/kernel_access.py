@@ -1,0 +1,52 @@
+"""Whether compiled kernels are there, and whether they are waited for."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from quantviz.compiled import background, kernel_cache
+
+
+@cache
+def has_kernels() -> bool:
+    """Return whether compiled kernels can be imported: numba is installed."""
+    try:
+        import quantviz.compiled.compiler  # noqa: F401
+    except ImportError as missing:
+        if missing.name != "numba" and not (missing.name or "").startswith(("numba", "llvmlite")):
+            raise
+        return False
+    return True
+
+
+def fixed_ready() -> bool:
+    """Return whether the kernels that all schemes share can be called: they are compiled, or waited for
+    here.
+    """
+    if not kernel_cache.has_numba() or not (
+        background.waits() or background.warmer().ready(background.FIXED)
+    ):
+        return False
+    return has_kernels()
+
+
+def wait_for_kernels() -> None:
+    """Wait for the shared kernels, for what is asked for seldom and would take long without them."""
+    if not fixed_ready():
+        background.warmer().wait(background.FIXED)
+
+
+def cache_folder() -> Path | None:
+    """Return where compiled code is kept from one process to the next; none where it is compiled anew in
+    each.
+    """
+    return kernel_cache.cache_folder() if has_kernels() else None
+
+
+def compiling_seconds() -> float:
+    if not has_kernels():
+        return 0.0
+    from quantviz.compiled.compiler import compiler
+
+    return compiler().seconds

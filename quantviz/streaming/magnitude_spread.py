@@ -1,0 +1,58 @@
+"""How far the magnitudes of a tensor spread."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from quantviz.tensors.lazy import Stored
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How far the magnitudes of a tensor spread: NaN and Inf have none."""
+
+    #: The median of those that are not 0; 0 where all are.
+    middle: float
+    #: The 99th percentile of all.
+    far: float
+
+
+#: Bits of a float32 by which magnitudes are sorted: 11 after its exponent, so that a percentile is told to
+#: three digits.
+_SORTED_BITS = 19
+#: Elements that are sorted at once.
+_SORTED = 2**20
+
+
+def spread(x: Stored) -> Spread:
+    """Return how far the magnitudes of `x` spread, from one pass over it; each to a part in 4000.
+
+    >>> import torch
+    >>> from quantviz.tensors.lazy import InMemory
+    >>> found = spread(InMemory(torch.cat([torch.full((98,), 0.5), torch.zeros(2), torch.tensor([1000.0])])))
+    >>> round(found.middle, 3), round(found.far, 3)
+    (0.5, 0.5)
+    """
+    unsorted = 31 - _SORTED_BITS
+    counts = np.zeros(1 << _SORTED_BITS, dtype=np.int64)
+    zeros = 0
+    for start in range(0, x.count, _SORTED):
+        values = np.ascontiguousarray(x.run(start, min(start + _SORTED, x.count)))
+        bits = values.view(np.uint32) & np.uint32(0x7FFFFFFF)
+        finite = bits[bits < 0x7F800000]
+        zeros += int(np.count_nonzero(finite == 0))
+        counts += np.bincount(finite >> np.uint32(unsorted), minlength=len(counts))
+    # Rather 0 itself than the least of the tiny numbers beside it.
+    counts[0] -= zeros
+
+    def value(share: float, before: int) -> float:
+        wanted = share * (int(counts.sum()) + before) - before
+        if wanted <= 0:
+            return 0.0
+        place = int(np.searchsorted(np.cumsum(counts), wanted))
+        # The middle of its numbers.
+        return float(np.uint32((place << unsorted) + (1 << (unsorted - 1))).view(np.float32))
+
+    return Spread(value(0.5, 0), value(0.99, zeros))

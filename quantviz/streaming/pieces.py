@@ -1,0 +1,101 @@
+"""The planned pieces of a tensor: how large they are, and what is made and added up of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from quantviz.compiled.partial_sums import SUMS, Tally
+from quantviz.quantization.result import QParams
+from quantviz.schemes.granularity import BlockLayout, Shape
+from quantviz.schemes.scheme import Scheme
+from quantviz.streaming import limits
+from quantviz.streaming.regions import rows_of_band
+
+Array = npt.NDArray[Any]
+
+
+class Pieces:
+    """The sums of some planned pieces of a tensor, a row each: what a piece adds up to follows from the plan
+    alone.
+
+    >>> Pieces(2, 2**19, 0).arrays[0].shape
+    (2, 8)
+    """
+
+    def __init__(self, count: int, size: int, lines: int) -> None:
+        #: Cells of a piece.
+        self.size = size
+        #: Sums, and Σx² and Σe² of each index of each axis.
+        self.arrays = np.zeros((count, SUMS)), np.zeros((count, lines)), np.zeros((count, lines))
+
+    def of(self, k: int, tally: Tally) -> Tally:
+        """Return the tally with the sums of one piece in place of its own."""
+        sums, signal, noise = self.arrays
+        return tally.with_sums(sums[k], signal[k], noise[k])
+
+    def add_to(self, tally: Tally) -> None:
+        """Add the sums of one piece after the other to those of a tally."""
+        for sums, signal, noise in zip(*self.arrays, strict=True):
+            tally.sums += sums
+            tally.signal += signal
+            tally.noise += noise
+
+
+class Buffers:
+    """Where what is made of some cells is put: codes, values, errors, whether saturation changed the code,
+    and errors in steps.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.arrays: tuple[Array, ...] = (
+            np.empty(size, np.int32),
+            np.empty(size, np.float32),
+            np.empty(size, np.float32),
+            np.empty(size, np.bool_),
+            np.empty(size),
+        )
+
+    def part(self, start: int, stop: int) -> Buffers:
+        """Return some of the same places."""
+        part = Buffers(0)
+        part.arrays = tuple(array[start:stop] for array in self.arrays)
+        return part
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """What `measure` was asked for."""
+
+    scheme: Scheme
+    given: QParams | None
+    by_axis: bool
+    path: str | None
+    #: About how many elements a piece has.
+    piece: int
+    threads: int | None
+
+
+def size_of_piece(shape: Shape, asked: Asked) -> int:
+    """Return how many elements a planned piece has: many times as many as it has sums of lines, so that these
+    take no time.
+    """
+    return max(asked.piece, 128 * sum(shape) if asked.by_axis else 0)
+
+
+def rows_of_piece(layout: BlockLayout, shape: Shape, asked: Asked) -> int:
+    """Return how many rows of the view a planned piece has: whole bands."""
+    size = size_of_piece(shape, asked)
+    band = rows_of_band(layout, min(limits.BAND, size))
+    return max(rows_of_band(layout, size) // band, 1) * band
+
+
+def rest_of(pieces: Pieces, k: int) -> Pieces:
+    """Return those from the k-th on, in the same memory."""
+    rest = Pieces(0, pieces.size, 0)
+    sums, signal, noise = pieces.arrays
+    rest.arrays = sums[k:], signal[k:], noise[k:]
+    return rest

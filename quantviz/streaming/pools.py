@@ -1,0 +1,120 @@
+"""What each pixel keeps of its cells: the one of largest magnitude, their mean or their root mean square."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from quantviz.compiled import background
+from quantviz.streaming import limits, pooling_without_numba
+from quantviz.streaming.coding import Coder
+from quantviz.streaming.frames import Frame, Part
+from quantviz.streaming.kernel_access import fixed_ready
+from quantviz.streaming.pieces import Buffers
+from quantviz.tensors.lazy import Values
+from quantviz.tensors.views import POOLS
+
+Array = npt.NDArray[Any]
+
+
+def pooling_kernels() -> Any:
+    """Return the compiled kernels: where nothing large is opened, numba is not waited for."""
+    from quantviz.compiled import pooling
+
+    if not fixed_ready():
+        background.warmer().wait(background.FIXED)
+    return pooling
+
+
+def read_only(values: Array) -> Array:
+    """Return the same as kernels take it, read-only: compiled once for what lies in memory and in files."""
+    view = values[:]
+    view.flags.writeable = False
+    return view
+
+
+class LargestCells:
+    """The cell of largest magnitude of each pixel, the first in row-major order."""
+
+    def __init__(self, frame: Frame) -> None:
+        size = (len(frame.line_edges) - 1, len(frame.cell_edges) - 1)
+        self._frame = frame
+        self._values = np.full(size, math.nan, dtype=np.float32)
+        # As small as may be: new memory costs more than what is done with it.
+        of_pixel = int(np.diff(frame.line_edges).max()) * int(np.diff(frame.cell_edges).max())
+        self._at = np.full(size, -1, dtype=np.int32 if of_pixel < 2**31 else np.int64)
+
+    def add(self, values: Array, part: Part) -> None:
+        frame, kernels = self._frame, pooling_kernels() if fixed_ready() else pooling_without_numba
+        kernels.add_largest(
+            read_only(values.view(np.int32)),
+            part.lines,
+            part.cells,
+            frame.line_edges,
+            frame.cell_edges,
+            frame.turned,
+            self._values.view(np.int32),
+            self._at,
+        )
+
+    def add_errors(self, values: Values, part: Part, coder: Coder, buffers: Buffers) -> None:
+        """Add the errors of a part whose cells, `values`, are neighbours in memory: each is made, looked at
+        and forgotten.
+        """
+        frame, (base, stride, _), (top, bottom), (left, right) = (
+            self._frame,
+            self._frame.strides,
+            part.lines,
+            part.cells,
+        )
+        start = base + top * stride + left
+        address, place, of_blocks = coder.errors(start, start + (bottom - top - 1) * stride + right - left)
+        bits = read_only(buffers.arrays[2].view(np.int32))
+        pooling_kernels().add_largest_errors(
+            address, read_only(values), start, stride, place, of_blocks, buffers.arrays, bits,
+            limits.ERRORS_AT_ONCE, part.lines, part.cells, frame.line_edges, frame.cell_edges, frame.turned,
+            self._values.view(np.int32), self._at,
+        )  # fmt: skip
+
+    def result(self) -> tuple[Array, Array]:
+        np.maximum(self._at, 0, out=self._at)
+        at = self._at.view(np.uint32) if self._at.dtype == np.int32 else self._at.astype(np.uint32)
+        return (self._values.T.copy(), at.T.copy()) if self._frame.turned else (self._values, at)
+
+
+class CellMeans:
+    """The mean of each pixel's cells, or their root mean square; added up in float64."""
+
+    def __init__(self, frame: Frame, squared: bool) -> None:
+        size = (len(frame.line_edges) - 1, len(frame.cell_edges) - 1)
+        self._frame, self._squared = frame, squared
+        self._sums, self._counts = np.zeros(size), np.zeros(size)
+
+    def add(self, values: Array, part: Part) -> None:
+        frame = self._frame
+        pooling_kernels().add_sums(
+            read_only(values),
+            part.lines,
+            part.cells,
+            frame.line_edges,
+            frame.cell_edges,
+            self._squared,
+            self._sums,
+            self._counts,
+        )
+
+    def result(self) -> tuple[Array, Array]:
+        means = np.divide(
+            self._sums, self._counts, out=np.full_like(self._sums, math.nan), where=self._counts > 0
+        )
+        values = (np.sqrt(means) if self._squared else means).astype(np.float32)
+        values = values.T.copy() if self._frame.turned else values
+        return values, np.zeros(values.shape, dtype=np.uint32)
+
+
+def pool_of(frame: Frame, how: str) -> LargestCells | CellMeans:
+    assert how in POOLS
+    return LargestCells(frame) if how == "largest" else CellMeans(frame, squared=how == "rms")

@@ -1,0 +1,288 @@
+"""A scheme's compiled arithmetic, and how it is run on cells, pieces and bands."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, lru_cache, partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from quantviz.compiled.partial_sums import Tally
+from quantviz.compiled.traced_values import Untraceable
+from quantviz.compiled.tracing import BlockCode, trace_block, trace_cell
+from quantviz.quantization.calibrating import calibrated, one_by_one
+from quantviz.quantization.qparams import qparams_of_range
+from quantviz.quantization.result import QParams, block_values
+from quantviz.schemes.granularity import BlockLayout
+from quantviz.schemes.scheme import Scheme
+from quantviz.streaming import kernel_access, limits
+from quantviz.streaming.pieces import Buffers, Pieces
+from quantviz.streaming.regions import bases_of, fills, layout_of_rows, rows_of_band, run_of
+from quantviz.tensors.blocks import Blocks
+from quantviz.tensors.conversion import torch_dtype
+from quantviz.tensors.lazy import Stored
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A scheme's compiled arithmetic, for blocks laid out in one way."""
+
+    #: Where it is in memory, and the same that gives sums alone (of all cells, and of such as saturation
+    #: leaves as they are), and errors alone.
+    address: int
+    sums_addresses: Callable[[], tuple[int, int]]
+    errors_address: Callable[[], int]
+    #: That of the same for many ranges at once.
+    trials_address: Callable[[], int]
+    #: That of the blocks' arithmetic, and the numbers it reads; none where it is torch's.
+    of_ranges: Callable[[], tuple[int, Array, Array, Array] | None]
+    #: What it reads of each block.
+    params: tuple[str, ...]
+    #: Numbers and lists of values that it reads.
+    constants: tuple[Array, Array, Array]
+    code_min: int
+    #: Saturation leaves as they are what lies between these.
+    ends: tuple[float, float]
+    #: Whether NaN and Inf in the input are left out.
+    leaves_out: bool
+
+    def of_blocks(self, params: QParams) -> Array:
+        """Return what it reads of each block, one name after the other; float64 holds all of it."""
+        known = block_values(params)
+        return np.concatenate([known[name].to(torch.float64).flatten().numpy() for name in self.params])
+
+    def run(
+        self,
+        x: Stored,
+        start: int,
+        stop: int,
+        layout: BlockLayout,
+        offset: int,
+        of_blocks: Array,
+        made: Buffers,
+        tally: Tally | None,
+    ) -> None:
+        """Make the cells from `start` to before `stop` of a tensor, whose blocks begin at `offset`.
+
+        They are put into `made`, or, chunk by chunk, added to a tally.
+        """
+        from quantviz.compiled import driving
+
+        to = tally or Tally(self.code_min, 0, ())
+        by_axis, totals = (to.shape, to.signal, to.noise), (to.code_min, to.sums, to.counts, to.seen)
+        place, known = (
+            self.place(layout, start, stop, offset),
+            (of_blocks, layout.block_count, *self.constants),
+        )
+        keep, room = tally is None, np.empty(driving.SUMMED)
+        code = self._code(layout, tally)
+        driving.drive(
+            code,
+            limits.AHEAD,
+            run_of(x, start, stop),
+            start,
+            place,
+            known,
+            made.arrays,
+            keep,
+            self.leaves_out,
+            by_axis,
+            room,
+            totals,
+        )
+
+    def of_pieces(
+        self,
+        x: Stored,
+        start: int,
+        stop: int,
+        layout: BlockLayout,
+        of_blocks: Array,
+        made: Buffers,
+        tally: Tally,
+        pieces: Pieces,
+    ) -> None:
+        """Add up some planned pieces from `start` on: sums go to `pieces`, all else to the tally."""
+        from quantviz.compiled import driving
+
+        place, known = self.place(layout, start, stop, 0), (of_blocks, layout.block_count, *self.constants)
+        to = tally.shape, np.empty(driving.SUMMED), tally.code_min, tally.counts, tally.seen, pieces.arrays
+        code = self._code(layout, tally)
+        driving.drive_pieces(
+            code,
+            limits.AHEAD,
+            run_of(x, start, stop),
+            start,
+            pieces.size,
+            place,
+            known,
+            made.arrays,
+            self.leaves_out,
+            *to,
+        )
+
+    def of_bands(
+        self, x: Stored, layout: BlockLayout, piece: int, absmax: float, made: Buffers, tally: Tally
+    ) -> Callable[[int, int, int, Pieces], int]:
+        """Return a function that finds ranges and sums of blocks from one place to before another.
+
+        The places are whole rows of the view. It is told how many cells of the first of some pieces are done,
+        and returns up to where it came.
+        """
+        from quantviz.compiled import driving
+
+        ranges = self.of_ranges()
+        if ranges is None or not fills(layout):
+            return lambda start, stop, done, pieces: start
+        band = layout_of_rows(layout, 0, rows_of_band(layout, min(limits.BAND, piece)))
+        size, (length, width) = math.prod(band.view_shape), (layout.view_shape[-1], layout.block_shape[-1])
+        ends = (np.empty(band.block_count, np.int32) for _ in range(2))
+        before = (
+            ranges,
+            size,
+            layout.block_size,
+            self.leaves_out,
+            np.array([absmax]),
+            *ends,
+            self._code(layout, tally),
+        )
+        place = 0, length, width, 0, bases_of(band, 0, size)
+        known = np.empty(len(self.params) * band.block_count), band.block_count, *self.constants
+        after = (
+            place,
+            known,
+            made.arrays,
+            self.leaves_out,
+            tally.shape,
+            np.empty(driving.SUMMED),
+            tally.code_min,
+            tally.counts,
+            tally.seen,
+        )
+        drive = driving.drive_bands
+
+        def run(start: int, stop: int, done: int, pieces: Pieces) -> int:
+            return start + int(
+                drive(*before, run_of(x, start, stop), start, done, pieces.size, *after, pieces.arrays)
+            )
+
+        return run
+
+    def place(
+        self, layout: BlockLayout, start: int, stop: int, offset: int
+    ) -> tuple[int, int, int, int, Array]:
+        """Return where the cells from `start` to before `stop` lie, as the kernels take it."""
+        length, width = layout.view_shape[-1], layout.block_shape[-1]
+        return (
+            offset,
+            length,
+            width,
+            (start - offset) // length,
+            bases_of(layout, start - offset, stop - offset),
+        )
+
+    def _code(
+        self, layout: BlockLayout, tally: Tally | None
+    ) -> tuple[int, int, tuple[int, float, float], int]:
+        """Return the addresses of what makes cells, of sums alone, of their unsaturated form, and of errors
+        alone.
+
+        Sums are 0 where they are not asked for or not quicker, errors where no sums of lines are asked for.
+        """
+        if tally is None or self.leaves_out or 1 < layout.block_shape[-1] < limits.LANES:
+            return self.address, 0, (0, *self.ends), 0
+        of_all, of_plain = self.sums_addresses()
+        return self.address, of_all, (of_plain, *self.ends), self.errors_address() if tally.shape.size else 0
+
+
+@lru_cache(maxsize=256)
+def compiled_program(
+    scheme: Scheme, params: tuple[tuple[str, torch.dtype], ...], by_element: bool
+) -> Program | None:
+    """Return the compiled arithmetic of a scheme; none where numba is not there, or torch is asked for what
+    cannot be written down.
+    """
+    if not kernel_access.has_kernels():
+        return None
+    from quantviz.compiled.cell_sources import params_of
+    from quantviz.compiled.compiler import compiler
+
+    try:
+        code = trace_cell(scheme, dict(params))
+    except Untraceable:
+        return None
+    constants = np.array(code.floats, np.float64), np.array(code.integers, np.int64), code.tables.numpy()
+    address = compiler().cells(code, by_element)
+    sums_addresses = cache(partial(compiler().sums, code, by_element))
+    errors_address = cache(partial(compiler().errors, code, by_element))
+    trials_address = cache(partial(compiler().trials, code))
+    names = params_of(code)
+    of_ranges = cache(lambda: _block_program(scheme, names))
+    code_min, ends = scheme.number_format.code_min, (float(scheme.value_min), float(scheme.value_max))
+    return Program(
+        address,
+        sums_addresses,
+        errors_address,
+        trials_address,
+        of_ranges,
+        names,
+        constants,
+        code_min,
+        ends,
+        scheme.nonfinite == "ignore",
+    )
+
+
+def _block_program(scheme: Scheme, names: tuple[str, ...]) -> tuple[int, Array, Array, Array] | None:
+    """Return the compiled arithmetic of blocks and the numbers that it reads; none where it cannot be written
+    down.
+    """
+    code = block_code(scheme, names)
+    if code is None:
+        return None
+    from quantviz.compiled.compiler import compiler
+
+    return (
+        compiler().blocks(code, names),
+        np.array(code.floats, np.float64),
+        np.array(code.integers, np.int64),
+        code.tables.numpy(),
+    )
+
+
+def block_code(scheme: Scheme, names: tuple[str, ...]) -> BlockCode | None:
+    try:
+        code = trace_block(scheme, names)
+    except Untraceable:
+        return None
+    # Which blocks do not fill up is not in their ends.
+    return None if "short" in code.reads else code
+
+
+def program_of(scheme: Scheme, params: QParams, layout: BlockLayout) -> Program | None:
+    """Return the compiled arithmetic for these parameters."""
+    return compiled_program(scheme, types_of_params(params), layout.block_shape[-1] == 1)
+
+
+def types_of_params(params: QParams) -> tuple[tuple[str, torch.dtype], ...]:
+    return tuple((name, grid.dtype) for name, grid in block_values(params).items())
+
+
+@lru_cache(maxsize=256)
+def types_of_scheme(scheme: Scheme) -> tuple[tuple[str, torch.dtype], ...]:
+    """Return the names and dtypes of what is known of a scheme's blocks, whatever the tensor."""
+    one = BlockLayout((1,), (1,), (1,))
+    # No error, which nothing lessens.
+    found = calibrated(
+        Blocks(torch.ones(1), one, torch_dtype(scheme.arithmetic.scale_math)),
+        scheme,
+        one_by_one(lambda _: torch.zeros(1, dtype=torch.float64)),
+    )
+    return types_of_params(qparams_of_range(found, torch.tensor(1.0), scheme, one))

@@ -1,0 +1,185 @@
+"""The squared error of each block with one range or several, for calibrations that search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from quantviz.compiled.hand_written import by_hand
+from quantviz.quantization.calibrating import finite_or_infinite, one_by_one
+from quantviz.quantization.cells import errors_of_cells
+from quantviz.quantization.qparams import params_to_try
+from quantviz.quantization.result import QParams, block_values
+from quantviz.schemes.calibration import MinMax, Range
+from quantviz.schemes.granularity import BlockLayout
+from quantviz.schemes.scheme import Scheme
+from quantviz.streaming import limits
+from quantviz.streaming.programs import Program, compiled_program, types_of_scheme
+from quantviz.streaming.regions import bases_of, in_line, run_of
+from quantviz.streaming.threads import InOrder, runs_between, shared_out
+from quantviz.tensors.blocks import block_numbers, viewed
+from quantviz.tensors.lazy import Stored
+
+Array = npt.NDArray[Any]
+
+
+class Trial:
+    """Σ error² of each block of a tensor, or of a band of it, with one range or several: see
+    `calibration.Context.trial`.
+
+    What is added up follows from the plan alone, so that the answer has the same bits for any number of
+    threads.
+    """
+
+    def __init__(
+        self,
+        x: Stored,
+        start: int,
+        stop: int,
+        scheme: Scheme,
+        layout: BlockLayout,
+        absmax: Callable[[], torch.Tensor],
+        *,
+        alone: bool,
+        piece: int,
+    ) -> None:
+        self._x, self._start, self._scheme, self._layout, self._absmax, self._alone = (
+            x,
+            start,
+            scheme,
+            layout,
+            absmax,
+            alone,
+        )
+        self._cells = in_line(layout)
+        # Whole lines, or parts of one; many times as many cells as there are blocks, each of which has sums
+        # of its own.
+        length, size = self._cells.view_shape[-1], max(piece, _CELLS_A_BLOCK * layout.block_count)
+        lines = [(start, stop)] if length <= size else runs_between(stop, length, start)
+        step = max(size // length, 1) * length if length <= size else size
+        self._pieces = [each for begin, end in lines for each in runs_between(end, step, begin)]
+
+    def __call__(self, found: Range, of: torch.Tensor | None = None, /) -> torch.Tensor:
+        program = self._program
+        if program is None:
+            return one_by_one(self._by_reference)(found, of)
+        params, refused = params_to_try(found, self._absmax(), self._scheme, self._layout, of)
+        begins, of_trial, places = _side_by_side(
+            np.arange(self._layout.block_count) if of is None else of.numpy(), self._layout.block_count
+        )
+        known = block_values(params)
+        columns = (
+            known[name].to(torch.float64).expand(refused.shape).flatten().numpy() for name in program.params
+        )
+        of_trials = (
+            np.concatenate([column[of_trial] for column in columns]),
+            len(of_trial),
+            *program.constants,
+        )
+        sums = self._added_up(
+            len(of_trial), lambda start, stop: self._noises(program, start, stop, begins, of_trials)
+        )
+        return finite_or_infinite(viewed(torch.from_numpy(sums[places]), tuple(refused.shape)), refused)
+
+    def _added_up(self, count: int, of_piece: Callable[[int, int], Array]) -> Array:
+        """Return `count` sums, added up piece after piece."""
+        total = np.zeros(count)
+        in_order = InOrder[Array](lambda sums: np.add(total, sums, out=total))
+
+        def work(numbers: Iterator[int]) -> None:
+            for k in numbers:
+                in_order.put(k, of_piece(*self._pieces[k]))
+
+        if self._alone:
+            work(iter(range(len(self._pieces))))
+        else:
+            shared_out(work, range(len(self._pieces)))
+        return total
+
+    @property
+    def _program(self) -> Program | None:
+        # What a range is made into, whichever calibration found it.
+        ranged = self._scheme.replace(calibration=MinMax())
+        return (
+            None
+            if not by_hand("sums")
+            else compiled_program(ranged, types_of_scheme(ranged), self._layout.block_shape[-1] == 1)
+        )
+
+    def _noises(
+        self, program: Program, start: int, stop: int, begins: Array, of_trials: tuple[Any, ...]
+    ) -> Array:
+        from quantviz.compiled import trials
+
+        (length, width), first, noises = (
+            (self._cells.view_shape[-1], self._cells.block_shape[-1]),
+            start - self._start,
+            np.zeros(begins[-1]),
+        )
+        bases, chance = (
+            bases_of(self._cells, first, stop - self._start),
+            self._scheme.arithmetic.ties == "stochastic",
+        )
+        place = start, min(length, stop - start), first % length, width, bases, begins
+        trials.add_noises(
+            program.trials_address(),
+            run_of(self._x, start, stop),
+            *place,
+            of_trials,
+            program.leaves_out,
+            chance,
+            noises,
+        )
+        return noises
+
+    def _by_reference(self, found: Range) -> torch.Tensor:
+        params, refused = params_to_try(found, self._absmax(), self._scheme, self._layout)
+        sums = self._added_up(
+            self._layout.block_count, lambda start, stop: self._noise_by_reference(params, start, stop)
+        )
+        return finite_or_infinite(viewed(torch.from_numpy(sums), self._layout.grid_shape), refused)
+
+    def _noise_by_reference(self, params: QParams, start: int, stop: int) -> Array:
+        total = np.zeros(self._layout.block_count)
+        for at, end in runs_between(stop, limits.CHUNK, start):
+            run = run_of(self._x, at, end)
+            error = errors_of_cells(
+                torch.from_numpy(np.array(run)),
+                self._scheme,
+                params,
+                self._layout,
+                torch.arange(at, end),
+                self._start,
+            )
+            if self._scheme.nonfinite == "ignore":
+                error = error.masked_fill(~torch.from_numpy(np.isfinite(run)), 0)
+            numbers = block_numbers(torch.arange(at - self._start, end - self._start), self._layout)
+            total += np.bincount(
+                numbers.numpy(), weights=error.to(torch.float64).square().numpy(), minlength=len(total)
+            )
+        return total
+
+
+#: How many cells a piece has at least for each block, of which all trials have sums.
+_CELLS_A_BLOCK = 256
+
+
+def _side_by_side(of: Array, blocks: int) -> tuple[Array, Array, Array]:
+    """Lay trials out as kernels take them: those of a block fill whole vectors, repeating one if need be.
+
+    `of` are the numbers of the trials' blocks, ascending. Return where those of each block begin, and the
+    end; which trial each one is; and where each trial is.
+    """
+    from quantviz.compiled.lanes import WIDTH
+
+    counts = np.bincount(of, minlength=blocks)
+    sizes, before = -(-counts // WIDTH) * WIDTH, np.cumsum(counts) - counts
+    begins = np.concatenate([[0], np.cumsum(sizes)])
+    places = np.arange(len(of)) + np.repeat(begins[:-1] - before, counts)
+    of_trial = np.repeat(before, sizes)
+    of_trial[places] = np.arange(len(of))
+    return begins, of_trial, places

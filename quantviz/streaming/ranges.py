@@ -1,0 +1,145 @@
+"""The clipping range, or scale and zero point, of each block of a tensor of any size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import cache, cached_property
+from typing import Any, cast
+
+import torch
+
+from quantviz.errors import QuantVizError
+from quantviz.quantization.calibrating import calibrated
+from quantviz.quantization.qparams import qparams_of_range
+from quantviz.quantization.result import QParams
+from quantviz.schemes.calibration import BlockValues, Range
+from quantviz.schemes.granularity import BlockLayout
+from quantviz.schemes.scheme import Scheme
+from quantviz.streaming import kernel_access, limits
+from quantviz.streaming.range_trials import Trial
+from quantviz.streaming.regions import Band, layout_of_rows, read_window, rows_of_band
+from quantviz.streaming.streamed_blocks import StreamedBlocks
+from quantviz.streaming.tensor_facts import facts
+from quantviz.streaming.threads import runs_between, shared_out
+from quantviz.tensors.blocks import Blocks, to_grid
+from quantviz.tensors.conversion import torch_dtype
+from quantviz.tensors.lazy import Stored
+
+
+def ranges(
+    x: Stored, scheme: Scheme, *, piece: int = limits.PIECE, absmax: float | None = None
+) -> Range | QParams:
+    """Return each block's clipping range, or scale and zero point in its place, by the calibration.
+
+    About `piece` elements are read at a time. `absmax` is the largest finite magnitude, where it is known.
+
+    >>> from quantviz.tensors.lazy import InMemory
+    >>> ranges(InMemory(torch.tensor([[1.0, -3.0]])), Scheme()).lo.tolist()
+    [[-3.0]]
+    """
+    layout = scheme.layout(x.shape)
+    if scheme.calibration.of_values:
+        return ranges_of_values(x, scheme, layout, piece)
+    largest = cache(
+        lambda: torch.tensor(
+            (facts(x).absmax if absmax is None else absmax) if scheme.arithmetic.scale.global_rule else 0.0
+        )
+    )
+    rows, length = rows_of_band(layout, min(limits.BAND, piece)), math.prod(layout.view_shape[1:])
+    bands = list(runs_between(layout.view_shape[0], rows))
+    found: list[Range | QParams] = [QParams(0.0)] * len(bands)
+    alone = len(bands) > 1
+
+    def work(numbers: Iterator[int]) -> None:
+        for k in numbers:
+            first, last = bands[k]
+            part = layout_of_rows(layout, first, last) if alone else layout
+            band = Band(x, first * length, part.view_shape) if alone else x
+            trial = Trial(x, first * length, last * length, scheme, part, largest, alone=alone, piece=piece)
+            found[k] = calibrated(_blocks(band, scheme, part, piece, alone=alone), scheme, trial)
+
+    shared_out(work, range(len(bands)), 1 if len(bands) == 1 else None)
+    return (
+        found[0]
+        if len(bands) == 1
+        else _one_after_the_other(found, [layout_of_rows(layout, *band) for band in bands])
+    )
+
+
+def ranges_of_values(
+    x: Stored, scheme: Scheme, layout: BlockLayout, piece: int, *, alone: bool = False
+) -> Range | QParams:
+    return calibrated(_blocks(x, scheme, layout, piece, alone=alone), scheme, _no_trial)
+
+
+def _no_trial(found: Range, of: torch.Tensor | None = None, /) -> torch.Tensor:
+    raise NotImplementedError
+
+
+def _blocks(x: Stored, scheme: Scheme, layout: BlockLayout, piece: int, *, alone: bool) -> BlockValues:
+    """Return the blocks of a tensor, or of a band of it, as a calibration asks of them."""
+    dtype, finite_only = torch_dtype(scheme.arithmetic.scale_math), scheme.nonfinite == "ignore"
+    if not kernel_access.has_kernels():
+        return cast("BlockValues", _ReadBlocks(x, layout, dtype, finite_only))
+    return StreamedBlocks(x, layout, dtype, finite_only=finite_only, alone=alone, piece=piece)
+
+
+class _ReadBlocks:
+    """The `Blocks` of a tensor that is read when they are asked for something."""
+
+    def __init__(self, x: Stored, layout: BlockLayout, dtype: torch.dtype, finite_only: bool) -> None:
+        self._asked = x, layout, dtype, finite_only
+
+    @cached_property
+    def _made(self) -> Blocks:
+        x, layout, dtype, finite_only = self._asked
+        values = read_window(x, layout, tuple(slice(0, n) for n in layout.view_shape))
+        return Blocks(values, layout, dtype, torch.isfinite(values) if finite_only else None)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._made, name)
+
+
+def _one_after_the_other(parts: list[Range | QParams], layouts: list[BlockLayout]) -> Range | QParams:
+    """Join what was said of one band after the other to what is said of the whole."""
+    of_ranges = [part for part in parts if isinstance(part, Range)]
+    if len(of_ranges) == len(parts):
+        return Range(
+            *(torch.cat([getattr(part, name) for part in of_ranges]) for name in ("lo", "hi", "extreme"))
+        )
+    given = [part for part in parts if isinstance(part, QParams)]
+    scale, zero_point = (
+        torch.cat(
+            [_grid_of(getattr(part, name), layout) for part, layout in zip(given, layouts, strict=True)]
+        )
+        for name in ("scale", "zero_point")
+    )
+    return QParams(scale, zero_point)
+
+
+def _grid_of(values: Any, layout: BlockLayout) -> torch.Tensor:
+    numbers = torch.as_tensor(values, dtype=torch.float64)
+    grid = to_grid(numbers, layout)
+    if grid is None:
+        raise QuantVizError(
+            "qparams_count", got=numbers.numel(), blocks=layout.block_count, grid=layout.grid_shape
+        )
+    return grid
+
+
+def qparams(
+    x: Stored, scheme: Scheme, found: Range | QParams | None = None, absmax: float | None = None
+) -> QParams:
+    """Return what `choose_qparams` gives, from ranges and a largest finite magnitude that may be known
+    already.
+
+    >>> from quantviz.tensors.lazy import InMemory
+    >>> found = qparams(InMemory(torch.tensor([-1.27, 1.27])), Scheme("int8"))
+    >>> found.scale.item() == 1.2699999809265137 / 127
+    True
+    """
+    found = found or ranges(x, scheme, absmax=absmax)
+    if absmax is None:
+        absmax = facts(x).absmax if scheme.arithmetic.scale.global_rule else 0.0
+    return qparams_of_range(found, torch.tensor(absmax), scheme, scheme.layout(x.shape))

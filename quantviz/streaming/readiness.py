@@ -1,0 +1,81 @@
+"""Whether all that a scheme needs is compiled, and how to compile it ahead."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+from quantviz.compiled import background
+from quantviz.compiled.traced_values import Untraceable
+from quantviz.compiled.tracing import trace_cell
+from quantviz.schemes.granularity import Shape
+from quantviz.schemes.scheme import Scheme
+from quantviz.streaming import limits
+from quantviz.streaming.kernel_access import fixed_ready
+from quantviz.streaming.pieces import Asked, rows_of_piece
+from quantviz.streaming.programs import block_code, compiled_program, types_of_scheme
+from quantviz.streaming.regions import fills, in_line
+
+
+def scheme_ready(scheme: Scheme, shape: Shape) -> bool:
+    """Return whether all that a scheme needs on a tensor of `shape` can be called, or is waited for here.
+
+    A scheme's own code takes a fraction of a second. So where the reference takes longer, that code is waited
+    for once the shared kernels are there.
+    """
+    if not fixed_ready():
+        return False
+    if background.waits() or is_compiled(scheme, shape, by_axis=True):
+        return True
+    own = background.of_scheme(scheme, shape)
+    if math.prod(shape) >= limits.WORTH_WAITING:
+        background.warmer().wait(own)
+    return background.warmer().ready(own)
+
+
+def warm(scheme: Scheme, shape: Shape) -> None:
+    """Compile what `measure` and `codes` need for a scheme on a tensor of `shape`, so that a later call does
+    not wait for it.
+    """
+    layout = in_line(scheme.layout(shape))
+    program = compiled_program(scheme, types_of_scheme(scheme), layout.block_shape[-1] == 1)
+    if program is not None:
+        program.sums_addresses()
+        program.errors_address()
+        if fills(layout):
+            program.of_ranges()
+
+
+def compiles(scheme: Scheme, shape: Shape, *, by_axis: bool = False) -> bool:
+    """Return whether `measure` would wait for something to be compiled for a scheme on a tensor of `shape`:
+    it is neither in memory nor kept in `cache_folder()`.
+
+    >>> compiles(Scheme(), (3, 3))
+    False
+    """
+    if math.prod(shape) <= limits.SMALL or not fixed_ready():
+        return False
+    return not is_compiled(scheme, shape, by_axis=by_axis)
+
+
+def is_compiled(scheme: Scheme, shape: Shape, *, by_axis: bool) -> bool:
+    """Return whether all that a scheme needs on a tensor of `shape` is compiled."""
+    layout = in_line(scheme.layout(shape))
+    rows = rows_of_piece(layout, shape, Asked(scheme, None, by_axis, None, limits.PIECE, None))
+    banded = rows < layout.view_shape[0] and fills(layout) and scheme.calibration.of_values
+    from quantviz.compiled.compiler import compiler
+
+    return compiler().knows(_sources(scheme, layout.block_shape[-1] == 1, banded, by_axis))
+
+
+@lru_cache(maxsize=256)
+def _sources(scheme: Scheme, by_element: bool, banded: bool, by_axis: bool) -> tuple[str, ...]:
+    """Return the sources compiled for a scheme; none where it cannot be written down."""
+    try:
+        code = trace_cell(scheme, dict(types_of_scheme(scheme)))
+    except Untraceable:
+        return ()
+    from quantviz.compiled.cell_sources import params_of, sources_of
+
+    blocks = block_code(scheme, params_of(code)) if banded else None
+    return sources_of(code, by_element, blocks, errors=by_axis)

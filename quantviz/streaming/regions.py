@@ -1,0 +1,149 @@
+"""Where parts of a tensor lie: bands of whole rows, windows of whole blocks, runs of flat elements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from quantviz.schemes.granularity import BlockLayout, Shape, Window
+from quantviz.tensors.blocks import viewed
+from quantviz.tensors.lazy import Stored
+
+Array = npt.NDArray[Any]
+
+
+class Band(Stored):
+    """Some whole rows of a tensor's view, one after the other in its memory."""
+
+    def __init__(self, x: Stored, offset: int, shape: Shape) -> None:
+        self._x, self._offset, self._shape = x, offset, shape
+
+    @property
+    def shape(self) -> Shape:
+        return self._shape
+
+    @property
+    def in_place(self) -> bool:
+        return self._x.in_place
+
+    def run(self, start: int, stop: int) -> Array:
+        return self._x.run(self._offset + start, self._offset + stop)
+
+    def read(self, index: Window) -> torch.Tensor:
+        raise NotImplementedError
+
+
+def rows_of_band(layout: BlockLayout, piece: int) -> int:
+    """Return how many rows of the view, in whole blocks, hold about `piece` elements."""
+    step = layout.block_shape[0]
+    return min(max(piece // math.prod(layout.view_shape[1:]) // step, 1) * step, layout.view_shape[0])
+
+
+def layout_of_rows(layout: BlockLayout, first: int, last: int) -> BlockLayout:
+    """Return the layout of the rows from `first`, where a block begins, to before `last`."""
+    return BlockLayout(
+        (last - first, *layout.view_shape[1:]),
+        layout.block_shape,
+        (-(-(last - first) // layout.block_shape[0]), *layout.grid_shape[1:]),
+        layout.tail,
+    )
+
+
+def in_line(layout: BlockLayout) -> BlockLayout:
+    """Return the layout of the flat elements where there is but one block: it has no lines to be kept
+    apart.
+    """
+    count = math.prod(layout.view_shape)
+    return (
+        BlockLayout((count,), (count,), (1,), layout.tail)
+        if layout.block_count == 1 and count == layout.block_size
+        else layout
+    )
+
+
+def fills(layout: BlockLayout) -> bool:
+    """Return whether every block is full."""
+    return all(n % of == 0 for n, of in zip(layout.view_shape, layout.block_shape, strict=True))
+
+
+def windows_of(
+    layout: BlockLayout, piece: int
+) -> Iterator[tuple[tuple[slice, ...], BlockLayout, tuple[slice, ...]]]:
+    """Yield the view in windows of whole blocks of about `piece` elements.
+
+    Each comes with its layout, and where its blocks are in the grid.
+    """
+    axis = max(range(len(layout.grid_shape)), key=lambda a: layout.grid_shape[a])
+    of_block = math.prod(n for a, n in enumerate(layout.view_shape) if a != axis) * layout.block_shape[axis]
+    step = max(piece // of_block, 1)
+    for first in range(0, layout.grid_shape[axis], step):
+        last = min(first + step, layout.grid_shape[axis])
+        low, high = (
+            first * layout.block_shape[axis],
+            min(last * layout.block_shape[axis], layout.view_shape[axis]),
+        )
+        view = tuple(high - low if a == axis else n for a, n in enumerate(layout.view_shape))
+        grid = tuple(last - first if a == axis else n for a, n in enumerate(layout.grid_shape))
+        window, place = ([slice(0, n) for n in lengths] for lengths in (layout.view_shape, layout.grid_shape))
+        window[axis], place[axis] = slice(low, high), slice(first, last)
+        yield tuple(window), BlockLayout(view, layout.block_shape, grid, layout.tail), tuple(place)
+
+
+def read_window(x: Stored, layout: BlockLayout, window: tuple[slice, ...]) -> torch.Tensor:
+    """Return a window of the view, which has one or two axes where it is not the tensor's shape."""
+    if layout.view_shape == x.shape and not isinstance(x, Band):
+        return x.read(window)
+    length = layout.view_shape[-1]
+    lines = [()] if len(layout.view_shape) == 1 else np.ndindex(*(s.stop - s.start for s in window[:-1]))
+    runs = []
+    for line in lines:
+        at = 0
+        for i, s, n in zip(line, window, layout.view_shape, strict=False):
+            at = at * n + i + s.start
+        runs.append(x.run(at * length + window[-1].start, at * length + window[-1].stop))
+    return viewed(torch.from_numpy(np.concatenate(runs)), tuple(s.stop - s.start for s in window))
+
+
+def run_of(x: Stored, start: int, stop: int) -> Array:
+    """Return a run of x as the kernels take it: read-only, whatever it is a view of."""
+    run = x.run(start, stop)[:]
+    if not run.flags.aligned or not run.flags.c_contiguous:
+        run = run.copy()
+    run.flags.writeable = False
+    return run
+
+
+def bases_of(layout: BlockLayout, start: int, stop: int) -> Array:
+    """Return the number of the first block of each row of the view's last axis that a flat run goes
+    through.
+    """
+    length = layout.view_shape[-1]
+    rest = np.arange(start // length, (stop - 1) // length + 1)
+    bases, factor = np.zeros(len(rest), np.int64), layout.grid_shape[-1]
+    for n, size, count in reversed(
+        list(zip(layout.view_shape, layout.block_shape, layout.grid_shape, strict=True))[:-1]
+    ):
+        bases += rest % n // size * factor
+        rest, factor = rest // n, factor * count
+    return bases
+
+
+def place_of(flat: int, shape: Shape) -> Shape:
+    """Return the index of the element at a place in row-major order.
+
+    >>> place_of(5, (2, 3))
+    (1, 2)
+    """
+    index: Shape = ()
+    for n in reversed(shape):
+        index, flat = (flat % n, *index), flat // n
+    return index
+
+
+def read_whole(x: Stored) -> torch.Tensor:
+    return x.read((slice(None),) * len(x.shape))

@@ -1,0 +1,264 @@
+"""What a calibration asks of blocks, answered for a tensor that is read a part at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from quantviz.schemes.granularity import BlockLayout
+from quantviz.streaming import limits
+from quantviz.streaming.kernel_access import fixed_ready, wait_for_kernels
+from quantviz.streaming.regions import bases_of, read_window, run_of, windows_of
+from quantviz.streaming.threads import runs_between, shared_out, shares_of
+from quantviz.tensors.blocks import Blocks, block_sizes, viewed
+from quantviz.tensors.lazy import Stored
+
+Array = npt.NDArray[Any]
+
+
+class StreamedBlocks:
+    """What `Blocks` answers, of a tensor that is read a part at a time. Needs numba: where its kernels are
+    not waited for, windows are asked.
+    """
+
+    def __init__(
+        self,
+        x: Stored,
+        layout: BlockLayout,
+        dtype: torch.dtype,
+        *,
+        finite_only: bool,
+        absolute: bool = False,
+        alone: bool = False,
+        piece: int = limits.PIECE,
+    ) -> None:
+        self._x, self._layout, self._dtype = x, layout, dtype
+        self._finite_only, self._absolute, self._alone, self._piece = finite_only, absolute, alone, piece
+        self._ends: tuple[torch.Tensor, torch.Tensor] | None = None
+        self._one = layout.block_count == 1 and layout.tail != "pad"
+
+    def min_max(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return smallest and largest value of each block."""
+        lo, hi = self._found()
+        return lo.to(self._dtype), hi.to(self._dtype)
+
+    def extreme(self) -> torch.Tensor:
+        """Return the first element of largest magnitude of each block, with its sign."""
+        if not fixed_ready() and not self._one:
+            return self._by_window(lambda blocks: (blocks.extreme(),), 1)[0]
+        lo, hi = self._found()
+        extreme = torch.where(hi > -lo, hi, lo)
+        ties = hi == -lo
+        if bool(ties.any()):
+            flat, wanted = extreme.flatten().numpy().copy(), ties.flatten().numpy().copy()
+            sizes = extreme.abs().flatten().numpy()
+            for start, stop in runs_between(self._x.count, self._piece):
+                if not fixed_ready():
+                    found = np.flatnonzero(np.abs(run := self._x.run(start, stop)) == sizes[0])
+                    if len(found):
+                        flat[0], wanted[0] = run[found[0]], False
+                        break
+                    continue
+                from quantviz.compiled import run_kernels
+
+                length, width = self._along
+                at = start // length, bases_of(self._layout, start, stop)
+                run_kernels.find_firsts(
+                    run_of(self._x, start, stop), start, length, width, *at, sizes, wanted, flat
+                )
+                if not wanted.any():
+                    break
+            extreme = viewed(torch.from_numpy(flat), self._layout.grid_shape)
+        return extreme.to(self._dtype)
+
+    def magnitudes(self) -> StreamedBlocks:
+        """Return the same blocks of |x|."""
+        return StreamedBlocks(
+            self._x,
+            self._layout,
+            self._dtype,
+            finite_only=self._finite_only,
+            absolute=True,
+            alone=self._alone,
+            piece=self._piece,
+        )
+
+    def percentiles(self, *percents: float) -> tuple[torch.Tensor, ...]:
+        """Return the `percents` (0 to 100) of each block, interpolated linearly between two values."""
+        if self._one and self._x.count > self._piece:
+            wait_for_kernels()
+            return self._percentiles_of_one(percents)
+        return self._by_window(
+            lambda blocks: (blocks.magnitudes() if self._absolute else blocks).percentiles(*percents),
+            len(percents),
+        )
+
+    def mean_magnitude(self) -> torch.Tensor:
+        """Return the mean of |x| of each block: the exact sum rounded once."""
+        if self._one:
+            wait_for_kernels()
+            from quantviz.compiled.run_kernels import add_exactly
+
+            partials, count = np.zeros(128), 0
+            for start, stop in runs_between(self._x.count, self._piece):
+                run = run_of(self._x, start, stop)
+                add_exactly(run, self._finite_only, partials)
+                count += int(np.isfinite(run).sum()) if self._finite_only else run.size
+            mean = torch.tensor(math.fsum(partials[1 : 1 + int(partials[0])]), dtype=torch.float64) / max(
+                count, 1
+            )
+            return mean.expand(self._layout.grid_shape).to(self._dtype).clone()
+        return self._by_window(lambda blocks: (blocks.mean_magnitude(),), 1)[0]
+
+    def constant(self, value: float) -> torch.Tensor:
+        """Return `value` for each block."""
+        return torch.full(self._layout.grid_shape, value, dtype=self._dtype)
+
+    @property
+    def _along(self) -> tuple[int, int]:
+        """Return the lengths of the view and of a block along the last axis."""
+        return self._layout.view_shape[-1], self._layout.block_shape[-1]
+
+    def _found(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the ends of each block, float32."""
+        if self._ends is None and not fixed_ready():
+            self._ends = self._found_plainly()
+        if self._ends is None:
+            from quantviz.compiled import run_kernels
+
+            layout, (length, width) = self._layout, self._along
+            grids: list[tuple[Array, Array]] = []
+
+            def work(runs: Iterator[tuple[int, int]]) -> None:
+                lo, hi = (
+                    np.full(layout.block_count, 0x7FFFFFFF, np.int32),
+                    np.full(layout.block_count, -0x80000000, np.int32),
+                )
+                grids.append((lo, hi))
+                for start, stop in runs:
+                    at = start // length, bases_of(layout, start, stop)
+                    run_kernels.find_ends(
+                        run_of(self._x, start, stop), start, length, width, *at, self._finite_only, lo, hi
+                    )
+
+            runs = list(shares_of(self._x.count, self._piece, in_place=self._x.in_place))
+            if self._alone:
+                work(iter(runs))
+            else:
+                shared_out(work, runs)
+            low, high = grids[0]
+            for more_low, more_high in grids[1:]:
+                np.minimum(low, more_low, out=low)
+                np.maximum(high, more_high, out=high)
+            lo, hi = run_kernels.numbers_of(low), run_kernels.numbers_of(high)
+            if self._finite_only:
+                lo, hi = (np.where(low > high, np.float32(0), ends) for ends in (lo, hi))
+            ends = tuple(viewed(torch.from_numpy(each), layout.grid_shape) for each in (lo, hi))
+            if layout.tail == "pad":
+                part = block_sizes(layout) < layout.block_size
+                ends = (
+                    torch.where(part, ends[0].clamp(max=0), ends[0]),
+                    torch.where(part, ends[1].clamp(min=0), ends[1]),
+                )
+            self._ends = ends[0], ends[1]
+        return self._ends
+
+    def _found_plainly(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the same without kernels of ours."""
+        if not self._one:
+            lo, hi = self._by_window(lambda blocks: blocks.min_max(), 2)
+            return lo.to(torch.float32), hi.to(torch.float32)
+        found: list[tuple[float, float]] = []
+
+        def work(runs: Iterator[tuple[int, int]]) -> None:
+            for start, stop in runs:
+                run = self._x.run(start, stop)
+                if self._finite_only:
+                    run = run[np.isfinite(run)]
+                if len(run):
+                    found.append((float(run.min()), float(run.max())))
+
+        shared_out(work, runs_between(self._x.count, self._piece), 1 if self._alone else None)
+        ends = (min(lo for lo, _ in found), max(hi for _, hi in found)) if found else (0.0, 0.0)
+        lo, hi = (torch.full(self._layout.grid_shape, end, dtype=torch.float32) for end in ends)
+        return lo, hi
+
+    def _by_window(
+        self, asked: Callable[[Blocks], tuple[torch.Tensor, ...]], count: int
+    ) -> tuple[torch.Tensor, ...]:
+        """Return what `Blocks` answers, asked of one window after the other."""
+        answers = tuple(self.constant(0.0) for _ in range(count))
+
+        def work(windows: Iterator[tuple[tuple[slice, ...], BlockLayout, tuple[slice, ...]]]) -> None:
+            for window, layout, place in windows:
+                values = read_window(self._x, self._layout, window)
+                counted = torch.isfinite(values) if self._finite_only else None
+                for answer, part in zip(
+                    answers, asked(Blocks(values, layout, self._dtype, counted)), strict=True
+                ):
+                    answer[place] = part
+
+        windows = windows_of(self._layout, self._piece)
+        if self._alone:
+            work(windows)
+        else:
+            shared_out(work, windows)
+        return answers
+
+    def _percentiles_of_one(self, percents: tuple[float, ...]) -> tuple[torch.Tensor, ...]:
+        """Return percentiles of one block.
+
+        The upper 16 bits of all values are counted, then the few values around the wanted places are sorted.
+        """
+        from quantviz.compiled import run_kernels
+
+        counts: list[Array] = []
+
+        def count(runs: Iterator[tuple[int, int]]) -> None:
+            own = np.zeros(1 << 16, np.int64)
+            counts.append(own)
+            for start, stop in runs:
+                run_kernels.count_tops(run_of(self._x, start, stop), self._absolute, self._finite_only, own)
+
+        shared_out(count, shares_of(self._x.count, self._piece, in_place=self._x.in_place))
+        ends = np.cumsum(sum(counts))
+        last = torch.tensor(float(ends[-1] - 1), dtype=torch.float64).clamp(min=0)
+        if not ends[-1]:
+            return tuple(self.constant(0.0) for _ in percents)
+        places = [last * percent / 100 for percent in percents]
+        below = [place.floor() for place in places]
+        wanted = [int(at) for each in below for at in (each, torch.minimum(each + 1, last))]
+        tops = np.searchsorted(ends, wanted, side="right")
+        marked = np.zeros(1 << 16, np.bool_)
+        marked[tops] = True
+        picked: list[Array] = []
+
+        def pick(runs: Iterator[tuple[int, int]]) -> None:
+            for start, stop in runs:
+                run = run_of(self._x, start, stop)
+                found = np.empty(run.size, np.float32)
+                picked.append(
+                    found[
+                        : run_kernels.pick_tops(run, self._absolute, self._finite_only, marked, found)
+                    ].copy()
+                )
+
+        shared_out(pick, runs_between(self._x.count, self._piece))
+        values = np.sort(np.concatenate(picked)).astype(np.float64)
+        # Where the values of each upper half begin among those picked.
+        sizes = np.diff(ends, prepend=0) * marked
+        begins = np.cumsum(sizes) - sizes
+        ordered = [
+            torch.tensor(values[begins[top] + at - (ends[top] - sizes[top])])
+            for top, at in zip(tops, wanted, strict=True)
+        ]
+        answers = (
+            lower + (upper - lower) * (place - low)
+            for place, low, lower, upper in zip(places, below, ordered[::2], ordered[1::2], strict=True)
+        )
+        return tuple(answer.expand(self._layout.grid_shape).to(self._dtype).clone() for answer in answers)

@@ -1,0 +1,142 @@
+"""What is known of a whole tensor whatever the scheme: ends, places and counts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from quantviz.pickling import Picklable
+from quantviz.schemes.granularity import Shape
+from quantviz.streaming import limits
+from quantviz.streaming.kernel_access import fixed_ready
+from quantviz.streaming.regions import place_of, run_of
+from quantviz.streaming.threads import runs_between, shared_out, shares_of
+from quantviz.tensors.conversion import NonFinite
+from quantviz.tensors.lazy import Stored
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Facts(Picklable):
+    """What is known of a whole tensor, whatever the scheme."""
+
+    #: Smallest and largest finite value; 0 where none is finite.
+    lo: float
+    hi: float
+    #: Where the first finite value of largest magnitude is.
+    largest: Shape
+    #: What is not finite; none where all is.
+    found: NonFinite | None
+    #: How many finite values are below 0.
+    negative: int
+
+    @property
+    def nonfinite(self) -> int:
+        """Return how many are NaN, Inf or -Inf."""
+        return self.found.count if self.found else 0
+
+    @property
+    def nan(self) -> int:
+        """Return how many are NaN."""
+        return self.found.nan if self.found else 0
+
+    @property
+    def first_nonfinite(self) -> Shape | None:
+        """Return where the first of them is."""
+        return self.found.first if self.found else None
+
+    @property
+    def absmax(self) -> float:
+        """Return the largest finite magnitude."""
+        return max(abs(self.lo), abs(self.hi))
+
+
+def facts(x: Stored) -> Facts:
+    """Return ends, places and counts of a tensor, in one pass.
+
+    >>> import torch
+    >>> from quantviz.tensors.lazy import InMemory
+    >>> found = facts(InMemory(torch.tensor([[1.0, -3.0], [torch.nan, 3.0]])))
+    >>> found.lo, found.hi, found.largest, found.nonfinite, found.first_nonfinite, found.negative
+    (-3.0, 3.0, (0, 1), 1, (1, 0), 1)
+    """
+    # Not imported for what is small: that takes as long as many runs.
+    if x.count <= limits.SMALL or not fixed_ready():
+        return _facts_of_runs(x)
+    from quantviz.compiled import run_kernels
+
+    states: list[Array] = []
+
+    def work(runs: Iterator[tuple[int, int]]) -> None:
+        state = run_kernels.new_look()
+        states.append(state)
+        for start, stop in runs:
+            run_kernels.look(run_of(x, start, stop), start, state)
+
+    shared_out(work, shares_of(x.count, limits.PIECE, in_place=x.in_place))
+    best = max(states, key=lambda state: (state[run_kernels.SIZE], -state[run_kernels.SIZE_AT]))
+    lo, hi = (
+        (0.0, 0.0)
+        if best[run_kernels.SIZE] < 0
+        else (
+            _of_key(min(state[run_kernels.LOW] for state in states)),
+            _of_key(max(state[run_kernels.HIGH] for state in states)),
+        )
+    )
+    nan, inf, minus_inf, negative = (
+        int(sum(state[at] for state in states))
+        for at in (run_kernels.NAN, run_kernels.INF, run_kernels.MINUS_INF, run_kernels.NEGATIVE)
+    )
+    first = min(
+        (int(state[run_kernels.FIRST_BAD]) for state in states if state[run_kernels.FIRST_BAD] >= 0),
+        default=-1,
+    )
+    found = (
+        NonFinite(nan, inf, minus_inf, place_of(first, x.shape), float(x.run(first, first + 1)[0]))
+        if first >= 0
+        else None
+    )
+    return Facts(lo, hi, place_of(int(best[run_kernels.SIZE_AT]), x.shape), found, negative)
+
+
+def _of_key(key: int) -> float:
+    from quantviz.compiled.run_kernels import numbers_of
+
+    return float(numbers_of(np.array([key]))[0])
+
+
+def _facts_of_runs(x: Stored) -> Facts:
+    """Return the same by numpy."""
+    lo, hi, best, largest, negative = math.inf, -math.inf, -1.0, 0, 0
+    nan = inf = minus_inf = 0
+    first, value = -1, 0.0
+    for start, stop in runs_between(x.count, limits.PIECE):
+        run = x.run(start, stop)
+        ends = float(run.min()), float(run.max())
+        if not all(map(math.isfinite, ends)):
+            finite = np.isfinite(run)
+            if first < 0:
+                first = start + int(np.argmin(finite))
+                value = float(run[first - start])
+            nan += int(np.isnan(run).sum())
+            inf += int((run == np.inf).sum())
+            minus_inf += int((run == -np.inf).sum())
+            if not finite.any():
+                continue
+            ends = float(run[finite].min()), float(run[finite].max())
+            run = np.where(finite, run, np.float32(np.nan))
+        lo, hi = min(lo, ends[0]), max(hi, ends[1])
+        negative += int(np.count_nonzero(run < 0))
+        top = max(-ends[0], ends[1])
+        if top > best:
+            best, largest = top, start + int(np.argmax(np.abs(run) == top))
+    if best < 0:
+        lo = hi = 0.0
+    found = NonFinite(nan, inf, minus_inf, place_of(first, x.shape), value) if first >= 0 else None
+    return Facts(lo, hi, place_of(largest, x.shape), found, negative)

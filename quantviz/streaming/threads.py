@@ -1,0 +1,107 @@
+"""How a pass over a tensor is shared out to threads, and its results are joined in order."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import cache
+from typing import Generic, TypeVar
+
+from quantviz.errors import QuantVizError
+
+_T = TypeVar("_T")
+#: The setting that says how many threads a pass over a tensor takes where its caller does not.
+THREADS_VARIABLE = "QUANTVIZ_THREADS"
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max(_MOST_THREADS, default_threads()), thread_name_prefix="quantviz")
+
+
+#: Threads that the process keeps for passes; each begins when it is first needed.
+_MOST_THREADS = 64
+
+
+def default_threads() -> int:
+    """Return how many threads a pass takes: `QUANTVIZ_THREADS`, else one for each processor."""
+    setting = os.environ.get(THREADS_VARIABLE)
+    if setting is None:
+        return os.cpu_count() or 1
+    if not re.fullmatch(r"[1-9]\d{0,3}", setting, re.ASCII):
+        raise QuantVizError("limit_setting", variable=THREADS_VARIABLE, got=setting)
+    return int(setting)
+
+
+def shared_out(work: Callable[[Iterator[_T]], None], items: Iterable[_T], threads: int | None = None) -> None:
+    """Run `work` on `threads` threads (`default_threads()` where none is given), each taking the next item
+    when it is done with one.
+    """
+    listed = list(items)
+    lock, rest = threading.Lock(), iter(listed)
+
+    def taken() -> Iterator[_T]:
+        while True:
+            with lock:
+                item = next(rest, None)
+            if item is None:
+                return
+            yield item
+
+    threads = min(threads or default_threads(), len(listed))
+    if threads <= 1:
+        work(taken())
+        return
+    for done in [_pool().submit(copy_context().run, work, taken()) for _ in range(threads)]:
+        done.result()
+
+
+class InOrder(Generic[_T]):
+    """Hands on what was made of pieces in the order of the plan, whichever thread is done first.
+
+    >>> taken: list[str] = []
+    >>> in_order = InOrder(taken.append)
+    >>> in_order.put(2, "third")
+    >>> in_order.put(0, "first and second", 2)
+    >>> taken
+    ['first and second', 'third']
+    """
+
+    def __init__(self, take: Callable[[_T], object]) -> None:
+        self._take, self._next, self._lock = take, 0, threading.Lock()
+        self._waiting: dict[int, tuple[int, _T]] = {}
+
+    def put(self, first: int, made: _T, count: int = 1) -> None:
+        """Take what was made of `count` pieces from piece `first` on."""
+        with self._lock:
+            self._waiting[first] = count, made
+            while self._next in self._waiting:
+                count, made = self._waiting.pop(self._next)
+                self._next += count
+                self._take(made)
+
+
+def shares_of(
+    count: int, least: int, step: int = 1, *, in_place: bool, threads: int | None = None
+) -> Iterator[tuple[int, int]]:
+    """Yield from … to, for threads to take one after the other: `least` each, a multiple of `step`.
+
+    Where nothing is copied, yield as much as half of what each thread has before it: at each of them a thread
+    waits for the interpreter, which others may use.
+
+    >>> list(shares_of(10, 4, in_place=False))
+    [(0, 4), (4, 8), (8, 10)]
+    """
+    start, threads = 0, threads or default_threads()
+    while start < count:
+        size = max(least, (count - start) // (2 * threads) // step * step if in_place else 0)
+        yield start, min(start + size, count)
+        start += size
+
+
+def runs_between(stop: int, size: int, start: int = 0) -> Iterator[tuple[int, int]]:
+    return ((at, min(at + size, stop)) for at in range(start, stop, size))
