@@ -84,6 +84,7 @@ def test_the_core_needs_no_link_and_no_source():
         "figures.histograms",
         "figures.recipe_plot",
         "figures.format_values",
+        "figures.format_gaps",
     )
     done = run(
         f"import importlib, sys\nfor module in {modules}:\n"

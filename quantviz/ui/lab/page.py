@@ -7,62 +7,45 @@ change is waited for; then the rest.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
 from quantviz.errors import QuantVizError
-from quantviz.export.files import scope_of
-from quantviz.figures.arrangement import USUAL_WIDTH
-from quantviz.lab.picture_parts import PANEL_PARTS
 from quantviz.lab.scenarios import SCENARIOS
 from quantviz.lab.state import LabState
-from quantviz.tensors.views import ERROR_RANGES, ERROR_VIEWS, SCOPES, VALUE_SCALES
-from quantviz.ui.components.cell import select, show_cell_inputs, show_number_line, show_sentence, show_steps
-from quantviz.ui.components.choice import choose
+from quantviz.ui.components.cell import show_cell_inputs, show_number_line, show_sentence, show_steps
 from quantviz.ui.components.clipboard import copy_button
 from quantviz.ui.components.lesson_place import go
-from quantviz.ui.components.panels import show_panels
-from quantviz.ui.components.panels_bridge import Picture, bridge_width, clicked_cell, zoomed_window
-from quantviz.ui.components.scheme_words import scheme_words
+from quantviz.ui.components.panels_bridge import bridge_width
 from quantviz.ui.lab import below_the_fold, compared_engines, engine_comparison
-from quantviz.ui.lab.navigation import has_places, show_places, show_pool, show_worst
+from quantviz.ui.lab.navigation import has_places, show_places, show_worst
 from quantviz.ui.lab.nonfinite import show_choice
 from quantviz.ui.lab.scheme_bar import show_strip
 from quantviz.ui.lab.sidebar import show_sidebar
 from quantviz.ui.lab.tensor import notes_of, study_of
-from quantviz.ui.lab.tiles import measured, show_tiles, tiles
+from quantviz.ui.lab.tensor_panels import (
+    _PANELS_HEIGHT,
+    BRIDGE_KEY,
+    PANELS_KEY,
+    Areas,
+    error_end,
+    is_pooled,
+    show_error_choices,
+    show_tensor_panels,
+    show_value_choices,
+    whole_panels,
+)
+from quantviz.ui.lab.tiles import show_tiles, tiles
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import classroom, visible
 from quantviz.ui.shell.startup import warm_up
 from quantviz.ui.shell.tab import name_tab
-from quantviz.ui.shell.words import language, number, plain, say, say_error, say_note, shape_text
+from quantviz.ui.shell.words import language, plain, say, say_error, say_note
 
 if TYPE_CHECKING:
     from quantviz.analysis.study import Study
-    from quantviz.figures.panels_data import PanelsData
-
-#: The panels' height before they are drawn.
-_PANELS_HEIGHT = 270
-_PANELS, _BRIDGE = "panels", "panels_bridge"
-
-
-@dataclass(frozen=True, eq=False)
-class Areas:
-    """Where the parts go that are filled after the frame was painted."""
-
-    tiles: Any
-    #: The bridge stands before the panels: on a phone it shows the switch between them.
-    bridge: Any
-    panels: Any
-    #: Between the panels, whose cells it frames, and the cell, which it chooses.
-    compare: Any
-    cell: Any
-    #: Opened by a button in the header, filled last; none where there is no such button.
-    recipes: Any
 
 
 def show_controls(state: LabState) -> Areas:
@@ -78,7 +61,7 @@ def show_controls(state: LabState) -> Areas:
         show_strip(state)
     tiles = st.container(key="tiles", horizontal=True, gap="small")
     bridge = st.container(key="bridge")
-    panels = st.container(key=_PANELS)
+    panels = st.container(key=PANELS_KEY)
     comparison = st.container(key="compare")
     cell = st.container(key="cell")
     if "lab_painted" not in st.session_state:
@@ -223,7 +206,7 @@ def show_result(state: LabState, areas: Areas) -> Study:
     with areas.tiles:
         show_tiles(tiled, state)
     compared = compared_engines.comparing(state)
-    _panels(study, state, end, areas, compared)
+    show_tensor_panels(study, state, end, areas, compared)
     if compared:
         with areas.compare:
             engine_comparison.show_comparison(compared, state, pooled=is_pooled(state))
@@ -267,135 +250,6 @@ def _remember_facts(study: Study, why: Any) -> None:
     }
 
 
-def _panels(
-    study: Study, state: LabState, end: float | None, areas: Areas, compared: compared_engines.Shown | None
-) -> None:
-    data = panels_of(study, state, end, bridge_width(_BRIDGE)).only(
-        [name for name in PANEL_PARTS if visible(name)]
-    )
-    if _has_fixed_end(state) or state.error_range != "held":
-        data = dataclasses.replace(data, error_held=False)
-    if not visible("error"):
-        # Why a cell errs is not told either.
-        data = dataclasses.replace(data, cause=None)
-    whole_view = dataclasses.replace(state.view, top=0, left=0, height=None, width=None)
-    show_panels(
-        compared_engines.lighted(data, compared, state.view),
-        key=_PANELS,
-        bridge_area=areas.bridge,
-        area=areas.panels,
-        tensor_key=f"{state.source.key} {whole_view}",
-        selected=state.view.place(state.cell),
-        on_cell=_clicked,
-        on_window=_zoomed,
-        picture=_picture(study, state),
-    )
-
-
-def _picture(study: Study, state: LabState) -> Picture:
-    """Return what a saved picture tells: the tensor, and its scheme and SQNR as far as they are to be
-    seen.
-    """
-    from quantviz.export.files import picture_name
-
-    sqnr = measured(study, state).metrics["sqnr_db"] if visible("tiles.sqnr") else None
-    scheme = state.scheme if visible("scheme") else None
-    told = [] if scheme is None else [scheme_words(scheme, state.source)]
-    told += [] if sqnr is None else [say("lab.picture_sqnr", sqnr=number(sqnr, 3))]
-    title = f"{state.source.title(language())} · {shape_text(study.shape)}"
-    if state.sliced:
-        title += f" [{state.view.index_text(study.shape)}]"
-    return Picture(picture_name(state.source, scheme, sqnr), title, " · ".join(told))
-
-
-def _whole_panels(study: Study, state: LabState) -> PanelsData:
-    """Return the panels of the whole matrix, of which a window is seen."""
-    whole = state.replace(view=dataclasses.replace(state.view, top=0, left=0, height=None, width=None))
-    end = error_end(study, state) if visible("error") else None
-    return panels_of(study, whole, end, USUAL_WIDTH).only([name for name in PANEL_PARTS if visible(name)])
-
-
-def panels_of(study: Study, state: LabState, end: float | None, width: float) -> PanelsData:
-    """Return what the panels show: the cells in view, or, where they are more than the screen has room for, a
-    pixel for many.
-    """
-    from quantviz.figures.panels_data import with_value_scale
-
-    data = _linear_panels(study, state, end, width)
-    return (
-        data
-        if state.value_scale == VALUE_SCALES[0]
-        else with_value_scale(data, state.value_scale, study.spread)
-    )
-
-
-def _linear_panels(study: Study, state: LabState, end: float | None, width: float) -> PanelsData:
-    from quantviz.figures.arrangement import pixels_for
-    from quantviz.figures.panels_data import result_panels
-    from quantviz.figures.pooled_panels import POOLED_ERROR_VIEWS, overview_panels
-    from quantviz.streaming.frames import Patch
-
-    view, shape = state.view, study.shape
-    matrix, seen = view.matrix(shape), view.size(shape)
-    ends = (study.facts.lo, study.facts.hi)
-    pixels = pixels_for(width, matrix, seen)
-    if pixels == seen and study.result is not None:
-        return result_panels(
-            study.result, view=view, error_view=state.error_view, error_range=end, value_range=ends
-        )
-    if pixels == seen:
-        r = study.part(view.index_of(shape))
-        return result_panels(
-            r, view=view, error_view=state.error_view, error_range=end, whole=shape, value_range=ends
-        )
-    pooled = study.overview(Patch(view.top, view.left, *seen), pixels, state.pool, view)
-    error_view = state.error_view if state.error_view in POOLED_ERROR_VIEWS else POOLED_ERROR_VIEWS[0]
-    return overview_panels(
-        pooled, scheme=state.scheme, matrix=matrix, value_range=ends, error_view=error_view, error_range=end
-    )
-
-
-def _clicked() -> None:
-    cell = clicked_cell(_BRIDGE)
-    if cell:
-        select(*cell)
-
-
-def _zoomed() -> None:
-    window = zoomed_window(_BRIDGE)
-    if window:
-        now = session.state()
-        session.look(now.view.window(*window, now.source.shape))
-
-
-def error_end(study: Study, state: LabState) -> float | None:
-    """Return the end of the error's colours; none to fit them to this error."""
-    if _has_fixed_end(state):
-        return ERROR_VIEWS[state.error_view].end
-    if state.error_range == "fit":
-        return None
-    if state.error_range == "half_step":
-        return (study.largest_step or 2.0) / 2
-    if state.error_range == "same_as_x":
-        return study.absmax or 1.0
-    if state.held is None:
-        largest = study.measured.metrics["max_abs_error"] or (study.largest_step or 2.0) / 2
-        session.remember_held(float(f"{largest:.3g}"))
-    return session.state().held
-
-
-def _has_fixed_end(state: LabState) -> bool:
-    return ERROR_VIEWS[state.error_view].end is not None and not is_pooled(state)
-
-
-def is_pooled(state: LabState) -> bool:
-    """Return whether a pixel of the picture stands for many cells."""
-    from quantviz.figures.arrangement import pixels_for
-
-    shape, view = state.source.shape, state.view
-    return pixels_for(bridge_width(_BRIDGE), view.matrix(shape), view.size(shape)) != view.size(shape)
-
-
 def _cell(study: Study, why: Any, state: LabState, end: float | None) -> None:
     right = st.container()
     if not classroom().projector:
@@ -403,9 +257,9 @@ def _cell(study: Study, why: Any, state: LabState, end: float | None) -> None:
         with left:
             show_cell_inputs(state)
             if visible("x") or visible("x_hat"):
-                _value_choices(state)
+                show_value_choices(state)
             if visible("error"):
-                _error_choices(state, end)
+                show_error_choices(state, end)
         for places in last:
             with places:
                 show_places(study, state)
@@ -413,71 +267,9 @@ def _cell(study: Study, why: Any, state: LabState, end: float | None) -> None:
         if visible("sentence"):
             show_sentence(why, state.source)
         if visible("number_line"):
-            show_number_line(why, study.qparams, bridge_width(_BRIDGE))
+            show_number_line(why, study.qparams, bridge_width(BRIDGE_KEY))
     if visible("steps"):
         show_steps(why)
-
-
-def _value_choices(state: LabState) -> None:
-    """Show the choice of how the colours of x and x̂ are spread."""
-    with st.popover(
-        say("app.labelled", name=say("values.label"), value=say(f"values.short.{state.value_scale}")),
-        key="value_choices",
-        width="stretch",
-    ):
-        choose(
-            st.radio,
-            say("values.question"),
-            VALUE_SCALES,
-            key=session.show("value_scale", state.value_scale, folded=True),
-            on_change=session.safely(lambda: session.change(value_scale=st.session_state["value_scale"])),
-            format_func=lambda name: say(f"values.{name}"),
-            captions=[say(f"values.{name}_help") for name in VALUE_SCALES],
-        )
-
-
-def _error_choices(state: LabState, end: float | None) -> None:
-    """Show the choice of what the error panel shows, how far its colours reach, and what the tiles count."""
-    reach = say("error.reach_fixed" if _has_fixed_end(state) else f"error.reach_{state.error_range}")
-    shown = say("error.fitted") if end is None else f"±{number(end, 3)}"
-    with st.popover(
-        say("app.labelled", name=say("error.label"), value=f"{shown}{say('places.and')}{reach}"),
-        key="error_choices",
-        width="stretch",
-    ):
-        choose(
-            st.radio,
-            say("error.view"),
-            tuple(ERROR_VIEWS),
-            key=session.show("error_view", state.error_view, folded=True),
-            on_change=session.safely(lambda: session.change(error_view=st.session_state["error_view"])),
-            format_func=lambda name: say(f"error.views.{name}"),
-        )
-        if not ERROR_VIEWS[state.error_view].pooled and is_pooled(state):
-            st.caption(say("error.of_one_cell"))
-        choose(
-            st.radio,
-            say("error.range"),
-            ERROR_RANGES,
-            key=session.show("error_range", state.error_range, folded=True),
-            on_change=session.safely(lambda: session.change(error_range=st.session_state["error_range"])),
-            disabled=_has_fixed_end(state),
-            help=say("error.range_fixed") if _has_fixed_end(state) else None,
-            format_func=lambda name: say(f"error.ranges.{name}"),
-        )
-        if state.sliced:
-            choose(
-                st.radio,
-                say("error.scope"),
-                SCOPES,
-                key=session.show("scope", state.scope, folded=True),
-                on_change=session.safely(lambda: session.change(scope=st.session_state["scope"])),
-                format_func=lambda name: say(f"error.scopes.{name}"),
-            )
-            if state.scope != scope_of(state):
-                st.caption(say("error.scope_too_large"))
-        if is_pooled(state):
-            show_pool(state)
 
 
 def show_below(study: Study, state: LabState, areas: Areas) -> None:
@@ -490,7 +282,7 @@ def show_below(study: Study, state: LabState, areas: Areas) -> None:
         below_the_fold.show_histograms(study, state)
         below_the_fold.show_scales(study, state)
         below_the_fold.show_metrics(study, state)
-        below_the_fold.show_exports(study, state, _PANELS, lambda: _whole_panels(study, state))
+        below_the_fold.show_exports(study, state, PANELS_KEY, lambda: whole_panels(study, state))
         st.caption(say("lab.purpose"))
         if state.large:
             st.caption(say(f"lab.paths.{study.measured.path}", count=study.x.count))

@@ -1,0 +1,241 @@
+"""The Lab's panels: what they show of the tensor, how their colours are spread, and what a click does."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from quantviz.export.files import scope_of
+from quantviz.figures.arrangement import USUAL_WIDTH
+from quantviz.lab.picture_parts import PANEL_PARTS
+from quantviz.lab.state import LabState
+from quantviz.tensors.views import ERROR_RANGES, ERROR_VIEWS, SCOPES, VALUE_SCALES
+from quantviz.ui.components.cell import select
+from quantviz.ui.components.choice import choose
+from quantviz.ui.components.panels import show_panels
+from quantviz.ui.components.panels_bridge import Picture, bridge_width, clicked_cell, zoomed_window
+from quantviz.ui.components.scheme_words import scheme_words
+from quantviz.ui.lab import compared_engines
+from quantviz.ui.lab.navigation import show_pool
+from quantviz.ui.lab.tiles import measured
+from quantviz.ui.shell import session
+from quantviz.ui.shell.classroom import visible
+from quantviz.ui.shell.words import language, number, say, shape_text
+
+if TYPE_CHECKING:
+    from quantviz.analysis.study import Study
+    from quantviz.figures.panels_data import PanelsData
+
+
+#: The panels' height before they are drawn.
+_PANELS_HEIGHT = 270
+PANELS_KEY, BRIDGE_KEY = "panels", "panels_bridge"
+
+
+@dataclass(frozen=True, eq=False)
+class Areas:
+    """Where the parts go that are filled after the frame was painted."""
+
+    tiles: Any
+    #: The bridge stands before the panels: on a phone it shows the switch between them.
+    bridge: Any
+    panels: Any
+    #: Between the panels, whose cells it frames, and the cell, which it chooses.
+    compare: Any
+    cell: Any
+    #: Opened by a button in the header, filled last; none where there is no such button.
+    recipes: Any
+
+
+def show_tensor_panels(
+    study: Study, state: LabState, end: float | None, areas: Areas, compared: compared_engines.Shown | None
+) -> None:
+    data = panels_of(study, state, end, bridge_width(BRIDGE_KEY)).only(
+        [name for name in PANEL_PARTS if visible(name)]
+    )
+    if _has_fixed_end(state) or state.error_range != "held":
+        data = dataclasses.replace(data, error_held=False)
+    if not visible("error"):
+        # Why a cell errs is not told either.
+        data = dataclasses.replace(data, cause=None)
+    whole_view = dataclasses.replace(state.view, top=0, left=0, height=None, width=None)
+    show_panels(
+        compared_engines.lighted(data, compared, state.view),
+        key=PANELS_KEY,
+        bridge_area=areas.bridge,
+        area=areas.panels,
+        tensor_key=f"{state.source.key} {whole_view}",
+        selected=state.view.place(state.cell),
+        on_cell=_clicked,
+        on_window=_zoomed,
+        picture=_picture(study, state),
+    )
+
+
+def _picture(study: Study, state: LabState) -> Picture:
+    """Return what a saved picture tells: the tensor, and its scheme and SQNR as far as they are to be
+    seen.
+    """
+    from quantviz.export.files import picture_name
+
+    sqnr = measured(study, state).metrics["sqnr_db"] if visible("tiles.sqnr") else None
+    scheme = state.scheme if visible("scheme") else None
+    told = [] if scheme is None else [scheme_words(scheme, state.source)]
+    told += [] if sqnr is None else [say("lab.picture_sqnr", sqnr=number(sqnr, 3))]
+    title = f"{state.source.title(language())} · {shape_text(study.shape)}"
+    if state.sliced:
+        title += f" [{state.view.index_text(study.shape)}]"
+    return Picture(picture_name(state.source, scheme, sqnr), title, " · ".join(told))
+
+
+def whole_panels(study: Study, state: LabState) -> PanelsData:
+    """Return the panels of the whole matrix, of which a window is seen."""
+    whole = state.replace(view=dataclasses.replace(state.view, top=0, left=0, height=None, width=None))
+    end = error_end(study, state) if visible("error") else None
+    return panels_of(study, whole, end, USUAL_WIDTH).only([name for name in PANEL_PARTS if visible(name)])
+
+
+def panels_of(study: Study, state: LabState, end: float | None, width: float) -> PanelsData:
+    """Return what the panels show: the cells in view, or, where they are more than the screen has room for, a
+    pixel for many.
+    """
+    from quantviz.figures.panels_data import with_value_scale
+
+    data = _linear_panels(study, state, end, width)
+    return (
+        data
+        if state.value_scale == VALUE_SCALES[0]
+        else with_value_scale(data, state.value_scale, study.spread)
+    )
+
+
+def _linear_panels(study: Study, state: LabState, end: float | None, width: float) -> PanelsData:
+    from quantviz.figures.arrangement import pixels_for
+    from quantviz.figures.panels_data import result_panels
+    from quantviz.figures.pooled_panels import POOLED_ERROR_VIEWS, overview_panels
+    from quantviz.streaming.frames import Patch
+
+    view, shape = state.view, study.shape
+    matrix, seen = view.matrix(shape), view.size(shape)
+    ends = (study.facts.lo, study.facts.hi)
+    pixels = pixels_for(width, matrix, seen)
+    if pixels == seen and study.result is not None:
+        return result_panels(
+            study.result, view=view, error_view=state.error_view, error_range=end, value_range=ends
+        )
+    if pixels == seen:
+        r = study.part(view.index_of(shape))
+        return result_panels(
+            r, view=view, error_view=state.error_view, error_range=end, whole=shape, value_range=ends
+        )
+    pooled = study.overview(Patch(view.top, view.left, *seen), pixels, state.pool, view)
+    error_view = state.error_view if state.error_view in POOLED_ERROR_VIEWS else POOLED_ERROR_VIEWS[0]
+    return overview_panels(
+        pooled, scheme=state.scheme, matrix=matrix, value_range=ends, error_view=error_view, error_range=end
+    )
+
+
+def _clicked() -> None:
+    cell = clicked_cell(BRIDGE_KEY)
+    if cell:
+        select(*cell)
+
+
+def _zoomed() -> None:
+    window = zoomed_window(BRIDGE_KEY)
+    if window:
+        now = session.state()
+        session.look(now.view.window(*window, now.source.shape))
+
+
+def error_end(study: Study, state: LabState) -> float | None:
+    """Return the end of the error's colours; none to fit them to this error."""
+    if _has_fixed_end(state):
+        return ERROR_VIEWS[state.error_view].end
+    if state.error_range == "fit":
+        return None
+    if state.error_range == "half_step":
+        return (study.largest_step or 2.0) / 2
+    if state.error_range == "same_as_x":
+        return study.absmax or 1.0
+    if state.held is None:
+        largest = study.measured.metrics["max_abs_error"] or (study.largest_step or 2.0) / 2
+        session.remember_held(float(f"{largest:.3g}"))
+    return session.state().held
+
+
+def _has_fixed_end(state: LabState) -> bool:
+    return ERROR_VIEWS[state.error_view].end is not None and not is_pooled(state)
+
+
+def is_pooled(state: LabState) -> bool:
+    """Return whether a pixel of the picture stands for many cells."""
+    from quantviz.figures.arrangement import pixels_for
+
+    shape, view = state.source.shape, state.view
+    return pixels_for(bridge_width(BRIDGE_KEY), view.matrix(shape), view.size(shape)) != view.size(shape)
+
+
+def show_value_choices(state: LabState) -> None:
+    """Show the choice of how the colours of x and x̂ are spread."""
+    with st.popover(
+        say("app.labelled", name=say("values.label"), value=say(f"values.short.{state.value_scale}")),
+        key="value_choices",
+        width="stretch",
+    ):
+        choose(
+            st.radio,
+            say("values.question"),
+            VALUE_SCALES,
+            key=session.show("value_scale", state.value_scale, folded=True),
+            on_change=session.safely(lambda: session.change(value_scale=st.session_state["value_scale"])),
+            format_func=lambda name: say(f"values.{name}"),
+            captions=[say(f"values.{name}_help") for name in VALUE_SCALES],
+        )
+
+
+def show_error_choices(state: LabState, end: float | None) -> None:
+    """Show the choice of what the error panel shows, how far its colours reach, and what the tiles count."""
+    reach = say("error.reach_fixed" if _has_fixed_end(state) else f"error.reach_{state.error_range}")
+    shown = say("error.fitted") if end is None else f"±{number(end, 3)}"
+    with st.popover(
+        say("app.labelled", name=say("error.label"), value=f"{shown}{say('places.and')}{reach}"),
+        key="error_choices",
+        width="stretch",
+    ):
+        choose(
+            st.radio,
+            say("error.view"),
+            tuple(ERROR_VIEWS),
+            key=session.show("error_view", state.error_view, folded=True),
+            on_change=session.safely(lambda: session.change(error_view=st.session_state["error_view"])),
+            format_func=lambda name: say(f"error.views.{name}"),
+        )
+        if not ERROR_VIEWS[state.error_view].pooled and is_pooled(state):
+            st.caption(say("error.of_one_cell"))
+        choose(
+            st.radio,
+            say("error.range"),
+            ERROR_RANGES,
+            key=session.show("error_range", state.error_range, folded=True),
+            on_change=session.safely(lambda: session.change(error_range=st.session_state["error_range"])),
+            disabled=_has_fixed_end(state),
+            help=say("error.range_fixed") if _has_fixed_end(state) else None,
+            format_func=lambda name: say(f"error.ranges.{name}"),
+        )
+        if state.sliced:
+            choose(
+                st.radio,
+                say("error.scope"),
+                SCOPES,
+                key=session.show("scope", state.scope, folded=True),
+                on_change=session.safely(lambda: session.change(scope=st.session_state["scope"])),
+                format_func=lambda name: say(f"error.scopes.{name}"),
+            )
+            if state.scope != scope_of(state):
+                st.caption(say("error.scope_too_large"))
+        if is_pooled(state):
+            show_pool(state)

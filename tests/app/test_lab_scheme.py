@@ -1,0 +1,217 @@
+"""Engines, recipes, formats and rules in the Lab: what can be chosen, and what is said where it cannot."""
+
+import numpy as np
+import pytest
+import torch
+
+import quantviz as qv
+from quantviz.text import catalogue
+from tests.helpers.session import address, healthy, opened, panels
+
+#: Blocks of 256 fit, and it is small.
+WIDE = "normal(rows=2,cols=256)"
+
+
+def opened_in(monkeypatch, language, **params):
+    """The app in a language. AppTest asks for the words of an option outside the session, where there is no
+    language to be had.
+    """
+    monkeypatch.setattr("quantviz.ui.shell.words.language", lambda: language)
+    return opened(lang=language, **params)
+
+
+def in_turn(monkeypatch, names, **params):
+    """The app and each name in turn: the first half in English, the other in Chinese."""
+    for language, half in (("en", names[: len(names) // 2]), ("zh", names[len(names) // 2 :])):
+        at = opened_in(monkeypatch, language, **params)
+        for name in half:
+            yield at, name, catalogue(language)
+
+
+def test_each_engine_leaves_only_what_it_offers(monkeypatch):
+    changed = 0
+    for at, name, words in in_turn(
+        monkeypatch, list(qv.CONVENTIONS), t=WIDE, s="int4,symmetric,per_tensor,min_max,course"
+    ):
+        before = qv.Scheme.parse(address(at)["s"])
+        at.selectbox(key="convention").set_value(name).run()
+        scheme, offer = qv.Scheme.parse(address(healthy(at))["s"]), qv.CONVENTIONS[name].offer
+        assert scheme.convention == qv.CONVENTIONS[name]
+        assert scheme == before.adapted(name, (2, 256))
+        # What nobody asked for is said.
+        others = any(
+            getattr(before, field) != getattr(scheme, field)
+            for field in ("format", "mode", "granularity", "calibration")
+        )
+        changed += others
+        assert others == any(
+            "Set instead" in caption.value or "已改为" in caption.value for caption in at.caption
+        ), name
+        modes = {words[f"modes.{mode}.name"] for mode in offer.modes or qv.MODES}
+        assert set(at.segmented_control(key="mode").options) <= modes
+        formats = {words[f"formats.{fmt}.name"] for fmt in offer.formats or qv.FORMATS}
+        assert (
+            set(at.selectbox(key="format").options)
+            - {words[f"strip.integer_{sign}"] for sign in ("signed", "unsigned")}
+            <= formats
+        )
+        free = {
+            button.key
+            for button in at.button
+            if button.key and button.key.startswith("per_") and not button.disabled
+        }
+        kinds = {
+            "per_tensor": "per_tensor",
+            "per_row": "per_channel",
+            "per_group": "per_group",
+            "per_block": "per_block",
+            "per_flat": "flat",
+        }
+        assert {kinds[key] for key in free & kinds.keys()} <= set(offer.granularities or kinds.values())
+        assert (
+            not at.button(
+                key=next(key for key, kind in kinds.items() if kind == scheme.granularity.id)
+            ).disabled
+            or scheme.granularity.id == "per_channel"
+        )
+    assert changed > 10
+
+
+def test_what_an_engine_changes_is_said_and_what_it_cannot_take_is_refused(monkeypatch):
+    at = opened(t=WIDE, s="int3,symmetric,per_channel,min_max,course")
+    at.selectbox(key="convention").set_value("gguf_signed").run()
+    said = next(caption.value for caption in at.caption if "Set instead" in caption.value).replace("\\", "")
+    assert "GGUF Q4_0, Q5_0 does not offer INT3, one scale for each row" in said
+    assert "INT4, one scale for each group of 32" in said
+    at = opened_in(monkeypatch, "zh")
+    at.selectbox(key="convention").set_value("gguf_signed").run()
+    assert not at.exception
+    assert "32" in at.error[0].value
+    assert at.selectbox(key="convention").value == "gguf_signed"
+    assert address(at)["s"] == "int4,symmetric,per_tensor,min_max,course"
+    assert len(panels(at)) == 4
+
+
+def test_each_recipe_sets_everything_and_is_recognized(monkeypatch):
+    own = "uint3,asymmetric,per_tensor,percentile(p=99.0),course"
+    assert opened(t=WIDE, s=own).selectbox(key="recipe").value == "own"
+    for at, name, _ in in_turn(monkeypatch, list(qv.RECIPES), t=WIDE, s=own):
+        at.selectbox(key="recipe").set_value(name).run()
+        assert address(healthy(at))["s"] == str(qv.RECIPES[name])
+        assert at.selectbox(key="recipe").value == name
+    at = opened_in(monkeypatch, "en")
+    at.selectbox(key="recipe").set_value("q4_0").run()
+    assert not at.exception
+    assert "1, 2, 4, 8" in at.error[0].value.replace("\\", "")
+    assert address(at)["s"] == "int4,symmetric,per_tensor,min_max,course"
+
+
+def test_each_format_can_be_chosen():
+    at = opened(t="normal(rows=2,cols=8)", s="int4,asymmetric,per_channel,min_max,course")
+    for name, fmt in qv.FORMATS.items():
+        if fmt.family != "integer":
+            at.selectbox(key="format").set_value(name).run()
+            mode = "asymmetric" if fmt.kind == "integer" else "symmetric"
+            assert address(healthy(at))["s"].startswith(f"{name},{mode},per_channel")
+    for sign in ("signed", "unsigned"):
+        at.selectbox(key="format").set_value(f"integer_{sign}").run()
+        for bits in (1, 2, 16):
+            at.segmented_control(key="bits").set_value(bits).run()
+            fmt = qv.FORMATS[qv.Scheme.parse(address(healthy(at))["s"]).format]
+            assert (fmt.family, fmt.bits, fmt.signed) == ("integer", bits, sign == "signed")
+
+
+def with_rules(at):
+    """The list of rules opened: AppTest knows no popovers, and each run closes it again."""
+    at.session_state["rules"] = True
+    return healthy(at.run())
+
+
+def test_each_rule_can_be_changed_and_stands_in_the_link():
+    from quantviz.schemes.conventions import FIELDS
+
+    at = with_rules(
+        opened(t="normal(rows=2,cols=32)", s="int8,asymmetric,per_group(size=16),min_max,torchao")
+    )
+    assert {f"rule_{name.replace('.', '_')}" for name in FIELDS} <= {
+        each.key for each in (*at.selectbox, *at.number_input)
+    }
+    at.selectbox(key="rule_ties").set_value("stochastic").run()
+    with_rules(at).number_input(key="rule_seed").set_value(7).run()
+    assert address(healthy(at))["s"].endswith("torchao(ties=stochastic,seed=7)")
+    with_rules(at).selectbox(key="rule_scale_format").set_value("float16").run()
+    assert address(healthy(at))["s"].endswith("torchao(ties=stochastic,seed=7,scale.format=float16)")
+    assert np.array_equal(panels(opened(**address(at)))[1], panels(at)[1])
+    with_rules(at).selectbox(key="rule_scale_format").set_value("None").run()
+    assert address(healthy(at))["s"].endswith("torchao(ties=stochastic,seed=7)")
+    at.button(key="rules_as_engine").click().run()
+    assert address(healthy(at))["s"].endswith(",torchao")
+
+
+def test_a_rule_that_cannot_be_is_a_sentence_beside_it():
+    at = with_rules(
+        opened(t="normal(rows=2,cols=40)", s="int4,symmetric,per_group(size=32),min_max,onnxruntime_blocked")
+    )
+    at.selectbox(key="rule_tail").set_value("refuse")
+    at.session_state["rules"] = True
+    at.run()
+    assert not at.exception
+    assert "32" in at.error[0].value
+    assert at.selectbox(key="rule_tail").value == "refuse"
+    assert address(at)["s"] == "int4,symmetric,per_group(size=32),min_max,onnxruntime_blocked"
+
+
+def test_a_scale_by_hand_has_the_zero_point_that_the_engine_has():
+    at = opened(t=WIDE, s="uint4,asymmetric,per_group(size=32),min_max,gguf_minimum")
+    at.radio(key="calibration").set_value("given").run()
+    given = qv.Scheme.parse(address(healthy(at))["s"]).calibration
+    assert given.zero_point < 0
+    at.number_input(key="range_zero_point").set_value(-0.5).run()
+    assert "zero_point=-0.5" in address(healthy(at))["s"]
+    at.selectbox(key="convention").set_value("bitsandbytes").run()
+    assert address(healthy(at))["s"].startswith("nf4,symmetric,flat(size=32),given(scale=")
+
+
+def test_ranges_of_ternary_weights():
+    at = opened(t=WIDE, s="ternary,symmetric,per_tensor,min_max,course")
+    at.radio(key="calibration").set_value("abs_mean").run()
+    assert at.selectbox(key="recipe").value == "ternary_absmean"
+    assert address(healthy(at))["s"] == "ternary,symmetric,per_tensor,abs_mean,course"
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_what_is_stored_is_told_for_every_recipe(language):
+    """The tile's parts add up to its number."""
+    from quantviz.analysis.study import Study
+    from quantviz.evaluation.metric_formulas import stored_bits
+    from quantviz.ui.lab.tiles import tiles
+
+    state = opened_state()
+    for scheme in qv.RECIPES.values():
+        r = qv.quantize(torch.randn(4, 256, generator=torch.Generator().manual_seed(0)), scheme)
+        own = {tile.key: tile for tile in tiles(Study.of_result(r), state.replace(scheme=scheme))}
+        stored = stored_bits(scheme)
+        assert (
+            own["bits"].raw
+            == stored.code
+            + ((stored.scale + stored.zero_point) * r.layout.block_count + stored.tensor) / 1024
+        )
+        assert str(stored.scale) in own["bits"].facts["block"]
+        assert bool(own["bits"].facts["tensor"]) == bool(stored.tensor)
+        assert ("0.289" in own["mse"].facts["steps"]) == (scheme.number_format.kind == "integer")
+
+
+def opened_state():
+    from quantviz.lab.state import read_link
+
+    return read_link({"t": "normal(rows=4,cols=256)", "c": "0.0"})[0]
+
+
+def test_locked_schemes_keep_every_new_control():
+    at = with_rules(opened(t=WIDE, s="int4,symmetric,per_tensor,min_max,course", k="lock-scheme"))
+    for key in ("format", "recipe", "convention", "rule_ties", "rule_scale_format"):
+        assert at.selectbox(key=key).disabled, key
+    assert all(
+        button.disabled for button in at.button if button.key in ("per_row", "per_flat", "rules_as_engine")
+    )
+    assert at.number_input(key="rule_seed").disabled

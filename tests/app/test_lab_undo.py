@@ -1,0 +1,106 @@
+"""Undo and redo in the Lab."""
+
+import io
+
+import numpy as np
+
+from quantviz.ui.lab import tensor
+from quantviz.ui.shell import session as ui_session
+from tests.helpers.session import address, healthy, opened, panels
+
+
+def test_undo_finds_uploads_again(monkeypatch):
+    at = opened()
+    at.selectbox(key="kind").set_value("file").run()
+
+    def upload(name, side):
+        buffer = io.BytesIO()
+        np.save(buffer, np.full((side, side), 0.5, dtype=np.float32))
+        at.file_uploader(key="tensor_file").set_value(
+            (name, buffer.getvalue(), "application/octet-stream")
+        ).run()
+        assert panels(healthy(at))[0].shape == (side, side)
+
+    def undo(side):
+        at.button(key="undo").click().run()
+        assert panels(healthy(at))[0].shape == (side, side)
+
+    def redo(side):
+        at.button(key="redo").click().run()
+        assert panels(healthy(at))[0].shape == (side, side)
+
+    upload("a.npy", 3)
+    upload("b.npy", 4)
+    undo(3)
+    undo(8)
+    redo(3)
+    redo(4)
+    upload("c.npy", 5)
+    undo(4)
+    undo(3)
+    redo(4)
+    redo(5)
+    # Where there is no room for so many, undo reaches back as far as there are tensors: to the one that was
+    # open.
+    monkeypatch.setattr(tensor, "_UPLOAD_BYTES", 1)
+    upload("d.npy", 6)
+    undo(5)
+    assert at.button(key="undo").disabled
+    redo(6)
+
+
+def test_undo_reaches_back_many_steps_and_forward_again(monkeypatch):
+    assert ui_session.MOST_STEPS == 50
+    monkeypatch.setattr(ui_session, "MOST_STEPS", 4)
+    at = opened()
+
+    def bits(now=None):
+        if now is not None:
+            at.segmented_control(key="bits").set_value(now).run()
+        return at.segmented_control(key="bits").value
+
+    steps = [2, 3, 4, 5, 6, 7]
+    for each in steps:
+        bits(each)
+    back = []
+    while not at.button(key="undo").disabled:
+        at.button(key="undo").click().run()
+        back.append(bits())
+    assert back == [6, 5, 4, 3]
+    forward = []
+    while not at.button(key="redo").disabled:
+        at.button(key="redo").click().run()
+        forward.append(bits())
+    assert forward == [4, 5, 6, 7]
+    # Another choice begins another way.
+    at.button(key="undo").click().run()
+    bits(16)
+    assert at.button(key="redo").disabled
+    at.button(key="undo").click().run()
+    assert bits() == 6
+
+
+def test_undo_and_redo_keep_the_cell_that_is_looked_at():
+    at = opened()
+    at.segmented_control(key="bits").set_value(8).run()
+    at.number_input(key="cell_row").set_value(6).run()
+    for button, code in (("undo", "int4"), ("redo", "int8")):
+        at.button(key=button).click().run()
+        assert address(healthy(at))["s"].startswith(code)
+        assert address(at)["c"] == "6.3"
+    # What moves by itself is part of its step.
+    at.selectbox(key="scenario").set_value("one_cell").run()
+    at.button(key="undo").click().run()
+    assert address(at)["c"] == "6.3"
+
+
+def test_a_step_that_could_not_be_taken_is_none_to_undo():
+    at = opened()
+    at.selectbox(key="kind").set_value("file").run()
+    buffer = io.BytesIO()
+    np.save(buffer, np.array([[3e38, -3e38], [1.0, 2.0]], dtype=np.float32))
+    at.file_uploader(key="tensor_file").set_value(
+        ("huge.npy", buffer.getvalue(), "application/octet-stream")
+    ).run()
+    assert any("too wide for float32" in warning.value for warning in at.warning)
+    assert at.button(key="undo").disabled

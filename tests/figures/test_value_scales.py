@@ -1,0 +1,84 @@
+"""How the colours of x and x̂ are spread."""
+
+import base64
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from quantviz.figures.panel_painter import panel_ramp
+from quantviz.figures.panels import panels_figure
+from quantviz.figures.panels_data import result_panels, symlog, with_value_scale
+from quantviz.figures.theme import THEMES, rgb
+from quantviz.streaming.magnitude_spread import Spread
+from quantviz.ui.components.panels_bridge import _color_scale
+from tests.helpers.panels import result
+
+SPREAD = Spread(0.5, 3.0)
+
+
+def with_outlier():
+    x = torch.linspace(-3, 3, 100).reshape(10, 10)
+    x[0, 0] = 100.0
+    return result_panels(result(x, "int8,symmetric,per_channel,min_max,course"))
+
+
+def test_the_colours_of_x_end_at_the_percentile_and_say_so():
+    linear, cut = with_outlier(), with_value_scale(with_outlier(), "percentile", SPREAD)
+    assert (linear.value_range, cut.value_range) == ((-100, 100), (-3, 3))
+    assert with_value_scale(linear, "linear", SPREAD) is linear
+    layout = panels_figure(cut).to_dict()["layout"]
+    for axis in ("coloraxis", "coloraxis3"):  # x and x̂ share their colours
+        assert (layout[axis]["cmin"], layout[axis]["cmax"]) == (-3, 3)
+        assert layout[axis]["colorbar"]["ticktext"] == ["−3", "3", "99 % of |x|"]
+    assert layout["coloraxis4"]["cmax"] == linear.error_range[1]
+    # Where nearly all is 0 the ends stay.
+    assert with_value_scale(linear, "percentile", Spread(0.5, 0.0)).value_range == (-100, 100)
+    one_sided = dataclasses.replace(linear, value_range=(2.0, 100.0))
+    assert with_value_scale(one_sided, "percentile", SPREAD).value_range == (2, 3)
+    assert with_value_scale(
+        dataclasses.replace(linear, value_range=(5.0, 100.0)), "percentile", SPREAD
+    ).value_range == (5, 100)
+
+
+@pytest.mark.parametrize("side", [10, 200])
+def test_the_colours_of_x_are_logarithmic_beyond_the_median(side):
+    x = torch.linspace(-3, 3, side * side).reshape(side, side)
+    x[0, 0] = 100.0
+    data = with_value_scale(
+        result_panels(result(x, "int8,symmetric,per_channel,min_max,course")), "symlog", SPREAD
+    )
+    figure = panels_figure(data).to_dict()
+    end = np.log1p(200)
+    layout = figure["layout"]["coloraxis"]
+    assert (layout["cmin"], layout["cmax"]) == (pytest.approx(-end), pytest.approx(end))
+    assert layout["colorbar"]["ticktext"] == ["−100", "100", "log beyond ±0.5"]
+    if side == 10:
+        z = np.frombuffer(base64.b64decode(figure["data"][0]["z"]["bdata"]), dtype="f4")
+        assert z[0] == pytest.approx(end)
+        assert z[1:] == pytest.approx(
+            np.sign(x.numpy().ravel()[1:]) * np.log1p(np.abs(x.numpy().ravel()[1:]) / 0.5), abs=1e-6
+        )
+    # Codes and errors are drawn as ever.
+    assert data.colours("q")[1] == data.code_range
+    assert data.colours("error")[1] == data.error_range
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_browser_knows_the_colours_of_a_logarithmic_scale(theme):
+    """Between its stops it goes straight: what is printed is told apart from the colour that plotly draws."""
+    data = with_value_scale(with_outlier(), "symlog", SPREAD)
+    scale = _color_scale("x", data, THEMES[theme])
+    assert scale["stops"] == sorted(scale["stops"])
+    assert (scale["stops"][0], scale["stops"][-1]) == (0, 1)
+    told = np.array([[int(shade[i : i + 2], 16) for i in (1, 3, 5)] for shade in scale["ramp"]])
+    places, ends = np.linspace(0, 1, 255), data.colours("x")[1]
+    drawn = rgb(panel_ramp("x", data, THEMES[theme]), 255, data.middle("x"))
+    for value in (-100.0, -3.0, -0.4, 0.0, 0.1, 1.0, 20.0, 100.0):
+        place = (float(symlog(value, 0.5)) - ends[0]) / (ends[1] - ends[0])
+        share = (value - scale["lo"]) / (scale["hi"] - scale["lo"])
+        for channel in range(3):
+            assert np.interp(share, scale["stops"], told[:, channel]) == pytest.approx(
+                np.interp(place, places, drawn[:, channel]), abs=6
+            )
