@@ -52,8 +52,10 @@ def range_of_codes(q: Array, scheme: Scheme | None) -> Span:
 
 
 def shown_error(error: Array, x: Array, step: Array | None, view: str) -> Array:
-    """Return the error as a view shows it. `bridge.js` follows the same entry of `ERROR_VIEWS`, cell by cell,
-    and a test holds them together.
+    """Return the error as a view shows it.
+
+    `quantviz/browser/panels/cells.js` follows the same entry of `ERROR_VIEWS`, cell by cell, and a test
+    holds them together.
 
     Over 0 there is no error: what came back exactly is 0, all else NaN.
     """

@@ -59,7 +59,7 @@ _SCHEME = ("format", "mode", "granularity", "calibration", "convention")
 
 
 @dataclass(frozen=True)
-class Step:
+class UndoStep:
     """A change of the state that can be undone."""
 
     before: LabState
@@ -129,7 +129,7 @@ def put(new: LabState) -> None:
     if new != now:
         if _undone(st.session_state.get(_ORIGIN)):
             st.session_state[_ORIGIN] = None
-        steps = (*_steps()[: _done()], Step(now, new))[-MOST_STEPS:]
+        steps = (*_steps()[: _done()], UndoStep(now, new))[-MOST_STEPS:]
         st.session_state[_STEPS], st.session_state[_DONE] = steps, len(steps)
     _take(new)
 
@@ -290,9 +290,9 @@ def waiting() -> LabState | None:
     return cast("LabState | None", st.session_state.get(_WAITING))
 
 
-def _steps() -> tuple[Step, ...]:
+def _steps() -> tuple[UndoStep, ...]:
     """Return the steps that can be undone or done again, the oldest first."""
-    return cast("tuple[Step, ...]", st.session_state.get(_STEPS, ()))
+    return cast("tuple[UndoStep, ...]", st.session_state.get(_STEPS, ()))
 
 
 def _done() -> int:
@@ -329,7 +329,7 @@ def can_redo() -> bool:
 def forget(gone: Collection[Source]) -> None:
     """Undo and redo reach no further than to the tensors `gone`, which are no longer there."""
 
-    def there(step: Step) -> bool:
+    def there(step: UndoStep) -> bool:
         return step.before.source not in gone and step.after.source not in gone
 
     past = tuple(itertools.takewhile(there, reversed(_steps()[: _done()])))[::-1]
