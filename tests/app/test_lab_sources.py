@@ -66,8 +66,7 @@ def test_uploads_stay_in_the_session_and_bad_ones_change_nothing():
 
 
 def test_a_quantized_file_is_dequantized_and_says_so():
-    from quantviz.quantization.quantizer import dequantize
-    from quantviz.sources.files.gguf_blocks import BLOCK_TYPES
+    from quantviz.sources.files.gguf_blocks import BLOCK_TYPES, decode_blocks
     from tests.helpers.gguf_file import Entry, gguf_file
 
     raw = np.random.default_rng(0).integers(0, 60, (4, 144), dtype=np.uint8)
@@ -75,7 +74,7 @@ def test_a_quantized_file_is_dequantized_and_says_so():
     at = opened()
     at.selectbox(key="kind").set_value("file").run()
     at.file_uploader(key="tensor_file").set_value(("small.gguf", file, "application/octet-stream")).run()
-    x = dequantize(BLOCK_TYPES[12], torch.from_numpy(raw))
+    x = decode_blocks(BLOCK_TYPES[12], torch.from_numpy(raw))
     assert f"{qv.metrics(qv.quantize(x, qv.Scheme('int4')))['mse']:.4g}" == healthy(at).metric[0].value
     assert any(
         "4 × 256" in element.proto.body and "Q4_K → float32" in element.proto.body

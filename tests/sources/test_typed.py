@@ -307,12 +307,15 @@ def test_size_is_refused_before_much_work():
 )
 def test_time_grows_with_length_only(piece):
     def elapsed(count):
-        text, start = "tensor(" + piece * count, time.perf_counter()
-        with pytest.raises(QuantVizError):
-            parse_tensor(text)
-        return time.perf_counter() - start
+        """Return the processor's seconds of the quickest of three: other work is not counted."""
+        seconds = []
+        for _ in range(3):
+            text, start = "tensor(" + piece * count, time.process_time()
+            with pytest.raises(QuantVizError):
+                parse_tensor(text)
+            seconds.append(time.process_time() - start)
+        return min(seconds)
 
-    elapsed(1000)
     # Eight times the text: a quadratic reader would take 64 times as long.
     assert elapsed(160_000) < 24 * elapsed(20_000) + 0.05
 
