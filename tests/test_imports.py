@@ -173,6 +173,7 @@ ALLOWED = {
     "export": "evaluation lab schemes sources tensors text",
     "teaching": "errors evaluation export figures lab quantization schemes sources tensors text",
     "course": "teaching",
+    "lessons": "",
     "cli": "errors",
     "ui/shell": "browser compiled errors figures lab schemes sources tensors text",
     "ui/components": "browser figures lab quantization schemes sources tensors text ui/shell",

@@ -189,7 +189,7 @@ class Study:
         return quantize_part(self.x.read(index), self.scheme, self.qparams, self.shape, index)
 
     def overview(self, patch: Patch, pixels: tuple[int, int], how: str, view: View) -> Overview:
-        """Return what a picture of some pixels shows of a patch; see `overview.overview`."""
+        """Return what a picture of some pixels shows of a patch; see `streaming.overview.overview`."""
         seen = f"{patch} {pixels} {how} {dataclasses.replace(view, top=0, left=0, height=None, width=None)}"
         x, scheme, qparams = self.x, self.scheme, self.qparams
         known = self.keep(

@@ -94,7 +94,7 @@ class Lanes:
         return self.of(kind, cast(self.value, goal))
 
     def _with(self, other: Any) -> tuple[Lanes, Lanes]:
-        """Return both as wide, and of the same kind."""
+        """Return both with the same width and kind."""
         if not isinstance(other, Lanes):
             whole = isinstance(other, int) and not self.floating
             other = self.constant(
@@ -166,7 +166,7 @@ class Lanes:
         return mask.of("i8", self.builder.ctpop(mask.value))
 
     def mask(self) -> Lanes:
-        """Return which are true, as bits of an int64, the first lane's the lowest."""
+        """Return the true lanes as bits of an int64, the first lane's the lowest."""
         return Lanes(
             self.builder,
             "i8",
@@ -175,7 +175,7 @@ class Lanes:
         )
 
     def joined(self, join: Callable[[Lanes, Lanes], Lanes]) -> Lanes:
-        """Return one number of all lanes, joined by halves."""
+        """Join all lanes by halves into one number."""
         b, value, size = self.builder, self.value, WIDTH if self.wide else 1
         while size > 1:
             size //= 2

@@ -132,7 +132,7 @@ class Tally:
         return int(self.counts[LEFT_OUT])
 
     def moments(self) -> Moments:
-        """Return what was added up as moments."""
+        """Return the sums as moments."""
         signal, values, product, bias, noise, clipped_noise, steps, clipped_steps = (
             number_of(total) for total in self.sums.tolist()
         )

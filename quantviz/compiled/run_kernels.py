@@ -146,7 +146,7 @@ LOW, HIGH, SIZE, SIZE_AT, NEGATIVE, NAN, INF, MINUS_INF, FIRST_BAD = range(9)
 
 
 def new_look() -> Array:
-    """Return nothing seen."""
+    """Return the state of `look` before the first run."""
     return np.array([0x7FFFFFFF, -0x80000000, -1, 0, 0, 0, 0, 0, -1], np.int64)
 
 

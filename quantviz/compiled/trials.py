@@ -65,37 +65,20 @@ def add_noises(cells, x, flat, columns, first, width, bases, begins, of_trials, 
                             filled[b] += size
                         left += size
                         if filled[b] == CELLS_TOGETHER:
-                            _try(
-                                cells,
-                                values[b],
-                                places[b],
-                                filled[b],
-                                begins[block + b],
-                                begins[block + b + 1],
-                                of_trials,
-                                noises,
-                            )
+                            _try(cells, values[b], places[b], filled[b], begins, block + b, of_trials, noises)
                             filled[b] = 0
             for b in range(count):
                 if filled[b] > 0:
-                    _try(
-                        cells,
-                        values[b],
-                        places[b],
-                        filled[b],
-                        begins[block + b],
-                        begins[block + b + 1],
-                        of_trials,
-                        noises,
-                    )
+                    _try(cells, values[b], places[b], filled[b], begins, block + b, of_trials, noises)
                     filled[b] = 0
             column = stop
         line += more
 
 
 @jit
-def _try(cells, values, places, n, begin, end, of_trials, noises):
+def _try(cells, values, places, n, begins, block, of_trials, noises):
     """Have compiled arithmetic add what `n` cells of one block come to in its trials."""
+    begin, end = begins[block], begins[block + 1]
     params, trials, floats, integers, tables = of_trials
     call_cells(
         cells, values.ctypes.data, places.ctypes.data, n, begin, end, params.ctypes.data, trials,

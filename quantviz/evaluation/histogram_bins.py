@@ -50,7 +50,7 @@ class Bars:
 
     @property
     def totals(self) -> Array:
-        """Return cells in each bin."""
+        """Return the number of cells in each bin."""
         total: Array = sum(self.counts.values(), np.zeros(len(self.edges) - 1, dtype=np.int64))
         return total
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING
 
 from quantviz.evaluation.tables import scheme_text
 from quantviz.lab.state import LabState
@@ -13,9 +12,6 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.sources.base import Source, comment, file_code
 from quantviz.tensors.views import MOST_PART
 from quantviz.text import DEFAULT_LANGUAGE
-
-if TYPE_CHECKING:
-    pass
 
 #: The longest file name, its ending left out.
 LONGEST_NAME = 120

@@ -88,8 +88,8 @@ class NumberLineData:
 
     @property
     def boundaries(self) -> tuple[float, ...]:
-        """Return half-way between neighbouring ticks: where rounding changes its mind. None where it is
-        decided otherwise.
+        """Return the points half-way between neighbouring ticks, where rounding changes; none where another
+        rule decides.
         """
         if not self.halves:
             return ()

@@ -101,7 +101,7 @@ class PanelPainter:
         return [picture, bar]
 
     def covered(self, i: int, name: str) -> dict[str, Any]:
-        """Return nothing of the panel but its frame: one cell out of sight keeps its axes."""
+        """Return an empty panel with its frame: one cell out of sight keeps its axes."""
         return {
             **self._frame(i, name),
             "type": "heatmap",

@@ -12,7 +12,7 @@ _NORMAL = 2.0**-126
 
 
 def _ids(*patterns: str) -> tuple[str, ...]:
-    """Return names of integer formats: "int2-8" for int2 to int8."""
+    """Return the names of integer formats: "int2-8" for int2 to int8."""
     names: list[str] = []
     for pattern in patterns:
         head, _, last = pattern.partition("-")

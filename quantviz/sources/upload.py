@@ -69,7 +69,7 @@ class Upload(Source):
         return "image" if self.place_in_file.channel else "file"
 
     def tensor(self) -> torch.Tensor:
-        """Return nothing: the values are where it was uploaded, and `open` asks there."""
+        """Refuse: the values lie where it was uploaded, and `open` asks there."""
         raise QuantVizError("link.upload")
 
     def open(self, at_hand: AtHand = AtHand()) -> Stored:  # noqa: B008 (it holds nothing)

@@ -114,7 +114,7 @@ class Frame:
             yield Part((line, min(line + height, bottom)), (cell, min(cell + width, right)))
 
     def read(self, x: Stored, part: Part) -> Values:
-        """Return its cells, line after line, one axis."""
+        """Return the cells, line after line, on one axis."""
         base, line_stride, cell_stride = self.strides
         (top, bottom), (left, right) = part.lines, part.cells
         width = right - left

@@ -295,7 +295,7 @@ class _SurveyTally:
             own.join(more)
 
     def survey(self, x: Stored) -> Survey:
-        """Return what was found."""
+        """Return the finished survey."""
         plan = self._plan
         if self._blocks:
             blocks, numbers = self._blocks.moments, np.arange(plan.layout.block_count)
@@ -398,7 +398,7 @@ class _Adder:
 
     @property
     def moments(self) -> Moments:
-        """Return what was added up."""
+        """Return the sums as moments."""
         layout = self._layout
         places = np.unravel_index(np.arange(self.first, self.first + len(self._noise)), layout.grid_shape)
         cells = np.ones(len(self._noise), dtype=np.int64)

@@ -58,7 +58,7 @@ class Facts(Picklable):
 
 
 def facts(x: Stored) -> Facts:
-    """Return ends, places and counts of a tensor, in one pass.
+    """Find the ends, places and counts of a tensor in one pass.
 
     >>> import torch
     >>> from quantviz.tensors.lazy import InMemory

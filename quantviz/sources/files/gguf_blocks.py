@@ -53,7 +53,7 @@ class BlockType:
 
     @property
     def bits(self) -> float:
-        """Return bits an element takes, with its share of the scales."""
+        """Return the bits an element takes, with its share of the scales."""
         return 8 * self.size / self.length
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 
 from quantviz.quantization.operations import run_operations
@@ -11,9 +9,6 @@ from quantviz.quantization.value_to_code import code_operations
 from quantviz.schemes.scheme import Scheme
 from quantviz.teaching.course.arguments import Number, quantized_with, wrapped
 from quantviz.teaching.course.one_scale import linear_dequantization
-
-if TYPE_CHECKING:
-    pass
 
 
 def linear_quantizer(tensor: torch.Tensor, s: Number, z: Number, *, strict: bool = False) -> torch.Tensor:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from quantviz.quantization.result import QuantResult
-
-if TYPE_CHECKING:
-    pass
 
 
 def plot_quantization_errors(

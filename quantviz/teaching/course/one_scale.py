@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 
 from quantviz.quantization.quantizer import choose_qparams, values_of_codes
@@ -18,9 +16,6 @@ from quantviz.teaching.course.arguments import (
     wrapped,
 )
 from quantviz.tensors.conversion import as_plain
-
-if TYPE_CHECKING:
-    pass
 
 
 @also_called(tensor="r_tensor")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 
@@ -20,9 +19,6 @@ from quantviz.teaching.course.arguments import (
     wrapped,
 )
 from quantviz.teaching.course.one_scale import linear_dequantization
-
-if TYPE_CHECKING:
-    pass
 
 
 # Without ==: comparing two tensors gives a tensor, no answer.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 
 from quantviz.errors import QuantVizError
@@ -15,9 +13,6 @@ from quantviz.teaching.course.arguments import Number, format_of
 from quantviz.teaching.course.one_scale import linear_dequantization, linear_q_with_scale_and_zero_point
 from quantviz.tensors import blocks
 from quantviz.tensors.conversion import as_plain, dtype_name
-
-if TYPE_CHECKING:
-    pass
 
 
 def get_q_scale_symmetric(

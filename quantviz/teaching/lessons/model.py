@@ -90,13 +90,13 @@ class Direction(Question):
         return "rises" if after > before else "falls"
 
     def judge(self, given: str, scenes: Scenes) -> Verdict:
-        """Return right where the direction is."""
+        """Judge the direction."""
         right = given == self.truth(scenes)
         found = next((mistake for mistake in self.mistakes if mistake.formula == given), None)
         return Verdict(right, None if right or not found else found.says.say(scenes))
 
     def takes(self, given: Any, scenes: Scenes) -> bool:
-        """Return one of `DIRECTIONS`."""
+        """Return whether it is one of `DIRECTIONS`."""
         return isinstance(given, str) and given in DIRECTIONS
 
 
@@ -148,7 +148,7 @@ class Number(Question):
         return float(self.answer.value(scenes))
 
     def judge(self, given: float, scenes: Scenes) -> Verdict:
-        """Return right within the tolerance; else the mistake whose own value lies closest, if within it."""
+        """Judge a number: right within the tolerance, else the closest mistake if within its own."""
         if self.within.accepts(given, self.truth(scenes)):
             return Verdict(True)
         near = [
@@ -159,7 +159,7 @@ class Number(Question):
         return Verdict(False, self.mistakes[min(near)[1]].says.say(scenes) if near else None)
 
     def takes(self, given: Any, scenes: Scenes) -> bool:
-        """Return a finite number."""
+        """Return whether it is a finite number."""
         return isinstance(given, float) and math.isfinite(given)
 
     def mistaken(self, scenes: Scenes) -> tuple[float, ...]:
@@ -231,7 +231,7 @@ class Cell(Question):
         return self.answer.cells(scenes[HERE])
 
     def judge(self, given: tuple[int, ...], scenes: Scenes) -> Verdict:
-        """Return right where it is one of them."""
+        """Judge whether it is one of them."""
         if tuple(given) in self.truth(scenes):
             return Verdict(True)
         for mistake in self.mistakes:
@@ -241,7 +241,7 @@ class Cell(Question):
         return Verdict(False)
 
     def takes(self, given: Any, scenes: Scenes) -> bool:
-        """Return the place of a cell of the step's tensor."""
+        """Return whether it is the place of a cell of the step's tensor."""
         shape = scenes[HERE].state.source.shape
         return (
             isinstance(given, tuple)
@@ -274,12 +274,12 @@ class Choice(Question):
         return holding[0]
 
     def judge(self, given: int, scenes: Scenes) -> Verdict:
-        """Return right where the option holds; each wrong one has its own sentence."""
+        """Judge the option chosen: each wrong one has its own sentence."""
         right = given == self.truth(scenes)
         return Verdict(right, None if right else self.options[given].says.say(scenes))
 
     def takes(self, given: Any, scenes: Scenes) -> bool:
-        """Return the number of an option."""
+        """Return whether it is the number of an option."""
         return type(given) is int and 0 <= given < len(self.options)
 
 
@@ -303,7 +303,7 @@ class Order(Question):
         return _sorted(tuple(item.value for item in self.items), scenes)
 
     def judge(self, given: tuple[int, ...], scenes: Scenes) -> Verdict:
-        """Return right where each value is at least the one before."""
+        """Judge the order: right where each value is at least the one before."""
         values = [self.items[i].value.value(scenes) for i in given]
         if values == sorted(values):
             return Verdict(True)
@@ -318,7 +318,7 @@ class Order(Question):
         return Verdict(False, found.says.say(scenes) if found else None)
 
     def takes(self, given: Any, scenes: Scenes) -> bool:
-        """Return each item's number, once."""
+        """Return whether it names each item's number once."""
         return (
             isinstance(given, tuple)
             and all(type(i) is int for i in given)

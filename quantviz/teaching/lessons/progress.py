@@ -74,7 +74,7 @@ class AnswerCounts:
 
     @property
     def right(self) -> int:
-        """Return right answers."""
+        """Return the number of right answers."""
         return self.sure_right + self.guessed_right
 
     @property

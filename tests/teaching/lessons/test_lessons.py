@@ -3,6 +3,9 @@
 import contextlib
 import io
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +16,8 @@ from quantviz.teaching.lessons.code import step_code
 from quantviz.teaching.lessons.formulas import HERE, Words
 from quantviz.teaching.lessons.model import QUESTIONS, Choice, Lesson, Number, Order
 from quantviz.text import languages
+
+ROOT = Path(__file__).parents[3]
 
 IDS = list(lessons())
 STEPS = [
@@ -160,3 +165,14 @@ def test_what_people_believe_is_said_and_put_to_a_question(belief, name):
     (step,) = (step for step in lessons()[name].steps if belief in step.words.text)
     assert step.questions
     assert step.rule
+
+
+def test_the_command_has_kept_its_first_address():
+    def printed(module):
+        done = subprocess.run(
+            [sys.executable, "-m", module], cwd=ROOT, capture_output=True, text=True, timeout=120
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout
+
+    assert printed("quantviz.lessons") == printed("quantviz.teaching.lessons") != ""
