@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -50,6 +51,9 @@ class Trace:
     integers: list[int] = field(default_factory=list)
     #: Lists of values that are looked up, one after the other; float64.
     tables: list[torch.Tensor] = field(default_factory=list)
+    #: What else torch can be asked for, by its name there: what one writer of the lines knows and others do
+    #: not. It comes before what all of them know.
+    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     _known: dict[str, str] = field(default_factory=dict)
 
     def line(self, expression: str, dtype: torch.dtype, inputs: tuple[Cell, ...]) -> Cell:
@@ -186,9 +190,11 @@ class Cell:
         cls, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         name = getattr(function, "__name__", "")
-        if name not in _FUNCTIONS:
+        trace = next((each.trace for each in args if isinstance(each, Cell)), None)
+        run = (trace.functions if trace else {}).get(name) or _FUNCTIONS.get(name)
+        if run is None:
             raise Untraceable(name)
-        return _FUNCTIONS[name](*args, **(kwargs or {}))
+        return run(*args, **(kwargs or {}))
 
     def to(self, dtype: torch.dtype) -> Cell:
         """Return the value in another dtype."""
@@ -216,7 +222,7 @@ class Cell:
         return self
 
     def abs(self) -> Cell:
-        return _unary("fabs")(self)
+        return unary("fabs")(self)
 
     def sub(self, other: Any) -> Cell:
         difference: Cell = self - other
@@ -263,6 +269,8 @@ class Cell:
         return id(self)
 
     def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_") and name in self.trace.functions:
+            return partial(self.trace.functions[name], self)
         # Whoever looks for what Python itself asks of objects is told that it is not there.
         raise AttributeError(name) if name.startswith("__") else Untraceable(name)
 
@@ -279,9 +287,18 @@ class _Parts:
     """What `torch.frexp` gives."""
 
     exponent: Cell
+    _x: Cell
+
+    @property
+    def mantissa(self) -> Cell:
+        wide, power = self._x.to(torch.float64), (-self.exponent).to(torch.float64)
+        back = self._x.trace.line(f"two_to({power.name})", torch.float64, (power,))
+        return (wide * back).to(self._x.dtype)
 
 
-def _unary(name: str) -> Callable[[Any], Cell]:
+def unary(name: str) -> Callable[[Any], Cell]:
+    """Return what writes down a function of one value, in its dtype."""
+
     def run(x: Cell) -> Cell:
         return x.trace.line(f"{name}({x.name})", x.dtype, (x,))
 
@@ -338,14 +355,15 @@ def _searchsorted(values: torch.Tensor, x: Cell, right: bool = False) -> Cell:
     return place
 
 
-def _take(values: torch.Tensor, x: Cell) -> Cell:
-    looked_up = x.trace.line(f"load_f8(tables, {x.trace.table(values)} + {x.name})", torch.float64, (x,))
-    return looked_up.to(values.dtype)
+def looked_up(values: torch.Tensor, x: Cell) -> Cell:
+    """Return the entry of a list at a place."""
+    found = x.trace.line(f"load_f8(tables, {x.trace.table(values)} + {x.name})", torch.float64, (x,))
+    return found.to(values.dtype)
 
 
 def _frexp(x: Cell) -> _Parts:
     wide = x.to(torch.float64)
-    return _Parts(x.trace.line(f"exponent({wide.name})", torch.int32, (wide,)))
+    return _Parts(x.trace.line(f"exponent({wide.name})", torch.int32, (wide,)), x)
 
 
 def _fma(x: Cell, y: Any, z: Any) -> Cell:
@@ -357,16 +375,16 @@ def _fma(x: Cell, y: Any, z: Any) -> Cell:
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {
         "where": _where,
-        "round": _unary("rint"),
-        "floor": _unary("floor"),
-        "ceil": _unary("ceil"),
-        "trunc": _unary("trunc"),
-        "abs": _unary("fabs"),
+        "round": unary("rint"),
+        "floor": unary("floor"),
+        "ceil": unary("ceil"),
+        "trunc": unary("trunc"),
+        "abs": unary("fabs"),
         "sign": _sign,
         "copysign": _copysign,
         "isnan": _isnan,
-        "isinf": lambda x: _unary("fabs")(x) == math.inf,
-        "isfinite": lambda x: _unary("fabs")(x) < math.inf,
+        "isinf": lambda x: unary("fabs")(x) == math.inf,
+        "isfinite": lambda x: unary("fabs")(x) < math.inf,
         "maximum": lambda a, b: _where((a > b) | _isnan(a), a, b),
         "reciprocal": lambda x: 1 / x,
         "signbit": lambda x: _copysign(_like(x, 1.0), x) < 0,
@@ -378,7 +396,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         ),
         "frexp": _frexp,
         "searchsorted": _searchsorted,
-        "__getitem__": _take,
+        "__getitem__": looked_up,
         "fma": _fma,
         # What is asked of a tensor, with a name on its right.
         **{

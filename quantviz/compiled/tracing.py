@@ -47,7 +47,7 @@ class BlockCode:
         return frozenset().union(*map(words_of, (*self.lines, *self.results.values())))
 
 
-class _Ends:
+class Ends:
     """What a calibration asks of a block, as names: its ends, which are found in passing. Whatever else it
     asks cannot be written down.
     """
@@ -86,7 +86,7 @@ def trace_block(scheme: Scheme, names: tuple[str, ...]) -> BlockCode:
     dtype = torch_dtype(scheme.arithmetic.scale_math)
     if not scheme.calibration.of_values:
         raise Untraceable("more than the block's values")
-    found: Any = calibrated(_Ends(trace, dtype), scheme, _untried)
+    found: Any = calibrated(Ends(trace, dtype), scheme, _untried)
     values: dict[str, Any] = {"lo": found.lo, "hi": found.hi, "extreme": found.extreme}
     values |= {name: Cell(trace, name, torch.float32, True) for name in ("tensor_absmax", "short")}
     made: dict[str, Any] = run_operations((*range_operations(scheme), *store_operations(scheme)), values)
@@ -122,9 +122,11 @@ class CellCode:
     types: Mapping[str, str]
 
 
-def trace_cell(scheme: Scheme, params: Mapping[str, torch.dtype]) -> CellCode:
+def trace_cell(
+    scheme: Scheme, params: Mapping[str, torch.dtype], trace: Trace | None = None
+) -> CellCode:
     """Return the lines from `x`, the flat `index` and what is known of the block (`params`, by name) to code,
-    value, error and step.
+    value, error and step. `trace` is what they are written into, where its writer knows more functions.
 
     Raises `Untraceable`.
 
@@ -132,7 +134,7 @@ def trace_cell(scheme: Scheme, params: Mapping[str, torch.dtype]) -> CellCode:
     >>> code.of_cell[:2]
     ('t0 = f4(x / scale)', 't1 = rint(t0)')
     """
-    trace = Trace()
+    trace = Trace() if trace is None else trace
     fmt = scheme.number_format
     known: dict[str, Any] = {name: Cell(trace, name, dtype, False) for name, dtype in params.items()}
     x = Cell(trace, "x", torch.float32, True)

@@ -1,0 +1,444 @@
+"""A scheme's arithmetic as JavaScript: the same trace that is compiled, for a browser to run.
+
+The text is one function. Numbers and tables are apart from it, so that schemes that differ in these alone
+share it. What runs it is in `quantviz/browser/arithmetic`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any
+
+import torch
+
+from quantviz.compiled.javascript_lines import Lines, needed
+from quantviz.compiled.traced_values import TYPES, Cell, Trace, looked_up
+from quantviz.compiled.tracing import Ends, trace_cell, words_of
+from quantviz.evaluation.metric_formulas import METRICS
+from quantviz.quantization.calibrating import calibrated
+from quantviz.quantization.code_to_value import block_names, value_operations
+from quantviz.quantization.grids import GRIDS
+from quantviz.quantization.operations import Operations, run_operations
+from quantviz.quantization.range_to_scale import range_operations
+from quantviz.quantization.stored_scale import store_operations
+from quantviz.schemes.calibration import Given, Range
+from quantviz.schemes.formats import NumberFormat
+from quantviz.schemes.granularity import BlockLayout, Shape
+from quantviz.schemes.scheme import Scheme
+from quantviz.tensors.conversion import torch_dtype
+
+#: What a name of each type is for `Lines`.
+_KIND = MappingProxyType({"f4": "f", "f8": "f", "i4": "i", "i8": "i", "b1": "b"})
+#: Beyond it a whole number has no float64 of its own, and is packed as its digits.
+_EXACT = 2**53
+#: What the parts of a program read of the runtime; see `quantviz/browser/arithmetic/rounding.js`.
+_MATH = ("abs", "ceil", "floor", "fround", "imul", "log10", "log2", "min", "sqrt", "trunc")
+#: How the special codes of a float format lie, by the number that stands for them.
+_SPECIAL = ("finite", "ieee", "fn", "fnuz")
+_HALF_CODES = 2**12
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """Some arithmetic as JavaScript, and the numbers it reads."""
+
+    #: A function expression: from the runtime and the numbers to the parts of the arithmetic.
+    text: str
+    floats: tuple[float, ...]
+    integers: tuple[int, ...]
+    #: Lists of values that are looked up, one after the other.
+    tables: tuple[float, ...]
+    #: What the runtime goes by; plain numbers, words and lists.
+    facts: Mapping[str, Any]
+
+    def packed(self) -> dict[str, Any]:
+        """Return the same as plain values that JSON can hold: numbers that it has not are words.
+
+        >>> packed = write_program(Scheme("int4", calibration=Given(0.5))).packed()
+        >>> sorted(packed), packed["facts"]["given"]
+        (['facts', 'floats', 'integers', 'tables', 'text'], {'scale': 0.5, 'zero_point': 0})
+        """
+        return {
+            "text": self.text,
+            "floats": [_plain(value) for value in self.floats],
+            "integers": [value if abs(value) <= _EXACT else str(value) for value in self.integers],
+            "tables": [_plain(value) for value in self.tables],
+            "facts": dict(self.facts),
+        }
+
+
+def packed_together(programs: Iterable[Program]) -> dict[str, Any]:
+    """Return several programs as plain values, each text among them once; `unpacked` of the browser takes
+    them apart.
+
+    >>> made = packed_together(write_program(Scheme(name)) for name in ("int3", "int4", "int8"))
+    >>> len(made["texts"]), [program["text"] for program in made["programs"]]
+    (1, [0, 0, 0])
+    """
+    texts: dict[str, int] = {}
+    packed = [program.packed() for program in programs]
+    for each in packed:
+        each["text"] = texts.setdefault(each["text"], len(texts))
+    return {"texts": list(texts), "programs": packed}
+
+
+def layout_spec(layout: BlockLayout, shape: Shape) -> dict[str, Any]:
+    """Return a layout of the blocks of a tensor of `shape` as plain values.
+
+    >>> layout_spec(Scheme("int4").layout((2, 3)), (2, 3))
+    {'shape': [2, 3], 'view': [2, 3], 'block': [2, 3], 'grid': [1, 1], 'tail': 'refuse'}
+    """
+    return {
+        "shape": list(shape),
+        "view": list(layout.view_shape),
+        "block": list(layout.block_shape),
+        "grid": list(layout.grid_shape),
+        "tail": layout.tail,
+    }
+
+
+@lru_cache(maxsize=256)
+def write_program(scheme: Scheme) -> Program:
+    """Return a scheme's arithmetic as JavaScript: from the values of a block to its scale, from a cell to its
+    code, its value and its error, and from a code to its value.
+
+    Of a calibration that searches there is no such part: the browser is handed ranges. Raises `Untraceable`.
+
+    >>> program = write_program(Scheme("int4", "asymmetric"))
+    >>> program.text == write_program(Scheme("int8", "asymmetric")).text
+    True
+    """
+    return _SchemeWriter(scheme).program()
+
+
+@lru_cache(maxsize=1)
+def write_metrics() -> Program:
+    """Return the formulas of all metrics as JavaScript, each from moments and the bits of an element at
+    stored size.
+
+    >>> "max_abs_error" in write_metrics().text
+    True
+    """
+    numbers = _Numbers()
+    parts = []
+    for name, metric in METRICS.items():
+        trace = numbers.trace()
+        known = {
+            field: Cell(trace, field, torch.float64, field in _OF_CODES) for field in sorted(metric.reads)
+        }
+        moments: Any = _Known(known)
+        made: Any = metric.formula(moments, Cell(trace, "bits", torch.float64, False))
+        parts.append(f"{name}: {_formula(trace, made.name, known)}")
+    return numbers.program(parts, {"metrics": list(METRICS)})
+
+
+#: Moments that have a number for each code.
+_OF_CODES = ("codes_seen", "code_counts")
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """Moments by name."""
+
+    known: Mapping[str, Cell]
+
+    def __getattr__(self, name: str) -> Cell:
+        return self.known[name]
+
+
+def _formula(trace: Trace, result: str, known: Mapping[str, Cell]) -> str:
+    """Return a metric's function: lines before, lines of each code, and what is made of their sums."""
+    sums = {line.partition(" = ")[0]: line for line in trace.of_block if " = total(" in line}
+    late = set(sums)
+    for line in trace.of_block:
+        if words_of(line.partition(" = ")[2]) & late:
+            late.add(line.partition(" = ")[0])
+    before = [line for line in trace.of_block if line.partition(" = ")[0] not in late]
+    after = [line for line in trace.of_block if line not in before and line not in sums.values()]
+    writer, vectors = Lines(dict.fromkeys([*known, "bits"], "f")), [n for n in known if known[n].of_cell]
+    read = [f"{name}: {name}_" if name in vectors else name for name in known]
+    code = [f"const {{ {', '.join(read)} }} = m;"] if known else []
+    code += writer.write(before)
+    if sums:
+        code += [f"let {name} = 0;" for name in sums]
+        code += [f"for (let i = 0; i < {vectors[0]}_.length; i++) {{"]
+        code += [f"const {name} = {name}_[i];" for name in vectors]
+        code += writer.write(trace.of_cell)
+        for name, line in sums.items():
+            code.append(f"{name} += {line.partition('total(')[2].removesuffix(')')};")
+            writer.know(name)
+        code.append("}")
+    return "(m, bits) => {\n" + "\n".join([*code, *writer.write(after), f"return {result};"]) + "\n}"
+
+
+class _Numbers:
+    """The numbers that the parts of one program share."""
+
+    def __init__(self, **functions: Callable[..., Any]) -> None:
+        self.floats: list[float] = []
+        self.integers: list[int] = []
+        self.tables: list[torch.Tensor] = []
+        self._functions: dict[str, Callable[..., Any]] = {
+            **{name: _function(name) for name in ("log2", "log10", "sqrt")},
+            "sum": _total,
+            **functions,
+        }
+
+    def trace(self) -> Trace:
+        """Return a trace for one more part."""
+        return Trace(
+            floats=self.floats, integers=self.integers, tables=self.tables, functions=self._functions
+        )
+
+    def program(self, parts: Iterable[str], facts: Mapping[str, Any]) -> Program:
+        """Return the parts as one function."""
+        body = ",\n".join(parts)
+        used = words_of(body)
+        text = "(R, F, I, J, T) => {\n"
+        names = [name for name in _MATH if name in used]
+        text += f"const {{ {', '.join(names)} }} = Math;\n" if names else ""
+        text += "const { rint, copysign, fusedSum, toHalf, toBrain, twoTo, exponentOf, floatOfCode } = R;\n"
+        text += f"return {{\n{body}\n}};\n}}"
+        tables = torch.cat(self.tables).tolist() if self.tables else ()
+        return Program(
+            text, tuple(self.floats), tuple(self.integers), tuple(tables), MappingProxyType(dict(facts))
+        )
+
+
+def _function(name: str) -> Callable[[Cell], Cell]:
+    def run(x: Cell) -> Cell:
+        return x.trace.line(f"{TYPES[x.dtype]}({name}({x.name}))", x.dtype, (x,))
+
+    return run
+
+
+def _total(x: Cell, _axis: int) -> Cell:
+    """Return the sum over all codes: it is a number of the whole."""
+    return x.trace.line(f"total({x.name})", x.dtype, ())
+
+
+class _Asked(Ends):
+    """What a calibration asks of a block, each answer by a name; the runtime finds the answers."""
+
+    def __init__(self, trace: Trace, dtype: torch.dtype, asks: list[dict[str, Any]], sizes: bool) -> None:
+        super().__init__(trace, dtype)
+        self._asks, self._sizes = asks, sizes
+
+    def _answer(self, what: str, **more: float) -> Any:
+        self._asks.append({"what": what, "magnitudes": self._sizes, **more})
+        return self._named(f"asked{len(self._asks) - 1}")
+
+    def min_max(self) -> tuple[Any, Any]:
+        return self._answer("lowest"), self._answer("highest")
+
+    def extreme(self) -> Any:
+        # The runtime finds it by itself, whatever the range.
+        return self._named("extreme")
+
+    def magnitudes(self) -> _Asked:
+        return _Asked(self._trace, self._dtype, self._asks, True)
+
+    def percentiles(self, *percents: float) -> tuple[Any, ...]:
+        return tuple(self._answer("percentile", percent=percent) for percent in percents)
+
+    def mean_magnitude(self) -> Any:
+        return self._answer("mean_magnitude")
+
+
+class _SchemeWriter:
+    """Writes one scheme's parts."""
+
+    def __init__(self, scheme: Scheme) -> None:
+        self._scheme = scheme
+        self._numbers = _Numbers(__getitem__=self._value_of_code)
+        self._dtype = torch_dtype(scheme.arithmetic.scale_math)
+
+    def program(self) -> Program:
+        scheme, convention, fmt = self._scheme, self._scheme.arithmetic, self._scheme.number_format
+        kept = convention.scale_dtype if scheme.granularity.single else convention.block_scale_dtype
+        whole = scheme.zero_domain in ("none", "code_int")
+        asks, parts = self._found()
+        zero = torch.int32 if whole else torch.float32
+        named = {name: self._dtype for name in ("lo", "hi", "extreme")}
+        of_range, made = self._params((*range_operations(scheme), *store_operations(scheme)), named)
+        handed = {"scale": torch_dtype(kept), "zero_point": zero}
+        of_given, other = self._params(store_operations(scheme, given=True), handed)
+        parts += [f"range: {of_range}", f"given: {of_given}", *self._cells("", made)]
+        if other != made:
+            parts += self._cells("_given", other)
+        given = scheme.calibration if isinstance(scheme.calibration, Given) else None
+        facts = {
+            "asks": asks,
+            "given": given and {"scale": given.scale, "zero_point": given.zero_point},
+            "params": sorted({*made, *other}),
+            "mode": scheme.mode,
+            "nonfinite": scheme.nonfinite,
+            "range_single": self._dtype == torch.float32,
+            "scale_single": kept == "float32",
+            "zero_whole": whole,
+            "zero_is_code": scheme.zero_domain == "code_int",
+            "symmetric_zero_point": scheme.symmetric_zero_point,
+            "codes": [fmt.code_min, fmt.code_max],
+            # Of 16 bits nobody draws every value.
+            "levels": [scheme.code_min, scheme.code_max] if fmt.bits <= 8 else None,
+        }
+        return self._numbers.program(parts, facts)
+
+    def _value_of_code(self, values: torch.Tensor, x: Cell) -> Cell:
+        """Return a list's entry; a long list of a float format's values by arithmetic instead."""
+        fmt = self._scheme.number_format
+        if fmt.kind != "float" or len(values) < _HALF_CODES:
+            return looked_up(values, x)
+        return _float_of_code(x, fmt)
+
+    def _found(self) -> tuple[list[dict[str, Any]] | None, list[str]]:
+        """Return what the calibration asks of a block, and the part from the answers to the range; none where
+        it searches, or gives no range.
+        """
+        if not self._scheme.calibration.of_values:
+            return None, []
+        trace, asks = self._numbers.trace(), list[dict[str, Any]]()
+        found: Any = calibrated(_Asked(trace, self._dtype, asks, False), self._scheme, _untried)
+        names = [f"asked{i}" for i in range(len(asks))]
+        ends = {"lo": found.lo.name, "hi": found.hi.name}
+        fixed, lines, _ = _written(trace, ["extreme", *names], ends.values())
+        loads = [f"const {name} = S[{i}][b];" for i, name in enumerate(names)]
+        stores = [f"B.{name}[b] = {value};" for name, value in ends.items()]
+        return asks, [f"found: {_closure(fixed, '(S, B, b)', [*loads, *lines, *stores])}"]
+
+    def _params(
+        self, operations: Operations, known: Mapping[str, torch.dtype]
+    ) -> tuple[str, dict[str, torch.dtype]]:
+        """Return the part from what is `known` of a block to its parameters, and the dtypes of these."""
+        trace, scheme = self._numbers.trace(), self._scheme
+        of_tensor = dict.fromkeys(("tensor_absmax", "short"), torch.float32)
+        inputs = {**known, **of_tensor}
+        values: dict[str, Any] = {name: Cell(trace, name, dtype, True) for name, dtype in inputs.items()}
+        made: dict[str, Any] = run_operations(operations, values)
+        zero = made["zero_point"]
+        # What is too large for int32 is refused by its float.
+        kept = {"zero_point": zero.to(torch.int32) if scheme.zero_domain in ("none", "code_int") else zero}
+        kept["scale"] = made["scale"]
+        kept |= {name: made[name] for name in sorted(block_names(scheme) & made.keys())}
+        names = {name: cell.name for name, cell in kept.items()}
+        fixed, lines, _ = _written(trace, [*inputs], [*names.values(), zero.name])
+        stores = [f"P.{name}[b] = {value};" for name, value in sorted(names.items())]
+        code = _closure(fixed, f"({', '.join(inputs)}, P, b)", [*lines, *stores, f"return {zero.name};"])
+        return code, {name: cell.dtype for name, cell in sorted(kept.items())}
+
+    def _cells(self, suffix: str, params: Mapping[str, torch.dtype]) -> list[str]:
+        """Return the parts from cells to codes, and from codes to values, of blocks with these parameters."""
+        traced = trace_cell(self._scheme, params, self._numbers.trace())
+        trace = Trace(list(traced.of_block), list(traced.of_cell))
+        results = dict(traced.results)
+        fixed, block, cell = _written(
+            trace, [*params, "x"], results.values(), {name: _KIND[TYPES[d]] for name, d in params.items()}
+        )
+        index = ["const index = BigInt(i);"] if any("index" in line for line in cell) else []
+        outs = [f"{name}_[i] = {_truth(value)};" for name, value in results.items()]
+        arrays = ", ".join(f"{name}: {name}_" for name in results)
+        body = [
+            *(f"const {name} = P.{name}[b];" for name in traced.params),
+            *block,
+            f"const {{ {arrays} }} = r;",
+            "for (let k = begin; k < end; k++) {",
+            "const i = order[k], x = X[i];",
+            *index,
+            *cell,
+            *outs,
+            "}",
+        ]
+        return [
+            f"cells{suffix}: {_closure(fixed, '(X, order, begin, end, P, b, r)', body)}",
+            f"values{suffix}: {self._values(params)}",
+        ]
+
+    def _values(self, params: Mapping[str, torch.dtype]) -> str:
+        trace, fmt = self._numbers.trace(), self._scheme.number_format
+        known: dict[str, Any] = {name: Cell(trace, name, dtype, False) for name, dtype in params.items()}
+        code: Any = Cell(trace, "code", torch_dtype(fmt.code_dtype), True)
+        made: dict[str, Any] = run_operations(
+            value_operations(self._scheme), {**known, "q": GRIDS[fmt.kind].decode(code, fmt)}
+        )
+        value = made["x_hat"].name
+        fixed, block, lines = _written(
+            trace, [*params, "code"], [value], {name: _KIND[TYPES[d]] for name, d in params.items()}
+        )
+        read = frozenset().union(*map(words_of, (*block, *lines)))
+        body = [
+            *(f"const {name} = P.{name}[b];" for name in params if name in read),
+            *block,
+            "for (let i = 0; i < codes.length; i++) {",
+            "const code = codes[i];",
+            *lines,
+            f"values[i] = {value};",
+            "}",
+        ]
+        return _closure(fixed, "(P, b, codes, values)", body)
+
+
+def _float_of_code(code: Cell, fmt: NumberFormat) -> Cell:
+    layout = fmt.float_bits
+    assert layout
+    numbers = [
+        code.trace.number(value, torch.int32).name
+        for value in (
+            layout.exponent,
+            layout.mantissa,
+            layout.bias,
+            _SPECIAL.index(layout.special),
+            layout.subnormal,
+            fmt.signed,
+        )
+    ]
+    made = f"float_value({', '.join((code.name, *numbers))})"
+    return code.trace.line(made, torch.float32, (code,))
+
+
+def _untried(found: Range, of: torch.Tensor | None = None, /) -> torch.Tensor:
+    raise AssertionError("a calibration that does not search tries no range")
+
+
+def _written(
+    trace: Trace, names: Iterable[str], results: Iterable[str], kinds: Mapping[str, str] | None = None
+) -> tuple[list[str], list[str], list[str]]:
+    """Return the declarations that follow from numbers alone, from what is known of the block, and from the
+    cell.
+    """
+    known = set(names)
+    kept = needed([*trace.of_block, *trace.of_cell], results)
+    writer = Lines({**dict.fromkeys(known, "f"), "index": "big", "code": "i", **(kinds or {})})
+    fixed, block, cell = list[str](), list[str](), list[str]()
+    of_cell = set(trace.of_cell)
+    for line in kept:
+        name, _, expression = line.partition(" = ")
+        (code,) = writer.write([line])
+        if line in of_cell:
+            cell.append(code)
+            known.add(name)
+        elif words_of(expression) & known:
+            block.append(code)
+            known.add(name)
+        else:
+            fixed.append(code)
+    return fixed, (block if kinds is not None else [*block, *cell]), cell
+
+
+def _closure(fixed: Sequence[str], arguments: str, body: Sequence[str]) -> str:
+    """Return a function, made once with what follows from numbers alone."""
+    function = f"{arguments} => {{\n" + "\n".join(body) + "\n}"
+    return "(() => {\n" + "\n".join(fixed) + f"\nreturn {function};\n}})()" if fixed else function
+
+
+def _truth(value: str) -> str:
+    return {"True": "true", "False": "false"}.get(value, value)
+
+
+def _plain(value: float) -> float | str:
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
