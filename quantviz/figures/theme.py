@@ -39,6 +39,10 @@ class Theme:
     #: What the hover card is drawn on, and its edge.
     surface: str
     line: str
+    #: What can be moved, and values as dots.
+    accent: str
+    #: What lies outside the range.
+    clipping: str
     font: str = '"Source Sans", "Noto Sans SC", "PingFang SC", "Microsoft YaHei", sans-serif'
 
 
@@ -53,6 +57,8 @@ _LIGHT = Theme(
     lit="#c2006b",
     surface="#ffffff",
     line="#c9cad1",
+    accent="#0f6e84",
+    clipping="#b3590b",
 )
 _DARK = Theme(
     values=("#9df2e8", "#35999a", "#262b35", "#b57628", "#ffd596"),
@@ -65,6 +71,8 @@ _DARK = Theme(
     lit="#ff6ec0",
     surface="#1b1f29",
     line="#474b57",
+    accent="#4fc1d8",
+    clipping="#f2a44e",
 )
 #: The themes by what the browser calls them. The neutral colour of each lies close to its page: white would
 #: glare in the dark. A projector washes grey out, so nothing written is grey there.

@@ -1,0 +1,126 @@
+// The comb of codes: its teeth, their labels, and the values below them.
+
+import { written, writtenAmong } from "./figures.js";
+import { MOST_TEETH, labelledTeeth, roundPlaces } from "./places.js";
+
+const TOOTH_LABEL = 12;
+
+export function paintComb(ruling) {
+  const { context, axis, bands, colors, teeth, picture } = ruling;
+  context.fillStyle = colors.line;
+  context.fillRect(axis.left - 14, bands.line - 0.5, axis.right - axis.left + 28, 1);
+  if (!teeth.length) return paintRoundNumbers(ruling);
+  if (teeth.length > MOST_TEETH) paintDenseComb(ruling);
+  else {
+    context.fillStyle = colors.tooth;
+    context.beginPath();
+    for (const { i, x, room } of teeth) if (i !== picture.zero) addTriangle(ruling, x, room);
+    context.fill();
+  }
+  const zero = teeth.find((tooth) => tooth.i === picture.zero);
+  if (zero) {
+    context.fillStyle = colors.text;
+    context.beginPath();
+    addTriangle(ruling, zero.x, teeth.length > MOST_TEETH ? 12 : zero.room);
+    context.fill();
+  }
+  const held = teeth.find((tooth) => tooth.i === ruling.held?.handle.index && ruling.held.handle.code);
+  if (held) {
+    context.fillStyle = colors.handle;
+    context.beginPath();
+    addTriangle(ruling, held.x, Math.max(held.room, 12));
+    context.fill();
+  }
+  paintToothLabels(ruling, held);
+}
+
+function addTriangle(ruling, x, room) {
+  const { context, bands } = ruling;
+  const half = Math.max(0.75, Math.min(5, room * 0.4));
+  context.moveTo(x - half, bands.line);
+  context.lineTo(x, bands.tips);
+  context.lineTo(x + half, bands.line);
+}
+
+function paintDenseComb(ruling) {
+  const { context, bands, colors, teeth } = ruling;
+  const gap = (teeth.at(-1).x - teeth[0].x) / (teeth.length - 1);
+  context.fillStyle = colors.tooth;
+  if (gap < 2.5) {
+    context.globalAlpha = 0.55;
+    context.fillRect(teeth[0].x, bands.line - 8, teeth.at(-1).x - teeth[0].x, 8);
+    context.globalAlpha = 1;
+  } else for (const { x } of teeth) context.fillRect(x - 0.5, bands.line - 9, 1, 9);
+}
+
+// The tooth that a hand holds keeps its label.
+function paintToothLabels(ruling, held) {
+  const { context, bands, colors, teeth, picture } = ruling;
+  const { codes, levels, zero, selected, landed } = picture;
+  const place = (i) => teeth.findIndex((tooth) => tooth.i === i);
+  const own = selected >= 0 ? nearestLevel(levels, landed[selected]) : -1;
+  const first = [place(zero), place(own), 0, teeth.length - 1];
+  if (held) first.unshift(place(held.i));
+  ruling.fontOf(TOOTH_LABEL);
+  const chosen = labelledTeeth(teeth, ({ i }) => ruling.widthOf(codes[i]), first);
+  const baseline = bands.line + 13;
+  context.textAlign = "center";
+  for (const k of [...chosen].toSorted((a, b) => a - b)) {
+    const { i, x } = teeth[k];
+    const strong = i === own || i === zero;
+    context.fillStyle = strong ? colors.text : colors.muted;
+    context.fillText(codes[i], x, baseline);
+    ruling.marks.teeth.push({ i, x, room: teeth[k].room });
+  }
+  paintToothValues(
+    ruling,
+    [...chosen].toSorted((a, b) => a - b).map((k) => teeth[k]),
+    zero,
+  );
+}
+
+// The values below their codes, where they say something else and there is room.
+function paintToothValues(ruling, labelled, zero) {
+  const { context, bands, colors, picture } = ruling;
+  const { codes, levels } = picture;
+  const gap = evenGap(levels);
+  const words = new Map(
+    labelled.map(({ i }) => [i, gap ? writtenAmong(levels[i], gap) : written(levels[i], 3)]),
+  );
+  if (labelled.every(({ i }) => words.get(i) === codes[i])) return;
+  ruling.fontOf(10.5);
+  const middle = labelled.findIndex(({ i }) => i === zero);
+  const chosen = labelledTeeth(labelled, ({ i }) => ruling.widthOf(words.get(i)), [middle, 0], 8);
+  context.fillStyle = colors.muted;
+  context.textAlign = "center";
+  for (const k of chosen)
+    context.fillText(words.get(labelled[k].i), labelled[k].x, bands.line + (bands.narrow ? 22.5 : 25.5));
+}
+
+// An axis of round numbers, where a format has too many codes for a comb.
+function paintRoundNumbers(ruling) {
+  const { context, axis, bands, colors } = ruling;
+  ruling.fontOf(TOOTH_LABEL);
+  context.textAlign = "center";
+  context.fillStyle = colors.muted;
+  for (const { x, value, step } of roundPlaces(axis, 80)) {
+    context.fillRect(x - 0.5, bands.line - 5, 1, 5);
+    context.fillText(written(Math.round(value / step) * step, 6), x, bands.line + 13);
+  }
+}
+
+// The number of the level next to a value.
+export function nearestLevel(levels, value) {
+  let best = -1;
+  for (let i = 0; i < (levels?.length ?? 0); i++)
+    if (best < 0 || Math.abs(levels[i] - value) < Math.abs(levels[best] - value)) best = i;
+  return best;
+}
+
+// The distance of neighbouring levels where it is the same everywhere, else 0.
+function evenGap(levels) {
+  const gap = levels.length > 1 ? (levels.at(-1) - levels[0]) / (levels.length - 1) : 0;
+  for (let i = 1; i < levels.length; i++)
+    if (Math.abs(levels[i] - levels[i - 1] - gap) > gap * 1e-3) return 0;
+  return gap;
+}

@@ -1,0 +1,231 @@
+// The ruler on its canvas. What stands where comes from `places.js`.
+
+import { nearestLevel, paintComb } from "./comb.js";
+import { paintCurve } from "./curve.js";
+import { filled, written } from "./figures.js";
+import { MOST_DOTS, dotPlaces, dotSize, pileUp, teethOf } from "./places.js";
+import { paintSliders } from "./sliders.js";
+
+const TURN = 2 * Math.PI;
+const SMALL = 12;
+
+// Paints one picture; `marks` afterwards says where the teeth with labels and the selected dot are.
+export class RulerPainter {
+  constructor(context, colors) {
+    this.context = context;
+    this.colors = colors;
+    this.widths = new Map();
+  }
+
+  paint(picture, axis, bands, words, held) {
+    Object.assign(this, { picture, axis, bands, words, held });
+    const { context } = this;
+    context.clearRect(0, 0, axis.right + axis.left, bands.height);
+    context.textBaseline = "alphabetic";
+    this.teeth = teethOf(picture.levels, axis);
+    this.marks = { teeth: [], dot: null, knobs: bands.top + 9 };
+    this.paintHistogram();
+    if (picture.curve) paintCurve(this);
+    paintComb(this);
+    if (picture.values.length) this.paintDots();
+    if (picture.range) this.paintRange();
+    this.paintSelected();
+    if (bands.sliders) paintSliders(this);
+    return this.marks;
+  }
+
+  fontOf(size, weight = 400) {
+    this.context.font = `${weight} ${size}px ${this.colors.font}`;
+  }
+
+  widthOf(text) {
+    const key = this.context.font + text;
+    let width = this.widths.get(key);
+    if (width === undefined) {
+      if (this.widths.size > 4000) this.widths.clear();
+      this.widths.set(key, (width = this.context.measureText(text).width));
+    }
+    return width;
+  }
+
+  // Text that stays readable on whatever lies below it.
+  label(text, x, y, color, align = "center") {
+    const { context } = this;
+    const half = align === "center" ? this.widthOf(text) / 2 : 0;
+    context.textAlign = align;
+    context.lineWidth = 3;
+    context.lineJoin = "round";
+    context.strokeStyle = this.colors.surface;
+    const inside = Math.min(Math.max(x, half + 1), this.axis.right + this.axis.left - half - 1);
+    context.strokeText(text, inside, y);
+    context.fillStyle = color;
+    context.fillText(text, inside, y);
+  }
+
+  paintHistogram() {
+    const { picture, context, axis, bands, colors } = this;
+    if (!picture.histogram) return;
+    const { edges, counts } = picture.histogram;
+    const alone = this.hasNoDots();
+    let most = 1;
+    for (const count of counts) most = Math.max(most, count);
+    const height = bands.tips - bands.top - 6;
+    const { lo, hi } = picture.range ?? { lo: -Infinity, hi: Infinity };
+    const drawBars = (outside, color, alpha) => {
+      context.fillStyle = color;
+      context.globalAlpha = alpha;
+      for (let k = 0; k < counts.length; k++) {
+        const middle = (edges[k] + edges[k + 1]) / 2;
+        if (!counts[k] || (middle < lo || middle > hi) !== outside) continue;
+        const [left, right] = [axis.inside(edges[k]), axis.inside(edges[k + 1])];
+        const bar = Math.max((counts[k] / most) * height, 1.5);
+        context.fillRect(left, bands.tips - bar, Math.max(right - left - (right - left > 4 ? 1 : 0), 1), bar);
+      }
+    };
+    drawBars(false, alone ? colors.dot : colors.muted, alone ? 0.5 : 0.14);
+    drawBars(true, alone ? colors.clipping : colors.muted, alone ? 0.75 : 0.14);
+    context.globalAlpha = 1;
+  }
+
+  // Whether the histogram alone shows the values, with the selected one at most.
+  hasNoDots() {
+    const { values, selected } = this.picture;
+    return values.length > MOST_DOTS || values.length === (selected >= 0 ? 1 : 0);
+  }
+
+  paintDots() {
+    const { picture, axis, bands, colors, context } = this;
+    const places = (this.places = dotPlaces(picture, axis, bands));
+    if (picture.selected >= 0)
+      this.marks.dot = { x: places[2 * picture.selected], y: places[2 * picture.selected + 1] };
+    const size = dotSize(picture.values.length);
+    if (this.hasNoDots()) return;
+    const piles = pileUp(picture, axis, bands, places, size.radius);
+    this.paintErrors(places, size);
+    this.paintRounds(places, size, 0, colors.dot);
+    this.paintRounds(places, { ...size, dot: 1 }, 1, colors.clipping);
+    this.fontOf(SMALL, 600);
+    for (const { members, x, top } of piles)
+      if (members.length > 2) {
+        const words = filled(this.words.outside, { count: members.length });
+        this.label(words, x, Math.max(top - 4, bands.top + 30), colors.clippingText);
+      }
+    context.globalAlpha = 1;
+  }
+
+  // A line from each dot to its tooth, all of one colour as one path.
+  paintErrors(places, size) {
+    const { picture, context, axis, bands, colors } = this;
+    const { values, landed, clipped, selected } = picture;
+    context.lineWidth = size.width;
+    context.globalAlpha = size.line;
+    for (const sign of [-1, 1]) {
+      context.strokeStyle = sign > 0 ? colors.over : colors.under;
+      context.beginPath();
+      for (let i = 0; i < values.length; i++) {
+        const error = landed[i] - values[i];
+        if (clipped[i] || i === selected || error * sign <= 0) continue;
+        context.moveTo(places[2 * i], places[2 * i + 1]);
+        context.lineTo(axis.inside(landed[i]), bands.tips);
+      }
+      context.stroke();
+    }
+    context.globalAlpha = 1;
+  }
+
+  paintRounds(places, { radius, dot }, piled, color) {
+    const { picture, context } = this;
+    const { clipped, values, selected } = picture;
+    context.fillStyle = color;
+    context.globalAlpha = dot;
+    context.beginPath();
+    for (let i = 0; i < values.length; i++) {
+      if ((clipped[i] ? 1 : 0) !== piled || i === selected || !(values[i] === values[i])) continue;
+      const [x, y] = [places[2 * i], places[2 * i + 1]];
+      context.moveTo(x + radius, y);
+      context.arc(x, y, radius, 0, TURN);
+    }
+    context.fill();
+    context.globalAlpha = 1;
+  }
+
+  // The selected value: large, in its error's colour, with a line to its tooth and both numbers.
+  paintSelected() {
+    const { picture, context, axis, bands, colors, marks } = this;
+    const { selected, values, landed, clipped, levels, codes } = picture;
+    if (selected < 0 || !marks.dot || Number.isNaN(values[selected])) return;
+    const { x, y } = marks.dot;
+    const error = landed[selected] - values[selected];
+    const color = clipped[selected]
+      ? colors.clippingText
+      : error > 0
+        ? colors.over
+        : error < 0
+          ? colors.under
+          : colors.text;
+    const end = axis.inside(landed[selected]);
+    context.strokeStyle = color;
+    context.lineWidth = 2.5;
+    context.beginPath();
+    context.moveTo(x, y);
+    context.lineTo(end, bands.tips);
+    context.stroke();
+    context.beginPath();
+    context.arc(x, y, 5.5, 0, TURN);
+    context.fillStyle = color;
+    context.fill();
+    context.strokeStyle = colors.surface;
+    context.lineWidth = 1.5;
+    context.stroke();
+    const code = levels?.length ? codes[nearestLevel(levels, landed[selected])] : written(landed[selected]);
+    this.fontOf(SMALL, 600);
+    const words = `${written(values[selected])} → ${code}`;
+    const width = this.widthOf(words);
+    const leftwards = end > x || (end === x && x > (axis.left + axis.right) / 2);
+    const fitsLeft = x - 12 - width > 2;
+    const fitsRight = x + 12 + width < axis.right + axis.left - 2;
+    const toLeft = leftwards ? fitsLeft : !fitsRight;
+    this.label(words, toLeft ? x - 11 : x + 11, y - 3, color, toLeft ? "right" : "left");
+  }
+
+  paintRange() {
+    const { picture, axis, bands } = this;
+    for (const end of ["lo", "hi"]) {
+      const value = picture.range[end];
+      if (axis.at(value) < axis.left - 1 || axis.at(value) > axis.right + 1) continue;
+      this.paintBracket(axis.at(value), end === "lo" ? 1 : -1, bands);
+    }
+  }
+
+  // One end of the range: a bracket that opens inwards, with a knob where it can be moved.
+  paintBracket(x, inwards, bands) {
+    const { context, colors, picture } = this;
+    const [top, foot] = [bands.top + 1, picture.curve ? bands.height - 1 : bands.line];
+    context.strokeStyle = colors.handle;
+    context.lineWidth = 2;
+    context.beginPath();
+    if (!picture.handles.range) context.moveTo(x + 6 * inwards, top);
+    context.lineTo(x, top);
+    context.lineTo(x, foot);
+    if (!picture.curve) context.lineTo(x + 6 * inwards, foot);
+    context.stroke();
+    if (picture.handles.range) this.knob(x, this.marks.knobs);
+  }
+
+  // A round knob with an arrow to both sides.
+  knob(x, y) {
+    const { context, colors } = this;
+    context.beginPath();
+    context.arc(x, y, 8, 0, TURN);
+    context.fillStyle = colors.handle;
+    context.fill();
+    context.fillStyle = colors.surface;
+    context.beginPath();
+    for (const side of [-1, 1]) {
+      context.moveTo(x + side * 1.5, y - 3);
+      context.lineTo(x + side * 5, y);
+      context.lineTo(x + side * 1.5, y + 3);
+    }
+    context.fill();
+  }
+}

@@ -1,0 +1,225 @@
+// Where everything on the ruler stands, in CSS pixels. Pure functions: nothing here draws.
+
+// Free pixels left and right of the axis: half a target of a finger, so that an end can be grasped.
+const SIDE = 24;
+// Narrower than this the ruler has a phone's heights and targets.
+const NARROW = 560;
+// Above so many teeth in sight they are a dense comb; above so many values the histogram stands alone.
+export const MOST_TEETH = 64;
+export const MOST_DOTS = 2000;
+
+// The bands from top to bottom: sliders (only where there are any), dots, comb, curve.
+export function bandsOf(width, picture) {
+  const narrow = width < NARROW;
+  const sliders = picture.handles.bits || picture.handles.group ? (narrow ? 44 : 26) : 0;
+  const [dots, comb, curve] = !narrow
+    ? [84, 40, picture.curve ? 60 : 0]
+    : picture.curve
+      ? [50, 34, 36]
+      : [84, 36, 0];
+  const top = sliders;
+  return {
+    narrow,
+    sliders,
+    top,
+    tips: top + dots,
+    line: top + dots + 13,
+    foot: top + dots + comb,
+    height: top + dots + comb + curve,
+    reach: narrow ? 44 : 24,
+  };
+}
+
+// Values to pixels and back.
+export class Axis {
+  constructor([lo, hi], width) {
+    this.lo = lo;
+    this.hi = hi > lo ? hi : lo + 1;
+    this.left = SIDE;
+    this.right = Math.max(width - SIDE, SIDE + 1);
+    this.perValue = (this.right - this.left) / (this.hi - this.lo);
+  }
+
+  at(value) {
+    return this.left + (value - this.lo) * this.perValue;
+  }
+
+  // As `at`, but what lies outside is at the axis' end.
+  inside(value) {
+    return Math.min(Math.max(this.at(value), this.left), this.right);
+  }
+
+  value(x) {
+    return Math.min(Math.max(this.lo + (x - this.left) / this.perValue, this.lo), this.hi);
+  }
+}
+
+// The teeth in sight: their numbers among all levels, their pixels, and the distance to the nearest other.
+export function teethOf(levels, axis) {
+  const found = [];
+  const count = levels?.length ?? 0;
+  for (let i = 0; i < count; i++) {
+    const x = axis.at(levels[i]);
+    if (x >= axis.left - 1 && x <= axis.right + 1) found.push({ i, x, room: Infinity });
+  }
+  for (let k = 1; k < found.length; k++) {
+    const gap = found[k].x - found[k - 1].x;
+    found[k].room = gap;
+    found[k - 1].room = Math.min(found[k - 1].room, gap);
+  }
+  return found;
+}
+
+const STRIDES = [1, 2, 4, 5, 8, 10, 16, 20, 32, 50, 64, 100, 128];
+
+// The teeth whose labels can all be read: none touches another. `widthOf(tooth)` is a label's width; `first`
+// are the places among `teeth` that matter most. On an even comb every second, fourth … tooth counted from
+// the first of these, on an uneven one whatever there is room for on the way outwards.
+export function labelledTeeth(teeth, widthOf, first, gap = 6) {
+  const chosen = new Set();
+  if (!teeth.length) return chosen;
+  const spans = [];
+  const halves = teeth.map((tooth) => (widthOf(tooth) + gap) / 2);
+  const fits = (k) => {
+    const [left, right] = [teeth[k].x - halves[k], teeth[k].x + halves[k]];
+    return spans.every((span) => right <= span[0] || left >= span[1]);
+  };
+  const take = (k) => {
+    if (chosen.has(k) || !fits(k)) return;
+    chosen.add(k);
+    spans.push([teeth[k].x - halves[k], teeth[k].x + halves[k]]);
+  };
+  const start = first.find((k) => k >= 0) ?? 0;
+  if (isEven(teeth)) {
+    const stride = STRIDES.find((each) => readable(teeth, halves, start % each, each)) ?? teeth.length;
+    for (let k = start % stride; k < teeth.length; k += stride) take(k);
+    return chosen;
+  }
+  for (const k of first) if (k >= 0) take(k);
+  for (let away = 1; away < teeth.length; away++) {
+    if (start + away < teeth.length) take(start + away);
+    if (start - away >= 0) take(start - away);
+  }
+  return chosen;
+}
+
+function isEven(teeth) {
+  const gap = teeth.length > 1 ? teeth[1].x - teeth[0].x : 0;
+  return teeth.every((tooth, k) => !k || Math.abs(tooth.x - teeth[k - 1].x - gap) < 0.5);
+}
+
+function readable(teeth, halves, from, stride) {
+  for (let k = from + stride; k < teeth.length; k += stride)
+    if (teeth[k].x - teeth[k - stride].x < halves[k] + halves[k - stride]) return false;
+  return true;
+}
+
+// A number from 0 to 1 that looks like chance and follows from the place alone, so that a value keeps its
+// height from frame to frame.
+function chanceOf(place) {
+  let h = Math.imul(place + 1, 0x9e3779b1);
+  h = Math.imul(h ^ (h >>> 16), 0x85ebca6b);
+  h = Math.imul(h ^ (h >>> 13), 0xc2b2ae35);
+  return ((h ^ (h >>> 16)) >>> 0) / 4294967296;
+}
+
+// Pixels of a stretch in which dots count as crowded together.
+const CROWD = 10;
+
+// The pixels of all dots as x, y, x, y …: crowded ones take the whole band, lonely ones its middle. The
+// selected value has a height of its own, and moves nobody else's.
+export function dotPlaces(picture, axis, bands) {
+  const { values, selected } = picture;
+  const places = new Float32Array(2 * values.length);
+  const crowds = new Float32Array(Math.ceil((axis.right - axis.left) / CROWD) + 2);
+  for (let i = 0; i < values.length; i++) {
+    const x = (places[2 * i] = axis.inside(values[i]));
+    if (i !== selected) crowds[Math.floor((x - axis.left) / CROWD)] += 1;
+  }
+  const [top, bottom] = [bands.top + 22, bands.tips - 12];
+  for (let i = 0; i < values.length; i++) {
+    const k = Math.floor((places[2 * i] - axis.left) / CROWD);
+    const around = crowds[k] + ((crowds[k - 1] ?? 0) + (crowds[k + 1] ?? 0)) / 2;
+    const spread = Math.min(1, 0.55 + around / 16);
+    // The whole of the height, but the topmost part only where it is crowded.
+    const height = bottom - top + 14 * Math.min(1, around / 24);
+    places[2 * i + 1] = bottom - height * (0.5 + (chanceOf(i) - 0.5) * spread);
+  }
+  if (selected >= 0) places[2 * selected + 1] = bands.tips - (bands.narrow ? 16 : 18);
+  return places;
+}
+
+// Put the clipped dots on two piles at the teeth where they land, into `places`: the farthest value lies at the
+// bottom, so that those that are clipped next come on top. Returns the piles.
+export function pileUp(picture, axis, bands, places, radius) {
+  const piles = { lower: [], upper: [] };
+  const { values, landed, clipped, selected } = picture;
+  for (let i = 0; i < values.length; i++)
+    if (clipped[i] && i !== selected) piles[values[i] < landed[i] ? "lower" : "upper"].push(i);
+  const side = 2 * radius + 0.5;
+  const room = bands.tips - bands.top - 12;
+  const found = [];
+  for (const [name, out] of [
+    ["lower", -1],
+    ["upper", 1],
+  ]) {
+    const pile = piles[name];
+    if (!pile.length) continue;
+    pile.sort((a, b) => out * (values[b] - values[a]) || a - b);
+    const foot = axis.inside(landed[pile[0]]);
+    const outside = out > 0 ? axis.right + SIDE / 2 - foot : foot - axis.left + SIDE / 2;
+    const most = Math.max(1, Math.floor(outside / side));
+    const columns = Math.min(most, Math.ceil(pile.length / Math.floor(room / side)), 6);
+    const rows = Math.ceil(pile.length / columns);
+    const rise = Math.min(side, room / rows);
+    pile.forEach((i, k) => {
+      places[2 * i] = foot + out * side * (k % columns);
+      places[2 * i + 1] = bands.tips - 4 - rise * Math.floor(k / columns);
+    });
+    found.push({
+      name,
+      members: pile,
+      x: foot + (out * side * (columns - 1)) / 2,
+      top: bands.tips - 4 - rise * (rows - 1) - radius,
+      out,
+    });
+  }
+  return found;
+}
+
+// How large dots are, and how strongly they and their errors' lines are drawn: many are smaller and paler.
+export function dotSize(count) {
+  if (count <= 100) return { radius: 3, dot: 0.8, line: 0.42, width: 1 };
+  if (count <= 400) return { radius: 2.5, dot: 0.65, line: 0.28, width: 1 };
+  return { radius: 2, dot: 0.5, line: 0.16, width: 0.75 };
+}
+
+// Round numbers along an axis that has no teeth.
+export function roundPlaces(axis, apart) {
+  const least = apart / axis.perValue;
+  const power = 10 ** Math.floor(Math.log10(least));
+  const step = [1, 2, 5, 10].map((each) => each * power).find((each) => each >= least);
+  const found = [];
+  for (let k = Math.ceil(axis.lo / step); k * step <= axis.hi; k++)
+    found.push({ x: axis.at(k * step), value: k * step, step });
+  return found;
+}
+
+// Where in an area `low[i]` to `high[i]` over `xs[i]` a label of this size has the most room, or null.
+export function roomInArea(xs, low, high, width, height) {
+  let best = null;
+  for (let from = 0; from < xs.length; from++) {
+    let [top, bottom, to] = [-Infinity, Infinity, from];
+    while (to < xs.length && xs[to] - xs[from] < width) {
+      top = Math.max(top, high[to]);
+      bottom = Math.min(bottom, low[to]);
+      to += 1;
+    }
+    if (to === xs.length) break;
+    top = Math.max(top, high[to]);
+    bottom = Math.min(bottom, low[to]);
+    if (bottom - top >= height && (!best || bottom - top > best.room))
+      best = { x: (xs[from] + xs[to]) / 2, y: (top + bottom) / 2, room: bottom - top };
+  }
+  return best;
+}

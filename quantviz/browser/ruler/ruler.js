@@ -1,0 +1,185 @@
+// The living ruler: a block's values as dots over a comb of codes, each joined to its tooth by its error, with
+// handles for what a hand may move. It computes nothing about quantization: who owns it answers each move with
+// a new picture.
+
+import { Grasp } from "./grasp.js";
+import { handlesOf, pictureInHand } from "./handles.js";
+import { RulerPainter } from "./painter.js";
+import { Axis, bandsOf } from "./places.js";
+
+// `host` is an element that is as wide as the ruler shall be. `settings` has `colors`, and `words` that a
+// picture's own words go before. `on` has `move(message)`, called at most once a frame while a hand moves
+// something, `release(message)` at its end, and, where wanted, `cancel(message)` after a move was given up, for
+// which `move` has then brought back what was before, and `hover(index)` with the number of the dot under the
+// pointer, or -1.
+export class Ruler {
+  constructor(host, settings, on = {}) {
+    Object.assign(this, { host, settings, on, picture: null, handles: [], shown: 0, elements: new Map() });
+    this.root = document.createElement("div");
+    this.root.className = "qv-ruler";
+    this.style = this.root.appendChild(document.createElement("style"));
+    this.style.textContent = rulerRules(settings.colors);
+    this.canvas = this.root.appendChild(document.createElement("canvas"));
+    this.canvas.setAttribute("role", "img");
+    host.append(this.root);
+    this.painter = new RulerPainter(this.canvas.getContext("2d"), settings.colors);
+    this.grasp = new Grasp(this);
+    this.width = this.root.clientWidth;
+    this.root.addEventListener("pointerleave", () => this.tellHover(-1));
+    this.observer = new ResizeObserver(() => {
+      if (this.root.clientWidth === this.width) return;
+      this.width = this.root.clientWidth;
+      this.repaint();
+    });
+    this.observer.observe(this.root);
+    // Labels are measured anew once the page's typeface is there.
+    document.fonts?.ready.then(() => {
+      this.painter.widths.clear();
+      this.repaint();
+    });
+  }
+
+  // Draw a picture now, and place the handles.
+  show(picture) {
+    this.picture = picture;
+    this.shown += 1;
+    this.repaint();
+  }
+
+  repaint() {
+    if (!this.picture || !this.width) return;
+    const { hand } = this.grasp;
+    const picture = pictureInHand(this.picture, hand);
+    const words = { ...this.settings.words, ...picture.words };
+    this.bands = bandsOf(this.width, picture);
+    // While a hand holds something the axis stays under it.
+    this.axis = hand?.axis ?? new Axis(picture.domain, this.width);
+    this.fitCanvas();
+    this.marks = this.painter.paint(picture, this.axis, this.bands, words, hand);
+    this.canvas.style.opacity = picture.dim ? "0.55" : "";
+    setAttribute(this.canvas, "aria-label", words.label ?? "");
+    this.handles = this.on.move ? handlesOf(picture, this.axis, this.bands, this.marks, words, hand) : [];
+    this.placeHandles(hand);
+  }
+
+  fitCanvas() {
+    const ratio = window.devicePixelRatio || 1;
+    const { height } = this.bands;
+    const [across, down] = [Math.round(this.width * ratio), Math.round(height * ratio)];
+    if (this.canvas.width !== across || this.canvas.height !== down) {
+      Object.assign(this.canvas, { width: across, height: down });
+      this.canvas.style.height = `${height}px`;
+    }
+    this.painter.context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  }
+
+  placeHandles(hand) {
+    const wanted = new Set();
+    // Of all teeth one is reached by Tab, the others from it by Page Up and Page Down.
+    const teeth = this.handles.filter(({ kind }) => kind === "tooth").map(({ id }) => id);
+    if (!teeth.includes(this.tooth)) this.tooth = teeth.at(-1);
+    for (const handle of this.handles) {
+      wanted.add(handle.id);
+      setAttribute(
+        this.elementOf(handle.id),
+        "tabindex",
+        teeth.includes(handle.id) && handle.id !== this.tooth ? -1 : 0,
+      );
+      this.placeHandle(this.elementOf(handle.id), handle, hand?.id === handle.id ? hand : null);
+    }
+    for (const [id, element] of this.elements)
+      if (!wanted.has(id) && id !== hand?.id) {
+        element.remove();
+        this.elements.delete(id);
+      }
+  }
+
+  // The element of a handle; the order in the page is the order of Tab.
+  elementOf(id) {
+    let element = this.elements.get(id);
+    if (!element) {
+      element = this.root.appendChild(document.createElement("div"));
+      element.className = "qv-ruler-handle";
+      element.dataset.handle = id;
+      element.setAttribute("role", "slider");
+      this.elements.set(id, element);
+    }
+    return element;
+  }
+
+  placeHandle(element, { box, label, told, least, most, value }, hand) {
+    const shift = `translate(${box.left.toFixed(1)}px, ${box.top.toFixed(1)}px)`;
+    if (element.qvShift !== shift) element.style.transform = element.qvShift = shift;
+    const size = `${box.width} ${box.height}`;
+    if (element.qvSize !== size) {
+      element.qvSize = size;
+      Object.assign(element.style, { width: `${box.width}px`, height: `${box.height}px` });
+    }
+    setAttribute(element, "aria-label", label);
+    setAttribute(element, "aria-valuemin", least);
+    setAttribute(element, "aria-valuemax", most);
+    setAttribute(element, "aria-valuenow", hand ? hand.value : value);
+    setAttribute(element, "aria-valuetext", told);
+  }
+
+  // The handle as it was last placed, of an element.
+  handleOf(element) {
+    const id = element.dataset?.handle;
+    return id && this.handles.find((handle) => handle.id === id);
+  }
+
+  // Move the focus from one tooth to another one with a label.
+  focusTooth(from, by) {
+    const teeth = this.handles.filter(({ kind }) => kind === "tooth");
+    const next = teeth[teeth.findIndex(({ id }) => id === from.id) + by];
+    if (!next) return;
+    this.tooth = next.id;
+    this.placeHandles(this.grasp.hand);
+    this.elementOf(next.id).focus({ preventScroll: true });
+  }
+
+  hover(event) {
+    if (!this.on.hover || !this.picture || this.painter.hasNoDots()) return;
+    const { x, y } = this.grasp.placeOf(event);
+    const places = this.painter.places;
+    let [best, nearest] = [-1, 64];
+    for (let i = 0; i < places.length / 2; i++) {
+      const away = (places[2 * i] - x) ** 2 + (places[2 * i + 1] - y) ** 2;
+      if (away < nearest) [best, nearest] = [i, away];
+    }
+    this.tellHover(best);
+  }
+
+  tellHover(index) {
+    if (!this.on.hover || index === this.hovered) return;
+    this.hovered = index;
+    this.on.hover(index);
+  }
+
+  close() {
+    this.grasp.close();
+    this.observer.disconnect();
+    this.root.remove();
+    this.picture = null;
+  }
+}
+
+function setAttribute(element, name, value) {
+  const known = (element.qvKnown ??= {});
+  if (known[name] === value) return;
+  known[name] = value;
+  element.setAttribute(name, value);
+}
+
+function rulerRules({ handle }) {
+  return `
+    .qv-ruler { position: relative; width: 100%; overflow: hidden; touch-action: pan-x pan-y; }
+    .qv-ruler canvas { display: block; width: 100%; pointer-events: none; }
+    .qv-ruler-handle {
+      position: absolute; left: 0; top: 0; touch-action: none; cursor: ew-resize; outline: none;
+      border-radius: 6px; user-select: none; -webkit-user-select: none;
+    }
+    .qv-ruler-handle:focus-visible { box-shadow: inset 0 0 0 2px ${handle}; }
+    @media (forced-colors: active) { .qv-ruler-handle:focus-visible { outline: 2px solid Highlight; } }
+  `;
+}

@@ -1,0 +1,47 @@
+// Sliders for bits and group size, in a line above the dots.
+
+const SLIDER_LABEL = 12;
+
+// Bits and group size: a name, a track with a stop for each choice, and the choice.
+export function paintSliders(ruling) {
+  const { context, colors, bands } = ruling;
+  const y = bands.sliders / 2;
+  ruling.marks.sliders = {};
+  for (const { name, left, from, to, handle, title } of slidersOf(ruling)) {
+    ruling.fontOf(SLIDER_LABEL);
+    context.textAlign = "left";
+    context.fillStyle = colors.muted;
+    context.fillText(title, left, y + 4);
+    context.fillStyle = colors.line;
+    context.fillRect(from, y - 1.5, to - from, 3);
+    const stops = handle.labels.length - 1;
+    const placeOf = (k) => from + ((to - from) * k) / Math.max(stops, 1);
+    context.fillStyle = colors.tooth;
+    for (let k = 0; k <= stops; k++) context.fillRect(placeOf(k) - 0.5, y - 3.5, 1, 7);
+    context.fillStyle = colors.handle;
+    context.fillRect(from, y - 1.5, placeOf(handle.at) - from, 3);
+    context.beginPath();
+    context.arc(placeOf(handle.at), y, bands.narrow ? 9 : 7, 0, 2 * Math.PI);
+    context.fill();
+    ruling.fontOf(SLIDER_LABEL, 600);
+    context.fillStyle = colors.text;
+    context.fillText(handle.labels[handle.at], to + 14, y + 4);
+    ruling.marks.sliders[name] = { from, to, x: placeOf(handle.at), y };
+  }
+}
+
+function slidersOf(ruling) {
+  const { axis, picture, words, bands } = ruling;
+  const names = ["bits", "group"].filter((name) => picture.handles[name]);
+  const all = axis.right + axis.left - 20;
+  const width = Math.min(all / names.length, 300);
+  ruling.fontOf(SLIDER_LABEL, 600);
+  return names.map((name, k) => {
+    const handle = picture.handles[name];
+    const left = 10 + k * (width + 16);
+    const from = left + ruling.widthOf(words[name]) + 16;
+    const longest = Math.max(...handle.labels.map((label) => ruling.widthOf(label)));
+    const to = left + width - longest - (bands.narrow ? 30 : 16);
+    return { name, left, from, to: Math.max(to, from + 40), handle, title: words[name] };
+  });
+}
