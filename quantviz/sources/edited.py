@@ -1,4 +1,4 @@
-"""A small tensor of another source with some values set by hand: the link carries the cells that were changed."""
+"""A small tensor of another source with some values set by hand: a link carries the changed cells."""
 
 from __future__ import annotations
 
