@@ -179,7 +179,7 @@ def read_link(params: Mapping[str, str]) -> tuple[LabState, tuple[QuantVizError,
         problems.append(QuantVizError("link.version", got=params["v"], known=VERSION))
     source = part("t", parse_source, first.source)
     shape = source.shape
-    same = source == first.source
+    same = source.unedited == first.source
     lost = bool(problems)
     if lost:  # without the tensor its cell, view and colours mean nothing: only the scheme is worth keeping
         params = {name: value for name, value in params.items() if name not in ("c", "a", "h")}

@@ -22,6 +22,8 @@ from quantviz.errors import QuantVizError
 from quantviz.schemes import text_form
 from quantviz.sources.base import Source as Source
 from quantviz.sources.builtin import Builtin as Builtin
+from quantviz.sources.edited import Edited as Edited
+from quantviz.sources.edited import read_edit
 from quantviz.sources.local import LocalTensor as LocalTensor
 from quantviz.sources.matrix import AsMatrix as AsMatrix
 from quantviz.sources.random import AllPositive as AllPositive
@@ -65,12 +67,14 @@ def parse_source(form: str) -> Source:
 
     `QuantVizError` for an unknown id, a bad field or an impossible value.
 
-    `as_matrix(…)` around another form is a view of that one.
+    `as_matrix(…)` around another form is a view of that one, `edited(…)` has other values in some cells.
     """
     head, _, payload = form.partition(".")
     name, _, inner = form.partition("(")
     if name == AsMatrix.id and inner.endswith(")"):
         source: Source = AsMatrix(parse_source(inner[:-1]))
+    elif name == Edited.id and inner.endswith(")"):
+        source = _read_edited(inner[:-1])
     elif head in _PACKED:
         source = _PACKED[head].from_payload(payload)
     elif form.startswith(Upload.id):
@@ -79,6 +83,17 @@ def parse_source(form: str) -> Source:
         source = cast(Source, text_form.read(form, SOURCES, "source.unknown"))
     for problem in source.problems():
         raise problem
+    return source
+
+
+def _read_edited(form: str) -> Source:
+    own, *edits = text_form.split_outside_parentheses(form)
+    # What is a view of another source is outside of the edits, not inside.
+    if own.partition("(")[0] in (Edited.id, AsMatrix.id):
+        raise QuantVizError("source.edited_form", got=own)
+    source = parse_source(own)
+    for edit in edits:
+        source = source.edited(*read_edit(edit))
     return source
 
 

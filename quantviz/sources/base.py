@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 
     from quantviz.sources.files import Catalog
     from quantviz.tensors.lazy import Stored
+
+
+#: Most elements of a tensor whose cells can be set by hand: it is copied whole.
+MOST_EDITABLE = 2**16
 
 
 class AtHand:
@@ -131,6 +136,27 @@ class Source(Protocol):
             f"x = InMemory({made})" if large else f"x = {made}",
         ]
 
+    # ---- what was set by hand ----
+
+    def edited(self, cell: Shape, value: float | None) -> Source:
+        """Return this tensor with `value` set by hand in a cell; None puts back what was there.
+
+        `QuantVizError` where that cannot be: the tensor is too large, say.
+        """
+        from quantviz.sources.edited import Edited
+
+        return Edited.of(self, {} if value is None else {cell: value})
+
+    @property
+    def unedited(self) -> Source:
+        """Return the source without what was set by hand: itself where nothing was."""
+        return self
+
+    @property
+    def edits(self) -> tuple[tuple[Shape, float], ...]:
+        """Return each cell that was set by hand, with its value."""
+        return ()
+
     # ---- what it is seen as ----
 
     @property
@@ -154,6 +180,17 @@ class Source(Protocol):
     def cell_of(self, place: Shape) -> Shape:
         """Return the cell at which a place in the tensor of `original` lies."""
         return place
+
+
+def edit_problems(shape: Shape, cell: Shape, value: float) -> Iterator[QuantVizError]:
+    """Yield why no cell of a tensor of `shape` can be set by hand, or not this one to `value`, a float32."""
+    count = math.prod(shape)
+    if count > MOST_EDITABLE:
+        yield QuantVizError("source.edited_too_large", count=count, most=MOST_EDITABLE)
+    if len(cell) != len(shape) or not all(0 <= i < n for i, n in zip(cell, shape, strict=True)):
+        yield QuantVizError("index_out_of_range", index=cell, shape=shape)
+    if not math.isfinite(value):
+        yield QuantVizError("source.edited_value", got=value)
 
 
 def comment(key: str, language: str, **params: object) -> str:

@@ -75,6 +75,21 @@ class AsMatrix(Source):
         """Return rows and columns; of a convolution's weight the rows are its output channels."""
         return Axes(self.shape, convolution=len(self.source.shape) == _CONVOLUTION)
 
+    def edited(self, cell: Shape, value: float | None) -> Source:
+        """Return the matrix with another value in a cell: it is the source's that is set."""
+        return AsMatrix(self.source.edited(self.place_of(cell), value))
+
+    @property
+    def unedited(self) -> Source:
+        """Return the matrix without what was set by hand."""
+        own = self.source.unedited
+        return self if own is self.source else AsMatrix(own)
+
+    @property
+    def edits(self) -> tuple[tuple[Shape, float], ...]:
+        """Return each cell that was set by hand, with its value."""
+        return tuple((self.cell_of(place), value) for place, value in self.source.edits)
+
     @property
     def kind(self) -> str:
         """Return the kind of the source; what follows is the source's too."""

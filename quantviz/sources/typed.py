@@ -18,8 +18,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from quantviz.errors import QuantVizError
-from quantviz.schemes.granularity import Shape
-from quantviz.sources.base import Source
+from quantviz.schemes.granularity import Shape, flat_index
+from quantviz.sources.base import Source, edit_problems
 from quantviz.sources.nested_numbers import MOST_TYPED_AXES, flattened
 from quantviz.text import text
 
@@ -88,6 +88,17 @@ class Typed(Source):
     def title(self, language: str) -> str:
         """Return what it is called, for want of a name."""
         return text("sidebar.typed_name", language)
+
+    def edited(self, cell: Shape, value: float | None) -> Source:
+        """Return the tensor with another value in a cell: other numbers were typed, so that the text that is
+        shown and the link are those of the tensor on the screen.
+        """
+        if value is None:
+            return self
+        for problem in edit_problems(self.shape, cell, nearest_float32(value)):
+            raise problem
+        at = flat_index(cell, self.shape)
+        return Typed((*self.values[:at], value, *self.values[at + 1 :]), self.shape)
 
     @property
     def key(self) -> str:
@@ -187,6 +198,15 @@ Add the missing numbers or remove the extra ones.
 _PAYLOAD = re.compile(r"([1-9]\d{0,2}(?:x[1-9]\d{0,2}){0,3})\.([A-Za-z0-9_-]{1,2000})", re.ASCII)
 
 
+def nearest_float32(value: float) -> float:
+    """Return the nearest float32; infinite beyond the largest.
+
+    >>> nearest_float32(0.1), nearest_float32(-1e39)
+    (0.10000000149011612, -inf)
+    """
+    return array("f", [value])[0]
+
+
 def shortest(value: float) -> str:
     """Return a float32 in the fewest digits that read back as the same float32.
 
@@ -195,7 +215,7 @@ def shortest(value: float) -> str:
     """
     for digits in (1, 3, 6, 7, 8):
         written = f"{value:.{digits}g}"
-        if array("f", [float(written)])[0] == value:
+        if nearest_float32(float(written)) == value:
             # float() puts it the usual way: 7e+02 is 700.0.
             return repr(float(written))
     return repr(float(f"{value:.9g}"))

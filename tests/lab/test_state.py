@@ -9,65 +9,11 @@ from hypothesis import strategies as st
 
 import quantviz as qv
 from quantviz.lab.scenarios import SCENARIOS
-from quantviz.lab.state import COMPARED, LONGEST, LabState, opening, read_link, write_link
-from quantviz.sources import Builtin, Normal, OneOutlier, Upload
+from quantviz.lab.state import LONGEST, opening, read_link, write_link
+from quantviz.sources import Normal, Upload
 from quantviz.sources.typed import Typed
-from quantviz.tensors.views import ERROR_RANGES, ERROR_VIEWS, POOLS, SCOPES, VALUE_SCALES, View
-from tests.helpers.schemes import SCHEMES
-
-FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
-SHAPES = st.lists(st.integers(1, 5), min_size=1, max_size=4).map(tuple)
-
-
-@st.composite
-def typed_tensors(draw):
-    shape = draw(SHAPES)
-    count = 1
-    for length in shape:
-        count *= length
-    return (
-        Typed(tuple(draw(st.lists(FLOATS, min_size=count, max_size=count))), shape)
-        if count <= 256
-        else Typed((0.0,), (1,))
-    )
-
-
-SOURCES = st.one_of(
-    st.sampled_from([scenario.source for scenario in SCENARIOS.values()]),
-    st.builds(Normal, st.integers(1, 64), st.integers(1, 64), st.integers(0, 2**32 - 1)),
-    st.just(OneOutlier(rows=8, cols=8, row=1)),
-    st.just(Builtin("course_vector")),
-    typed_tensors(),
-)
-
-
-@st.composite
-def states(draw):
-    source = draw(SOURCES)
-    shape = source.shape
-    view = View.of(shape)
-    if len(shape) > 2:
-        rows, cols = draw(st.permutations(range(len(shape))))[:2]
-        view = View(rows, cols, tuple(draw(st.integers(0, n - 1)) for n in shape))
-    corner, lengths = (
-        draw(st.tuples(*(st.integers(-3, 40),) * 2)),
-        draw(st.tuples(*(st.integers(1, 40),) * 2)),
-    )
-    view = view.window(*corner, *lengths, shape)
-    return LabState(
-        source=source,
-        scheme=draw(SCHEMES).fitted(shape),
-        view=view,
-        cell=tuple(draw(st.integers(0, n - 1)) for n in shape),
-        baseline=draw(st.none() | SCHEMES.map(lambda scheme: scheme.fitted(shape))),
-        error_view=draw(st.sampled_from(tuple(ERROR_VIEWS))),
-        error_range=draw(st.sampled_from(ERROR_RANGES)),
-        held=draw(st.none() | st.floats(1e-30, 1e30)),
-        scope=draw(st.sampled_from(SCOPES)),
-        compared=draw(st.none() | st.sampled_from(COMPARED)),
-        pool=draw(st.sampled_from(POOLS)),
-        value_scale=draw(st.sampled_from(VALUE_SCALES)),
-    )
+from quantviz.tensors.views import View
+from tests.helpers.states import states
 
 
 @settings(deadline=None, max_examples=50)

@@ -73,7 +73,9 @@ def show_controls(state: LabState) -> Areas:
 
 def _tab_name(state: LabState) -> str:
     name = session.scenario()
-    return say(f"scenarios.{name}.name") if name else state.source.title(language())
+    return (
+        say(f"scenarios.{name}.name") if name and not state.source.edits else state.source.title(language())
+    )
 
 
 def _header(state: LabState) -> Any:
@@ -134,7 +136,7 @@ def _recipes_button() -> Any:
 
 
 def _hint(state: LabState) -> str:
-    """Return what to look for; once the scheme was changed, it is told as what there was at the start.
+    """Return what to look for; once scheme or tensor was changed, it is told as what there was at the start.
 
     Where a teacher has left something out, they are the one to say; where a lesson's step was opened, it has
     said it.
@@ -148,6 +150,8 @@ def _hint(state: LabState) -> str:
     if name is None:
         return say("lab.hint")
     look = say(f"scenarios.{name}.look")
+    if state.source.edits:
+        return say("lab.edited", look=look)
     return look if state.scheme == SCENARIOS[name].scheme else say("lab.at_the_start", look=look)
 
 

@@ -23,6 +23,7 @@ from quantviz.ui.components.choice import choose
 from quantviz.ui.components.classroom_signs import show_lock
 from quantviz.ui.components.language_switch import show_language
 from quantviz.ui.components.scheme_words import calibration_words
+from quantviz.ui.lab.edited import show_edits
 from quantviz.ui.lab.engine_controls import show_arithmetic
 from quantviz.ui.lab.folder import show_folder
 from quantviz.ui.lab.nonfinite import heeded, show_nonfinite
@@ -57,8 +58,9 @@ def show_sidebar(state: LabState) -> None:
 
 
 def _tensor(state: LabState) -> None:
+    own = state.replace(source=state.source.unedited)
     kind = st.session_state.get(session.KIND_CHOSEN) or (
-        "scenario" if scenario_of(state.source) else state.source.kind
+        "scenario" if scenario_of(own.source) else own.source.kind
     )
     choose(
         st.selectbox,
@@ -70,12 +72,13 @@ def _tensor(state: LabState) -> None:
         disabled=locked("tensor"),
         label_visibility="collapsed",
     )
-    KINDS[kind](state)
+    KINDS[kind](own)
     # As HTML: a file's name is a stranger's text, and Markdown would make links of what looks like one.
     name = html.escape(state.source.title(language())[:_LONGEST_NAME])
     stored_as = state.source.stored_as
     decoded = f" · {html.escape(stored_as)} → float32" if stored_as else ""
     st.html(f'<p class="qv-name"><b>{_shape(state)}</b> · <bdi>{name}</bdi>{decoded}</p>')
+    show_edits(state)
 
 
 def _shape(state: LabState) -> str:
@@ -166,7 +169,7 @@ def _random_field(source: Any, field: dataclasses.Field[Any]) -> None:
 
 
 def _set_distribution() -> None:
-    now = session.state().source
+    now = session.state().source.unedited
     wanted = SOURCES[st.session_state["distribution"]]
     fields = {field.name for field in dataclasses.fields(wanted)}
     kept = {
@@ -176,7 +179,7 @@ def _set_distribution() -> None:
 
 
 def _set_random() -> None:
-    now = session.state().source
+    now = session.state().source.unedited
     values = {
         f.name: st.session_state[f"random_{f.name}"]
         for f in dataclasses.fields(cast(Any, now))

@@ -54,6 +54,11 @@ class _Session(AtHand):
         return _uploads()[source]
 
 
+def at_hand() -> AtHand:
+    """Return what this session has open."""
+    return _Session()
+
+
 def keep_upload(upload: Source, tensor: Stored, open_now: Source) -> None:
     """Keep an uploaded tensor in this session, beside the one that is open and, as far as there is room,
     those that undo will ask for.
@@ -74,7 +79,7 @@ def stored_of(source: Source) -> Stored:
     """Return the tensor of a source, not to be changed."""
     own = source.original
     # A view of a shared tensor needs no place of its own among those that are kept.
-    tensor = shared_tensor(own.key, lambda: own.open(_Session())) if own.shared else own.open(_Session())
+    tensor = shared_tensor(own.key, lambda: own.open(at_hand())) if own.shared else own.open(at_hand())
     return source.seen(tensor)
 
 

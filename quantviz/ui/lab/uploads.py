@@ -129,7 +129,7 @@ def _take(data: bytes, place: UploadedFile, name: str, tensor: Stored) -> None:
     or Inf waits for a choice.
     """
     upload = Upload(hashlib.sha256(data).hexdigest()[:16], visible(name), tensor.shape, place)
-    keep_upload(upload, tensor, session.state().source.original)
+    keep_upload(upload, tensor, session.state().source.unedited.original)
     take(session.state().with_source(upload if place.channel else as_opened(upload)))
 
 

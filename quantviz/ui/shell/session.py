@@ -160,7 +160,8 @@ def origin() -> Origin | None:
     opening is not undone.
     """
     found = cast("Origin | None", st.session_state.get(_ORIGIN))
-    return found if found and found.opened.source == state().source and not _undone(found) else None
+    same = found and found.opened.source.unedited == state().source.unedited
+    return found if same and not _undone(found) else None
 
 
 def way_back() -> Origin | None:
@@ -181,7 +182,7 @@ def scenario() -> str | None:
     one on the screen.
     """
     now = state()
-    name = scenario_of(now.source)
+    name = scenario_of(now.source.unedited)
     if name is not None and (now.scheme, now.baseline) == (SCENARIOS[name].scheme, SCENARIOS[name].baseline):
         st.session_state[_SCENARIO] = name
     elif st.session_state.get(_SCENARIO) != name:
@@ -330,7 +331,7 @@ def forget(gone: Collection[Source]) -> None:
     """Undo and redo reach no further than to the tensors `gone`, which are no longer there."""
 
     def there(step: UndoStep) -> bool:
-        return step.before.source not in gone and step.after.source not in gone
+        return all(each.source.unedited.original not in gone for each in (step.before, step.after))
 
     past = tuple(itertools.takewhile(there, reversed(_steps()[: _done()])))[::-1]
     st.session_state[_STEPS], st.session_state[_DONE] = (
@@ -347,7 +348,7 @@ def reset() -> None:
     if classroom.classroom().locked:
         put(st.session_state[_OPENED])
         return
-    name = scenario_of(state().source)
+    name = scenario_of(state().source.unedited)
     put(opening(name) if name else opening())
 
 

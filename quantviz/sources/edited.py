@@ -1,0 +1,187 @@
+"""A small tensor of another source with some values set by hand: a link carries the changed cells."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from quantviz.errors import QuantVizError
+from quantviz.schemes import text_form
+from quantviz.schemes.axis_names import Axes
+from quantviz.schemes.granularity import Shape
+from quantviz.sources.base import AtHand, Source, edit_problems
+from quantviz.sources.typed import nearest_float32, shortest
+from quantviz.text import text
+
+if TYPE_CHECKING:
+    import torch
+
+    from quantviz.tensors.lazy import Stored
+
+#: Most cells that can be set: a link has room for them.
+MOST_EDITS = 64
+
+_CELL = re.compile(r"\d{1,5}(\.\d{1,5}){0,3}", re.ASCII)
+
+
+@dataclass(frozen=True, eq=False)
+class Edited(Source):
+    """The tensor of `source`, its shape and its axes, with other values in some cells.
+
+    It is made cell by cell with `Source.edited`, which keeps one form for one tensor: cells in order, none
+    twice, and what is typed or seen as a matrix stays outermost.
+
+    >>> from quantviz.sources.builtin import Builtin
+    >>> edited = Builtin("course_vector").edited((2,), 0.1).edited((0,), -0.0)
+    >>> edited.link_text()
+    'edited(builtin(name=course_vector),0=-0.0,2=0.1)'
+    >>> edited.edited((2,), None).edited((0,), None) == Builtin("course_vector")
+    True
+    """
+
+    source: Source
+    #: Each changed cell with its value, kept as the nearest float32.
+    changed: tuple[tuple[Shape, float], ...]
+    id: ClassVar[str] = "edited"
+    #: What a person set by hand stays in the session, or travels in a link.
+    shared: ClassVar[bool] = False
+
+    @classmethod
+    def of(cls, source: Source, changed: dict[Shape, float]) -> Source:
+        """Return `source` with these cells changed; itself where there are none.
+
+        `QuantVizError` where the tensor is too large, or for too many cells, a cell outside of it, or a value
+        that is no finite float32.
+        """
+        if not changed:
+            return source
+        values = ((cell, nearest_float32(value)) for cell, value in sorted(changed.items()))
+        edited = cls(source, tuple(values))
+        for problem in edited._own_problems():
+            raise problem
+        return edited
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Edited) and self._told() == other._told()
+
+    def __hash__(self) -> int:
+        return hash(self._told())
+
+    def _told(self) -> tuple[Source, str]:
+        # As text, 0.0 is not -0.0.
+        return self.source, self._cells_text()
+
+    def _cells_text(self) -> str:
+        return ",".join(f"{'.'.join(map(str, cell))}={shortest(value)}" for cell, value in self.changed)
+
+    @property
+    def shape(self) -> Shape:
+        """Return the source's shape."""
+        return self.source.shape
+
+    @property
+    def kind(self) -> str:
+        """Return the kind of the source; what follows is the source's too."""
+        return self.source.kind
+
+    def problems(self) -> Iterator[QuantVizError]:
+        """Yield what keeps it from giving a tensor."""
+        yield from self.source.problems()
+        yield from self._own_problems()
+
+    def _own_problems(self) -> Iterator[QuantVizError]:
+        if len(self.changed) > MOST_EDITS:
+            yield QuantVizError("source.edited_too_many", most=MOST_EDITS)
+        for cell, value in self.changed:
+            yield from edit_problems(self.shape, cell, value)
+
+    def tensor(self) -> torch.Tensor:
+        """Return the tensor, float32 of `shape`; a fresh one at each call."""
+        return self._with_values(self.source.tensor())
+
+    def open(self, at_hand: AtHand = AtHand()) -> Stored:  # noqa: B008 (it holds nothing)
+        """Return the tensor, in memory: what it was made of may lie elsewhere, and stays as it is."""
+        from quantviz.tensors.lazy import InMemory
+
+        stored = self.source.open(at_hand)
+        return InMemory(self._with_values(stored.read((slice(None),) * len(self.shape))), stored.notes)
+
+    def _with_values(self, tensor: torch.Tensor) -> torch.Tensor:
+        tensor = tensor.clone()
+        for cell, value in self.changed:
+            tensor[cell] = value
+        return tensor
+
+    def edited(self, cell: Shape, value: float | None) -> Source:
+        """Return the tensor with another value in a cell, too; None puts back the source's own."""
+        others = {each: known for each, known in self.changed if each != cell}
+        return Edited.of(self.source, others if value is None else {**others, cell: value})
+
+    @property
+    def unedited(self) -> Source:
+        """Return the source itself."""
+        return self.source
+
+    @property
+    def edits(self) -> tuple[tuple[Shape, float], ...]:
+        """Return each cell that was changed, with its value."""
+        return self.changed
+
+    def title(self, language: str) -> str:
+        """Return the source's name, and how many cells were changed."""
+        count = len(self.changed)
+        key = "sources.edited.title_one" if count == 1 else "sources.edited.title"
+        return text(key, language, name=self.source.title(language), count=count)
+
+    @property
+    def stem(self) -> str:
+        """Return the name, without an ending, of a file with its values."""
+        return f"{self.source.stem}-{self.id}"
+
+    @property
+    def stored_as(self) -> str:
+        """Return the quantized type that the other values were decoded from."""
+        return self.source.stored_as
+
+    @property
+    def key(self) -> str:
+        """Return what tells it from any other tensor, that of the source included."""
+        return f"{self.id} {self._cells_text()} {self.source.key}"
+
+    @property
+    def finite(self) -> bool:
+        """Whether its values are known to be neither NaN nor Inf: those set by hand are."""
+        return self.source.finite
+
+    @property
+    def axes(self) -> Axes:
+        """Return what the axes are called."""
+        return self.source.axes
+
+    def link_text(self) -> str:
+        """Return what a link says of it: the source's own text, then each cell with its value."""
+        return f"{self.id}({self.source.link_text()},{self._cells_text()})"
+
+    def link_problem(self) -> QuantVizError | None:
+        """Return why a link cannot carry it."""
+        return self.source.link_problem()
+
+    def code(self, large: bool, language: str) -> list[str] | None:
+        """Return the source's own lines, and one for each cell. No large tensor has cells set by hand."""
+        lines = self.source.code(False, language)
+        if lines is None:
+            return None
+        return [
+            *lines,
+            *(f"x[{', '.join(map(str, cell))}] = {shortest(value)}" for cell, value in self.changed),
+        ]
+
+
+def read_edit(form: str) -> tuple[Shape, float]:
+    """Return the cell and the value of a form such as "2.3=-1.35"."""
+    cell, _, value = form.partition("=")
+    if not _CELL.fullmatch(cell):
+        raise QuantVizError("source.edited_form", got=form)
+    return tuple(map(int, cell.split("."))), text_form.read_value(value, float)
