@@ -29,22 +29,32 @@ MOST_CELLS = 128
 #: Pixels of a panel at most: four of them with what is told of each stay below 1.5 MB.
 MOST_PIXELS = 50_000
 #: A cell is at most so much wider than high, or higher than wide; of a matrix of more than `MOST_CELLS` rows
-#: any width is as good.
-MOST_STRETCH = 1.35
+#: any width is as good. Numbers are wider than high, so wide cells print them larger.
+MOST_STRETCH = 1.6
+#: Height in pixels of a row of panels on a laptop, and of the one panel that a phone shows, with titles and
+#: colour bars.
+ROW_HEIGHT = 248
+SINGLE_HEIGHT = 280
+#: Pixels between panels side by side.
+GAP = 28
 
 _TITLE = 24
-_COLUMN_NUMBERS = 17
-_BAR_GAP = 4
-_BAR = 8
-_BAR_NUMBERS = 18
+_COLUMN_NUMBERS = 18
+_BAR_GAP = 2
+_BAR = 6
+_BAR_NUMBERS = 17
 _BELOW = _COLUMN_NUMBERS + _BAR_GAP + _BAR + _BAR_NUMBERS
-_GAP = 28
 _ROW_GAP = 10
 _DIGIT = 6.2
 # A panel is never thinner.
 _THREAD = 44
-# Half of the last number under a colour bar stands right of it.
-_RIGHT = 18
+# Scales of blocks stand right of the last panel too.
+_RIGHT = 6
+# A row of panels is as high as a laptop has room for up to this width, and on a wider screen, which is also
+# higher, by this share of what it is wider; at most so high.
+_LAPTOP, _HIGHER, _HIGHEST_ROW = 1180, 0.36, 430
+# How wide a panel of two by two is for its height, and its greatest height.
+_GRID_STRETCH, _HIGHEST_OF_GRID = 1.5, 300
 
 
 @dataclass(frozen=True)
@@ -105,28 +115,33 @@ def arrangement_name(width: float, panels: int = len(PANELS)) -> str:
 
 
 def arrange(
-    width: float, shape: tuple[int, int], height: float | None = None, panels: int = len(PANELS)
+    width: float,
+    shape: tuple[int, int],
+    height: float | None = None,
+    panels: int = len(PANELS),
+    stretch: float = MOST_STRETCH,
 ) -> Arrangement:
     """Return the boxes of so many panels for a tensor of `shape` (rows, columns) in a figure `width` pixels
     wide.
 
-    `height` is the figure's, chosen by the width where it is not given.
+    `height` is the figure's, chosen by the width where it is not given. A cell is at most `stretch` times as
+    wide as high, or as high as wide.
 
-    >>> layout = arrange(1060, (8, 8))
+    >>> layout = arrange(1130, (8, 8))
     >>> layout.name, layout.height, round(layout.boxes[0].width / layout.boxes[0].height, 2)
-    ('row', 270, 1.19)
+    ('row', 248, 1.42)
     """
     name = arrangement_name(width, panels)
     across, down = {"row": (panels, 1), "grid": (2, 2), "single": (1, 1)}[name]
     numbers = _DIGIT * len(str(shape[0] - 1)) + 8
-    slot_width = (width - numbers - _GAP * (across - 1) - _RIGHT) / across
+    slot_width = (width - numbers - GAP * (across - 1) - _RIGHT) / across
     if height is None:
         height = _usual_height(name, width, slot_width, shape, down)
     slot_height = max((height - _ROW_GAP * (down - 1)) / down - _TITLE - _BELOW, 24)
-    box_width, box_height = _fitted(slot_width, slot_height, shape)
+    box_width, box_height = _fitted(slot_width, slot_height, shape, stretch)
     boxes = tuple(
         Box(
-            left=numbers + (i % across) * (slot_width + _GAP) + (slot_width - box_width) / 2,
+            left=numbers + (i % across) * (slot_width + GAP) + (slot_width - box_width) / 2,
             top=(i // across) * (height + _ROW_GAP) / down + _TITLE,
             width=box_width,
             height=box_height,
@@ -157,7 +172,7 @@ def pixels_for(
     enough to be shown cell by cell.
 
     >>> pixels_for(1060, (4096, 11008)), pixels_for(1060, (4096, 11008), (128, 128))
-    ((114, 230), (128, 128))
+    ((137, 230), (128, 128))
     """
     rows, cols = seen or matrix
     if max(rows, cols) <= MOST_CELLS:
@@ -175,20 +190,22 @@ def pixels_for(
 
 
 def _usual_height(name: str, width: float, slot_width: float, shape: tuple[int, int], down: int) -> float:
-    # Beside everything else on a laptop's 625 pixels there are 270; a wider screen is also higher.
-    in_row = 270 if width < 1250 else 350 if width < 1500 else 430
-    most = in_row if name == "row" else down * (min(slot_width / 1.15, 330) + _TITLE + _BELOW)
+    most = {
+        "row": min(ROW_HEIGHT + _HIGHER * max(width - _LAPTOP, 0), _HIGHEST_ROW),
+        "grid": 2 * (min(slot_width / _GRID_STRETCH, _HIGHEST_OF_GRID) + _TITLE + _BELOW),
+        "single": SINGLE_HEIGHT,
+    }[name]
     # A short, wide tensor needs no more than its own height.
     wanted = max(slot_width / shape[1] * MOST_STRETCH * shape[0], _THREAD)
     return round(min(most, down * (wanted + _TITLE + _BELOW))) + _ROW_GAP * (down - 1)
 
 
-def _fitted(width: float, height: float, shape: tuple[int, int]) -> tuple[float, float]:
+def _fitted(width: float, height: float, shape: tuple[int, int], most: float) -> tuple[float, float]:
     """Return the largest box in a slot whose cells are not stretched too far; never a thread."""
     rows, cols = shape
     stretch = (width / cols) / (height / rows)
-    if stretch > MOST_STRETCH and rows <= MOST_CELLS:
-        return max(width * MOST_STRETCH / stretch, 0.5 * width), height
-    if stretch < 1 / MOST_STRETCH:
-        return width, max(height * MOST_STRETCH * stretch, min(height, _THREAD))
+    if stretch > most and rows <= MOST_CELLS:
+        return max(width * most / stretch, min(0.5 * width, height)), height
+    if stretch < 1 / most:
+        return width, max(height * most * stretch, min(height, _THREAD))
     return width, height

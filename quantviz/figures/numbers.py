@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import unicodedata
 from dataclasses import dataclass
 
 
@@ -28,7 +29,7 @@ def number(value: float, digits: int = 4, *, signed: bool = False) -> str:
 
 @dataclass(frozen=True)
 class Writing:
-    """How the panels write a number. The browser, which prints into the cells and on the hover card, is
+    """How the panels write a number; `printing` chooses the decimals in the cells. The browser, which prints into the cells and on the hover card, is
     handed this and has no rule of its own.
     """
 
@@ -41,12 +42,16 @@ class Writing:
     nan: str = "NaN"
     #: What stands where there is no number.
     none: str = "–"
-    #: Significant digits in a cell, as many as there is room for: of values, of codes, and of what codes
-    #: stand for; and on the hover card.
-    value: tuple[int, ...] = (3, 2, 1)
-    code: tuple[int, ...] = (6,)
-    decoded: tuple[int, ...] = (3, 2)
+    #: Significant digits on the hover card.
     card: int = 6
+    #: The smallest size of a font in a cell, in pixels, and the share of a cell's height it takes at most.
+    smallest: float = 9
+    tall: float = 0.62
+    #: Pixels of a cell's width that stay free.
+    margin: float = 2
+    #: The widths of a digit or a sign, and of the point, for a font of size 1.
+    digit: float = 0.5
+    point: float = 0.25
 
 
 WRITING = Writing()
@@ -107,6 +112,23 @@ def digits_for(value: float, step: float) -> int:
     if value == 0 or not math.isfinite(value) or not 0 < step < math.inf:
         return 4
     return min(9, max(4, math.floor(math.log10(abs(value))) - math.floor(math.log10(step)) + 2))
+
+
+def text_width(words: str, size: float) -> float:
+    """Return about how many pixels a text takes in a font of `size`.
+
+    >>> text_width("−1.64", 12), text_width("误差", 12)
+    (27.0, 24.0)
+    """
+    return size * sum(_em(character) for character in words)
+
+
+def _em(character: str) -> float:
+    if unicodedata.combining(character):
+        return 0
+    if character > "\u2e7f":
+        return 1
+    return 0.25 if character in " .,:|'·il()" else 0.8 if character in "mwMW%" else 0.5
 
 
 def columns(words: str) -> int:

@@ -102,7 +102,7 @@ def edge_scales(data: PanelsData) -> EdgeScales | None:
     return EdgeScales(
         side,
         places,
-        tuple(short_number(float(scale[start]), 3 if side == "title" else 2) for start in edges[:-1]),
+        tuple(short_number(float(scale[start]), 4 if side == "title" else 2) for start in edges[:-1]),
     )
 
 
@@ -125,9 +125,14 @@ def panels_alt(data: PanelsData, language: str = DEFAULT_LANGUAGE) -> str:
             cols=cols,
             panels=", ".join(panel_title(name, data, language) for name in data.panels),
         )
+    reach = (
+        (text("panels.alt_error", language, range=error_caption(data, language)),)
+        if "error" in data.open
+        else ()
+    )
     seen = () if data.seen == data.matrix else (text("panels.alt_window", language, **_ends(data)),)
     pixel = () if data.pixels is None else (pixel_words(data.pixels, language),)
-    return " ".join((told, *seen, *pixel))
+    return " ".join((told, *reach, *seen, *pixel))
 
 
 def _ends(data: PanelsData) -> dict[str, int]:
@@ -137,22 +142,31 @@ def _ends(data: PanelsData) -> dict[str, int]:
 
 def error_caption(data: PanelsData, language: str = DEFAULT_LANGUAGE) -> str:
     """Return how far the error's colours reach, such as "±1.64, held"."""
-    view = ERROR_VIEWS[data.error_view]
-    number = text(
-        "panels.unit." + data.error_view, language, number=short_number(data.error_range[1] * view.unit)
-    )
-    span = f"±{number}" if view.signed else f"0 … {number}"
+    number = _error_end(data, data.error_range[1], language)
+    span = f"±{number}" if ERROR_VIEWS[data.error_view].signed else f"0 … {number}"
     return text("panels.held", language, range=span) if data.error_held else span
 
 
-def value_caption(data: PanelsData, language: str = DEFAULT_LANGUAGE, *, wide: bool = True) -> str:
-    """Return how the colours of x and x̂ are spread where they are not linear to the ends, such as "99 % of
-    |x|"; shorter where there is no room.
+def bar_ends(name: str, data: PanelsData, language: str = DEFAULT_LANGUAGE) -> tuple[str, str]:
+    """Return what stands under the two ends of a panel's colour bar, such as "−1.64" and "1.64"."""
+    if name == "error":
+        low, high = (_error_end(data, end, language) for end in data.error_range)
+        return low, high
+    low, high = map(short_number, data.panel(name)[1])
+    return low, high
+
+
+def bar_remark(name: str, data: PanelsData, language: str = DEFAULT_LANGUAGE) -> str:
+    """Return what is to be known of a colour bar beside its ends: that the error's is held, how those of x
+    and x̂ are spread where they are not linear to the ends.
     """
-    if data.symlog is None:
-        return text("panels.cut", language)
-    return text(
-        "panels.symlog" if wide else "panels.symlog_short",
-        language,
-        number=("±" if data.two_sided else "") + short_number(data.symlog, 2),
-    )
+    if name == "error":
+        return text("panels.bar.held", language) if data.error_held else ""
+    if name == "q" or not (data.symlog or data.cut):
+        return ""
+    return text("panels.bar.symlog" if data.symlog else "panels.bar.cut", language)
+
+
+def _error_end(data: PanelsData, end: float, language: str) -> str:
+    number = short_number(end * ERROR_VIEWS[data.error_view].unit)
+    return text("panels.unit." + data.error_view, language, number=number) if end else number

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -9,14 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from quantviz.figures.arrangement import BREAKPOINTS, PANELS, Arrangement, Box
+from quantviz.figures.arrangement import BREAKPOINTS, GAP, PANELS, Arrangement, Box
 from quantviz.figures.colour_ranges import Array
-from quantviz.figures.numbers import short_number
-from quantviz.figures.panel_captions import EdgeScales, edge_scales, error_caption, value_caption
+from quantviz.figures.numbers import text_width
+from quantviz.figures.panel_captions import EdgeScales, bar_ends, bar_remark, edge_scales
 from quantviz.figures.panels_data import PanelsData
 from quantviz.figures.payload import encoded
+from quantviz.figures.printing import fitting
 from quantviz.figures.raster import data_uri
-from quantviz.figures.theme import Ramp, Theme, one_sided, stops
+from quantviz.figures.theme import GREYS, Ramp, Theme, one_sided, stops, translucent
 from quantviz.quantization.explanation import CAUSES
 from quantviz.schemes.formats import FORMATS
 from quantviz.tensors.views import ERROR_VIEWS
@@ -31,14 +33,20 @@ MOST_PRINTED = 10
 _OUT_OF_SIGHT = -1_000_000
 #: A narrower figure is on a phone, where a finger that drags wants to scroll the page.
 _PHONE = BREAKPOINTS[4]["grid"]
+#: How opaque the map of the lit cells is: where one of a pixel's many cells is lit, and where all are.
+_MAP_OPACITY = (0.35, 0.75)
 #: Pixels between two borders below which they are left out.
 _LEAST_BORDER_GAP = 5
-#: Pixels of a colour bar from which on a sentence fits between its ends.
-_WIDE = 190
+#: Sizes of type: of titles, and of everything else; a title or scales without room are smaller.
+_TITLE, _TEXT_SIZE, _SMALL = 14, 12, 10
+#: How much wider a bold text is.
+_BOLD = 1.06
 
 
 def panel_ramp(name: str, data: PanelsData, theme: Theme) -> Ramp:
     """Return the colours of a panel, from the low end of its range to the high one."""
+    if data.grey and name != "error":
+        return GREYS
     if name == "error":
         return theme.errors if ERROR_VIEWS[data.error_view].signed else one_sided(theme.errors)
     if data.two_sided:
@@ -99,6 +107,28 @@ class PanelPainter:
             "hoverinfo": "skip",
         }
         return [picture, bar]
+
+    def differences(self, i: int, name: str) -> dict[str, Any]:
+        """Return the map of the lit cells over a panel; what is not lit stays as it is."""
+        share = self.data.lit_share
+        assert share is not None
+        down, across = (cells / pixels for cells, pixels in zip(self.data.seen, self.data.shape, strict=True))
+        faint, strong = (translucent(self.theme.lit, opacity) for opacity in _MAP_OPACITY)
+        return {
+            **self._frame(i, name),
+            "type": "heatmap",
+            "showscale": False,
+            "colorscale": [[0, faint], [1, strong]],
+            "zmin": 0,
+            "zmax": 1,
+            # A gap is drawn where there is no number.
+            "z": encoded(np.where(share > 0, share, np.nan).astype(np.float32)),
+            "x0": self.data.left + (across - 1) / 2,
+            "y0": self.data.top + (down - 1) / 2,
+            "dx": across,
+            "dy": down,
+            "hoverinfo": "skip",
+        }
 
     def covered(self, i: int, name: str) -> dict[str, Any]:
         """Return an empty panel with its frame: one cell out of sight keeps its axes."""
@@ -178,18 +208,15 @@ class PanelPainter:
 
     def _bar(self, i: int, name: str) -> dict[str, Any]:
         box = self.boxes.boxes[i]
-        ends, (lo, hi) = self.data.panel(name)[1], self.data.colours(name)[1]
-        told, middle = dict(zip((lo, hi), map(short_number, ends), strict=True)), (lo + hi) / 2
-        if name == "error":
-            ticks = {middle: error_caption(self.data, self.language)}
-        elif name != "q" and (self.data.symlog or self.data.cut):
-            ticks = told | {
-                middle: value_caption(self.data, self.language, wide=box.width >= self._points(_WIDE))
-            }
-        elif name == "q" or self.data.two_sided:
-            ticks = told | ({0: "0"} if abs(middle) < (hi - lo) / 4 else {})
-        else:
-            ticks = told
+        lo, hi = self.data.colours(name)[1]
+        first, last = bar_ends(name, self.data, self.language)
+        remark = bar_remark(name, self.data, self.language)
+        size = self._points(_TEXT_SIZE)
+        if remark and text_width(f"{first} {remark}  {last}", size) <= box.width:
+            first = f"{first} {remark}"
+        # Plotly centres its labels: they stand where they begin and end with the bar.
+        shares = (text_width(first, size) / 2 / box.width, 1 - text_width(last, size) / 2 / box.width)
+        ticks = {lo + share * (hi - lo): label for share, label in zip(shares, (first, last), strict=True)}
         return {
             "orientation": "h",
             "x": box.left / self.boxes.width,
@@ -205,7 +232,7 @@ class PanelPainter:
             "tickvals": list(ticks),
             "ticktext": list(ticks.values()),
             "ticklabeloverflow": "allow",
-            "tickfont": {"size": self._points(10), "color": self.theme.muted},
+            "tickfont": {"size": size, "color": self.theme.muted},
         }
 
     def _axes(self, i: int, box: Box) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -217,7 +244,7 @@ class PanelPainter:
             "zeroline": False,
             "showline": False,
             "ticks": "",
-            "tickfont": {"size": self._points(10), "color": self.theme.muted},
+            "tickfont": {"size": self._points(_TEXT_SIZE), "color": self.theme.muted},
         }
         x = {
             **both,
@@ -236,7 +263,7 @@ class PanelPainter:
             "range": [bottom, top],
             "minallowed": -0.5,
             "maxallowed": all_rows - 0.5,
-            **_numbers(rows, box.height / self._points(22)),
+            **_numbers(rows, box.height / self._points(16)),
             # Beside the frame of a selected cell in the first column.
             "ticklabelstandoff": 3,
             "showticklabels": i == 0 or self.boxes.name == "single" or (self.boxes.name == "grid" and i == 2),
@@ -246,15 +273,12 @@ class PanelPainter:
         if i:
             x["matches"], y["matches"] = "x", "y"
         edge = self.edge(i) if self.data.panels[i] == "q" else None
-        if edge and edge.side == "bottom":
-            x |= edge.ticks()
-        elif edge and edge.side == "right":
-            y |= {
-                **edge.ticks(),
-                "side": "right",
-                "showticklabels": True,
-                "tickfont": {"size": self._points(9), "color": self.theme.muted},
-            }
+        if edge and edge.side != "title":
+            font = {"size": self._edge_size(edge, box), "color": self.theme.muted}
+            if edge.side == "bottom":
+                x |= {**edge.ticks(), "tickfont": font, "tickangle": 0}
+            else:
+                y |= {**edge.ticks(), "tickfont": font, "side": "right", "showticklabels": True}
         return x, y
 
     def edge(self, i: int) -> EdgeScales | None:
@@ -264,15 +288,28 @@ class PanelPainter:
         edge, box = edge_scales(self.data) if "q" in self.data.open else None, self.boxes.boxes[i]
         if edge is None or edge.side == "title":
             return edge
-        across = edge.side == "bottom"
-        room = (
-            box.width / len(edge.places) >= 24
-            if across
-            else self.boxes.name == "row" and box.height / len(edge.places) >= 10
-        )
-        return edge if room else None
+        return edge if self._edge_size(edge, box) else None
+
+    def _edge_size(self, edge: EdgeScales, box: Box) -> float | None:
+        """Return the size of the scales at an edge; none where there is no room for them."""
+        count = len(edge.places)
+        if edge.side == "bottom":
+            width, height = box.width / count, math.inf
+        else:  # between this panel and the next
+            width = self._points(GAP) if self.boxes.name == "row" else 0
+            height = box.height / count
+        for size in (self._points(_TEXT_SIZE), self._points(_SMALL)):
+            if max(text_width(label, size) for label in edge.labels) <= width - 3 and size <= height:
+                return size
+        return None
 
     def _title(self, box: Box, title: str, i: int) -> dict[str, Any]:
+        room = box.width + self._points(GAP / 2)
+        for size in map(self._points, (_TITLE, _TEXT_SIZE)):
+            if _BOLD * text_width(title, size) <= room:
+                break
+        while len(title) > 1 and _BOLD * text_width(title, size) > room:
+            title = title.rstrip("…")[:-1] + "…"
         return {
             **_TEXT,
             "text": title,
@@ -281,7 +318,7 @@ class PanelPainter:
             "xanchor": "left",
             "y": 1 - (box.top - self._points(4)) / self.boxes.height,
             "yanchor": "bottom",
-            "font": {"size": self._points(13)},
+            "font": {"size": size, "weight": 600},
         }
 
     def _borders(self) -> list[dict[str, Any]]:
@@ -362,15 +399,12 @@ class PanelPainter:
         ]
 
     def _printed(self, i: int, name: str) -> dict[str, Any]:
-        """Return the values in their cells: as many digits as fit, none where not even two do."""
+        """Return the values in their cells, all with the same decimals; nothing where they do not fit."""
+        box, (rows, cols) = self.boxes.boxes[i], self.data.shape
         values = self.data.printed(name).tolist()
-        room = self.boxes.boxes[i].width / self.data.shape[1]
-        for digits, size in ((3, 10), (2, 10), (2, 9)):
-            texts = [[short_number(value, digits) for value in row] for row in values]
-            # A digit is about half as wide as it is high.
-            if max(len(shown) for row in texts for shown in row) * size * 0.54 <= room:
-                return {"text": texts, "texttemplate": "%{text}", "textfont": {"size": size}}
-        return {}
+        # A notebook's font may be a tenth wider than ours.
+        fit = fitting(values, self.data.styles(name), 0.9 * box.width / cols, box.height / rows, 12)
+        return {"text": fit[0], "texttemplate": "%{text}", "textfont": {"size": fit[1]}} if fit else {}
 
     def _hover(self) -> dict[str, Any]:
         # With a format plotly takes the number itself; without one it takes the axis' label, which may be a

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from quantviz.errors import QuantVizError
-from quantviz.figures.arrangement import MOST_CELLS, PANELS, USUAL_WIDTH, Arrangement, arrange
+from quantviz.figures.arrangement import (
+    MOST_CELLS,
+    MOST_STRETCH,
+    PANELS,
+    USUAL_WIDTH,
+    Arrangement,
+    arrange,
+)
 from quantviz.figures.panel_captions import edge_scales, panel_title, pixel_words
 from quantviz.figures.panel_painter import PanelPainter, axis_id, panel_ramp
 from quantviz.figures.panels_data import PanelsData, result_panels
@@ -73,9 +80,14 @@ def panels_figure(
     same.
     """
     # By the whole matrix: the boxes stay where they are while a person looks around in it.
-    layout = arrange(width / enlarge, data.matrix, height and height / enlarge, len(data.panels)).times(
-        enlarge
-    )
+    layout = arrange(
+        width / enlarge,
+        data.matrix,
+        height and height / enlarge,
+        len(data.panels),
+        # The pixels of a picture are square.
+        1.0 if data.grey else MOST_STRETCH,
+    ).times(enlarge)
     painter = PanelPainter(data, THEMES[theme], layout, language)
     heatmap = data.pixels is None and max(data.shape) <= MOST_CELLS
     traces: list[dict[str, Any]] = []
@@ -84,6 +96,8 @@ def panels_figure(
             traces.append(painter.covered(i, name))
         else:
             traces += [painter.heatmap(i, name, hover, printed)] if heatmap else painter.image(i, name)
+            if data.lit_share is not None:
+                traces.append(painter.differences(i, name))
     usual = [
         panel_title(name, data, language, scales=name != "q" or painter.edge(i) is not None)
         for i, name in enumerate(data.panels)

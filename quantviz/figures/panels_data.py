@@ -27,6 +27,7 @@ from quantviz.figures.colour_ranges import (
     shown_error,
     values_range,
 )
+from quantviz.figures.printing import Style, printing_styles
 from quantviz.quantization.explanation import causes
 from quantviz.quantization.grids import GRIDS, local_step
 from quantviz.schemes.granularity import Shape
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
     from quantviz.streaming.magnitude_spread import Spread
 
 
+#: The share of linear colours that the median magnitude has at least; below it the few largest values take
+#: them all. A normal distribution's has 15 %.
+WASHED_OUT = 0.1
 #: How far neighbouring float32 numbers lie apart at most, as a share of the number.
 ROUNDING = 2.0**-23
 
@@ -145,13 +149,18 @@ class PanelsData:
     panels: tuple[str, ...] = PANELS
     #: What is not to be told yet: panels, in whose place an empty frame stands, and "scale".
     covered: frozenset[str] = frozenset()
-    #: Cells to be lit in all panels, bool; none where none is.
+    #: Cells to be framed in all panels, bool; none where none is.
     lit: Array | None = None
+    #: In place of frames, a map laid over all panels: of each cell, or of the cells of each pixel, the share
+    #: that is lit.
+    lit_share: Array | None = None
     #: The magnitude up to which the colours of x and x_hat are linear, beyond it logarithmic; none where they
     #: are linear throughout.
     symlog: float | None = None
     #: Whether those colours end at a percentile of the magnitudes, beyond which values have the last colour.
     cut: bool = False
+    #: Whether x is a picture, shown in grey from 0 on.
+    grey: bool = False
 
     def only(self, panels: Collection[str], covered: Collection[str] = ()) -> PanelsData:
         """Return the same with fewer panels, some of them covered.
@@ -221,6 +230,10 @@ class PanelsData:
             else values
         )
 
+    def styles(self, name: str) -> tuple[Style, ...]:
+        """Return the styles that a panel's values can be printed in, see `printing`."""
+        return printing_styles(self.printed(name), like=self.x if name == "x_hat" else None)
+
     def extent(self) -> tuple[float, float, float, float]:
         """Return where what is shown begins and ends: left, right, top and bottom, half a cell beyond the
         middles of the last ones.
@@ -250,9 +263,14 @@ def with_value_scale(data: PanelsData, scale: str, spread: Spread) -> PanelsData
     """Return the panels with the colours of x and x̂ spread as `scale`, one of `VALUE_SCALES`, says; `spread`
     is the whole tensor's.
 
+    "auto" is "symlog" where a few values would wash out the rest: where linear colours would leave the median
+    magnitude less than `WASHED_OUT` of them. A picture stays linear.
+
     Pixels that stand for many cells show the largest of them, which lie beyond the tensor's percentile:
     theirs is taken.
     """
+    if scale == "auto" and not data.grey and spread.middle < WASHED_OUT * max(map(abs, data.value_range)):
+        scale = "symlog"
     if scale == "symlog":
         return dataclasses.replace(data, symlog=spread.middle or None)
     if scale == "percentile":
@@ -265,6 +283,19 @@ def with_value_scale(data: PanelsData, scale: str, spread: Spread) -> PanelsData
         # Where nearly all is 0 there is no such end.
         return dataclasses.replace(data, value_range=(lo, hi), cut=True) if lo < hi else data
     return data
+
+
+def as_picture(data: PanelsData, *, symmetric: bool) -> PanelsData:
+    """Return the panels of a picture: x, x̂ and what codes mean in grey, 0 black; `symmetric` says that the
+    code 0 means 0.
+    """
+    low, high = data.code_range
+    return dataclasses.replace(
+        data,
+        grey=True,
+        value_range=(0.0, data.value_range[1] if data.value_range[1] > 0 else 1.0),
+        code_range=(max(low, 0.0) if symmetric else low, high),
+    )
 
 
 def panels_data(

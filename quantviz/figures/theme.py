@@ -47,8 +47,8 @@ class Theme:
 
 
 _LIGHT = Theme(
-    values=("#0b4f57", "#5aa9a6", "#f1f0ec", "#dba55a", "#7d4300"),
-    errors=("#173f8f", "#7098d6", "#f1f0ec", "#e08d78", "#8f1522"),
+    values=("#006a6e", "#6db3b0", "#f1f0ec", "#dba55a", "#955600"),
+    errors=("#1c4da8", "#82a4de", "#f1f0ec", "#e59684", "#b2152b"),
     text="#262730",
     muted="#5c5e68",
     border="rgba(38,39,48,0.62)",
@@ -61,8 +61,8 @@ _LIGHT = Theme(
     clipping="#b3590b",
 )
 _DARK = Theme(
-    values=("#9df2e8", "#35999a", "#262b35", "#b57628", "#ffd596"),
-    errors=("#b4d2ff", "#4478d0", "#262b35", "#c9503f", "#ffc0ae"),
+    values=("#14c8b8", "#0d7672", "#262b35", "#936019", "#f0a020"),
+    errors=("#3b85ff", "#24529f", "#262b35", "#a03430", "#ff4a40"),
     text="#fafafa",
     muted="#a6a9b4",
     border="rgba(250,250,250,0.5)",
@@ -88,6 +88,10 @@ THEMES: Mapping[str, Theme] = MappingProxyType(
 )
 
 
+#: The cells of a picture, from 0 on: what is black in it is black, whatever the page.
+GREYS: Ramp = ("#000000", "#808080", "#ffffff")
+
+
 def one_sided(ramp: Ramp) -> Ramp:
     """Return the half of a two-sided ramp that begins neutral: for values of one sign.
 
@@ -95,6 +99,15 @@ def one_sided(ramp: Ramp) -> Ramp:
     ('#222222', '#333333', '#444444')
     """
     return ramp[len(ramp) // 2 :]
+
+
+def translucent(colour: str, opacity: float) -> str:
+    """Return a colour through which what is under it shows.
+
+    >>> translucent("#ff8000", 0.5)
+    'rgba(255,128,0,0.5)'
+    """
+    return f"rgba({','.join(map(str, bytes.fromhex(colour[1:])))},{opacity:g})"
 
 
 def stops(ramp: Ramp, middle: float = 0.5) -> tuple[float, ...]:

@@ -61,7 +61,7 @@ def short_link(state: LabState) -> dict[str, str]:
 
     >>> from quantviz.lab.state import opening
     >>> short_link(opening()), list(short_link(opening().replace(error_range="fit")))
-    ({}, ['r'])
+    ({}, ['r', 'x'])
     """
     kept = write_link(state)
     for name in tuple(kept):

@@ -31,6 +31,11 @@ VERSION = "1"
 LONGEST = 4000
 #: Cells a side that links of before had in view at most, where they named a corner.
 _WINDOW_OF_OLD_LINKS = 512
+#: How the colours of x were spread by links of before, which say nothing of it; so a link without it still
+#: says, unless it says nothing of the state at all.
+_SCALE_OF_OLD_LINKS = "linear"
+#: The parts of a link that are the state's.
+_PARTS = frozenset("vtscbaerhomp")
 
 _T = TypeVar("_T")
 
@@ -144,7 +149,7 @@ def write_link(state: LabState, language: str | None = None) -> dict[str, str]:
         "o": state.scope if state.scope != usual.scope else None,
         "m": state.compared,
         "p": state.pool if state.pool != usual.pool else None,
-        "x": state.value_scale if state.value_scale != usual.value_scale else None,
+        "x": state.value_scale if state.value_scale != _SCALE_OF_OLD_LINKS else None,
         "lang": language,
     }
     return {name: value for name, value in parts.items() if value is not None}
@@ -154,7 +159,7 @@ def read_link(params: Mapping[str, str]) -> tuple[LabState, tuple[QuantVizError,
     """Return the state a link asks for, and by name what of it cannot be had.
 
     >>> state, problems = read_link({"v": "1", "s": "int9,symmetric,per_tensor,min_max,course"})
-    >>> state == opening(), *problems  # doctest: +ELLIPSIS
+    >>> state == opening().replace(value_scale="linear"), *problems  # doctest: +ELLIPSIS
     (True, QuantVizError('link.part'))
     >>> print(problems[0])  # doctest: +ELLIPSIS
     This part of the link could not be used: the scheme. Unknown number format: got 'int9'. ...
@@ -201,7 +206,11 @@ def read_link(params: Mapping[str, str]) -> tuple[LabState, tuple[QuantVizError,
         scope=part("o", lambda form: _one_of(form, SCOPES), "tensor"),
         compared=part("m", lambda form: _one_of(form, COMPARED), None),
         pool=part("p", lambda form: _one_of(form, POOLS), POOLS[0]),
-        value_scale=part("x", lambda form: _one_of(form, VALUE_SCALES), VALUE_SCALES[0]),
+        value_scale=part(
+            "x",
+            lambda form: _one_of(form, VALUE_SCALES),
+            first.value_scale if params.keys().isdisjoint(_PARTS) else _SCALE_OF_OLD_LINKS,
+        ),
     )
     return state.with_scheme(scheme), tuple(problems)
 

@@ -94,6 +94,11 @@ class Source(Protocol):
         """
         return ""
 
+    @property
+    def picture(self) -> bool:
+        """Return whether its values are the light of a picture, 0 being black."""
+        return False
+
     # ---- keeping ----
 
     @property

@@ -200,6 +200,11 @@ class Builtin(Source):
         """Return the name, without an ending, of a file with its values."""
         return self.name
 
+    @property
+    def picture(self) -> bool:
+        """Return whether it is the picture."""
+        return self._entry().make is _picture
+
     def _entry(self) -> BuiltinTensor:
         for problem in self.problems():
             raise problem

@@ -86,6 +86,11 @@ class Upload(Source):
         return PurePath(self.name).stem
 
     @property
+    def picture(self) -> bool:
+        """Return whether the file is a picture."""
+        return self.place_in_file.channel is not None
+
+    @property
     def stored_as(self) -> str:
         """Return the quantized type that its values were decoded from."""
         return self.place_in_file.source_type

@@ -45,9 +45,9 @@ ERROR_VIEWS: Mapping[str, ErrorView] = MappingProxyType(
 )
 #: How far the error's colours reach.
 ERROR_RANGES = ("held", "fit", "half_step", "same_as_x")
-#: How the colours of x and x̂ are spread over their values: evenly to the largest, by the logarithm beyond a
-#: linear middle, or evenly to the 99th percentile of the magnitudes.
-VALUE_SCALES = ("linear", "symlog", "percentile")
+#: How the colours of x and x̂ are spread over their values: as the tensor needs it, evenly to the largest, by
+#: the logarithm beyond a linear middle, or evenly to the 99th percentile of the magnitudes.
+VALUE_SCALES = ("auto", "linear", "symlog", "percentile")
 #: What the tiles count.
 SCOPES = ("tensor", "slice")
 #: What a pixel of many cells shows of them: the value of largest magnitude, their mean, their root mean

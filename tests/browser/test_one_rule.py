@@ -13,6 +13,7 @@ import quantviz as qv
 from quantviz.browser import read_script
 from quantviz.figures.numbers import WRITING, short_number
 from quantviz.figures.panels_data import result_panels
+from quantviz.figures.printing import Style, ems, fitting, printed, printing_styles
 from quantviz.tensors.views import ERROR_VIEWS
 
 BRIDGE = read_script("panels_bridge")
@@ -23,7 +24,7 @@ def bridge(browser):
     """A blank page with the bridge's own functions."""
     page = browser.new_page()
     page.goto("about:blank")
-    source = BRIDGE + "\nObject.assign(window, { significant, shownError });"
+    source = BRIDGE + "\nObject.assign(window, { significant, written, fitting, shownError });"
     page.evaluate(
         """async (source) => {
             await import(URL.createObjectURL(new Blob([source], { type: "text/javascript" })));
@@ -64,7 +65,7 @@ def numbers():
 
 def test_the_browser_writes_a_number_as_the_server_does(bridge):
     values, writing = numbers(), dataclasses.asdict(WRITING)
-    for digits in {*WRITING.value, *WRITING.code, *WRITING.decoded, WRITING.card}:
+    for digits in (1, 2, 3, WRITING.card):
         got = bridge.evaluate(
             "([values, digits, writing]) => values.map((value) => significant(value, digits, writing))",
             [values, digits, writing],
@@ -79,6 +80,46 @@ def test_the_browser_writes_a_number_as_the_server_does(bridge):
         "(writing) => [NaN, Infinity, -Infinity].map((value) => significant(value, 3, writing))", writing
     )
     assert strange == [short_number(value) for value in (float("nan"), float("inf"), float("-inf"))]
+
+
+@pytest.mark.parametrize(
+    "style", [*(Style(decimals, zero) for decimals in range(5) for zero in (True, False)), Style(0, power=True), Style(2, power=True)]
+)
+def test_the_browser_prints_a_value_in_a_style_as_the_server_does(bridge, style):
+    values = [value for value in numbers() if style.power or abs(value) < WRITING.most]
+    got = bridge.evaluate(
+        "([values, style, writing]) => values.map((value) => written(value, style, writing))",
+        [values, dataclasses.asdict(style), dataclasses.asdict(WRITING)],
+    )
+    wrong = [
+        (value, there, here)
+        for value, there in zip(values, got, strict=True)
+        if there != (here := printed(value, style))
+    ]
+    assert not wrong, (len(wrong), wrong[:5])
+
+
+@pytest.mark.parametrize("width", [14, 20, 24, 31, 60])
+@pytest.mark.parametrize("factor", [1e-9, 0.02, 1.0, 30.0, 1e8])
+def test_the_browser_takes_the_decimals_that_the_server_takes(bridge, width, factor):
+    values = (np.random.default_rng(2).standard_normal((6, 8)) * factor).astype(np.float32)
+    styles = printing_styles(values)
+    got = bridge.evaluate(
+        """([values, styles, box, writing]) =>
+            fitting(values.map((value) => ({ value })), styles, box, 12, writing)""",
+        [
+            values.ravel().tolist(),
+            [dataclasses.asdict(style) for style in styles],
+            {"width": width, "height": 22},
+            dataclasses.asdict(WRITING),
+        ],
+    )
+    fit = fitting(values.tolist(), styles, width, 22, 12)
+    assert (got is None) == (fit is None)
+    if fit is not None:
+        assert [each["label"] for each in got["labels"]] == [label for row in fit[0] for label in row]
+        assert got["size"] == pytest.approx(fit[1])
+        assert max(ems(each["label"]) for each in got["labels"]) * got["size"] <= width
 
 
 @pytest.mark.parametrize("view", ERROR_VIEWS)

@@ -31,12 +31,16 @@ export function span(first, count) {
 // A number to so many significant digits. `writing` is the server's `WRITING`, so that both write a number
 // alike.
 export function significant(value, digits, writing) {
-  if (Number.isNaN(value)) return writing.nan;
-  if (!Number.isFinite(value)) return (value > 0 ? "" : writing.minus) + writing.infinite;
+  if (!Number.isFinite(value)) return strange(value, writing);
   const rounded =
     Number.isInteger(value) && Math.abs(value) < writing.most ? value : roundedTo(value, digits);
   const plain = rounded === 0 || (Math.abs(rounded) >= writing.least && Math.abs(rounded) < writing.most);
   return signed(plain ? String(rounded) : rounded.toExponential(), writing);
+}
+
+function strange(value, writing) {
+  if (Number.isNaN(value)) return writing.nan;
+  return (value > 0 ? "" : writing.minus) + writing.infinite;
 }
 
 // Round a tie to the even digit, as the server does; `toPrecision` would round it away from 0.
@@ -53,14 +57,25 @@ function signed(text, writing) {
   return text.replace("e+", "e").replaceAll("-", writing.minus);
 }
 
-// Ways to write a number, longest first: with fewer digits, then without the 0 before the point, then as a
-// power of ten.
-export function shortenings(value, digits, writing) {
-  const texts = digits.map((count) => significant(value, count, writing));
-  if (!Number.isFinite(value) || digits.at(-1) > 2) return texts;
-  return [
-    ...texts,
-    ...texts.map((text) => text.replace(/^(\D?)0\./, "$1.")),
-    signed(value.toExponential(0), writing),
-  ];
+// A number as all values of a panel are printed, in one of the server's styles; the server's `printed` gives
+// the same.
+export function written(value, { decimals, zero, power }, writing) {
+  if (!Number.isFinite(value)) return strange(value, writing);
+  if (power) return value === 0 ? "0" : signed(roundedTo(value, decimals + 1).toExponential(decimals), writing);
+  const shown = fixed(Math.abs(value), decimals);
+  const sign = value < 0 && Number(shown) !== 0 ? writing.minus : "";
+  return sign + (zero ? shown : shown.replace(/^0\./, "."));
+}
+
+// A positive number to so many decimals; a tie goes to the even digit.
+function fixed(value, decimals) {
+  const [whole, rest] = value.toFixed(60).split(".");
+  const down = /^50*$/.test(rest.slice(decimals)) && Number((whole + rest)[whole.length + decimals - 1]) % 2 === 0;
+  if (!down) return value.toFixed(decimals);
+  return decimals ? `${whole}.${rest.slice(0, decimals)}` : whole;
+}
+
+// How wide a printed value is for the size of its font: digits are all of one width.
+export function ems(text, writing) {
+  return [...text].reduce((sum, each) => sum + (each === "." ? writing.point : writing.digit), 0);
 }

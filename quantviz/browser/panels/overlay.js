@@ -77,6 +77,7 @@ function valueGroup(bridge, { panel, scale, size, labels }) {
     "font-size": size.toFixed(1),
     "text-anchor": "middle",
     "font-family": bridge.data.colors.font,
+    style: "font-variant-numeric: tabular-nums",
   });
   for (const { x, y, value, label } of labels) {
     const text = element("text", {

@@ -1,15 +1,13 @@
 // The values printed into the cells: which fit, how large, and in which colour.
 
 import { cellAt, leftOut, pixelAt, shownError } from "./cells.js";
-import { shortenings } from "./numbers.js";
+import { ems, written } from "./numbers.js";
 import { clamp, inSight } from "./geometry.js";
 
 // Print at most so many cells.
 const MOST_PRINTED = 400;
-// The smallest font size in pixels.
-const SMALLEST_PRINT = 9;
-// The width of a digit as a share of the font size.
-export const CHARACTER = 0.52;
+// The largest font size in pixels.
+const LARGEST_PRINT = 12;
 
 // What is printed in each panel that has room for it.
 export function printsIn(bridge, panels) {
@@ -24,8 +22,8 @@ export function printsIn(bridge, panels) {
   });
 }
 
-// What is printed into one panel's cells, with as many of the server's significant digits as a cell has room
-// for. null where a value does not fit, or where there are too many to read.
+// What is printed into one panel's cells: all in the first of the server's styles in which they fit. null
+// where they fit in none, or where there are too many to read.
 function printed(panel, cells, enlarged) {
   if (cells.how) return null;
   const { writing } = cells;
@@ -34,11 +32,7 @@ function printed(panel, cells, enlarged) {
   if ((right - left + 1) * (bottom - top + 1) > MOST_PRINTED) return null;
   const width = panel.width / (panel.x[1] - panel.x[0]);
   const height = panel.height / (panel.y[0] - panel.y[1]);
-  const room = Math.floor((width - 3) / (CHARACTER * SMALLEST_PRINT));
-  if (height * 0.62 < SMALLEST_PRINT) return null;
-  const scale = cells.scales[panel.name];
-  const reach = Math.max(Math.abs(scale.lo), Math.abs(scale.hi));
-  const labels = [];
+  const values = [];
   for (let row = top; row <= bottom; row++) {
     for (let col = left; col <= right; col++) {
       const x = panel.left + (col - panel.x[0]) * width;
@@ -46,30 +40,39 @@ function printed(panel, cells, enlarged) {
       // A cell cut by the edge is left empty.
       if (x - panel.left < width * 0.4 || panel.left + panel.width - x < width * 0.4) continue;
       if (y - panel.top < height * 0.4 || panel.top + panel.height - y < height * 0.4) continue;
-      const cell = cellAt(cells, pixelAt(cells, row, col));
-      const value = panel.name === "error" ? shownError(cell, cells.error_view) : cell[panel.name];
-      // An error relative to 0, or of a value left out, does not exist: print that there is none, not NaN.
-      const none =
-        panel.name === "error" && Number.isNaN(value) && (!Number.isNaN(cell.error) || leftOut(cell));
-      // An error as small as float32 rounding is printed as 0; the card tells its digits.
-      const rounded =
-        panel.name === "error" &&
-        cell.x !== undefined &&
-        Math.abs(cell.error) <= cells.rounding * Math.abs(cell.x);
-      const digits = writing[panel.name !== "q" ? "value" : cells.code ? "decoded" : "code"];
-      const label = none
-        ? writing.none
-        : rounded
-          ? "0"
-          : shortenings(value, digits, writing).find((text) => text.length <= room);
-      // A value too long to print, but too small to matter, must not empty the panel.
-      if (label === undefined && !(Math.abs(value) < 1e-3 * reach)) return null;
-      labels.push({ x, y, row, col, value, label: label ?? "~0" });
+      values.push({ x, y, row, col, ...valueIn(panel.name, cellAt(cells, pixelAt(cells, row, col)), cells) });
     }
   }
-  const longest = Math.max(1, ...labels.map(({ label }) => label.length));
-  const size = Math.min(12 * enlarged, (width - 3) / (CHARACTER * longest), height * 0.62);
-  return { panel, scale, size, labels };
+  const fit = fitting(values, cells.styles[panel.name], { width, height }, LARGEST_PRINT * enlarged, writing);
+  return fit && { panel, scale: cells.scales[panel.name], ...fit };
+}
+
+// The value of a cell that a panel shows; `none` where there is no such value.
+function valueIn(name, cell, cells) {
+  if (name !== "error") return { value: cell[name] };
+  const value = shownError(cell, cells.error_view);
+  // An error relative to 0, or of a value left out, does not exist: print that there is none, not NaN.
+  if (Number.isNaN(value) && (!Number.isNaN(cell.error) || leftOut(cell))) return { value, none: true };
+  // An error as small as float32 rounding is printed as 0; the card tells its digits.
+  const rounded = cell.x !== undefined && Math.abs(cell.error) <= cells.rounding * Math.abs(cell.x);
+  return { value, told: rounded ? 0 : value };
+}
+
+// The labels of values in cells of so many pixels, and the size of their font: in the first style in which
+// all fit, null where they fit in none.
+export function fitting(values, styles, { width, height }, most, writing) {
+  const tallest = height * writing.tall;
+  if (tallest < writing.smallest || !values.length) return null;
+  for (const style of styles) {
+    const labels = values.map((each) => ({
+      ...each,
+      label: each.none ? writing.none : written(each.told ?? each.value, style, writing),
+    }));
+    const widest = Math.max(...labels.map(({ label }) => ems(label, writing)));
+    const size = Math.min(most, tallest, (width - writing.margin) / widest);
+    if (size >= writing.smallest) return { labels, size };
+  }
+  return null;
 }
 
 // Black or white, whichever is easier to read on a value's colour.
@@ -79,9 +82,10 @@ export function inkOn({ ramp, stops, lo, hi }, value) {
   const share = at === 1 ? 1 : (at - stops[low]) / (stops[low + 1] - stops[low]);
   const from = at === 1 ? ramp.length - 2 : low;
   const channel = (colour, i) => parseInt(colour.slice(1 + 2 * i, 3 + 2 * i), 16) / 255;
-  const linear = [0, 1, 2].map(
-    (i) => (channel(ramp[from], i) + share * (channel(ramp[from + 1], i) - channel(ramp[from], i))) ** 2.2,
+  const linear = (part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+  const [red, green, blue] = [0, 1, 2].map((i) =>
+    linear(channel(ramp[from], i) + share * (channel(ramp[from + 1], i) - channel(ramp[from], i))),
   );
-  const luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
-  return luminance > 0.19 ? "#101014" : "#ffffff";
+  // Where both inks are read equally well their contrast is 4.58.
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 ? "#000000" : "#ffffff";
 }

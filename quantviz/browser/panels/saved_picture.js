@@ -1,7 +1,7 @@
 // Saving the panels as a picture file.
 
 import { drawn, panelsOf, sightOf } from "./layout.js";
-import { CHARACTER, inkOn, printsIn } from "./printed_values.js";
+import { inkOn, printsIn } from "./printed_values.js";
 import { showWhole } from "./zoom.js";
 
 // The font of a saved picture.
@@ -68,7 +68,7 @@ function textTrace(bridge, { panel, scale, size, labels }) {
     xaxis,
     yaxis,
     ...told,
-    textfont: { size: size * Math.min(1, CHARACTER / digitWidth()), color },
+    textfont: { size: size * Math.min(1, bridge.cells.writing.digit / digitWidth()), color },
     showlegend: false,
   };
 }

@@ -173,6 +173,10 @@ def pack_cells(data: PanelsData, chart_key: str, theme: str) -> bytes:
         arrays |= _block_arrays(data.blocks)
         header["scale_cols"] = int(arrays["scale_of_col"].max()) + 1 if "scale_of_col" in arrays else 0
     header["scales"] = {name: _color_scale(name, data, THEMES[theme]) for name in data.open}
+    if data.pixels is None:
+        header["styles"] = {
+            name: [dataclasses.asdict(style) for style in data.styles(name)] for name in data.open
+        }
     return _packed(header, arrays)
 
 

@@ -1,4 +1,4 @@
-"""The comparison that the Lab's state asks for: kept in the session, and framed in the panels."""
+"""The comparison that the Lab's state asks for: kept in the session, and shown in the panels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from quantviz.analysis.engine_comparison import Comparison, Difference, Fields, Reason, Rule
     from quantviz.errors import QuantVizError
-    from quantviz.figures.panels_data import PanelsData
+    from quantviz.figures.panels_data import PanelsData, Pixels
 
 
 #: What counts as a difference.
@@ -129,12 +129,24 @@ def measures_of(kept: Kept, name: str) -> dict[str, float]:
 
 
 def lighted(data: PanelsData, shown: Shown | None, view: View) -> PanelsData:
-    """Return the panels with the cells framed that differ, where they are not too many to be told apart and
-    each is seen by itself.
+    """Return the panels with the cells framed that differ; where they are too many to be told apart, or a
+    pixel stands for many cells, with a map of them laid over the panels.
     """
-    if shown is None or data.pixels is not None or not visible("compare"):
+    if shown is None or not visible("compare"):
         return data
-    return dataclasses.replace(data, lit=_seen(shown.lit, view)) if can_be_framed(shown.lit, view) else data
+    lit = _seen(shown.lit, view)
+    if data.pixels is not None:
+        return dataclasses.replace(data, lit_share=_lit_share(lit, data.pixels))
+    return dataclasses.replace(data, **({"lit": lit} if _sides(lit) <= _MOST_SIDES else {"lit_share": lit}))
+
+
+def _lit_share(lit: Any, pixels: Pixels) -> Any:
+    """Return the share of the cells of each pixel that is lit."""
+    import numpy as np
+
+    rows, cols = pixels.row_edges - pixels.row_edges[0], pixels.col_edges - pixels.col_edges[0]
+    counts = np.add.reduceat(np.add.reduceat(lit.astype(np.float32), rows[:-1], 0), cols[:-1], 1)
+    return counts / np.outer(np.diff(rows), np.diff(cols))
 
 
 def _seen(lit: torch.Tensor, view: View) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from quantviz.export.files import scope_of
-from quantviz.figures.arrangement import USUAL_WIDTH
+from quantviz.figures.arrangement import ROW_HEIGHT, USUAL_WIDTH
 from quantviz.lab.picture_parts import PANEL_PARTS
 from quantviz.lab.state import LabState
 from quantviz.tensors.views import ERROR_RANGES, ERROR_VIEWS, SCOPES, VALUE_SCALES
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 #: The panels' height before they are drawn.
-_PANELS_HEIGHT = 270
+_PANELS_HEIGHT = ROW_HEIGHT
 PANELS_KEY, BRIDGE_KEY = "panels", "panels_bridge"
 
 
@@ -102,14 +102,12 @@ def panels_of(study: Study, state: LabState, end: float | None, width: float) ->
     """Return what the panels show: the cells in view, or, where they are more than the screen has room for, a
     pixel for many.
     """
-    from quantviz.figures.panels_data import with_value_scale
+    from quantviz.figures.panels_data import as_picture, with_value_scale
 
     data = _linear_panels(study, state, end, width)
-    return (
-        data
-        if state.value_scale == VALUE_SCALES[0]
-        else with_value_scale(data, state.value_scale, study.spread)
-    )
+    if state.source.picture:
+        data = as_picture(data, symmetric=state.scheme.mode == "symmetric")
+    return data if state.value_scale == "linear" else with_value_scale(data, state.value_scale, study.spread)
 
 
 def _linear_panels(study: Study, state: LabState, end: float | None, width: float) -> PanelsData:
