@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
 from quantviz.export.files import scope_of
-from quantviz.figures.arrangement import USUAL_WIDTH
+from quantviz.figures.arrangement import USUAL_WIDTH, arrange
 from quantviz.lab.picture_parts import PANEL_PARTS
 from quantviz.lab.state import LabState
 from quantviz.tensors.views import ERROR_RANGES, ERROR_VIEWS, SCOPES, VALUE_SCALES
@@ -22,7 +21,7 @@ from quantviz.ui.lab import compared_engines
 from quantviz.ui.lab.navigation import show_pool
 from quantviz.ui.lab.tiles import measured
 from quantviz.ui.shell import session
-from quantviz.ui.shell.classroom import visible
+from quantviz.ui.shell.classroom import classroom, visible
 from quantviz.ui.shell.words import language, number, say, shape_text
 
 if TYPE_CHECKING:
@@ -30,29 +29,35 @@ if TYPE_CHECKING:
     from quantviz.figures.panels_data import PanelsData
 
 
-#: The panels' height before they are drawn.
-_PANELS_HEIGHT = 270
+#: The panels' height beside everything else on a laptop's 625 pixels, on a phone, and on a wide screen, which is
+#: also higher; the last two by the width up to which they hold.
+PANELS_HEIGHT = 248
+_PHONE_HEIGHT = 280
+_LAPTOP_WIDTH = 1400
 PANELS_KEY, BRIDGE_KEY = "panels", "panels_bridge"
 
 
-@dataclass(frozen=True, eq=False)
-class Areas:
-    """Where the parts go that are filled after the frame was painted."""
+def panels_height(width: float, matrix: tuple[int, int]) -> float | None:
+    """Return how high the panels' figure is on a page of so many pixels' width; none for its own height.
 
-    tiles: Any
-    #: The bridge stands before the panels: on a phone it shows the switch between them.
-    bridge: Any
-    panels: Any
-    #: Between the panels, whose cells it frames, and the cell, which it chooses.
-    compare: Any
-    cell: Any
-    #: Opened by a button in the header, filled last; none where there is no such button.
-    recipes: Any
+    A short, wide tensor keeps its own height where it needs less.
+    """
+    if classroom().projector:
+        return None
+    layout = arrange(width, matrix)
+    most = {"row": PANELS_HEIGHT if width < _LAPTOP_WIDTH else None, "single": _PHONE_HEIGHT}.get(layout.name)
+    return None if most is None else min(most, layout.height)
 
 
 def show_tensor_panels(
-    study: Study, state: LabState, end: float | None, areas: Areas, compared: compared_engines.Shown | None
+    study: Study,
+    state: LabState,
+    end: float | None,
+    bridge: Any,
+    panels: Any,
+    compared: compared_engines.Shown | None,
 ) -> None:
+    """Show the panels, and the bridge before them: on a phone it shows the switch between them."""
     data = panels_of(study, state, end, bridge_width(BRIDGE_KEY)).only(
         [name for name in PANEL_PARTS if visible(name)]
     )
@@ -65,12 +70,13 @@ def show_tensor_panels(
     show_panels(
         compared_engines.lighted(data, compared, state.view),
         key=PANELS_KEY,
-        bridge_area=areas.bridge,
-        area=areas.panels,
+        bridge_area=bridge,
+        area=panels,
         tensor_key=f"{state.source.key} {whole_view}",
         selected=state.view.place(state.cell),
         on_cell=_clicked,
         on_window=_zoomed,
+        height=panels_height(bridge_width(BRIDGE_KEY), state.view.matrix(study.shape)),
         picture=_picture(study, state),
     )
 
@@ -181,61 +187,49 @@ def is_pooled(state: LabState) -> bool:
 
 def show_value_choices(state: LabState) -> None:
     """Show the choice of how the colours of x and x̂ are spread."""
-    with st.popover(
-        say("app.labelled", name=say("values.label"), value=say(f"values.short.{state.value_scale}")),
-        key="value_choices",
-        width="stretch",
-    ):
-        choose(
-            st.radio,
-            say("values.question"),
-            VALUE_SCALES,
-            key=session.show("value_scale", state.value_scale, folded=True),
-            on_change=session.safely(lambda: session.change(value_scale=st.session_state["value_scale"])),
-            format_func=lambda name: say(f"values.{name}"),
-            captions=[say(f"values.{name}_help") for name in VALUE_SCALES],
-        )
+    choose(
+        st.radio,
+        say("values.question"),
+        VALUE_SCALES,
+        key=session.show("value_scale", state.value_scale, folded=True),
+        on_change=session.safely(lambda: session.change(value_scale=st.session_state["value_scale"])),
+        format_func=lambda name: say(f"values.{name}"),
+        captions=[say(f"values.{name}_help") for name in VALUE_SCALES],
+    )
 
 
-def show_error_choices(state: LabState, end: float | None) -> None:
-    """Show the choice of what the error panel shows, how far its colours reach, and what the tiles count."""
-    reach = say("error.reach_fixed" if _has_fixed_end(state) else f"error.reach_{state.error_range}")
-    shown = say("error.fitted") if end is None else f"±{number(end, 3)}"
-    with st.popover(
-        say("app.labelled", name=say("error.label"), value=f"{shown}{say('places.and')}{reach}"),
-        key="error_choices",
-        width="stretch",
-    ):
+def show_error_choices(state: LabState) -> None:
+    """Show the choice of what the error panel shows, how far its colours reach, and what the numbers count."""
+    choose(
+        st.radio,
+        say("error.view"),
+        tuple(ERROR_VIEWS),
+        key=session.show("error_view", state.error_view, folded=True),
+        on_change=session.safely(lambda: session.change(error_view=st.session_state["error_view"])),
+        format_func=lambda name: say(f"error.views.{name}"),
+    )
+    if not ERROR_VIEWS[state.error_view].pooled and is_pooled(state):
+        st.caption(say("error.of_one_cell"))
+    choose(
+        st.radio,
+        say("error.range"),
+        ERROR_RANGES,
+        key=session.show("error_range", state.error_range, folded=True),
+        on_change=session.safely(lambda: session.change(error_range=st.session_state["error_range"])),
+        disabled=_has_fixed_end(state),
+        help=say("error.range_fixed") if _has_fixed_end(state) else None,
+        format_func=lambda name: say(f"error.ranges.{name}"),
+    )
+    if state.sliced:
         choose(
             st.radio,
-            say("error.view"),
-            tuple(ERROR_VIEWS),
-            key=session.show("error_view", state.error_view, folded=True),
-            on_change=session.safely(lambda: session.change(error_view=st.session_state["error_view"])),
-            format_func=lambda name: say(f"error.views.{name}"),
+            say("error.scope"),
+            SCOPES,
+            key=session.show("scope", state.scope, folded=True),
+            on_change=session.safely(lambda: session.change(scope=st.session_state["scope"])),
+            format_func=lambda name: say(f"error.scopes.{name}"),
         )
-        if not ERROR_VIEWS[state.error_view].pooled and is_pooled(state):
-            st.caption(say("error.of_one_cell"))
-        choose(
-            st.radio,
-            say("error.range"),
-            ERROR_RANGES,
-            key=session.show("error_range", state.error_range, folded=True),
-            on_change=session.safely(lambda: session.change(error_range=st.session_state["error_range"])),
-            disabled=_has_fixed_end(state),
-            help=say("error.range_fixed") if _has_fixed_end(state) else None,
-            format_func=lambda name: say(f"error.ranges.{name}"),
-        )
-        if state.sliced:
-            choose(
-                st.radio,
-                say("error.scope"),
-                SCOPES,
-                key=session.show("scope", state.scope, folded=True),
-                on_change=session.safely(lambda: session.change(scope=st.session_state["scope"])),
-                format_func=lambda name: say(f"error.scopes.{name}"),
-            )
-            if state.scope != scope_of(state):
-                st.caption(say("error.scope_too_large"))
-        if is_pooled(state):
-            show_pool(state)
+        if state.scope != scope_of(state):
+            st.caption(say("error.scope_too_large"))
+    if is_pooled(state):
+        show_pool(state)
