@@ -28,15 +28,18 @@ cold = cold_start.before_navigation()
 # Streamlit gives the default page the address "/" alone, and links say /lab: the Lab answers at both.
 lab, title = "pages/lab/playground.py", say("pages.lab")
 home = st.Page(lab, title=title, url_path="home", default=True, visibility="hidden")
-pages = [
-    home,
-    st.Page(lab, title=title, url_path="lab"),
-    st.Page("pages/learn/lessons.py", title=say("pages.lessons"), url_path="lessons"),
-    st.Page("pages/learn/formats.py", title=say("pages.formats"), url_path="formats"),
-    st.Page("pages/learn/bugs.py", title=say("pages.bugs"), url_path="bugs"),
-    st.Page("pages/learn/teacher.py", title=say("pages.teacher"), url_path="teacher"),
-]
-page = st.navigation([*pages, *missing_pages(pages, home)])
+sections = {
+    "learn": [
+        st.Page("pages/learn/lessons.py", title=say("pages.lessons"), url_path="lessons"),
+        st.Page("pages/learn/formats.py", title=say("pages.formats"), url_path="formats"),
+        st.Page("pages/learn/bugs.py", title=say("pages.bugs"), url_path="bugs"),
+    ],
+    "explore": [st.Page(lab, title=title, url_path="lab")],
+    "teach": [st.Page("pages/learn/teacher.py", title=say("pages.teacher"), url_path="teacher")],
+}
+pages = [home, *(page for section in sections.values() for page in section)]
+named = {say(f"pages.sections.{name}"): section for name, section in sections.items()}
+page = st.navigation({"": [home, *missing_pages(pages, home)], **named})
 cold_start.close_wrong_message(cold)
 forget_ended_sessions()
 with turns().take(), error_boundary(), at_once():

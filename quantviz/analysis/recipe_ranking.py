@@ -140,3 +140,15 @@ def answer(rows: Iterable[RecipeRow], target_db: float = TARGET_DB) -> RecipeAns
         [row for row in other if row.bits > choice.bits],
     )
     return RecipeAnswer(target_db, bool(reaching), choice, (*fewer[-1:], *more[:1]))
+
+
+def best_within(rows: Iterable[RecipeRow], bits: float) -> RecipeRow | None:
+    """Return the row of the highest SQNR among those of at most so many bits; none where none fits.
+
+    >>> rows = recipe_rows([[0.1, 0.2, 0.3, 8.0], [0.3, -0.2, 0.1, 0.2]], current=Scheme())
+    >>> best_within(rows, 1.0) is None, best_within(rows, 8.0).bits <= 8.0
+    (True, True)
+    """
+    return max(
+        (row for row in rows if row.fits and row.bits <= bits), key=lambda row: row.sqnr_db, default=None
+    )

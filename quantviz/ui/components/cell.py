@@ -25,23 +25,29 @@ if TYPE_CHECKING:
 
 #: The number line's text is smaller than the panels': on a projector it is enlarged once more.
 _LINE_PROJECTED = 1.25
+#: Pixels of a digit in the cell's place, and around them.
+_DIGIT, _AROUND = 9, 16
 
 
 def show_cell_inputs(state: LabState) -> None:
-    """Show fields for row and column, for people who use the keyboard."""
+    """Show the cell's place as words in which row and column can be typed over."""
     rows, cols = state.view.matrix(state.source.shape)
     row, col = state.view.place(state.cell) or (0, 0)
-    with st.container(key="cell_inputs", horizontal=True, gap="small", wrap=False):
-        st.number_input(
-            say("cell.row"), 0, rows - 1, key=session.show("cell_row", row), on_change=session.safely(_move)
-        )
-        st.number_input(
-            say("cell.column"),
-            0,
-            cols - 1,
-            key=session.show("cell_col", col),
-            on_change=session.safely(_move),
-        )
+    with st.container(
+        key="cell_inputs", horizontal=True, gap=None, wrap=False, width="content", vertical_alignment="center"
+    ):
+        st.markdown(say("cell.name"), width="content")
+        for name, key, now, count in (("row", "cell_row", row, rows), ("column", "cell_col", col, cols)):
+            st.number_input(
+                say(f"cell.{name}"),
+                0,
+                count - 1,
+                key=session.show(key, now),
+                on_change=session.safely(_move),
+                label_visibility="collapsed",
+                # As wide as its longest number.
+                width=round(_DIGIT * len(str(count - 1))) + _AROUND,
+            )
 
 
 def _move() -> None:
@@ -260,11 +266,11 @@ def show_number_line(why: Explanation, qparams: QParams, width: float = 0) -> No
     )
 
 
-def show_steps(why: Explanation) -> None:
+def show_steps(why: Explanation, *, folded: bool = False) -> None:
     """Show every step, from the block's range to the error, with what is known of the block, the grid and the
-    code.
+    code; `folded` into a button, where the page has no room for a line of its own.
     """
-    with st.expander(say("cell.steps"), key="cell_steps"):
+    with (st.popover if folded else st.expander)(say("cell.steps"), key="cell_steps"):
         head = "".join(
             f"<th>{html.escape(say(f'cell.{name}'))}</th>" for name in ("step", "line", "numbers", "gives")
         )

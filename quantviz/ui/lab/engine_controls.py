@@ -1,4 +1,4 @@
-"""The sidebar's second part: a recipe, whose arithmetic, and its rules."""
+"""A recipe, whose arithmetic, and its rules."""
 
 from __future__ import annotations
 
@@ -32,9 +32,7 @@ _FIRST = (
 
 
 def show_arithmetic(state: LabState) -> None:
-    """Show the recipe that the scheme is, whose arithmetic it uses, and its rules."""
-    st.markdown(f"## 2 · {say('recipe.label')}", help=say("recipe.help"))
-    _recipe(state)
+    """Show whose arithmetic the scheme uses, and its rules."""
     _convention(state)
     _rules(state)
     show_lock("scheme")
@@ -50,7 +48,8 @@ def group_of(recipe_id: str) -> str:
     )
 
 
-def _recipe(state: LabState) -> None:
+def show_recipe(state: LabState) -> None:
+    """Show the recipe that the scheme is."""
     now = current_recipe(state.scheme, state.source.shape) or _OWN
     asked = st.session_state.get(_RECIPE, now)
     choose(
@@ -60,9 +59,13 @@ def _recipe(state: LabState) -> None:
         key=session.show(_RECIPE, now),
         on_change=session.safely(_set_recipe),
         format_func=lambda name: say("recipe.own") if name == _OWN else say_recipe(name, state.source),
+        help=say("recipe.help"),
         disabled=locked("scheme"),
-        label_visibility="collapsed",
     )
+
+
+def refuse_recipe(state: LabState) -> None:
+    """Say why the recipe that was chosen is impossible on this tensor."""
     _refused(_RECIPE, "recipe.does_not_fit", lambda name: say_recipe(name, state.source))
 
 

@@ -1,4 +1,4 @@
-"""The strip above the picture: the scheme, in three decisions.
+"""The row above the picture: the scheme, as a recipe or in its own decisions.
 
 Callbacks turn what a widget shows into another scheme; `session.complaining` keeps what cannot be. What
 the convention's engine does not offer is left out or grey.
@@ -32,6 +32,7 @@ from quantviz.schemes.scheme import MODES, Scheme
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.classroom_signs import show_lock
 from quantviz.ui.components.scheme_words import convention_name, format_name, part_words
+from quantviz.ui.lab.engine_controls import refuse_recipe, show_recipe
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked
 from quantviz.ui.shell.words import language, plain, say, say_axis, say_error, shape_text
@@ -42,9 +43,10 @@ _INTEGERS: Mapping[str, bool] = MappingProxyType({"integer_signed": True, "integ
 _LARGEST_SIZE = 4096
 
 
-def show_strip(state: LabState) -> None:
-    """Number format, mode, and one scale for what."""
-    with st.container(key="strip", horizontal=True, vertical_alignment="bottom", gap="small"):
+def show_scheme(state: LabState) -> None:
+    """Show the recipe, number format, mode, and one scale for what; labels stand inside their controls."""
+    with st.container(key="scheme", horizontal=True, vertical_alignment="center", gap="small"):
+        show_recipe(state)
         _number_format(state)
         _mode(state)
         _granularity(state)
@@ -54,7 +56,7 @@ def show_strip(state: LabState) -> None:
 # ---- number format ------------------------------------------------------------------------------
 
 
-def _offered_formats(offer: Offer) -> tuple[NumberFormat, ...]:
+def offered_formats(offer: Offer) -> tuple[NumberFormat, ...]:
     return tuple(fmt for fmt in FORMATS.values() if not offer.formats or fmt.id in offer.formats)
 
 
@@ -67,7 +69,7 @@ def _choice_of(fmt: NumberFormat) -> str:
 
 
 def _number_format(state: LabState) -> None:
-    fmt, offered = state.scheme.number_format, _offered_formats(state.scheme.arithmetic.offer)
+    fmt, offered = state.scheme.number_format, offered_formats(state.scheme.arithmetic.offer)
     names = dict.fromkeys(sorted(map(_choice_of, offered), key=lambda name: name not in _INTEGERS))
     choose(
         st.selectbox,
@@ -103,11 +105,16 @@ def _format_help(fmt: NumberFormat) -> str:
     return f"{say('strip.format_help')}\n\n{about}\n\n{link}"
 
 
+def put_format(format_id: str, control: str) -> None:
+    """Take another number format; what cannot be is said beside the `control`."""
+    with session.complaining(control):
+        session.adapt_scheme(session.state().scheme.with_format(format_id), "format")
+
+
 def _set_format() -> None:
     scheme, name = session.state().scheme, st.session_state["format"]
-    of_name = [fmt for fmt in _offered_formats(scheme.arithmetic.offer) if _choice_of(fmt) == name]
-    with session.complaining("format"):
-        session.adapt_scheme(scheme.with_format(min(of_name, key=scheme.number_format.distance).id), "format")
+    of_name = [fmt for fmt in offered_formats(scheme.arithmetic.offer) if _choice_of(fmt) == name]
+    put_format(min(of_name, key=scheme.number_format.distance).id, "format")
 
 
 def _set_bits() -> None:
@@ -119,8 +126,7 @@ def _set_bits() -> None:
         for fmt in FORMATS.values()
         if _choice_of(fmt) == _choice_of(scheme.number_format) and fmt.bits == bits
     )
-    with session.complaining("bits"):
-        session.adapt_scheme(scheme.with_format(fmt.id), "format")
+    put_format(fmt.id, "bits")
 
 
 # ---- mode ---------------------------------------------------------------------------------------
@@ -241,24 +247,43 @@ def chosen(state: LabState) -> str | None:
     )
 
 
+def why_not(state: LabState, granularity: Granularity) -> str | None:
+    """Return why one scale cannot be for that here; None where it can."""
+    shape, convention = state.source.shape, state.scheme.arithmetic
+    if not convention.offer.has_granularity(granularity, state.scheme.format):
+        return plain(say("strip.not_offered_here", name=convention_name(convention)))
+    if problem := next(iter(granularity.shape_problems(shape, convention.tail)), None):
+        return say("strip.one_axis") if len(shape) == 1 else say_error(problem)
+    return None
+
+
+def other_granularities(state: LabState) -> tuple[Granularity, ...]:
+    """Return what one scale could be for in place of what it is for: channels at first, which cost least, and
+    where there are none, or a scale is for less than the tensor already, everything that can be.
+    """
+    possible = {name: each for name, each in choices(state).items() if why_not(state, each) is None}
+    now = chosen(state)
+    others = tuple(each for name, each in possible.items() if name not in (now, PerTensor.id))
+    channels = tuple(each for each in others if isinstance(each, PerChannel))
+    return channels if channels and isinstance(state.scheme.granularity, PerTensor) else others
+
+
 def _granularity(state: LabState) -> None:
-    now, shape, convention = chosen(state), state.source.shape, state.scheme.arithmetic
-    with st.container(key="granularity", gap=None, width="content"):
+    now = chosen(state)
+    with st.container(
+        key="granularity", horizontal=True, gap=None, width="content", vertical_alignment="center"
+    ):
         st.markdown(say("strip.granularity"), help=say("strip.granularity_help"))
         with st.container(key="granularity_buttons", horizontal=True, gap=None, width="content", wrap=True):
             for name, granularity in choices(state).items():
-                reason = None
-                if not convention.offer.has_granularity(granularity, state.scheme.format):
-                    reason = plain(say("strip.not_offered_here", name=convention_name(convention)))
-                elif problem := next(iter(granularity.shape_problems(shape, convention.tail)), None):
-                    reason = say("strip.one_axis") if len(shape) == 1 else say_error(problem)
+                reason = why_not(state, granularity)
                 st.button(
-                    _button(state, name, granularity),
+                    button_words(state, name, granularity),
                     key=f"per_{name}",
                     type="primary" if name == now else "secondary",
                     disabled=(reason is not None and name != now) or locked("scheme"),
                     help=reason or _help(state, name, granularity),
-                    on_click=session.safely(_set_granularity),
+                    on_click=session.safely(set_granularity),
                     args=(granularity,),
                 )
     sizes = _KINDS[state.scheme.granularity.id].sizes
@@ -266,7 +291,7 @@ def _granularity(state: LabState) -> None:
         sizes(state)
 
 
-def _button(state: LabState, name: str, granularity: Granularity) -> str:
+def button_words(state: LabState, name: str, granularity: Granularity) -> str:
     """Return a button's label."""
     return (
         plain(say_axis(state.source, granularity.axis, "button"))
@@ -283,7 +308,7 @@ def _help(state: LabState, name: str, granularity: Granularity) -> str:
     return plain(say(f"strip.per_{name}_help")) + (f" `axis={axis}`" if axis is not None else "")
 
 
-def _set_granularity(granularity: Granularity) -> None:
+def set_granularity(granularity: Granularity) -> None:
     if granularity.id == session.state().scheme.granularity.id and _KINDS[granularity.id].sizes:
         return
     with session.complaining("strip"):
@@ -448,6 +473,7 @@ def _reasons(state: LabState) -> None:
         else:
             said = say("strip.stands_in", shape=shape_text(state.source.shape), before=before, after=after)
         st.caption(plain(said))
+    refuse_recipe(state)
     for control in ("format", "bits", "mode", "strip"):
         if control in session.complaints():
             st.error(say_error(session.complaints()[control]))

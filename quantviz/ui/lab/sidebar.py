@@ -43,7 +43,7 @@ def show_sidebar(state: LabState) -> None:
     """Show tensor, slice, arithmetic, range and language."""
     with st.sidebar:
         if visible("tensor"):
-            st.markdown(f"## 1 · {say('sidebar.tensor')}")
+            st.markdown(f"## {say('sidebar.tensor')}")
             _tensor(state)
             show_lock("tensor")
             _slice(state)
@@ -345,7 +345,7 @@ def _range(state: LabState) -> None:
     if heeded(state):
         chosen = say("nonfinite.beside", range=chosen, choice=say(f"nonfinite.{state.scheme.nonfinite}.name"))
     with st.expander(
-        f"3 · {say('app.labelled', name=say('sidebar.range'), value=f'**{chosen}**')}", key="range_expander"
+        say("app.labelled", name=say("sidebar.range"), value=f"**{chosen}**"), key="range_expander"
     ):
         choose(
             st.radio,

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
 from quantviz.export.files import scope_of
-from quantviz.figures.arrangement import ROW_HEIGHT, USUAL_WIDTH
+from quantviz.figures.arrangement import USUAL_WIDTH
 from quantviz.lab.picture_parts import PANEL_PARTS
 from quantviz.lab.state import LabState
 from quantviz.tensors.views import ERROR_RANGES, ERROR_VIEWS, SCOPES, VALUE_SCALES
@@ -30,29 +29,18 @@ if TYPE_CHECKING:
     from quantviz.figures.panels_data import PanelsData
 
 
-#: The panels' height before they are drawn.
-_PANELS_HEIGHT = ROW_HEIGHT
 PANELS_KEY, BRIDGE_KEY = "panels", "panels_bridge"
 
 
-@dataclass(frozen=True, eq=False)
-class Areas:
-    """Where the parts go that are filled after the frame was painted."""
-
-    tiles: Any
-    #: The bridge stands before the panels: on a phone it shows the switch between them.
-    bridge: Any
-    panels: Any
-    #: Between the panels, whose cells it frames, and the cell, which it chooses.
-    compare: Any
-    cell: Any
-    #: Opened by a button in the header, filled last; none where there is no such button.
-    recipes: Any
-
-
 def show_tensor_panels(
-    study: Study, state: LabState, end: float | None, areas: Areas, compared: compared_engines.Shown | None
+    study: Study,
+    state: LabState,
+    end: float | None,
+    bridge: Any,
+    panels: Any,
+    compared: compared_engines.Shown | None,
 ) -> None:
+    """Show the panels, and the bridge before them: on a phone it shows the switch between them."""
     data = panels_of(study, state, end, bridge_width(BRIDGE_KEY)).only(
         [name for name in PANEL_PARTS if visible(name)]
     )
@@ -65,8 +53,8 @@ def show_tensor_panels(
     show_panels(
         compared_engines.lighted(data, compared, state.view),
         key=PANELS_KEY,
-        bridge_area=areas.bridge,
-        area=areas.panels,
+        bridge_area=bridge,
+        area=panels,
         tensor_key=f"{state.source.key} {whole_view}",
         selected=state.view.place(state.cell),
         on_cell=_clicked,
@@ -179,61 +167,49 @@ def is_pooled(state: LabState) -> bool:
 
 def show_value_choices(state: LabState) -> None:
     """Show the choice of how the colours of x and x̂ are spread."""
-    with st.popover(
-        say("app.labelled", name=say("values.label"), value=say(f"values.short.{state.value_scale}")),
-        key="value_choices",
-        width="stretch",
-    ):
-        choose(
-            st.radio,
-            say("values.question"),
-            VALUE_SCALES,
-            key=session.show("value_scale", state.value_scale, folded=True),
-            on_change=session.safely(lambda: session.change(value_scale=st.session_state["value_scale"])),
-            format_func=lambda name: say(f"values.{name}"),
-            captions=[say(f"values.{name}_help") for name in VALUE_SCALES],
-        )
+    choose(
+        st.radio,
+        say("values.question"),
+        VALUE_SCALES,
+        key=session.show("value_scale", state.value_scale, folded=True),
+        on_change=session.safely(lambda: session.change(value_scale=st.session_state["value_scale"])),
+        format_func=lambda name: say(f"values.{name}"),
+        captions=[say(f"values.{name}_help") for name in VALUE_SCALES],
+    )
 
 
-def show_error_choices(state: LabState, end: float | None) -> None:
-    """Show the choice of what the error panel shows, how far its colours reach, and what the tiles count."""
-    reach = say("error.reach_fixed" if _has_fixed_end(state) else f"error.reach_{state.error_range}")
-    shown = say("error.fitted") if end is None else f"±{number(end, 3)}"
-    with st.popover(
-        say("app.labelled", name=say("error.label"), value=f"{shown}{say('places.and')}{reach}"),
-        key="error_choices",
-        width="stretch",
-    ):
+def show_error_choices(state: LabState) -> None:
+    """Show the choice of what the error panel shows, how far its colours reach, and what the numbers count."""
+    choose(
+        st.radio,
+        say("error.view"),
+        tuple(ERROR_VIEWS),
+        key=session.show("error_view", state.error_view, folded=True),
+        on_change=session.safely(lambda: session.change(error_view=st.session_state["error_view"])),
+        format_func=lambda name: say(f"error.views.{name}"),
+    )
+    if not ERROR_VIEWS[state.error_view].pooled and is_pooled(state):
+        st.caption(say("error.of_one_cell"))
+    choose(
+        st.radio,
+        say("error.range"),
+        ERROR_RANGES,
+        key=session.show("error_range", state.error_range, folded=True),
+        on_change=session.safely(lambda: session.change(error_range=st.session_state["error_range"])),
+        disabled=_has_fixed_end(state),
+        help=say("error.range_fixed") if _has_fixed_end(state) else None,
+        format_func=lambda name: say(f"error.ranges.{name}"),
+    )
+    if state.sliced:
         choose(
             st.radio,
-            say("error.view"),
-            tuple(ERROR_VIEWS),
-            key=session.show("error_view", state.error_view, folded=True),
-            on_change=session.safely(lambda: session.change(error_view=st.session_state["error_view"])),
-            format_func=lambda name: say(f"error.views.{name}"),
+            say("error.scope"),
+            SCOPES,
+            key=session.show("scope", state.scope, folded=True),
+            on_change=session.safely(lambda: session.change(scope=st.session_state["scope"])),
+            format_func=lambda name: say(f"error.scopes.{name}"),
         )
-        if not ERROR_VIEWS[state.error_view].pooled and is_pooled(state):
-            st.caption(say("error.of_one_cell"))
-        choose(
-            st.radio,
-            say("error.range"),
-            ERROR_RANGES,
-            key=session.show("error_range", state.error_range, folded=True),
-            on_change=session.safely(lambda: session.change(error_range=st.session_state["error_range"])),
-            disabled=_has_fixed_end(state),
-            help=say("error.range_fixed") if _has_fixed_end(state) else None,
-            format_func=lambda name: say(f"error.ranges.{name}"),
-        )
-        if state.sliced:
-            choose(
-                st.radio,
-                say("error.scope"),
-                SCOPES,
-                key=session.show("scope", state.scope, folded=True),
-                on_change=session.safely(lambda: session.change(scope=st.session_state["scope"])),
-                format_func=lambda name: say(f"error.scopes.{name}"),
-            )
-            if state.scope != scope_of(state):
-                st.caption(say("error.scope_too_large"))
-        if is_pooled(state):
-            show_pool(state)
+        if state.scope != scope_of(state):
+            st.caption(say("error.scope_too_large"))
+    if is_pooled(state):
+        show_pool(state)

@@ -1,10 +1,10 @@
-"""The five tiles: what the scheme cost, each with its meaning on hover."""
+"""The five numbers: what the scheme cost. A lesson shows them as tiles, the Lab in one line."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import streamlit as st
@@ -12,8 +12,7 @@ import streamlit as st
 from quantviz.export.files import scope_of
 from quantviz.lab.state import LabState
 from quantviz.schemes.scheme import Scheme
-from quantviz.ui.lab.tensor import gaussian_db, study_of
-from quantviz.ui.shell.classroom import visible
+from quantviz.ui.lab.tensor import gaussian_db
 from quantviz.ui.shell.words import count_text, number, plain, say, say_axis, share
 
 if TYPE_CHECKING:
@@ -167,27 +166,11 @@ def _storage(study: Study) -> dict[str, str]:
     }
 
 
-def show_tiles(found: tuple[Tile, ...], state: LabState) -> None:
-    """Show the state's tiles, against the baseline's where there is one."""
-    shown = [tile for tile in found if visible(f"tiles.{tile.key}")]
-    before: dict[str, Tile] = {}
-    if state.baseline and not state.baseline.problems(state.source.shape):
-        # One that refuses NaN and Inf could not be held against a scheme that does not.
-        choice = state.baseline.nonfinite if state.baseline.nonfinite != "refuse" else state.scheme.nonfinite
-        baseline = state.baseline.replace(nonfinite=choice)
-        before = {tile.key: tile for tile in tiles(study_of(state, baseline), state.replace(scheme=baseline))}
-    for tile in shown:
-        show_tile(tile, before.get(tile.key), _counted(tile, state))
-    # A phone shows two tiles and this switch; elsewhere the style hides it.
-    if len(shown) > 2:
-        st.toggle(say("tiles.more"), key="more_tiles_shown")
-
-
-def _counted(tile: Tile, state: LabState) -> str:
+def tile_name(tile: Tile, state: LabState, *, short: bool = False) -> str:
     """Return the tile's name, with what it counts where a slice is in view. Storage is always the whole
     tensor's.
     """
-    name = say(f"tiles.{tile.key}.name")
+    name = say(f"tiles.{tile.key}.short" if short else f"tiles.{tile.key}.name")
     return (
         f"{name} · {say(f'tiles.scope_{scope_of(state)}')}" if state.sliced and tile.key != "bits" else name
     )
@@ -198,35 +181,28 @@ def cover_tile(key: str) -> None:
     st.metric(say(f"tiles.{key}.name"), "?")
 
 
-def show_tile(tile: Tile, before: Tile | None = None, label: str = "", *, line: bool = True) -> None:
-    """Show one tile, against the baseline's where there is one."""
+def show_tile(tile: Tile, *, line: bool = True) -> None:
+    """Show one tile."""
     facts = {name: plain(value) for name, value in tile.facts.items()}
-    delta = before and _delta(tile, before)
     st.metric(
-        label or say(f"tiles.{tile.key}.name"),
+        say(f"tiles.{tile.key}.name"),
         tile.value,
-        delta=delta or (tile.line if line else None) or None,
-        delta_color=_colour(tile, before) if before and delta else "off",
+        delta=(tile.line if line else None) or None,
+        delta_color="off",
         delta_arrow="off",
-        delta_description=tile.line if delta else None,
         help=say(f"tiles.{tile.key}.help", **facts),
     )
 
 
-def _delta(tile: Tile, before: Tile) -> str:
-    """Return the change against the baseline: a factor for the error, a difference for the rest."""
+def change_against(tile: Tile, before: Tile) -> tuple[str, bool | None]:
+    """Return the change against the baseline in words, a factor for the error and a difference for the rest,
+    and whether it is for the better; None where nothing has changed.
+    """
     if tile.raw == before.raw:
-        return say("tiles.same")
+        return say("tiles.same"), None
+    better = tile.raw > before.raw if tile.key == "sqnr" else tile.raw < before.raw
     if tile.key == "mse":
-        return say("tiles.times", factor=number(tile.raw / before.raw, 3) if before.raw else "∞")
+        return say("tiles.times", factor=number(tile.raw / before.raw, 3) if before.raw else "∞"), better
     change = tile.raw - before.raw
     unit = {"sqnr": " dB", "zeroed": " pp", "clipped": " pp", "bits": " bit"}[tile.key]
-    return number(100 * change if unit == " pp" else change, 3, signed=True) + unit
-
-
-def _colour(tile: Tile, before: Tile) -> Literal["off", "green", "red"]:
-    """Return green where the change is for the better."""
-    if tile.raw == before.raw:
-        return "off"
-    better = tile.raw > before.raw if tile.key == "sqnr" else tile.raw < before.raw
-    return "green" if better else "red"
+    return number(100 * change if unit == " pp" else change, 3, signed=True) + unit, better

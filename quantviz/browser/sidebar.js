@@ -1,0 +1,20 @@
+// Below 1024 px the sidebar is closed at first: beside it there would be no room for the page. Streamlit does so
+// only on phones. A person who opens it keeps it open.
+{
+  const NARROW = 1024;
+  const closed = (window.__quantvizSidebar ??= { done: innerWidth >= NARROW });
+  const close = () => {
+    const sidebar = document.querySelector("[data-testid=stSidebar]");
+    if (!sidebar) return false;
+    if (sidebar.getAttribute("aria-expanded") === "false") return true;
+    const button = sidebar.querySelector("[data-testid=stSidebarCollapseButton] button");
+    button?.click();
+    return Boolean(button);
+  };
+  if (!closed.done && !(closed.done = close())) {
+    const watcher = new MutationObserver(() => {
+      if (closed.done || (closed.done = close())) watcher.disconnect();
+    });
+    watcher.observe(document.body, { childList: true, subtree: true });
+  }
+}

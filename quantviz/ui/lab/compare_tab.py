@@ -1,0 +1,199 @@
+"""The tab Compare: the best recipe for as few bits, all recipes, the baseline, and engines."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from quantviz.analysis.better_schemes import gain_db
+from quantviz.analysis.recipe_ranking import RecipeRow, answer, best_within, recipe_rows, row_of
+from quantviz.lab.state import LabState
+from quantviz.schemes.recipes import RECIPES, current_recipe
+from quantviz.ui.components.classroom_signs import show_lock
+from quantviz.ui.lab import compared_engines, engine_comparison
+from quantviz.ui.lab.engine_controls import group_of
+from quantviz.ui.lab.tensor import kept, stored_of
+from quantviz.ui.lab.tensor_panels import is_pooled
+from quantviz.ui.shell import session
+from quantviz.ui.shell.classroom import locked, visible
+from quantviz.ui.shell.words import language, number, plain, say, say_error, say_recipe, theme
+
+if TYPE_CHECKING:
+    from quantviz.analysis.study import Study
+
+
+def show_compare(
+    study: Study,
+    state: LabState,
+    compared: compared_engines.Shown | None,
+    sentence: Any,
+    action: Any,
+    body: Any,
+) -> None:
+    """Show what may be compared, as far as a teacher has not hidden it."""
+    rows = recipe_rows_of(state) if visible("recipes") else ()
+    if rows:
+        _best(rows, row_of(study.measured), state, sentence, action)
+    with body:
+        with st.container(key="compare_actions", horizontal=True, gap="small"):
+            if visible("actions"):
+                _baseline_button(state)
+            engine_comparison.show_button(state)
+        if compared:
+            show_engines(compared, state)
+        if rows:
+            with st.container(key="recipes"):
+                _recipes(rows, study, state)
+
+
+def show_engines(compared: compared_engines.Shown, state: LabState) -> None:
+    """Show what other engines make of it."""
+    with st.container(key="compare"):
+        engine_comparison.show_comparison(compared, state, pooled=is_pooled(state))
+
+
+def _best(rows: tuple[RecipeRow, ...], now: RecipeRow, state: LabState, sentence: Any, action: Any) -> None:
+    """Say which recipe is best for as few bits as there are now, and offer it."""
+    best = best_within(rows, now.bits)
+    gain = gain_db(best, now.sqnr_db)
+    with sentence:
+        if best is None or not gain:
+            st.markdown(plain(say("stage.compare.none", bits=f"{now.bits:.4g}")))
+            return
+        name = say_recipe(best.id, state.source)
+        st.markdown(
+            plain(
+                say(
+                    "stage.compare.best",
+                    name=name,
+                    gain=number(gain, 2, signed=True),
+                    bits=f"{best.bits:.4g}",
+                )
+            )
+        )
+    with action:
+        st.button(
+            say("stage.compare.use"),
+            key="compare_use",
+            on_click=session.safely(_take),
+            args=(best.id,),
+            disabled=locked("scheme"),
+            help=say("room.locked") if locked("scheme") else None,
+        )
+
+
+def _baseline_button(state: LabState) -> None:
+    if state.baseline is None:
+        st.button(
+            say("lab.set_baseline"),
+            key="set_baseline",
+            on_click=session.safely(session.baseline),
+            args=(state.scheme,),
+            help=say("lab.set_baseline_help"),
+        )
+    else:
+        st.button(
+            say("lab.drop_baseline"),
+            key="drop_baseline",
+            on_click=session.safely(session.baseline),
+            args=(None,),
+            help=say("lab.drop_baseline_help", scheme=plain(state.baseline)),
+        )
+
+
+def _recipes(rows: tuple[RecipeRow, ...], study: Study, state: LabState) -> None:
+    """Show the recipes on this very tensor; a click loads one."""
+    from quantviz.figures.recipe_plot import RECIPE_PLOT_CONFIG, answer_sentence, recipe_plot_figure
+
+    axes = state.source.axes
+    st.markdown(f"**{plain(answer_sentence(answer(rows), language(), axes))}**")
+    if locked("scheme"):
+        show_lock("scheme")
+    else:
+        st.caption(say("recipes.how"))
+    table, plot = st.columns([7, 5], gap="small")
+    with table:
+        _table(rows, state)
+    with plot:
+        figure = recipe_plot_figure(
+            rows, row_of(study.measured), language=language(), theme=theme(), axes=axes
+        )
+        st.plotly_chart(
+            figure,
+            key="recipe_plot",
+            theme=None,
+            config=dict(RECIPE_PLOT_CONFIG),
+            alt=say("recipes.plot_alt"),
+        )
+    for reason, names in _not_fitting(rows, state).items():
+        st.caption(f"{say('recipes.not_fitting', names=plain(', '.join(names)))} {reason}")
+
+
+def _not_fitting(rows: tuple[RecipeRow, ...], state: LabState) -> dict[str, list[str]]:
+    """Return the names of the recipes that cannot be used here, by the reason."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        if row.problem:
+            found.setdefault(say_error(row.problem), []).append(say_recipe(row.id, state.source))
+    return found
+
+
+def recipe_rows_of(state: LabState) -> tuple[RecipeRow, ...]:
+    """Return the rows of this tensor: computed once for it."""
+    source, scheme = state.source, state.scheme
+    with st.spinner(say("recipes.trying", count=len(RECIPES)), show_time=True):
+        rows = kept(
+            source,
+            f"recipes {scheme.nonfinite}",
+            lambda: recipe_rows(stored_of(source), current=scheme),
+            aside=True,
+        )
+    now = current_recipe(scheme, source.shape)
+    return tuple(dataclasses.replace(row, is_current=row.id == now) for row in rows)
+
+
+def _table(rows: tuple[RecipeRow, ...], state: LabState) -> None:
+    from quantviz.figures.recipe_plot import HEIGHT
+
+    fitting = [row for row in rows if not row.problem]
+    columns: dict[str, list[Any]] = {
+        "group": [group_of(row.id) for row in fitting],
+        "name": [say_recipe(row.id, state.source) for row in fitting],
+        "bits": [row.bits for row in fitting],
+        "sqnr_db": [row.sqnr_db for row in fitting],
+        "zeroed": [100 * row.zeroed_share for row in fitting],
+        "mse": [row.mse for row in fitting],
+    }
+    st.dataframe(
+        columns,
+        key="recipe_table",
+        hide_index=True,
+        on_select="ignore"
+        if locked("scheme")
+        else session.safely(lambda: _load([row.id for row in fitting])),
+        selection_mode="single-cell",
+        row_height=29,
+        height=HEIGHT,
+        column_config={
+            "group": st.column_config.TextColumn(say("recipes.group"), width=80),
+            "name": st.column_config.TextColumn(say("recipes.name"), width=168),
+            "bits": st.column_config.NumberColumn(say("recipes.bits"), format="%.3f", width=64),
+            "sqnr_db": st.column_config.NumberColumn(say("recipes.sqnr"), format="%.1f", width=72),
+            "zeroed": st.column_config.NumberColumn(say("recipes.zeroed"), format="%.1f %%", width=64),
+            "mse": st.column_config.NumberColumn(say("recipes.mse"), format="%.3g", width=72),
+        },
+        alt=say("recipes.table_alt"),
+    )
+
+
+def _load(ids: list[str]) -> None:
+    """Load the recipe whose cell was clicked."""
+    line = session.clicked_line("recipe_table")
+    if line is not None:
+        _take(ids[line])
+
+
+def _take(recipe_id: str) -> None:
+    session.change(scheme=RECIPES[recipe_id].replace(nonfinite=session.state().scheme.nonfinite))

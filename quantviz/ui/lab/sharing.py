@@ -1,0 +1,100 @@
+"""What *Share* holds: the link, pictures, data, Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from quantviz.lab.state import LabState
+from quantviz.tensors.views import MOST_PART
+from quantviz.ui.components.clipboard import copy_button, picture_button
+from quantviz.ui.components.code import show_python
+from quantviz.ui.shell.classroom import visible
+from quantviz.ui.shell.words import language, say, theme
+
+if TYPE_CHECKING:
+    from quantviz.analysis.study import Study
+    from quantviz.figures.panels_data import PanelsData
+    from quantviz.quantization.result import QuantResult
+
+#: Cells up to which there is a .csv: a line each, held in memory while it is made.
+_MOST_CSV = 2**20
+
+
+def show_share(study: Study, state: LabState, chart: str, whole: Callable[[], PanelsData]) -> None:
+    """Show what can be taken along of this state, as far as a teacher has not hidden it.
+
+    Pictures are of the panels in the container `chart`, or, where a window of the matrix is seen, of what
+    `whole` gives.
+    """
+    if visible("actions"):
+        copy_button(
+            "copy_link", say("lab.copy_link"), say("lab.copied"), explanation=say("lab.copy_link_help")
+        )
+    if not visible("below"):
+        return
+    with st.container(key="share_pictures", horizontal=True, gap="small"):
+        _pictures(state, study, chart, whole)
+    with st.container(key="share_data", horizontal=True, gap="small"):
+        _data(study, state)
+    from quantviz.export.files import python_lines
+
+    lines = python_lines(state, language=language())
+    copy_button("copy_python", say("below.copy_python"), say("lab.copied"), text=lines)
+    show_python(say("below.python"), "python", lambda: lines)
+
+
+def _data(study: Study, state: LabState) -> None:
+    from quantviz.evaluation.tables import Within, as_csv, as_npz
+    from quantviz.export.files import file_name
+
+    # Of a large tensor it is the part in view that leaves.
+    index, result = state.view.index_of(study.shape), study.result
+    rows, cols = state.view.size(study.shape)
+    count = rows * cols if result is None else result.x.numel()
+
+    def exported() -> QuantResult:
+        return study.part(index) if result is None else result
+
+    # Made when they are asked for: nobody waits for a file that is not wanted.
+    within = Within(index, study.shape) if result is None else None
+    for ending, write, most in (
+        ("npz", partial(as_npz, within=within), MOST_PART),
+        ("csv", partial(as_csv, within=within), _MOST_CSV),
+    ):
+        too_many = count > most
+        help_text = (
+            say("below.too_many", most=most)
+            if too_many
+            else say("below.of_the_slice")
+            if result is None
+            else None
+        )
+        st.download_button(
+            say(f"below.{ending}"),
+            lambda write=write: write(exported()),  # type: ignore[misc]
+            file_name(state.source, state.scheme, ending),
+            key=f"download_{ending}",
+            on_click="ignore",
+            disabled=too_many,
+            help=help_text,
+        )
+
+
+def _pictures(state: LabState, study: Study, chart: str, whole: Callable[[], PanelsData]) -> None:
+    """Show the panels as files that need no browser."""
+    figure = None
+    windowed = state.view.size(study.shape) != state.view.matrix(study.shape)
+    asked = windowed and st.session_state.get("picture_whole", False)
+    if asked:
+        from quantviz.figures.panels import panels_figure
+
+        # As the page has it side by side, on a phone too.
+        figure = panels_figure(whole(), language=language(), theme=theme()).to_json()  # type: ignore[no-untyped-call]
+    for ending in ("png", "svg"):
+        picture_button(f"picture_{ending}", say(f"below.picture_{ending}"), chart, ending, figure)
+    if windowed:
+        st.toggle(say("below.picture_whole"), key="picture_whole", help=say("below.picture_whole_help"))

@@ -1,0 +1,163 @@
+"""The stage below the panels: tabs that each open with one sentence that answers and one button that applies
+it. Only the open tab is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, cast
+
+import streamlit as st
+
+from quantviz.lab.state import LabState
+from quantviz.ui.components.cell import show_number_line, show_sentence, show_steps
+from quantviz.ui.components.choice import choose
+from quantviz.ui.components.panels_bridge import bridge_width
+from quantviz.ui.lab import compare_tab, compared_engines, range_tab
+from quantviz.ui.lab.navigation import has_places, show_places
+from quantviz.ui.lab.tensor_panels import BRIDGE_KEY
+from quantviz.ui.shell import session
+from quantviz.ui.shell.classroom import classroom, visible
+from quantviz.ui.shell.words import say
+
+if TYPE_CHECKING:
+    from quantviz.analysis.study import Study
+
+_TAB, _COMPARED = "lab_tab", "lab_tab_compared"
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """The stage's frame, painted before anything is computed."""
+
+    #: The tab that is open, one of `TABS`.
+    tab: str
+    #: Where the sentence, what applies it, the number line, and what else the tab has to show go.
+    sentence: Any
+    action: Any
+    ruler: Any
+    body: Any
+
+
+def show_stage(state: LabState) -> Stage:
+    """Show the tabs and the empty frame of the one that is open."""
+    tab = open_tab(state)
+    with st.container(key="stage"):
+        with st.container(key="tabs"):
+            offered = offered_tabs(state)
+            if len(offered) > 1:
+                choose(
+                    st.segmented_control,
+                    say("stage.tabs"),
+                    offered,
+                    key=session.show("stage_tab", tab),
+                    required=True,
+                    on_change=session.safely(_turn),
+                    format_func=lambda name: say(f"stage.{name}.name"),
+                    label_visibility="collapsed",
+                )
+        sentence = st.container(key="sentence")
+        action = st.container(key="apply")
+        ruler = st.container(key="ruler")
+        body = st.container(key="stage_body")
+    return Stage(tab, sentence, action, ruler, body)
+
+
+def _turn() -> None:
+    if st.session_state["stage_tab"] is not None:  # the control was replaced while it loaded
+        st.session_state[_TAB] = st.session_state["stage_tab"]
+
+
+def offered_tabs(state: LabState) -> tuple[str, ...]:
+    """Return the tabs that have something to show; a projector has no room for more than the cell."""
+    return tuple(name for name, tab in TABS.items() if tab.offered(state)) or ("cell",)
+
+
+def open_tab(state: LabState) -> str:
+    """Return the tab that is open: the one chosen last in this session. A state that compares engines opens
+    the comparison, whoever brings it.
+    """
+    offered, compared = offered_tabs(state), state.compared is not None
+    if compared and not st.session_state.get(_COMPARED, False):
+        st.session_state[_TAB] = "compare"
+    st.session_state[_COMPARED] = compared
+    chosen = cast("str | None", st.session_state.get(_TAB))
+    return chosen if chosen in offered else offered[0]
+
+
+def comparing(state: LabState, stage: Stage) -> compared_engines.Shown | None:
+    """Return the comparison of engines that is framed in the panels: while its tab is open, and on a projector,
+    which shows it beside the cell.
+    """
+    return compared_engines.comparing(state) if stage.tab == "compare" or classroom().projector else None
+
+
+def fill_stage(
+    study: Study, why: Any, state: LabState, stage: Stage, compared: compared_engines.Shown | None
+) -> None:
+    """Show what the open tab tells of a study, whose selected cell `why` explains."""
+    if classroom().projector and compared:
+        with stage.body:
+            compare_tab.show_engines(compared, state)
+    TABS[stage.tab].fill(study, why, state, stage, compared)
+
+
+def _fill_cell(
+    study: Study, why: Any, state: LabState, stage: Stage, compared: compared_engines.Shown | None
+) -> None:
+    if visible("sentence"):
+        with stage.sentence:
+            show_sentence(why, state.source)
+    if visible("steps"):
+        with stage.action:
+            show_steps(why, folded=True)
+    _number_line(study, why, stage)
+    if has_places(state) and not classroom().projector:
+        with stage.body:
+            show_places(study, state)
+
+
+def _fill_range(
+    study: Study, why: Any, state: LabState, stage: Stage, compared: compared_engines.Shown | None
+) -> None:
+    range_tab.show_range(study, state, stage.sentence, stage.action)
+    _number_line(study, why, stage)
+
+
+def _fill_compare(
+    study: Study, why: Any, state: LabState, stage: Stage, compared: compared_engines.Shown | None
+) -> None:
+    compare_tab.show_compare(study, state, compared, stage.sentence, stage.action, stage.body)
+
+
+def _number_line(study: Study, why: Any, stage: Stage) -> None:
+    if visible("number_line"):
+        with stage.ruler:
+            show_number_line(why, study.qparams, bridge_width(BRIDGE_KEY))
+
+
+def _has_range(state: LabState) -> bool:
+    """Return whether a class may be told what another range brings."""
+    return visible("range") and visible("scheme") and visible("tiles.sqnr")
+
+
+def _has_comparison(state: LabState) -> bool:
+    return not classroom().projector and any(map(visible, ("recipes", "compare", "actions")))
+
+
+@dataclass(frozen=True)
+class _Tab:
+    offered: Callable[[LabState], bool]
+    fill: Callable[..., None]
+
+
+#: The tabs by id, in their order.
+TABS: Mapping[str, _Tab] = MappingProxyType(
+    {
+        "cell": _Tab(lambda state: True, _fill_cell),
+        "range": _Tab(_has_range, _fill_range),
+        "compare": _Tab(_has_comparison, _fill_compare),
+    }
+)

@@ -1,0 +1,139 @@
+"""The title line: where one is, down to the cell, what to look for, and Share, undo, redo and the rest."""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+import streamlit as st
+
+from quantviz.lab.scenarios import SCENARIOS
+from quantviz.lab.state import LabState
+from quantviz.ui.components.cell import show_cell_inputs
+from quantviz.ui.components.lesson_place import go
+from quantviz.ui.lab.navigation import block_words
+from quantviz.ui.shell import session
+from quantviz.ui.shell.classroom import classroom, visible
+from quantviz.ui.shell.words import language, plain, say
+
+#: Characters of a tensor's name that the line has room for; the sidebar tells all of it.
+_LONGEST_NAME = 40
+
+
+def tensor_name(state: LabState) -> str:
+    """Return what the tensor is called: the scenario it began as, or its source's own name."""
+    name = session.scenario()
+    return (
+        say(f"scenarios.{name}.name") if name and not state.source.edits else state.source.title(language())
+    )
+
+
+def show_title(state: LabState) -> tuple[Any, Any]:
+    """Show the line, and return the places of what *Share* and *More* hold, none where a teacher has hidden
+    it all: it is filled once the tensor is there.
+    """
+    share = more = None
+    with st.container(key="title", horizontal=True, vertical_alignment="center", gap="small"):
+        _crumbs(state)
+        show_cell_inputs(state)
+        st.markdown(plain(_hint(state)), width="stretch")
+        with st.container(
+            key="title_actions",
+            horizontal=True,
+            gap="small",
+            width="content",
+            wrap=False,
+            vertical_alignment="center",
+        ):
+            way_back = session.way_back()
+            if way_back:
+                _back_to_the_lesson(way_back)
+            if visible("actions") or visible("below"):
+                share = st.popover(say("lab.share"), key="share", type="primary", help=say("lab.share_help"))
+            if visible("actions"):
+                _history_buttons()
+            if visible("actions") or visible("x") or visible("x_hat") or visible("error"):
+                more = st.popover(
+                    say("lab.more"), key="more", icon=":material/more_horiz:", help=say("lab.more")
+                )
+    return share, more
+
+
+def _crumbs(state: LabState) -> None:
+    """Show the way from the page to the block; the cell's own place follows as inputs."""
+    name = tensor_name(state)
+    short = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
+    # As HTML: a file's name is a stranger's text, and Markdown would make links of what looks like one.
+    st.html(
+        f'<h1 class="qv-crumbs"><span class="qv-page">{html.escape(say("pages.lab"))}</span>'
+        f'<bdi title="{html.escape(name)}"><b>{html.escape(short)}</b></bdi>'
+        f'<span class="qv-block">{html.escape(_block(state))}</span></h1>'
+    )
+
+
+def _block(state: LabState) -> str:
+    """Return which block the cell lies in, by the axes in view."""
+    shape = state.source.shape
+    if state.scheme.problems(shape):
+        return ""
+    layout = state.scheme.layout(shape)
+    if layout.block_count == 1:
+        return say("lab.one_block")
+    block = layout.block_of(state.cell, shape)
+    if layout.view_shape != shape:  # a run of the flattened tensor
+        return say("lab.run", number=", ".join(map(str, block)))
+    return block_words(layout, shape, state.view, block)
+
+
+def _hint(state: LabState) -> str:
+    """Return what to look for; once scheme or tensor was changed, it is told as what there was at the start.
+
+    Where a teacher has left something out, they are the one to say; where a lesson's step was opened, it has
+    said it.
+    """
+    if classroom().hidden or classroom().locked:
+        return ""
+    origin = session.origin()
+    if origin:
+        return say("lab.from_lesson", step=origin.step + 1, lesson=_lesson_title(origin.lesson))
+    name = session.scenario()
+    if name is None:
+        return say("lab.hint")
+    look = say(f"scenarios.{name}.look")
+    if state.source.edits:
+        return say("lab.edited", look=look)
+    return look if state.scheme == SCENARIOS[name].scheme else say("lab.at_the_start", look=look)
+
+
+def _lesson_title(name: str) -> str:
+    from quantviz.teaching.lessons import lessons
+    from quantviz.teaching.lessons.model import Lesson
+
+    found = lessons(language()).get(name)
+    return found.title if isinstance(found, Lesson) else name
+
+
+def _back_to_the_lesson(origin: session.Origin) -> None:
+    if st.button(
+        say("lab.back_to_lesson"),
+        key="back_to_lesson",
+        help=say("lab.back_to_lesson_help", step=origin.step + 1),
+    ):
+        go(origin.lesson, origin.step)
+        st.switch_page("pages/learn/lessons.py")
+
+
+def _history_buttons() -> None:
+    """Undo and redo, by an icon each; the bridge presses them for Ctrl+Z and Ctrl+Shift+Z."""
+    for name, act, possible in (
+        ("undo", session.undo, session.can_undo()),
+        ("redo", session.redo, session.can_redo()),
+    ):
+        st.button(
+            say(f"lab.{name}"),
+            key=name,
+            icon=f":material/{name}:",
+            on_click=session.safely(act),
+            disabled=not possible,
+            help=say(f"lab.{name}_help"),
+        )
