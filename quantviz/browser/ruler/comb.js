@@ -69,8 +69,11 @@ function paintToothLabels(ruling, held) {
     const { i, x } = teeth[k];
     const strong = i === own || i === zero;
     context.fillStyle = strong ? colors.text : colors.muted;
-    context.fillText(codes[i], x, baseline);
-    ruling.marks.teeth.push({ i, x, room: teeth[k].room });
+    // A bracket runs behind the label.
+    if (ruling.marks.ends.some((end) => Math.abs(end - x) < 20))
+      ruling.label(codes[i], x, baseline, context.fillStyle);
+    else context.fillText(codes[i], x, baseline);
+    ruling.marks.teeth.push({ i, x });
   }
   paintToothValues(
     ruling,
@@ -81,9 +84,9 @@ function paintToothLabels(ruling, held) {
 
 // The values below their codes, where they say something else and there is room.
 function paintToothValues(ruling, labelled, zero) {
-  const { context, bands, colors, picture } = ruling;
+  const { bands, colors, picture } = ruling;
   const { codes, levels } = picture;
-  const gap = evenGap(levels);
+  const gap = evenGap(levels) * (labelled.length > 1 ? labelled[1].i - labelled[0].i : 1);
   const words = new Map(
     labelled.map(({ i }) => [i, gap ? writtenAmong(levels[i], gap) : written(levels[i], 3)]),
   );
@@ -91,10 +94,8 @@ function paintToothValues(ruling, labelled, zero) {
   ruling.fontOf(10.5);
   const middle = labelled.findIndex(({ i }) => i === zero);
   const chosen = labelledTeeth(labelled, ({ i }) => ruling.widthOf(words.get(i)), [middle, 0], 8);
-  context.fillStyle = colors.muted;
-  context.textAlign = "center";
-  for (const k of chosen)
-    context.fillText(words.get(labelled[k].i), labelled[k].x, bands.line + (bands.narrow ? 22.5 : 25.5));
+  const baseline = bands.line + (bands.narrow ? 22.5 : 25.5);
+  for (const k of chosen) ruling.label(words.get(labelled[k].i), labelled[k].x, baseline, colors.muted);
 }
 
 // An axis of round numbers, where a format has too many codes for a comb.

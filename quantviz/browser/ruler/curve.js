@@ -4,35 +4,56 @@ import { roomInArea } from "./places.js";
 
 const CURVE_LABEL = 12;
 
+// The curve's height shows so many times the largest rounding error: the clipping of a range near 0 is many
+// times larger, and runs off the top.
+const MOST_OF_ROUNDING = 3;
+
 export function paintCurve(ruling) {
-  const { picture, axis, bands, context, colors, words } = ruling;
-  const { at, rounding, clipping, now, marks = [] } = picture.curve;
-  const count = at.length;
-  if (count < 2) return;
-  const base = bands.height - 1;
-  const tall = bands.height - bands.foot - 6;
-  let most = 0;
-  for (let i = 0; i < count; i++) most = Math.max(most, rounding[i] + clipping[i]);
+  const { picture, axis, bands, context, colors } = ruling;
+  const { at, rounding, clipping } = picture.curve;
+  const base = bands.height - 6;
+  const top = bands.foot + 3;
+  const both = rounding.map((error, i) => error + clipping[i]);
+  const all = both.reduce((most, error) => Math.max(most, error), 0);
+  const rounded = rounding.reduce((most, error) => Math.max(most, error), 0);
+  const perError = (base - top) / (Math.min(all, rounded ? MOST_OF_ROUNDING * rounded : all) || 1);
   const [xs, feet, seams, tops] = [[], [], [], []];
-  for (let i = 0; i < count; i++) {
+  for (let i = 0; i < at.length; i++) {
     xs.push(axis.inside(at[i]));
     feet.push(base);
-    seams.push(base - (most ? (rounding[i] / most) * tall : 0));
-    tops.push(base - (most ? ((rounding[i] + clipping[i]) / most) * tall : 0));
+    seams.push(base - rounding[i] * perError);
+    tops.push(base - Math.min(both[i] * perError, 4 * bands.height));
   }
-  paintArea(ruling, xs, feet, seams, colors.rounding);
-  paintArea(ruling, xs, seams, tops, colors.clipping);
   context.fillStyle = colors.line;
   context.fillRect(axis.left - 14, base, axis.right - axis.left + 28, 1);
-  const marked = picture.range ? picture.range.hi : now;
-  if (marked !== null && marked !== undefined)
-    paintCurveMark(ruling, xs, tops, axis.at(marked), colors.handle, 5);
-  paintCurveWords(ruling, xs, feet, seams, tops, words);
+  context.save();
+  context.beginPath();
+  context.rect(0, top - 2, axis.right + axis.left, bands.height);
+  context.clip();
+  paintArea(ruling, xs, feet, seams, colors.rounding);
+  paintArea(ruling, xs, seams, tops, colors.clipping);
+  context.restore();
+  const seen = tops.map((y) => Math.max(y, top));
+  paintCurveWords(ruling, xs, feet, seams, seen);
+  ruling.marks.curve = { xs, tops: seen };
+}
+
+// Rings on the curve: where the range is now, and what else is told of it.
+export function paintCurveMarks(ruling) {
+  const { picture, axis, bands, colors } = ruling;
+  const { now, marks = [] } = picture.curve;
   ruling.fontOf(11);
-  for (const { at: place, label } of marks) {
-    const y = paintCurveMark(ruling, xs, tops, axis.at(place), colors.text, 4);
-    if (y !== null) ruling.label(label, axis.at(place) - 7, y - 5, colors.text, "right");
+  let free = axis.left;
+  for (const { at, label } of marks) {
+    const x = axis.at(at);
+    const y = paintCurveMark(ruling, x, colors.text, 4);
+    const left = x - 7 - ruling.widthOf(label);
+    if (y === null || bands.narrow || left < free) continue;
+    ruling.label(label, x - 7, y - 5, colors.text, "right");
+    free = x + 4;
   }
+  const marked = picture.range?.hi ?? now;
+  if (marked !== null && marked !== undefined) paintCurveMark(ruling, axis.at(marked), colors.handle, 5);
 }
 
 function paintArea(ruling, xs, low, high, color) {
@@ -53,8 +74,9 @@ function paintArea(ruling, xs, low, high, color) {
 }
 
 // A ring on the curve's upper edge; returns its height, or null beside the curve.
-function paintCurveMark(ruling, xs, tops, x, color, radius) {
+function paintCurveMark(ruling, x, color, radius) {
   const { context } = ruling;
+  const { xs, tops } = ruling.marks.curve;
   if (x < xs[0] - 1 || x > xs.at(-1) + 1) return null;
   let i = 1;
   while (i < xs.length - 1 && xs[i] < x) i += 1;
@@ -71,8 +93,8 @@ function paintCurveMark(ruling, xs, tops, x, color, radius) {
 }
 
 // Each area's name stands in it, or beside the curve where it is too thin.
-function paintCurveWords(ruling, xs, feet, seams, tops, words) {
-  const { bands, colors, axis } = ruling;
+function paintCurveWords(ruling, xs, feet, seams, tops) {
+  const { bands, colors, axis, words } = ruling;
   ruling.fontOf(CURVE_LABEL, 600);
   const parts = [
     { words: words.clipping, color: colors.clippingText, low: seams, high: tops },
@@ -94,6 +116,6 @@ function paintCurveWords(ruling, xs, feet, seams, tops, words) {
     else ruling.label(part.words, (left + right) / 2, bands.foot + 14 + 14 * k, part.color);
   });
   ruling.fontOf(11);
-  if (left - axis.left > ruling.widthOf(words.curve) + 8)
+  if (!bands.narrow && left - axis.left > ruling.widthOf(words.curve) + 8)
     ruling.label(words.curve, left - 8, bands.foot + 12, colors.muted, "right");
 }

@@ -1,7 +1,7 @@
 // The ruler on its canvas. What stands where comes from `places.js`.
 
 import { nearestLevel, paintComb } from "./comb.js";
-import { paintCurve } from "./curve.js";
+import { paintCurve, paintCurveMarks } from "./curve.js";
 import { filled, written } from "./figures.js";
 import { MOST_DOTS, dotPlaces, dotSize, pileUp, teethOf } from "./places.js";
 import { paintSliders } from "./sliders.js";
@@ -23,12 +23,14 @@ export class RulerPainter {
     context.clearRect(0, 0, axis.right + axis.left, bands.height);
     context.textBaseline = "alphabetic";
     this.teeth = teethOf(picture.levels, axis);
-    this.marks = { teeth: [], dot: null, knobs: bands.top + 9 };
+    this.marks = { teeth: [], dot: null, ends: [], knobs: bands.top + 9 };
     this.paintHistogram();
-    if (picture.curve) paintCurve(this);
+    const drawsCurve = picture.curve?.at.length > 1;
+    if (drawsCurve) paintCurve(this);
+    if (picture.range) this.paintRange();
+    if (drawsCurve) paintCurveMarks(this);
     paintComb(this);
     if (picture.values.length) this.paintDots();
-    if (picture.range) this.paintRange();
     this.paintSelected();
     if (bands.sliders) paintSliders(this);
     return this.marks;
@@ -82,8 +84,8 @@ export class RulerPainter {
         context.fillRect(left, bands.tips - bar, Math.max(right - left - (right - left > 4 ? 1 : 0), 1), bar);
       }
     };
-    drawBars(false, alone ? colors.dot : colors.muted, alone ? 0.5 : 0.14);
-    drawBars(true, alone ? colors.clipping : colors.muted, alone ? 0.75 : 0.14);
+    drawBars(false, alone ? colors.dot : colors.muted, alone ? 0.5 : 0.18);
+    drawBars(true, alone ? colors.clipping : colors.muted, alone ? 0.75 : 0.18);
     context.globalAlpha = 1;
   }
 
@@ -94,23 +96,30 @@ export class RulerPainter {
   }
 
   paintDots() {
-    const { picture, axis, bands, colors, context } = this;
+    const { picture, axis, bands, colors } = this;
     const places = (this.places = dotPlaces(picture, axis, bands));
     if (picture.selected >= 0)
       this.marks.dot = { x: places[2 * picture.selected], y: places[2 * picture.selected + 1] };
-    const size = dotSize(picture.values.length);
+    const size = dotSize(picture.values.length, bands.narrow);
     if (this.hasNoDots()) return;
     const piles = pileUp(picture, axis, bands, places, size.radius);
     this.paintErrors(places, size);
     this.paintRounds(places, size, 0, colors.dot);
     this.paintRounds(places, { ...size, dot: 1 }, 1, colors.clipping);
+    for (const pile of piles) if (pile.members.length > 2) this.paintPileWords(pile);
+  }
+
+  // How many lie on a pile: beside it, or above it where the ruler ends.
+  paintPileWords({ members, foot, edge, top, out }) {
+    const { axis, bands, colors } = this;
     this.fontOf(SMALL, 600);
-    for (const { members, x, top } of piles)
-      if (members.length > 2) {
-        const words = filled(this.words.outside, { count: members.length });
-        this.label(words, x, Math.max(top - 4, bands.top + 30), colors.clippingText);
-      }
-    context.globalAlpha = 1;
+    const words = filled(this.words.outside, { count: members.length });
+    const width = this.widthOf(words) + 6;
+    // Above the height of the selected value's label.
+    const y = Math.max(Math.min(top + 4, bands.tips - 36), bands.top + 12);
+    if (out > 0 ? edge + width < axis.right + axis.left : edge - width > 0)
+      this.label(words, edge + 6 * out, y, colors.clippingText, out > 0 ? "left" : "right");
+    else this.label(words, foot, Math.min(y, top - 4), colors.clippingText);
   }
 
   // A line from each dot to its tooth, all of one colour as one path.
@@ -192,6 +201,7 @@ export class RulerPainter {
     const { picture, axis, bands } = this;
     for (const end of ["lo", "hi"]) {
       const value = picture.range[end];
+      this.marks.ends.push(axis.at(value));
       if (axis.at(value) < axis.left - 1 || axis.at(value) > axis.right + 1) continue;
       this.paintBracket(axis.at(value), end === "lo" ? 1 : -1, bands);
     }
@@ -200,7 +210,7 @@ export class RulerPainter {
   // One end of the range: a bracket that opens inwards, with a knob where it can be moved.
   paintBracket(x, inwards, bands) {
     const { context, colors, picture } = this;
-    const [top, foot] = [bands.top + 1, picture.curve ? bands.height - 1 : bands.line];
+    const [top, foot] = [bands.top + 1, picture.curve ? bands.height - 6 : bands.line];
     context.strokeStyle = colors.handle;
     context.lineWidth = 2;
     context.beginPath();

@@ -166,7 +166,8 @@ export function pileUp(picture, axis, bands, places, radius) {
     const pile = piles[name];
     if (!pile.length) continue;
     pile.sort((a, b) => out * (values[b] - values[a]) || a - b);
-    const foot = axis.inside(landed[pile[0]]);
+    // Beside the tooth, where a bracket may stand.
+    const foot = axis.inside(landed[pile[0]]) + out * (radius + 2);
     const outside = out > 0 ? axis.right + SIDE / 2 - foot : foot - axis.left + SIDE / 2;
     const most = Math.max(1, Math.floor(outside / side));
     const columns = Math.min(most, Math.ceil(pile.length / Math.floor(room / side)), 6);
@@ -179,7 +180,8 @@ export function pileUp(picture, axis, bands, places, radius) {
     found.push({
       name,
       members: pile,
-      x: foot + (out * side * (columns - 1)) / 2,
+      foot,
+      edge: foot + out * (side * (columns - 1) + radius),
       top: bands.tips - 4 - rise * (rows - 1) - radius,
       out,
     });
@@ -188,10 +190,11 @@ export function pileUp(picture, axis, bands, places, radius) {
 }
 
 // How large dots are, and how strongly they and their errors' lines are drawn: many are smaller and paler.
-export function dotSize(count) {
-  if (count <= 100) return { radius: 3, dot: 0.8, line: 0.42, width: 1 };
-  if (count <= 400) return { radius: 2.5, dot: 0.65, line: 0.28, width: 1 };
-  return { radius: 2, dot: 0.5, line: 0.16, width: 0.75 };
+export function dotSize(count, narrow) {
+  const radius = narrow ? 0.5 : 0;
+  if (count <= 100) return { radius: 3 - radius, dot: 0.8, line: 0.42, width: 1 };
+  if (count <= 400) return { radius: 2.5 - radius, dot: 0.65, line: 0.28, width: 1 };
+  return { radius: 2 - radius, dot: 0.5, line: 0.16, width: 0.75 };
 }
 
 // Round numbers along an axis that has no teeth.

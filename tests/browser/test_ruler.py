@@ -1,0 +1,382 @@
+"""The ruler in a blank page: what it draws, and what a mouse, a finger and keys make it tell its owner."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from quantviz.browser import FOLDER, join_modules
+from quantviz.ui.components.ruler import ruler_settings
+
+DEMO = (Path(__file__).parent / "ruler_demo.js").read_text(encoding="utf-8")
+EVERY = {"range": True, "zero": True, "tooth": True, "value": True, "bits": True, "group": True}
+RANDOM = random.Random(3)
+#: 64 values like N(0, 1), and one far away.
+VALUES = [round(RANDOM.gauss(0, 1), 2) for _ in range(63)] + [3.6]
+START = {
+    "bits": 4,
+    "bitsChoices": [2, 3, 4, 5, 6, 8],
+    "group": 1,
+    "lo": -3.5,
+    "hi": 3.5,
+    "symmetric": True,
+    "selected": 5,
+    "domain": [-4.5, 4.5],
+    "handles": EVERY,
+    "curve": True,
+}
+
+COLOUR_AT = """([x, y]) => {
+  const canvas = demo.ruler.canvas, ratio = devicePixelRatio;
+  return [...canvas.getContext('2d').getImageData(Math.round(x * ratio), Math.round(y * ratio), 1, 1).data];
+}"""
+
+
+@pytest.fixture
+def ruler(new_page):
+    """`ruler(width=…, theme=…, touch=…, language=…, values=…, **state)` opens the demo's ruler in a page."""
+
+    def open_ruler(width=1366, theme="light", touch=False, language="en", values=VALUES, **state):
+        page = new_page(width, 700, theme, touch=touch)
+        page.set_content(
+            '<!doctype html><html lang="en"><title>Ruler</title><body style="margin:0"><main></main></body></html>'
+        )
+        script = join_modules(FOLDER / "ruler" / "ruler.js")
+        joined = f"{script}\n{DEMO}\nwindow.makeDemo = makeDemo;".replace("export ", "")
+        page.add_script_tag(content=joined)
+        page.evaluate(
+            "([settings, values, state]) => { window.demo = makeDemo(document.querySelector('main'), settings, "
+            "Float32Array.from(values), state) }",
+            [ruler_settings(theme, language), values, {**START, **state}],
+        )
+        return page
+
+    return open_ruler
+
+
+def handles(page):
+    """What each handle is, by its name, with the place of its middle and of its target."""
+    found = page.evaluate(
+        """demo.ruler.handles.map((handle) => {
+          const element = demo.ruler.elementOf(handle.id), box = element.getBoundingClientRect();
+          return {id: handle.id, x: handle.box.x, y: handle.box.y, width: box.width, height: box.height,
+            left: box.left, top: box.top, role: element.getAttribute('role'), tab: element.tabIndex,
+            label: element.ariaLabel, now: element.ariaValueNow, least: element.ariaValueMin,
+            most: element.ariaValueMax, told: element.ariaValueText};
+        })"""
+    )
+    return {each["id"]: each for each in found}
+
+
+def told(page):
+    """What the owner was told, without hovering; it is forgotten."""
+    return [each for each in page.evaluate("demo.told.splice(0)") if each[0] != "hover"]
+
+
+def frame(page):
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def kinds(messages):
+    return [kind for kind, _ in messages]
+
+
+def drag(page, handle, by, steps=4):
+    """Drag a handle with the mouse; returns what was told."""
+    page.mouse.move(handle["x"], handle["y"])
+    page.mouse.down()
+    for step in range(1, steps + 1):
+        page.mouse.move(handle["x"] + by * step / steps, handle["y"])
+        frame(page)
+    page.mouse.up()
+    return told(page)
+
+
+def touch_drag(page, handle, by, steps=4):
+    """The same with a finger."""
+    session = page.context.new_cdp_session(page)
+
+    def send(kind, x=None):
+        points = [] if x is None else [{"x": x, "y": handle["y"]}]
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    send("touchStart", handle["x"])
+    for step in range(1, steps + 1):
+        send("touchMove", handle["x"] + by * step / steps)
+        frame(page)
+    send("touchEnd")
+    return told(page)
+
+
+#: For each handle: how far it is dragged, a key, and what the last message says after either.
+MOVES = {
+    "lo": (60, "ArrowRight", {"kind": "range"}, lambda m: m["lo"] > -3.5 and m["hi"] == -m["lo"]),
+    "hi": (-60, "ArrowLeft", {"kind": "range"}, lambda m: m["hi"] < 3.5 and m["lo"] == -m["hi"]),
+    "zero": (70, "ArrowRight", {"kind": "zero", "index": 8}, lambda m: m["value"] > 0),
+    "tooth:10": (30, "ArrowRight", {"kind": "tooth", "index": 10}, lambda m: m["value"] > 1.0),
+    "value": (50, "ArrowRight", {"kind": "value", "cell": 5}, lambda m: m["value"] > VALUES[5]),
+    "bits": (60, "ArrowRight", {"kind": "bits"}, lambda m: m["at"] > 2),
+    "group": (60, "ArrowRight", {"kind": "group"}, lambda m: m["at"] > 1),
+}
+
+
+@pytest.mark.parametrize("name", MOVES)
+@pytest.mark.parametrize("by", ["mouse", "touch", "keys"])
+def test_each_handle_tells_its_owner(ruler, name, by):
+    page = ruler(touch=by == "touch", width=1000)
+    pixels, key, expected, holds = MOVES[name]
+    handle = handles(page)[name]
+    if by == "keys":
+        page.locator(f"[data-handle='{name}']").focus()
+        page.keyboard.press(key)
+        frame(page)
+        assert kinds(told_now := told(page)) == ["move"]
+        page.wait_for_timeout(450)
+        messages = told_now + told(page)
+    else:
+        messages = (drag if by == "mouse" else touch_drag)(page, handle, pixels)
+    assert kinds(messages)[-1] == "release" and set(kinds(messages)[:-1]) == {"move"}, messages
+    assert messages[-1][1] == messages[-2][1], "the last move is what is released"
+    last = messages[-1][1]
+    assert expected.items() <= last.items() and holds(last), last
+    assert page.evaluate("demo.ruler.grasp.hand") is None
+
+
+def test_keys_go_by_a_step_by_ten_and_to_the_ends(ruler):
+    page = ruler(symmetric=False)
+    page.locator("[data-handle='hi']").focus()
+    values = []
+    for key in ("ArrowLeft", "ArrowDown", "ArrowRight", "ArrowUp", "Shift+ArrowLeft", "End", "Home"):
+        page.keyboard.press(key)
+        frame(page)
+        values.append(told(page)[-1][1]["hi"])
+    assert values[:6] == [3.4, 3.3, 3.4, 3.5, 2.5, 4.5]
+    assert values[6] == pytest.approx(-3.5, abs=0.011)
+    page.wait_for_timeout(450)
+    (release,) = told(page)
+    assert release == ["release", {"kind": "range", "lo": -3.5, "hi": values[6]}], "one for all keys"
+
+
+@pytest.mark.parametrize("by", ["mouse", "keys"])
+def test_escape_brings_back_what_was(ruler, by):
+    page = ruler()
+    before = handles(page)
+    if by == "mouse":
+        page.mouse.move(before["hi"]["x"], before["hi"]["y"])
+        page.mouse.down()
+        page.mouse.move(before["hi"]["x"] - 100, before["hi"]["y"])
+    else:
+        page.locator("[data-handle='hi']").focus()
+        page.keyboard.press("ArrowLeft")
+    frame(page)
+    page.keyboard.press("Escape")
+    page.mouse.up()
+    page.wait_for_timeout(450)
+    messages = told(page)
+    back = {"kind": "range", "lo": -3.5, "hi": 3.5}
+    assert kinds(messages) == ["move", "move", "cancel"] and messages[1][1] == messages[2][1] == back
+    assert handles(page) == before
+
+
+def test_many_moves_of_one_frame_are_told_once(ruler):
+    page = ruler()
+    x, y = (handles(page)["hi"][side] for side in "xy")
+    page.evaluate(
+        """([x, y]) => {
+          const send = (type, at) => demo.ruler.root.dispatchEvent(new PointerEvent(type,
+            {clientX: at, clientY: y, pointerId: 1, bubbles: true, isPrimary: true}));
+          demo.ruler.root.setPointerCapture = () => {};
+          send('pointerdown', x);
+          for (let k = 1; k <= 50; k++) send('pointermove', x - k);
+        }""",
+        [x, y],
+    )
+    frame(page)
+    (only,) = told(page)
+    assert only[0] == "move" and only[1]["hi"] == pytest.approx(3.5 - 50 * 9 / 1318, abs=0.006)
+
+
+def test_an_older_picture_does_not_move_the_end_under_the_hand(ruler):
+    page = ruler(deaf=True)
+    start = handles(page)["hi"]
+    page.mouse.move(start["x"], start["y"])
+    page.mouse.down()
+    page.mouse.move(start["x"] - 200, start["y"])
+    frame(page)
+    held = handles(page)["hi"]
+    assert held["x"] == pytest.approx(start["x"] - 200, abs=1), "it moves before the owner answers"
+    page.evaluate("demo.state.domain = [-9, 9]; demo.show()")
+    assert handles(page)["hi"] == held
+    page.mouse.up()
+    assert told(page)[-1][1]["hi"] == pytest.approx(float(held["now"]))
+
+
+def test_a_press_without_a_move_tells_nothing(ruler):
+    page = ruler()
+    handle = handles(page)["hi"]
+    page.mouse.click(handle["x"], handle["y"])
+    page.wait_for_timeout(450)
+    assert told(page) == []
+    assert page.evaluate("document.activeElement.dataset.handle") == "hi"
+
+
+def test_handles_are_sliders_with_names_and_limits(ruler):
+    from tests.helpers.browser import violations
+
+    page = ruler()
+    found = handles(page)
+    assert {name.split(":")[0] for name in found} == {"lo", "hi", "zero", "tooth", "value", "bits", "group"}
+    assert all(each["role"] == "slider" and each["label"] for each in found.values())
+    for each in found.values():
+        assert float(each["least"]) <= float(each["now"]) <= float(each["most"]), each
+    assert found["lo"]["label"] == "Lower end of the range" and found["lo"]["told"] == "−3.50"
+    assert found["tooth:10"]["told"] == "code 2 at 1"
+    # Of all teeth one is on the way of Tab; Page Up and Page Down lead to the others.
+    assert [each["id"] for each in found.values() if each["id"].startswith("tooth") and each["tab"] == 0] == [
+        "tooth:15"
+    ]
+    page.locator("[data-handle='tooth:15']").focus()
+    page.keyboard.press("PageDown")
+    assert page.evaluate("document.activeElement.dataset.handle") == "tooth:14"
+    assert page.locator("canvas").get_attribute("aria-label") == "The demo's ruler."
+    assert violations(page) == []
+
+
+def test_without_handles_there_is_nothing_to_move(ruler):
+    page = ruler(handles={})
+    assert handles(page) == {} and page.locator("[role=slider]").count() == 0
+    page.mouse.move(700, 60)
+    page.mouse.down()
+    page.mouse.move(900, 60)
+    page.mouse.up()
+    assert told(page) == []
+
+
+def test_a_finger_scrolls_the_page_beside_the_handles(ruler):
+    page = ruler(width=390, touch=True)
+    assert page.evaluate("getComputedStyle(demo.ruler.root).touchAction") == "pan-x pan-y"
+    for name, each in handles(page).items():
+        assert page.evaluate(
+            "(name) => getComputedStyle(demo.ruler.elementOf(name)).touchAction", name
+        ) == "none"
+        assert each["width"] >= 44 and each["height"] >= 44, each
+
+
+def test_heights_are_those_of_the_layout(ruler):
+    height = "demo.ruler.canvas.clientHeight"
+    assert ruler(handles={}).evaluate(height) == 84 + 40 + 60
+    assert ruler(handles={}, curve=False).evaluate(height) == 84 + 40
+    assert ruler(handles={}, width=390).evaluate(height) == 120
+    assert ruler(handles={}, width=390, curve=False).evaluate(height) == 120
+
+
+LABELS = """() => {
+  const texts = [];
+  const real = CanvasRenderingContext2D.prototype.fillText;
+  CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+    const width = this.measureText(text).width, size = parseFloat(this.font.match(/([\\d.]+)px/)[1]);
+    const left = this.textAlign === 'center' ? x - width / 2 : this.textAlign === 'right' ? x - width : x;
+    texts.push({text, left, right: left + width, top: y - size * 0.72, bottom: y + size * 0.05});
+    return real.apply(this, arguments);
+  };
+  demo.show();
+  CanvasRenderingContext2D.prototype.fillText = real;
+  return texts;
+}"""
+
+
+@pytest.mark.parametrize("width", [390, 820, 1366, 1920])
+@pytest.mark.parametrize("bits", [2, 3, 4, 6, 8])
+@pytest.mark.parametrize("asymmetric", [False, True])
+def test_no_label_touches_another_or_leaves_the_ruler(ruler, width, bits, asymmetric):
+    page = ruler(width=width)
+    for hi in (0.4, 1.7, 3.5, 4.4):
+        page.evaluate(
+            "state => Object.assign(demo.state, state)",
+            {"bits": bits, "hi": hi, "lo": -hi / 3 if asymmetric else -hi, "symmetric": not asymmetric},
+        )
+        labels = page.evaluate(LABELS)
+        assert len(labels) > 4
+        for i, one in enumerate(labels):
+            assert one["left"] >= 0 and one["right"] <= width, one
+            for other in labels[:i]:
+                apart = one["left"] >= other["right"] or one["right"] <= other["left"]
+                assert (
+                    apart or one["top"] >= other["bottom"] or one["bottom"] <= other["top"]
+                ), (one, other)
+
+
+def test_what_is_clipped_piles_up_at_the_end_tooth(ruler):
+    page = ruler(symmetric=False, lo=-1, hi=1, curve=False)
+    picture = page.evaluate(
+        "(() => { const p = demo.picture(); return {clipped: [...p.clipped], landed: [...p.landed], "
+        "places: [...demo.ruler.painter.places], values: [...p.values]} })()"
+    )
+    tooth = {name: each["x"] for name, each in handles(page).items()}
+    piled = [i for i, clipped in enumerate(picture["clipped"]) if clipped and i != 5]
+    assert len(piled) > 6
+    upper = [i for i in piled if picture["values"][i] > 0]
+    for i in upper:
+        assert 0 < picture["places"][2 * i] - tooth["tooth:15"] < 30
+        x, y = picture["places"][2 * i : 2 * i + 2]
+        red, green, blue, _ = page.evaluate(COLOUR_AT, [x, y])
+        assert red > green > blue, "in the clipping colour"
+    assert len({(round(picture["places"][2 * i]), round(picture["places"][2 * i + 1])) for i in upper}) == len(
+        upper
+    )
+    farthest = max(upper, key=lambda i: picture["values"][i])
+    assert picture["places"][2 * farthest + 1] == max(picture["places"][2 * i + 1] for i in upper)
+
+
+def test_a_value_keeps_its_height_while_the_range_moves(ruler):
+    page = ruler(symmetric=True)
+    heights = "[...demo.ruler.painter.places]"
+    before, clipped = page.evaluate(heights), page.evaluate("[...demo.picture().clipped]")
+    page.evaluate("demo.state.hi = 3.2; demo.state.lo = -3.2; demo.show()")
+    after, clipped_after = page.evaluate(heights), page.evaluate("[...demo.picture().clipped]")
+    kept = [i for i in range(len(VALUES)) if not clipped[i] and not clipped_after[i]]
+    assert len(kept) > 50
+    assert [before[2 * i : 2 * i + 2] for i in kept] == [after[2 * i : 2 * i + 2] for i in kept]
+    # Nor do the others move when one is dragged.
+    page.evaluate("demo.values[5] = 2.7; demo.show()")
+    dragged = page.evaluate(heights)
+    assert all(dragged[2 * i + 1] == after[2 * i + 1] for i in kept if i != 5)
+
+
+def test_two_thousand_dots_are_drawn_and_more_are_a_histogram(ruler):
+    for count, dots in ((2000, True), (2001, False)):
+        page = ruler(values=[RANDOM.gauss(0, 1) for _ in range(count)], curve=False, handles={})
+        arcs = page.evaluate(
+            "() => { let n = 0; const real = CanvasRenderingContext2D.prototype.arc; "
+            "CanvasRenderingContext2D.prototype.arc = function () { n += 1; return real.apply(this, arguments) }; "
+            "demo.show(); CanvasRenderingContext2D.prototype.arc = real; return n }"
+        )
+        assert (arcs > 1000) == dots
+
+
+def test_hovering_tells_which_dot(ruler):
+    page = ruler()
+    x, y = page.evaluate("[...demo.ruler.painter.places].slice(2 * 63, 2 * 63 + 2)")
+    page.mouse.move(x, y)
+    page.mouse.move(x, 690)
+    assert [each for each in page.evaluate("demo.told") if each[0] == "hover"] == [["hover", 63], ["hover", -1]]
+
+
+def test_a_closed_ruler_leaves_nothing(ruler):
+    page = ruler()
+    page.evaluate("demo.ruler.close()")
+    assert page.evaluate("document.querySelector('main').innerHTML") == ""
+    page.mouse.move(500, 50)
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1366])
+def test_the_ruler_looks_right(ruler, shot, width, theme, language):
+    page = ruler(width=width, theme=theme, language=language, hi=2, lo=-2)
+    page.evaluate(
+        "colour => { document.body.style.background = colour }", "#ffffff" if theme == "light" else "#10161c"
+    )
+    shot(page, f"{language}_{theme}_{width}")
+    assert json.loads(page.evaluate("JSON.stringify(demo.told)")) == []
