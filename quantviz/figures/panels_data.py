@@ -441,6 +441,15 @@ def _placed(data: PanelsData, layout: BlockLayout, whole: Shape, view: View) -> 
     )
 
 
+def shown_places(view: View, shape: Shape) -> Array:
+    """Return the place in the flattened tensor of each cell that `view` shows, (rows, columns).
+
+    >>> shown_places(View.of((2, 2)), (2, 2)).tolist()
+    [[0, 1], [2, 3]]
+    """
+    return _seen(blocks.flat_indices(shape), view)
+
+
 def _seen(tensor: torch.Tensor, view: View) -> Array:
     rows, cols = view.size(tuple(tensor.shape))
     matrix = blocks.matrix(tensor, view.rows, view.cols, view.at)[

@@ -214,6 +214,11 @@ class HandChoices:
     #: Sizes of groups, the smallest first.
     sizes: Choices[int]
 
+    @classmethod
+    def none(cls) -> HandChoices:
+        """Return that there is nothing to choose."""
+        return cls(Choices(), Choices())
+
 
 def hand_choices(state: LabState) -> HandChoices:
     """Return which formats and group sizes the hand can choose: those under which the scheme fits the tensor.

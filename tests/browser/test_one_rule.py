@@ -88,7 +88,7 @@ def test_the_browser_writes_a_number_as_the_server_does(bridge):
 def test_the_browser_prints_a_value_in_a_style_as_the_server_does(bridge, style):
     values = [value for value in numbers() if style.power or abs(value) < WRITING.most]
     got = bridge.evaluate(
-        "([values, style, writing]) => values.map((value) => written(value, style, writing))",
+        "([values, style, writing]) => values.map((value) => numberText(value, style, writing))",
         [values, dataclasses.asdict(style), dataclasses.asdict(WRITING)],
     )
     wrong = [

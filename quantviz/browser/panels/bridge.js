@@ -18,6 +18,7 @@ export class Bridge {
   constructor(chart) {
     this.chart = chart;
     this.remember(chart);
+    this.live = null;
     this.stop = new AbortController();
     this.card = new Card();
     this.timers = {};
@@ -77,7 +78,9 @@ export class Bridge {
     return this.pending ?? this.data?.selected ?? null;
   }
 
+  // While a hand moves something, `live` has the cells as they are then.
   get cells() {
+    if (this.live) return this.live;
     const { stamp, open } = this.meta ?? {};
     // Chart and cells arrive one after the other: never show the numbers of another chart.
     const fitting = (cells) => cells.stamp === stamp && String(cells.open) === String(open);

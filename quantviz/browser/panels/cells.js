@@ -11,21 +11,26 @@ const TYPES = {
   u4: Uint32Array,
 };
 
-// Read what `pack_cells` wrote: the header's length, a JSON header, then the arrays it names, each at a
-// multiple of 8 bytes.
-export function readCells(bytes) {
+// Read a packed message: the header's length, a JSON header, then the arrays it names, each at a multiple of
+// 8 bytes. Returns the header with the arrays beside its own entries.
+export function readPacked(bytes) {
   const aligned = bytes.slice().buffer;
   const length = new DataView(aligned).getUint32(0, true);
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(aligned, 4, length)));
   const arrays = {};
   for (const [name, [type, offset, count]] of Object.entries(header.arrays))
     arrays[name] = new TYPES[type](aligned, offset, count);
+  return { ...header, ...arrays };
+}
+
+// Read what `pack_cells` wrote.
+export function readCells(bytes) {
+  const packed = readPacked(bytes);
   const each = (first, count) => Int32Array.from({ length: count + 1 }, (_, i) => first + i);
   return {
-    row_edges: each(header.top, header.rows),
-    col_edges: each(header.left, header.cols),
-    ...header,
-    ...arrays,
+    row_edges: each(packed.top, packed.rows),
+    col_edges: each(packed.left, packed.cols),
+    ...packed,
   };
 }
 

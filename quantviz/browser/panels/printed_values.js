@@ -1,7 +1,7 @@
 // The values printed into the cells: which fit, how large, and in which colour.
 
 import { cellAt, leftOut, pixelAt, shownError } from "./cells.js";
-import { ems, written } from "./numbers.js";
+import { ems, numberText } from "./numbers.js";
 import { clamp, inSight } from "./geometry.js";
 
 // Print at most so many cells.
@@ -66,7 +66,7 @@ export function fitting(values, styles, { width, height }, most, writing) {
   for (const style of styles) {
     const labels = values.map((each) => ({
       ...each,
-      label: each.none ? writing.none : written(each.told ?? each.value, style, writing),
+      label: each.none ? writing.none : numberText(each.told ?? each.value, style, writing),
     }));
     const widest = Math.max(...labels.map(({ label }) => ems(label, writing)));
     const size = Math.min(most, tallest, (width - writing.margin) / widest);

@@ -108,13 +108,13 @@ def chart_bridge(
 
 def clicked_cell(key: str) -> tuple[int, int] | None:
     """Return the row and column in the matrix of the cell clicked in this run, or None."""
-    cell = _told(key, "cell")
+    cell = told(key, "cell")
     return (int(cell["row"]), int(cell["col"])) if isinstance(cell, Mapping) else None
 
 
 def zoomed_window(key: str) -> tuple[int, int, int, int] | None:
     """Return the window that the browser asks for in this run: first row, first column, rows, columns."""
-    window = _told(key, "window")
+    window = told(key, "window")
     return (
         (int(window["top"]), int(window["left"]), int(window["rows"]), int(window["cols"]))
         if isinstance(window, Mapping)
@@ -124,7 +124,7 @@ def zoomed_window(key: str) -> tuple[int, int, int, int] | None:
 
 def bridge_width(key: str) -> float:
     """Return the width in pixels that the browser last reported, or the usual one until it has."""
-    width = _told(key, "width")
+    width = told(key, "width")
     return float(min(max(width, 240), 4000)) if isinstance(width, int | float) else USUAL_WIDTH
 
 
@@ -177,7 +177,7 @@ def pack_cells(data: PanelsData, chart_key: str, theme: str) -> bytes:
         header["styles"] = {
             name: [dataclasses.asdict(style) for style in data.styles(name)] for name in data.open
         }
-    return _packed(header, arrays)
+    return packed(header, arrays)
 
 
 def _pixel_arrays(pixels: Pixels) -> dict[str, np.ndarray[Any, Any]]:
@@ -227,7 +227,8 @@ def _block_arrays(blocks: BlockMap) -> dict[str, np.ndarray[Any, Any]]:
     }
 
 
-def _packed(header: dict[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) -> bytes:
+def packed(header: dict[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) -> bytes:
+    """Return a message for `readPacked` of the browser: its header as JSON, and the arrays it names."""
     places: dict[str, tuple[str, int, int]] = {}
     plain = {name: np.ascontiguousarray(array, dtype=_plain_dtype(array)) for name, array in arrays.items()}
     header["arrays"] = places
@@ -307,7 +308,8 @@ def _component(name: str) -> Callable[..., Any]:
     return component
 
 
-def _told(key: str, name: str) -> Any:
+def told(key: str, name: str) -> Any:
+    """Return what the component `key` last said by `name`; None where it has said nothing."""
     state = st.session_state.get(key)
     return state.get(name) if isinstance(state, Mapping) else getattr(state, name, None)
 

@@ -103,8 +103,8 @@ def show_result(state: LabState, areas: Areas) -> Study:
     with areas.numbers:
         show_numbers(found, state)
     compared = comparing(state, areas.stage)
-    show_tensor_panels(study, state, end, areas.bridge, areas.panels, compared)
-    fill_stage(study, why, state, areas.stage, compared)
+    panels = show_tensor_panels(study, state, end, areas.bridge, areas.panels, compared)
+    fill_stage(study, why, state, areas.stage, compared, panels)
     for note in (*study.notes, *notes_of(state.source)):
         st.info(say_note(note))
     return study

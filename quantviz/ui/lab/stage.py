@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any, cast
 import streamlit as st
 
 from quantviz.lab.state import LabState
-from quantviz.ui.components.cell import show_number_line, show_sentence, show_steps
+from quantviz.ui.components.cell import show_sentence, show_steps
 from quantviz.ui.components.choice import choose
-from quantviz.ui.components.panels_bridge import bridge_width
 from quantviz.ui.lab import compare_tab, compared_engines, range_tab
+from quantviz.ui.lab.lab_ruler import show_lab_ruler
 from quantviz.ui.lab.navigation import has_places, show_places
-from quantviz.ui.lab.tensor_panels import BRIDGE_KEY
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import classroom, visible
 from quantviz.ui.shell.words import say
 
 if TYPE_CHECKING:
     from quantviz.analysis.study import Study
+    from quantviz.figures.panels_data import PanelsData
 
 _TAB, _COMPARED = "lab_tab", "lab_tab_compared"
 
@@ -95,13 +95,21 @@ def comparing(state: LabState, stage: Stage) -> compared_engines.Shown | None:
 
 
 def fill_stage(
-    study: Study, why: Any, state: LabState, stage: Stage, compared: compared_engines.Shown | None
+    study: Study,
+    why: Any,
+    state: LabState,
+    stage: Stage,
+    compared: compared_engines.Shown | None,
+    panels: PanelsData,
 ) -> None:
     """Show what the open tab tells of a study, whose selected cell `why` explains."""
     if classroom().projector and compared:
         with stage.body:
             compare_tab.show_engines(compared, state)
     TABS[stage.tab].fill(study, why, state, stage, compared)
+    if stage.tab != "compare" and visible("number_line"):
+        with stage.ruler:
+            show_lab_ruler(study, why, state, panels, curve=stage.tab == "range")
 
 
 def _fill_cell(
@@ -113,7 +121,6 @@ def _fill_cell(
     if visible("steps"):
         with stage.action:
             show_steps(why, folded=True)
-    _number_line(study, why, stage)
     if has_places(state) and not classroom().projector:
         with stage.body:
             show_places(study, state)
@@ -123,19 +130,12 @@ def _fill_range(
     study: Study, why: Any, state: LabState, stage: Stage, compared: compared_engines.Shown | None
 ) -> None:
     range_tab.show_range(study, state, stage.sentence, stage.action)
-    _number_line(study, why, stage)
 
 
 def _fill_compare(
     study: Study, why: Any, state: LabState, stage: Stage, compared: compared_engines.Shown | None
 ) -> None:
     compare_tab.show_compare(study, state, compared, stage.sentence, stage.action, stage.body)
-
-
-def _number_line(study: Study, why: Any, stage: Stage) -> None:
-    if visible("number_line"):
-        with stage.ruler:
-            show_number_line(why, study.qparams, bridge_width(BRIDGE_KEY))
 
 
 def _has_range(state: LabState) -> bool:

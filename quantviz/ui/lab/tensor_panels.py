@@ -39,8 +39,10 @@ def show_tensor_panels(
     bridge: Any,
     panels: Any,
     compared: compared_engines.Shown | None,
-) -> None:
-    """Show the panels, and the bridge before them: on a phone it shows the switch between them."""
+) -> PanelsData:
+    """Show the panels, and the bridge before them: on a phone it shows the switch between them. Return what they
+    show.
+    """
     data = panels_of(study, state, end, bridge_width(BRIDGE_KEY)).only(
         [name for name in PANEL_PARTS if visible(name)]
     )
@@ -61,6 +63,7 @@ def show_tensor_panels(
         on_window=_zoomed,
         picture=_picture(study, state),
     )
+    return data
 
 
 def _picture(study: Study, state: LabState) -> Picture:

@@ -47,6 +47,11 @@ class Turns:
         self._lock = threading.Lock()
         self._own = threading.local()
 
+    @property
+    def held(self) -> bool:
+        """Whether this thread has a turn."""
+        return bool(getattr(self._own, "has", False))
+
     @contextlib.contextmanager
     def take(self) -> Iterator[None]:
         """Wait for a turn, and have it meanwhile."""
@@ -64,7 +69,7 @@ class Turns:
 
         Who comes back is before all who came later.
         """
-        if not getattr(self._own, "has", False):
+        if not self.held:
             yield
             return
         self._end()

@@ -1,0 +1,62 @@
+// What a hand's message means: what is quantized while it moves, and what the server is told when it lets go.
+
+// What is chosen: the scheme (`variant`), a range or scale in place of what its calibration finds, and cells
+// whose value was changed, `Map` of place → value.
+export function unchanged(hand) {
+  return { variant: hand.current, calibration: null, edits: new Map() };
+}
+
+// The choice that a message asks for, from what is chosen before it; `shown` is the result of that.
+export function chosenBy(message, before, hand, shown) {
+  const { kind } = message;
+  if (kind === "range")
+    return { ...before, calibration: { id: "manual_range", lo: message.lo, hi: message.hi } };
+  if (kind === "tooth" || kind === "zero") return { ...before, calibration: combMoved(message, hand, shown) };
+  if (kind === "value")
+    return { ...before, edits: new Map(before.edits).set(shown.places[message.cell], message.value) };
+  const list = kind === "bits" ? hand.bits : hand.groups;
+  return { ...before, variant: list[message.at], calibration: null };
+}
+
+// Scale and zero point of a comb of which one tooth was moved to `value`: the zero point's tooth moves them
+// all, any other stretches them from there.
+function combMoved({ kind, index, value }, hand, { levels, params, variant }) {
+  const { scale } = params;
+  const domain = variant.zero_domain;
+  // A symmetric scheme has a zero point of its own, which is not set by hand.
+  const zero_point = hand.symmetric ? 0 : params.zero_point;
+  if (kind === "zero") {
+    if (hand.symmetric) return { id: "given", scale, zero_point };
+    const moved = domain === "code_int" || domain === "code_float" ? zero_point - value / scale : value;
+    return { id: "given", scale, zero_point: domain === "code_int" ? Math.round(moved) : moved };
+  }
+  // How many scales the tooth stands from where the comb is fixed.
+  const fixed = !hand.symmetric && domain.startsWith("value") ? zero_point : 0;
+  const steps = (levels.values[index] - fixed) / scale;
+  return { id: "given", scale: Math.fround((value - fixed) / steps), zero_point };
+}
+
+// What the server is told of a choice when the hand lets go.
+export function released(message, choice, hand, places) {
+  const { kind } = message;
+  const { calibration } = choice;
+  if (kind === "range") return { kind, lo: calibration.lo, hi: calibration.hi };
+  if (kind === "tooth" || kind === "zero")
+    return { kind: "given", scale: calibration.scale, zero_point: calibration.zero_point };
+  if (kind === "value") {
+    const place = places[message.cell];
+    return { kind: "cell", cell: indexOf(place, hand.shape), value: choice.edits.get(place) };
+  }
+  const variant = hand.variants[choice.variant];
+  return kind === "bits" ? { kind: "format", id: variant.format } : { kind, size: variant.size };
+}
+
+// The index of a place of the flattened tensor, one number an axis.
+function indexOf(place, shape) {
+  const index = [];
+  for (let axis = shape.length - 1; axis >= 0; axis--) {
+    index.unshift(place % shape[axis]);
+    place = Math.floor(place / shape[axis]);
+  }
+  return index;
+}

@@ -1,0 +1,30 @@
+// The line of numbers above the panels while a hand moves something, as the server writes them.
+
+import { significant } from "../panels/numbers.js";
+
+// A share as a percentage: 0 % and 100 % only where it is exactly that.
+export function percentage(share, writing) {
+  const percent = 100 * share;
+  if (Number.isNaN(percent)) return writing.none;
+  if (percent > 0 && percent < 0.1) return "< 0.1 %";
+  if (percent > 99.9 && percent < 100) return "> 99.9 %";
+  return `${significant(percent, 3, writing)} %`;
+}
+
+// The text of each number by its key.
+export function figuresOf(metrics, variant, writing) {
+  return {
+    mse: significant(metrics.mse, 4, writing),
+    sqnr: `${significant(metrics.sqnr_db, 3, writing)} dB`,
+    zeroed: percentage(metrics.zeroed_share, writing),
+    clipped: percentage(metrics.clipped_share, writing),
+    bits: variant.bits_text,
+  };
+}
+
+// Write texts into the page where there is a place for them.
+export function writeFigures(texts) {
+  for (const [key, text] of Object.entries(texts))
+    for (const place of document.querySelectorAll(`[data-qv-metric="${key}"]`))
+      if (place.textContent !== text) place.textContent = text;
+}

@@ -1,0 +1,252 @@
+// What a hand moves in the Lab, and all that follows it in the same frame: the ruler, the panels, the numbers.
+// The browser quantizes by the scheme's own arithmetic; the server hears of it when the hand lets go.
+
+import { SHARED } from "../page/tables.js";
+import { makeLayout } from "../arithmetic/blocks.js";
+import { makeMetrics, metricsOf, momentsOf } from "../arithmetic/moments.js";
+import { levelsOf, makeArithmetic, paramsOf, quantizeTensor, unpacked } from "../arithmetic/quantizing.js";
+import { Ruler } from "../ruler/ruler.js";
+import { chosenBy, released, unchanged } from "./choice.js";
+import { errorCurve } from "./curve.js";
+import { figuresOf, writeFigures } from "./figures_line.js";
+import { liveCells } from "./live_cells.js";
+import { Painting } from "./painting.js";
+import { domainOf, histogramOf, placesOf } from "./ruler_picture.js";
+
+// With more cells the error's curve waits for the hand to let go.
+const MOST_CURVE = 1100;
+// The metrics that the line of numbers shows.
+const METRICS = ["mse", "sqnr_db", "zeroed_share", "clipped_share"];
+// Milliseconds to wait for the server's panels before the canvas gives way to the old ones.
+const PATIENCE = 20000;
+
+export class Hand {
+  constructor(host) {
+    this.painting = new Painting();
+    this.host = host;
+    this.moving = false;
+  }
+
+  get bridge() {
+    return SHARED.bridges.get(this.data.chart);
+  }
+
+  // Take what the server knows now; what a hand has not let go of stays.
+  update(data, send) {
+    this.send = send;
+    if (this.moving) return (this.waiting = data);
+    this.waiting = null;
+    this.data = data;
+    if (data.found_lo) data.found = { id: "ranges", lo: data.found_lo, hi: data.found_hi };
+    this.programs = unpacked(data);
+    this.made = new Map();
+    this.metrics = makeMetrics(data.metrics);
+    this.choice = unchanged(data);
+    this.shown = this.computed(this.choice);
+    this.ruler ??= new Ruler(this.host, data.settings, {
+      move: (message) => this.move(message),
+      release: (message) => this.release(message),
+      cancel: () => this.giveUp(),
+    });
+    this.domain = this.domainNow();
+    this.curve = data.with_curve ? this.curveOf(this.choice) : null;
+    this.showRuler();
+    this.settle();
+  }
+
+  // The canvas gives way once plotly has drawn what the server made of it.
+  settle() {
+    const { bridge } = this;
+    if (!this.painted) return;
+    const drawn = bridge?.gd && bridge.meta?.stamp === this.data.stamp;
+    if (drawn || performance.now() - this.painted > PATIENCE) return this.stopPainting();
+    requestAnimationFrame(() => this.moving || this.settle());
+  }
+
+  stopPainting() {
+    const { bridge } = this;
+    this.painted = 0;
+    if (bridge) bridge.live = null;
+    this.painting.remove(bridge);
+    bridge?.draw();
+    delete document.body.dataset.qvLive;
+  }
+
+  move(message) {
+    this.begin();
+    const choice = chosenBy(message, this.before, this.data, this.start);
+    const shown = this.computed(choice);
+    // An impossible place keeps the last possible one, and says why.
+    if (shown.refused) return this.showRuler(this.reason(shown.refused));
+    this.choice = choice;
+    this.shown = shown;
+    if (message.kind !== "range") this.curveFollows();
+    this.showRuler();
+    this.showPanels();
+    writeFigures(figuresOf(shown.metrics, shown.variant, this.data.writing));
+  }
+
+  begin() {
+    if (this.moving) return;
+    this.moving = true;
+    this.before = this.choice;
+    this.start = this.shown;
+    document.body.dataset.qvLive = "";
+  }
+
+  release(message) {
+    if (!this.moving) return;
+    this.moving = false;
+    const { choice } = this;
+    const told = choice === this.before ? null : released(message, choice, this.data, this.start.places);
+    if (!told) return this.giveUp();
+    this.painted = performance.now();
+    this.send("release", { ...told, count: (this.released = (this.released ?? 0) + 1) });
+    if (this.waiting) this.update(this.waiting, this.send);
+  }
+
+  // Show again what there was before the hand came.
+  giveUp() {
+    this.moving = false;
+    if (this.before) [this.choice, this.shown] = [this.before, this.start];
+    this.showRuler();
+    writeFigures(figuresOf(this.shown.metrics, this.shown.variant, this.data.writing));
+    this.stopPainting();
+    if (this.waiting) this.update(this.waiting, this.send);
+  }
+
+  reason({ key, ...numbers }) {
+    const words = this.data.settings.refusals;
+    return (words[key] ?? words.other).replace(/\{(\w+)\}/g, (_, name) => String(numbers[name] ?? ""));
+  }
+
+  computed(choice) {
+    const { data } = this;
+    const variant = data.variants[choice.variant];
+    let x = data.x;
+    if (choice.edits.size) {
+      x = x.slice();
+      for (const [place, value] of choice.edits) x[place] = value;
+    }
+    const result = this.quantized(choice, choice.calibration, x);
+    if (result.refused) return result;
+    const block = result.block[data.selected];
+    const places = placesOf(result, block);
+    const params = paramsOf(result, block);
+    return {
+      ...result,
+      variant,
+      places,
+      levels: levelsOf(this.partsOf(choice.variant).arithmetic, params),
+      params: { ...params, lo: result.blocks.lo[block], hi: result.blocks.hi[block] },
+      metrics: metricsOf(this.metrics, momentsOf(result), variant.bits, METRICS),
+    };
+  }
+
+  // The arithmetic and the blocks of a variant, made when it is first asked for.
+  partsOf(number) {
+    if (!this.made.has(number)) {
+      const { program, layout } = this.data.variants[number];
+      this.made.set(number, {
+        arithmetic: makeArithmetic(this.programs[program]),
+        layout: makeLayout(layout),
+      });
+    }
+    return this.made.get(number);
+  }
+
+  quantized(choice, calibration, x) {
+    const { arithmetic, layout } = this.partsOf(choice.variant);
+    // A range that was searched for is known for the scheme as it is.
+    const found = choice.variant === this.data.current ? this.data.found : null;
+    return quantizeTensor(arithmetic, x, layout, { calibration: calibration ?? found });
+  }
+
+  domainNow() {
+    const { x, places, params } = this.shown;
+    const values = Array.from(places, (place) => x[place]);
+    return domainOf(values, this.data.handles.range ? this.rangeOf(params) : null);
+  }
+
+  curveOf(choice) {
+    const { x } = this.shown;
+    let [lo, hi] = [Infinity, -Infinity];
+    for (const value of x) if (Number.isFinite(value)) [lo, hi] = [Math.min(lo, value), Math.max(hi, value)];
+    return errorCurve(
+      (calibration) => this.quantized(choice, calibration, x),
+      Math.min(lo, 0),
+      Math.max(hi, 0),
+      this.data.symmetric,
+    );
+  }
+
+  curveFollows() {
+    if (!this.curve) return;
+    if (this.data.x.length <= MOST_CURVE) this.curve = this.curveOf({ ...this.choice, calibration: null });
+  }
+
+  showRuler(reason = "") {
+    const { data, shown, choice } = this;
+    const { places, levels, params, variant } = shown;
+    const values = Float32Array.from(places, (place) => shown.x[place]);
+    this.ruler.show({
+      domain: this.domain,
+      values,
+      landed: Float32Array.from(places, (place) => shown.x_hat[place]),
+      clipped: Uint8Array.from(places, (place) => shown.clipped[place]),
+      selected: places.indexOf(data.selected),
+      histogram: histogramOf(values, this.domain),
+      levels: levels?.values ?? null,
+      codes: levels ? (variant.code_labels ?? levels.codes) : null,
+      zero: levels ? levels.values.indexOf(0) : -1,
+      range: data.handles.range ? this.rangeOf(params) : null,
+      symmetric: data.symmetric,
+      handles: {
+        ...data.handles,
+        bits: data.bits.length > 1 ? this.slider(data.bits, choice.variant, "bits_label") : null,
+        group: data.groups.length > 1 ? this.slider(data.groups, choice.variant, "group_label") : null,
+      },
+      curve: this.curve && { ...this.curve, now: this.rangeOf(params).hi },
+      words: {},
+      dim: false,
+    });
+    this.say(reason);
+  }
+
+  // The ends of a block's range; a symmetric scheme reaches as far below 0 as above.
+  rangeOf({ lo, hi }) {
+    const far = Math.max(-lo, hi);
+    return this.data.symmetric ? { lo: -far, hi: far } : { lo, hi };
+  }
+
+  // Say why a place cannot be had, above the ruler.
+  say(reason) {
+    if (!this.status) {
+      this.status = this.host.appendChild(document.createElement("div"));
+      this.status.className = "qv-hand-status";
+      this.status.setAttribute("role", "status");
+    }
+    if (this.status.textContent !== reason) this.status.textContent = reason;
+  }
+
+  slider(list, variant, label) {
+    return {
+      at: Math.max(list.indexOf(variant), 0),
+      labels: list.map((each) => this.data.variants[each][label]),
+    };
+  }
+
+  showPanels() {
+    const { bridge, shown, data } = this;
+    if (!bridge?.gd || !data.places) return;
+    const sent = bridge.live?.sent ?? bridge.cells;
+    if (!sent || sent.how || sent.rows * sent.cols !== data.places.length) return;
+    bridge.live = Object.assign(liveCells(sent, shown, shown.variant, data.places), { sent });
+    this.painting.paint(bridge, data.settings.colours);
+  }
+
+  close() {
+    this.ruler?.close();
+    if (this.data) this.stopPainting();
+  }
+}

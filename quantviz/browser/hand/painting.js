@@ -1,0 +1,139 @@
+// The panels while a hand moves something: a canvas over plotly's heatmaps. Plotly takes several frames to
+// draw what is drawn here in one; it gets the data when the hand lets go.
+
+import { panelsOf } from "../panels/layout.js";
+import { inkOn, printsIn } from "../panels/printed_values.js";
+import { shownError } from "../panels/cells.js";
+import { colourCells } from "./colours.js";
+
+export class Painting {
+  constructor() {
+    this.canvas = document.createElement("canvas");
+    this.canvas.className = "qv-painting";
+    this.canvas.setAttribute("aria-hidden", "true");
+    Object.assign(this.canvas.style, { position: "absolute", left: "0", top: "0", pointerEvents: "none" });
+    this.context = this.canvas.getContext("2d");
+    this.cells = document.createElement("canvas");
+    this.cellsContext = this.cells.getContext("2d");
+  }
+
+  // Draw the bridge's live cells over its chart.
+  paint(bridge, colours) {
+    const frame = bridge.gd?.querySelector(".svg-container");
+    if (!frame || !bridge.overlay) return;
+    if (this.canvas.parentNode !== frame) frame.insertBefore(this.canvas, bridge.overlay);
+    const { width, height } = bridge.gd._fullLayout;
+    const sharp = window.devicePixelRatio || 1;
+    if (
+      this.canvas.width !== Math.round(width * sharp) ||
+      this.canvas.height !== Math.round(height * sharp)
+    ) {
+      this.canvas.width = Math.round(width * sharp);
+      this.canvas.height = Math.round(height * sharp);
+      Object.assign(this.canvas.style, { width: `${width}px`, height: `${height}px` });
+    }
+    this.context.setTransform(sharp, 0, 0, sharp, 0, 0);
+    this.context.clearRect(0, 0, width, height);
+    const panels = panelsOf(bridge).filter((panel) => bridge.live.open.includes(panel.name));
+    for (const panel of panels) {
+      this.drawCells(panel, bridge.live);
+      this.drawBorders(panel, bridge.live, colours);
+    }
+    bridge.layers.values.style.visibility = "hidden";
+    for (const print of printsIn(bridge, panels)) this.print(print, colours);
+  }
+
+  remove(bridge) {
+    this.canvas.remove();
+    if (bridge?.layers) bridge.layers.values.style.visibility = "";
+  }
+
+  drawCells(panel, live) {
+    const { rows, cols, top, left } = live;
+    if (this.cells.width !== cols || this.cells.height !== rows) {
+      Object.assign(this.cells, { width: cols, height: rows });
+      this.image = this.cellsContext.createImageData(cols, rows);
+      this.pixels = new Uint32Array(this.image.data.buffer);
+    }
+    colourCells(shownIn(live, panel.name), live.scales[panel.name], this.pixels);
+    this.cellsContext.putImageData(this.image, 0, 0);
+    this.context.imageSmoothingEnabled = false;
+    const [x0, x1, y1, y0] = [
+      panel.x[0] - left + 0.5,
+      panel.x[1] - left + 0.5,
+      panel.y[0] - top + 0.5,
+      panel.y[1] - top + 0.5,
+    ];
+    this.context.clearRect(panel.left, panel.top, panel.width, panel.height);
+    this.context.drawImage(
+      this.cells,
+      x0,
+      y0,
+      x1 - x0,
+      y1 - y0,
+      panel.left,
+      panel.top,
+      panel.width,
+      panel.height,
+    );
+  }
+
+  drawBorders(panel, live, colours) {
+    const { rows, cols, top, left, blockOf } = live;
+    const wide = panel.width / (panel.x[1] - panel.x[0]);
+    const high = panel.height / (panel.y[0] - panel.y[1]);
+    const across = (col) => panel.left + (left + col - 0.5 - panel.x[0]) * wide;
+    const down = (row) => panel.top + (top + row - 0.5 - panel.y[1]) * high;
+    const { context } = this;
+    context.save();
+    context.beginPath();
+    context.rect(panel.left, panel.top, panel.width, panel.height);
+    context.clip();
+    context.beginPath();
+    for (let col = 1; col < cols; col++) {
+      if (!differs(blockOf, rows, cols, 0, col)) continue;
+      context.moveTo(across(col), down(0));
+      context.lineTo(across(col), down(rows));
+    }
+    for (let row = 1; row < rows; row++) {
+      if (!differs(blockOf, rows, cols, row, 0)) continue;
+      context.moveTo(across(0), down(row));
+      context.lineTo(across(cols), down(row));
+    }
+    context.strokeStyle = colours.border;
+    context.lineWidth = 1;
+    if (Math.min(wide, high) >= 5) context.stroke();
+    context.restore();
+  }
+
+  print({ scale, size, labels }, colours) {
+    const { context } = this;
+    context.font = `${size.toFixed(1)}px ${colours.font}`;
+    context.textAlign = "center";
+    for (const { x, y, value, label } of labels) {
+      context.fillStyle = inkOn(scale, value);
+      context.fillText(label, x, y + size * 0.35);
+    }
+  }
+}
+
+// What a panel shows of each cell, in the order of rows.
+function shownIn(live, name) {
+  if (name !== "error") return live[name];
+  const { signed, over } = live.error_view;
+  if (signed && !over) return live.error;
+  live.shownErrors ??= Float32Array.from(live.error, (error, at) =>
+    shownError({ error, x: live.x[at], step: live.step?.[at] }, live.error_view),
+  );
+  return live.shownErrors;
+}
+
+// Whether some block ends left of a column, or above a row.
+function differs(blockOf, rows, cols, row, col) {
+  if (col) {
+    for (let i = 0; i < rows; i++) if (blockOf[i * cols + col] !== blockOf[i * cols + col - 1]) return true;
+  } else {
+    for (let i = 0; i < cols; i++) if (blockOf[row * cols + i] !== blockOf[(row - 1) * cols + i]) return true;
+  }
+  return false;
+}

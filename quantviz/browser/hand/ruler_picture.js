@@ -1,0 +1,42 @@
+// What the ruler shows of a result: the values of one block over the comb of its codes.
+
+// Bars of the histogram behind the dots.
+const BARS = 64;
+
+// The places of the flattened tensor whose block is `block`, without what is left out.
+export function placesOf(result, block) {
+  const places = [];
+  for (let place = 0; place < result.block.length; place++)
+    if (result.block[place] === block && Number.isFinite(result.x[place])) places.push(place);
+  return Int32Array.from(places);
+}
+
+// The ends of the ruler: all values, and a range set wider than these, with room at both sides to drag to. They
+// do not follow the comb, or the handles would jump when the hand lets go.
+export function domainOf(values, range) {
+  let [lo, hi] = [range?.lo ?? Infinity, range?.hi ?? -Infinity];
+  for (const value of values) {
+    if (value < lo) lo = value;
+    if (value > hi) hi = value;
+  }
+  if (!(lo <= hi)) [lo, hi] = [-1, 1];
+  if (lo === hi) [lo, hi] = [Math.min(lo, 0), Math.max(hi, 0)];
+  // On both sides of 0 a comb reaches one code further down than up: the same room on both sides shows it.
+  if (lo < 0 && hi > 0) {
+    const far = 1.17 * Math.max(-lo, hi);
+    return [-far, far];
+  }
+  const room = (hi - lo || 1) * 0.08;
+  return [lo - room, hi + room];
+}
+
+// How many values lie in each of the bars between the ends.
+export function histogramOf(values, [lo, hi]) {
+  const edges = Float64Array.from({ length: BARS + 1 }, (_, i) => lo + ((hi - lo) * i) / BARS);
+  const counts = new Float64Array(BARS);
+  for (const value of values) {
+    const bar = Math.floor(((value - lo) / (hi - lo)) * BARS);
+    if (bar >= 0 && bar < BARS) counts[bar]++;
+  }
+  return { edges, counts };
+}

@@ -1,0 +1,35 @@
+"""Parts of a page that run again by themselves, as `st.fragment` makes them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import streamlit as st
+
+from quantviz.compiled.background import at_once
+from quantviz.ui.shell import classroom, words
+from quantviz.ui.shell.error_boundary import error_boundary
+from quantviz.ui.shell.startup import turns
+
+
+def fragment(function: Callable[..., None]) -> Callable[..., None]:
+    """Make `function` a part of the page that runs again by itself when one of its widgets asks for it.
+
+    Streamlit skips `app.py` then, so the part does what `app.py` does for a page: it has the session's language,
+    waits for its turn, and shows an error as a sentence.
+    """
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> None:
+        if turns().held:  # as a part of the whole page's run
+            return function(*args, **kwargs)
+        classroom.begin()
+        words.begin()
+        with turns().take(), error_boundary(), at_once():
+            function(*args, **kwargs)
+        return None
+
+    made: Callable[..., None] = st.fragment(run)
+    return made
