@@ -33,7 +33,8 @@ function combMoved({ kind, index, value }, hand, { levels, params, variant }) {
   // How many scales the tooth stands from where the comb is fixed.
   const fixed = !hand.symmetric && domain.startsWith("value") ? zero_point : 0;
   const steps = (levels.values[index] - fixed) / scale;
-  return { id: "given", scale: Math.fround((value - fixed) / steps), zero_point };
+  // Four digits are as exact as a hand is, and can be read.
+  return { id: "given", scale: Number(((value - fixed) / steps).toPrecision(4)), zero_point };
 }
 
 // What the server is told of a choice when the hand lets go.

@@ -6,6 +6,7 @@ import { makeLayout } from "../arithmetic/blocks.js";
 import { makeMetrics, metricsOf, momentsOf } from "../arithmetic/moments.js";
 import { levelsOf, makeArithmetic, paramsOf, quantizeTensor, unpacked } from "../arithmetic/quantizing.js";
 import { Ruler } from "../ruler/ruler.js";
+import { CellDrag } from "./cell_drag.js";
 import { chosenBy, released, unchanged } from "./choice.js";
 import { errorCurve } from "./curve.js";
 import { figuresOf, writeFigures } from "./figures_line.js";
@@ -25,10 +26,11 @@ export class Hand {
     this.painting = new Painting();
     this.host = host;
     this.moving = false;
+    this.cellDrag = new CellDrag(this);
   }
 
   get bridge() {
-    return SHARED.bridges.get(this.data.chart);
+    return this.data && SHARED.bridges.get(this.data.chart);
   }
 
   // Take what the server knows now; what a hand has not let go of stays.
@@ -69,6 +71,7 @@ export class Hand {
     if (bridge) bridge.live = null;
     this.painting.remove(bridge);
     bridge?.draw();
+    if (bridge?.gd) dimTitle(bridge, "");
     delete document.body.dataset.qvLive;
   }
 
@@ -80,8 +83,10 @@ export class Hand {
     if (shown.refused) return this.showRuler(this.reason(shown.refused));
     this.choice = choice;
     this.shown = shown;
+    const { count } = shown.blocks;
+    const all = count > 1 && choice.calibration;
     if (message.kind !== "range") this.curveFollows();
-    this.showRuler();
+    this.showRuler(all ? this.data.settings.all_blocks.replace("{count}", count) : "");
     this.showPanels();
     writeFigures(figuresOf(shown.metrics, shown.variant, this.data.writing));
   }
@@ -224,6 +229,14 @@ export class Hand {
     if (!this.status) {
       this.status = this.host.appendChild(document.createElement("div"));
       this.status.className = "qv-hand-status";
+      Object.assign(this.status.style, {
+        position: "absolute",
+        top: "2px",
+        right: "8px",
+        font: `12px ${this.data.settings.colours.font}`,
+        color: this.data.settings.colours.text,
+        pointerEvents: "none",
+      });
       this.status.setAttribute("role", "status");
     }
     if (this.status.textContent !== reason) this.status.textContent = reason;
@@ -243,10 +256,19 @@ export class Hand {
     if (!sent || sent.how || sent.rows * sent.cols !== data.places.length) return;
     bridge.live = Object.assign(liveCells(sent, shown, shown.variant, data.places), { sent });
     this.painting.paint(bridge, data.settings.colours);
+    dimTitle(bridge, 0.35);
   }
 
   close() {
+    this.cellDrag.close();
     this.ruler?.close();
     if (this.data) this.stopPainting();
   }
+}
+
+// The title of the codes tells a scale that only the server knows how to write.
+function dimTitle({ gd }, opacity) {
+  const index = gd._fullLayout.annotations?.findIndex(({ name }) => name === "q");
+  const title = gd.querySelector(`.annotation[data-index="${index}"]`);
+  if (title) title.style.opacity = opacity;
 }

@@ -1,7 +1,7 @@
-"""The ruler under the hand: what the browser needs to quantize a small tensor itself while a handle is dragged.
+"""The ruler under the hand: what the browser needs to quantize a small tensor while a handle is dragged.
 
-The browser runs the scheme's own arithmetic (`quantviz.compiled.javascript`), so that panels, ruler and numbers
-follow in the same frame. When the hand lets go, one message tells the server: see `quantviz.lab.moves`.
+The browser runs the scheme's own arithmetic (`quantviz.compiled.javascript`), so that panels, ruler and
+numbers follow in the same frame. When the hand lets go, one message tells the server: see `quantviz.lab.moves`.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _told_browser(
         "variants": [_variant(each, shape, i, sizes.get(each)) for each, i in places.items()],
         "metrics": write_metrics().packed(),
         "current": places[scheme],
-        "bits": [places[each] for each in choices.formats.schemes if each in places],
+        "bits": [places[each] for each in reversed(choices.formats.schemes) if each in places],
         "groups": _with_present([places[each] for each in choices.sizes.schemes if each in places], places[scheme]),
         "handles": _handles(state, locked),
         "with_curve": curve and range_counts(scheme),
@@ -112,6 +112,7 @@ def _told_browser(
         "settings": {
             **ruler_settings(theme(), language()),
             "colours": {"border": own.border, "font": own.font, "text": own.text, "surface": own.surface},
+            "all_blocks": say("hand.all_blocks", count="{count}"),
             "refusals": {
                 name: say(f"hand.refusals.{name}", got="{got}", largest="{largest}")
                 for name in (*_REFUSALS, "other")
