@@ -14,6 +14,7 @@ from quantviz.ui.missing.page import missing_pages
 from quantviz.ui.shell import classroom, cold_start, tab, words
 from quantviz.ui.shell.error_boundary import error_boundary
 from quantviz.ui.shell.history import keep_history
+from quantviz.ui.shell.narrow import close_sidebar_at_first
 from quantviz.ui.shell.session import arrive, leave
 from quantviz.ui.shell.startup import forget_ended_sessions, turns
 from quantviz.ui.shell.style import show_style
@@ -24,6 +25,7 @@ words.begin()
 tab.begin()
 show_style()
 keep_history()
+close_sidebar_at_first()
 cold = cold_start.before_navigation()
 # Streamlit gives the default page the address "/" alone, and links say /lab: the Lab answers at both.
 lab, title = "pages/lab/playground.py", say("pages.lab")

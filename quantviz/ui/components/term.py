@@ -5,15 +5,17 @@ from __future__ import annotations
 import html
 
 
-def term(word: str, meaning: str, *, key: str) -> str:
+def term(word: str, meaning: str, *, key: str, short: str = "") -> str:
     """Return a word as HTML whose meaning the page's style shows while it is pointed at or has the focus.
 
-    `key` tells the terms of a page apart: who hears the page is read the meaning by it.
+    `key` tells the terms of a page apart: who hears the page is read the meaning by it. `short` is the word
+    where there is little room.
 
     >>> term("MSE", "mean of (x̂ − x)²", key="mse")[:46]
     '<span class="qv-term" tabindex="0" aria-descri'
     """
     return (
-        f'<span class="qv-term" tabindex="0" aria-describedby="qv-{key}">{html.escape(word)}'
+        f'<span class="qv-term" tabindex="0" aria-describedby="qv-{key}">'
+        f'<span class="qv-word" data-short="{html.escape(short or word)}">{html.escape(word)}</span>'
         f'<span class="qv-meaning" role="tooltip" id="qv-{key}">{html.escape(meaning)}</span></span>'
     )

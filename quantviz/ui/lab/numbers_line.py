@@ -40,7 +40,12 @@ def baseline_tiles(state: LabState) -> tuple[Tile, ...]:
 
 def _number(tile: Tile, before: Tile | None, state: LabState) -> str:
     explained = say(f"tiles.{tile.key}.help", **tile.facts)
-    name = term(tile_name(tile, state, short=True), explained, key=f"number_{tile.key}")
+    name = term(
+        tile_name(tile, state, short=True),
+        explained,
+        key=f"number_{tile.key}",
+        short=say(f"tiles.{tile.key}.shortest"),
+    )
     change = ""
     if before:
         words, better = change_against(tile, before)

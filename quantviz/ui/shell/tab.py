@@ -22,7 +22,7 @@ def begin() -> None:
     run gave.
     """
     title = st.session_state.get(_TITLE, say("app.title"))
-    st.set_page_config(page_title=title, page_icon="🧮", layout="wide", initial_sidebar_state=250)
+    st.set_page_config(page_title=title, page_icon="🧮", layout="wide", initial_sidebar_state=212)
     with st.container(key="speak"):
         st.html(_SPEAK.format(lang=_HTML_LANG.get(language(), language())), unsafe_allow_javascript=True)
 
