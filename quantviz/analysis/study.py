@@ -283,10 +283,10 @@ class Study:
         layout = self.layout
         if layout.block_count == 1:
             return self.facts.nonfinite
-        return int((~torch.isfinite(self._block(block))).sum())
+        return int((~torch.isfinite(self.block_values(block))).sum())
 
-    def _block(self, block: Shape) -> torch.Tensor:
-        """Return the values of a block."""
+    def block_values(self, block: Shape) -> torch.Tensor:
+        """Return the values of the block at `block` of the layout's grid, as they lie in it."""
         layout = self.layout
         window = layout.window(block)
         if layout.view_shape == self.shape:

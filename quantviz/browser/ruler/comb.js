@@ -55,7 +55,7 @@ function paintDenseComb(ruling) {
 
 // The tooth that a hand holds keeps its label.
 function paintToothLabels(ruling, held) {
-  const { context, bands, colors, teeth, picture } = ruling;
+  const { bands, colors, teeth, picture } = ruling;
   const { codes, levels, zero, selected, landed } = picture;
   const place = (i) => teeth.findIndex((tooth) => tooth.i === i);
   const own = selected >= 0 ? nearestLevel(levels, landed[selected]) : -1;
@@ -64,15 +64,10 @@ function paintToothLabels(ruling, held) {
   ruling.fontOf(TOOTH_LABEL);
   const chosen = labelledTeeth(teeth, ({ i }) => ruling.widthOf(codes[i]), first);
   const baseline = bands.line + 13;
-  context.textAlign = "center";
   for (const k of [...chosen].toSorted((a, b) => a - b)) {
     const { i, x } = teeth[k];
     const strong = i === own || i === zero;
-    context.fillStyle = strong ? colors.text : colors.muted;
-    // A bracket runs behind the label.
-    if (ruling.marks.ends.some((end) => Math.abs(end - x) < 20))
-      ruling.label(codes[i], x, baseline, context.fillStyle);
-    else context.fillText(codes[i], x, baseline);
+    paintBelow(ruling, codes[i], x, baseline, strong ? colors.text : colors.muted);
     ruling.marks.teeth.push({ i, x });
   }
   paintToothValues(
@@ -80,6 +75,17 @@ function paintToothLabels(ruling, held) {
     [...chosen].toSorted((a, b) => a - b).map((k) => teeth[k]),
     zero,
   );
+}
+
+// A label below the comb; an end of the range runs behind those near it.
+function paintBelow(ruling, words, x, y, color) {
+  const { context, marks, axis } = ruling;
+  const half = ruling.widthOf(words) / 2;
+  const near = marks.ends.some((end) => Math.abs(end - x) < half + 4);
+  if (near || x - half < 1 || x + half > axis.right + axis.left - 1) return ruling.label(words, x, y, color);
+  context.textAlign = "center";
+  context.fillStyle = color;
+  context.fillText(words, x, y);
 }
 
 // The values below their codes, where they say something else and there is room.
@@ -95,7 +101,7 @@ function paintToothValues(ruling, labelled, zero) {
   const middle = labelled.findIndex(({ i }) => i === zero);
   const chosen = labelledTeeth(labelled, ({ i }) => ruling.widthOf(words.get(i)), [middle, 0], 8);
   const baseline = bands.line + (bands.narrow ? 22.5 : 25.5);
-  for (const k of chosen) ruling.label(words.get(labelled[k].i), labelled[k].x, baseline, colors.muted);
+  for (const k of chosen) paintBelow(ruling, words.get(labelled[k].i), labelled[k].x, baseline, colors.muted);
 }
 
 // An axis of round numbers, where a format has too many codes for a comb.

@@ -1,0 +1,366 @@
+"""What a ruler shows: a block's values, where they land, and the comb of codes they land on.
+
+`quantviz/browser/ruler` draws it. A cell's block comes from a study, small or large; of a block with more
+values than can be told apart the histogram alone is given.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from quantviz.figures.numbers import digits_for, number
+from quantviz.quantization.code_to_value import value_operations
+from quantviz.quantization.explanation import Explanation
+from quantviz.quantization.grids import GRIDS
+from quantviz.quantization.operations import run_operations
+from quantviz.quantization.result import block_values
+from quantviz.schemes.formats import NumberFormat
+from quantviz.schemes.granularity import Shape
+from quantviz.schemes.scheme import Scheme
+from quantviz.tensors import blocks
+from quantviz.text import DEFAULT_LANGUAGE, text
+
+if TYPE_CHECKING:
+    from quantviz.analysis.study import Study
+    from quantviz.quantization.result import QParams, QuantResult
+
+Array = npt.NDArray[Any]
+
+#: Values up to which each is a dot; the script draws no more of them.
+MOST_DOTS = 2000
+#: Bits up to which there is a comb of codes.
+MOST_BITS = 8
+#: Bars of the histogram.
+BARS = 96
+#: The axis goes on beyond what it shows by this part of it.
+_ROOM = 0.04
+#: Codes are shown as far as this part of the values' extent beyond it.
+_BEYOND = 0.35
+#: Cells of a block of a large tensor up to which they are read for its histogram.
+_MOST_READ = 2**20
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A slider with a stop for each choice."""
+
+    #: Which of `labels` is chosen.
+    at: int
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Handles:
+    """What a hand may move."""
+
+    #: Both ends of the range.
+    range: bool = False
+    #: The tooth of the zero point.
+    zero: bool = False
+    #: Any other tooth, which sets the scale.
+    tooth: bool = False
+    #: The selected value.
+    value: bool = False
+    bits: Choice | None = None
+    group: Choice | None = None
+
+    def __bool__(self) -> bool:
+        return any(asdict(self).values())
+
+
+@dataclass(frozen=True, eq=False)
+class RulerHistogram:
+    """How many values lie where."""
+
+    #: n + 1 ascending ends, float64.
+    edges: Array
+    #: Of the n bins, float64.
+    counts: Array
+
+
+@dataclass(frozen=True, eq=False)
+class RulerPicture:
+    """A block's values over the comb of its codes. Values are in the units of x."""
+
+    #: The ends of the axis.
+    domain: tuple[float, float]
+    #: float32; of a block of more than `MOST_DOTS` values the selected one alone.
+    values: Array
+    #: Where each of `values` lands, float32, and whether it was clipped, uint8.
+    landed: Array
+    clipped: Array
+    #: The place of the selected cell in `values`; -1 for none.
+    selected: int
+    histogram: RulerHistogram | None
+    #: The value of each code, ascending, float64; empty for formats of more than 8 bits.
+    levels: Array
+    #: What each of `levels` is called.
+    codes: tuple[str, ...]
+    #: The place in `levels` of the code that stands for 0; -1 where none does.
+    zero: int
+    #: The block's clipping range; none where scale and zero point were given.
+    range: tuple[float, float] | None
+    #: Whether both ends of the range move together.
+    symmetric: bool
+
+    def packed(self, settings: Mapping[str, Any], label: str, handles: Handles | None = None) -> bytes:
+        """Return the picture for the script: a JSON header, then the arrays, each at a multiple of 8.
+
+        Args:
+            settings: the colours and words of every ruler on the page.
+            label: the picture in a sentence, for people who cannot see it.
+            handles: what a hand may move; nothing where not given.
+        """
+        arrays = {
+            "values": self.values,
+            "landed": self.landed,
+            "clipped": self.clipped,
+            "levels": self.levels,
+        }
+        if self.histogram is not None:
+            arrays |= {"histogram.edges": self.histogram.edges, "histogram.counts": self.histogram.counts}
+        picture = {
+            "domain": self.domain,
+            "selected": self.selected,
+            "histogram": None if self.histogram is None else {},
+            "codes": self.codes,
+            "zero": self.zero,
+            "range": None if self.range is None else dict(zip(("lo", "hi"), self.range, strict=True)),
+            "symmetric": self.symmetric,
+            "handles": asdict(handles or Handles()),
+            "curve": None,
+            "words": {"label": label},
+            "dim": False,
+        }
+        return _packed({"settings": settings, "picture": picture}, arrays)
+
+
+def _packed(header: dict[str, Any], arrays: Mapping[str, Array]) -> bytes:
+    places, offset, parts = {}, 0, []
+    for name, array in arrays.items():
+        data = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).tobytes()
+        places[name] = (f"{array.dtype.kind}{array.dtype.itemsize}", offset, array.size)
+        parts.append(data + bytes(-len(data) % 8))
+        offset += len(parts[-1])
+    head = json.dumps({**header, "arrays": places}).encode("ascii")
+    # Spaces at its end bring what follows to a multiple of 8.
+    head += b" " * (-(len(head) + 4) % 8)
+    return b"".join((struct.pack("<I", len(head)), head, *parts))
+
+
+def ruler_of_cell(study: Study, explanation: Explanation) -> RulerPicture:
+    """Return the ruler of the block of a cell that `explanation` explains.
+
+    >>> from quantviz import Scheme, quantize
+    >>> from quantviz.analysis.study import Study
+    >>> study = Study.of_result(quantize([[1.0, 0.1], [-2.0, 0.7]], Scheme("int2")))
+    >>> picture = ruler_of_cell(study, study.explain((1, 1)))
+    >>> picture.levels.tolist(), picture.codes, picture.zero
+    ([-4.0, -2.0, 0.0, 2.0], ('−2', '−1', '0', '1'), 2)
+    >>> picture.values.tolist() == [1.0, 0.10000000149011612, -2.0, 0.699999988079071], picture.selected
+    (True, 3)
+    """
+    if study.result is not None:
+        return ruler_of_result(study.result, explanation)
+    picture = _picture(explanation, study.qparams)
+    size = study.layout.size_of(explanation.block)
+    if study.layout.block_count == 1:
+        bars = study.survey.histograms.values
+        found = RulerHistogram(bars.edges.astype(np.float64), bars.totals.astype(np.float64))
+        ends = (study.facts.lo, study.facts.hi)
+    elif size <= _MOST_READ:
+        values = study.block_values(explanation.block)
+        ends = _ends(values)
+        found = _histogram(values, ends)
+    else:
+        return picture
+    return replace(picture, histogram=found, domain=_domain(picture, ends))
+
+
+def ruler_of_result(r: QuantResult, explanation: Explanation) -> RulerPicture:
+    """Return the ruler of the block of a cell of a result."""
+    picture = _picture(explanation, r.qparams)
+    block, layout = explanation.block, r.layout
+
+    def of_block(values: torch.Tensor) -> torch.Tensor:
+        return blocks.block_values(values, layout, block)
+
+    x = of_block(r.x)
+    ends = _ends(x)
+    picture = replace(picture, domain=_domain(picture, ends), histogram=_histogram(x, ends))
+    if len(x) > MOST_DOTS:
+        return picture
+    finite = torch.isfinite(x)
+    places = of_block(torch.arange(r.x.numel()).reshape(r.shape))[finite]
+    own = int(np.ravel_multi_index(explanation.index, r.shape)) if r.shape else 0
+    found = (places == own).nonzero()
+    return replace(
+        picture,
+        values=x[finite].numpy(),
+        landed=of_block(r.x_hat)[finite].numpy(),
+        clipped=of_block(r.clipped)[finite].numpy().astype(np.uint8),
+        selected=int(found[0]) if len(found) else -1,
+    )
+
+
+def _picture(why: Explanation, qparams: QParams) -> RulerPicture:
+    """Return the comb with the cell alone."""
+    levels, codes = _levels(why.scheme, qparams, why.block)
+    exact = np.flatnonzero(levels == 0)
+    alone = why.cause != "left_out" and math.isfinite(why.x) and math.isfinite(why.x_hat)
+    picture = RulerPicture(
+        domain=(0.0, 1.0),
+        values=np.array([why.x] if alone else [], dtype=np.float32),
+        landed=np.array([why.x_hat] if alone else [], dtype=np.float32),
+        clipped=np.array([why.cause == "clipped"] if alone else [], dtype=np.uint8),
+        selected=0 if alone else -1,
+        histogram=None,
+        levels=levels,
+        codes=codes,
+        zero=int(exact[0]) if len(exact) else -1,
+        range=_range(why),
+        symmetric=why.scheme.mode == "symmetric",
+    )
+    return replace(picture, domain=_domain(picture, (why.x, why.x) if alone else (0.0, 0.0)))
+
+
+def _range(why: Explanation) -> tuple[float, float] | None:
+    """Return the block's clipping range; under a symmetric mode the one around 0 that the scale is made of."""
+    if why.range is None or why.scheme.mode != "symmetric":
+        return why.range
+    end = max(map(abs, why.range))
+    return -end, end
+
+
+def _levels(scheme: Scheme, qparams: QParams, block: Shape) -> tuple[Array, tuple[str, ...]]:
+    """Return the value of each code of a block, ascending, and what the codes are called.
+
+    The values come from the operations that dequantize, so that the one x lands on is x̂ bit for bit.
+    """
+    fmt = scheme.number_format
+    if fmt.bits > MOST_BITS:
+        return np.zeros(0), ()
+    codes = _codes(scheme)
+    values = _values(scheme, qparams, block, codes)
+    # A scale near float32's end takes the outer codes beyond it, and one of 0 all codes to one place.
+    _, first = np.unique(values, return_index=True)
+    kept = first[np.isfinite(values[first])]
+    names = [number(fmt.value(codes[i]), 8 if fmt.kind == "integer" else 4) for i in kept]
+    return values[kept], tuple(names)
+
+
+def _values(scheme: Scheme, qparams: QParams, block: Shape, codes: Sequence[int]) -> Array:
+    known = {name: values[block] for name, values in block_values(qparams).items()}
+    grid = GRIDS[scheme.number_format.kind].decode(torch.tensor(codes), scheme.number_format)
+    found = run_operations(value_operations(scheme), {**known, "q": grid})["x_hat"]
+    return found.to(torch.float64).expand(len(codes)).numpy()
+
+
+def _codes(scheme: Scheme) -> Sequence[int]:
+    """Return the codes in use that stand for a number, by that number; of two with the same one the later."""
+    fmt = scheme.number_format
+    return range(scheme.code_min, scheme.code_max + 1) if fmt.kind == "integer" else _finite_codes(fmt)
+
+
+@functools.cache
+def _finite_codes(fmt: NumberFormat) -> tuple[int, ...]:
+    return tuple(dict(fmt.finite).values())
+
+
+def _ends(values: torch.Tensor) -> tuple[float, float]:
+    """Return the smallest and the largest finite value; 0 where there is none."""
+    if not len(values):
+        return 0.0, 0.0
+    lo, hi = (float(end) for end in values.aminmax())
+    if math.isfinite(lo) and math.isfinite(hi):
+        return lo, hi
+    return _ends(values[torch.isfinite(values)])
+
+
+def _domain(picture: RulerPicture, ends: tuple[float, float]) -> tuple[float, float]:
+    """Return the axis: all values, where they land, the range, and the codes that are not far outside."""
+    shown = [*ends, *picture.landed.astype(np.float64), *(picture.range or ())]
+    lo, hi = min(shown), max(shown)
+    levels = picture.levels
+    if len(levels):
+        reach = _BEYOND * (hi - lo)
+        near = levels[(levels >= lo - reach) & (levels <= hi + reach)]
+        # At least one code on each side, so that a step is seen.
+        below, above = levels[levels < lo], levels[levels > hi]
+        sides = [*below[-1:], *above[:1]] if len(near) < 2 else []
+        lo, hi = min(lo, *near, *sides), max(hi, *near, *sides)
+    room = _ROOM * (hi - lo) or abs(hi) / 2 or 0.5
+    return float(lo - room), float(hi + room)
+
+
+def _histogram(values: torch.Tensor, ends: tuple[float, float]) -> RulerHistogram | None:
+    """Return how many values lie where between `ends`; what is not finite is left out."""
+    lo, hi = ends
+    if not lo < hi:
+        return None
+    # Not torch's own: its threads take longer to meet than the values to count.
+    found = values.numpy()
+    shares = (found[np.isfinite(found)].astype(np.float64) - lo) * (BARS / (hi - lo))
+    counts = np.bincount(np.minimum(shares.astype(np.int32), BARS - 1), minlength=BARS)
+    return RulerHistogram(np.linspace(lo, hi, BARS + 1), counts.astype(np.float64))
+
+
+def ruler_sentence(
+    why: Explanation, picture: RulerPicture, qparams: QParams, language: str = DEFAULT_LANGUAGE
+) -> str:
+    """Describe the ruler of a cell, not one that is left out, for people who cannot see it."""
+    scheme, fmt = why.scheme, why.scheme.number_format
+    integers, codes = fmt.kind == "integer", _codes(scheme)
+    if why.cause == "clipped":
+        key = "clipped"
+    elif why.error == 0:
+        key = "exact"
+    else:
+        key = "landed" if _is_nearest(why, picture) else "elsewhere"
+    first, last = sorted(_ends_of_codes(why, qparams, (codes[0], codes[-1])), key=lambda end: end[1])
+    bits = " ".join(filter(None, why.bits))
+    return text(
+        f"ruler.sentence.{key}",
+        language,
+        x=number(why.x, digits_for(why.x, why.local_step)),
+        x_hat=number(why.x_hat, digits_for(why.x_hat, why.local_step)),
+        code=number(why.q, 8)
+        if integers
+        else text("ruler.code_of", language, bits=bits, value=number(why.value, 6)),
+        error=number(why.error, signed=True),
+        count=len(codes) if integers else len(fmt.finite),
+        first=number(first[0], 8),
+        last=number(last[0], 8),
+        low=number(first[1]),
+        high=number(last[1]),
+    )
+
+
+def _ends_of_codes(
+    why: Explanation, qparams: QParams, codes: tuple[int, int]
+) -> Iterator[tuple[float, float]]:
+    """Yield what each code stands for before any scale, and in the units of x."""
+    values = _values(why.scheme, qparams, why.block, codes).tolist()
+    for code, value in zip(codes, values, strict=True):
+        unscaled = why.scheme.number_format.value(code)
+        # A scale near float32's end takes the outer codes beyond it: Python's arithmetic is wider.
+        beyond = why.x_hat + why.scale * (unscaled - why.value)
+        yield unscaled, value if math.isfinite(value) else beyond
+
+
+def _is_nearest(why: Explanation, picture: RulerPicture) -> bool:
+    """Return whether no code stands for a value nearer to x; of many bits, whether rounding says so."""
+    if not len(picture.levels):
+        return why.rounding.to_the_nearest
+    away = np.abs(picture.levels - why.x)
+    return bool((away >= abs(why.error) * (1 - 1e-5)).all())

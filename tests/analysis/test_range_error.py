@@ -1,0 +1,46 @@
+"""What a range costs, as exact sums: against `quantize`, of small tensors and of those that are streamed."""
+
+import pytest
+import torch
+
+import quantviz as qv
+from quantviz.analysis.range_error import error_of_range
+from quantviz.analysis.study import Study
+from quantviz.tensors.lazy import InMemory
+from quantviz.tensors.views import MOST_WHOLE
+
+
+def normal(*shape):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(5))
+
+
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        qv.Scheme("int4"),
+        qv.Scheme("uint4", "asymmetric", qv.PerGroup(16, axis=1)),
+        qv.Scheme("int8", "asymmetric", qv.PerChannel(0)),
+        qv.Scheme("float8_e4m3fn"),
+        qv.Scheme("nf4"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("rows", [32, MOST_WHOLE // 256 + 8])
+def test_both_parts_are_those_of_the_reference(scheme, rows):
+    x = normal(rows, 256)
+    study = Study.of(InMemory(x), scheme)
+    assert (study.result is None) == (rows > 32)
+    for lo, hi in ((-4.0, 4.0), (-1.5, 1.5), (-0.25, 0.25)):
+        r = qv.quantize(x, scheme.replace(calibration=qv.ManualRange(lo, hi)))
+        squares = r.error.to(torch.float64).square()
+        found = error_of_range(study, lo, hi)
+        assert found.clipping == pytest.approx(squares[r.clipped].sum().item() / x.numel(), rel=1e-6, abs=0)
+        assert found.rounding == pytest.approx(squares[~r.clipped].sum().item() / x.numel(), rel=1e-6)
+        assert found.mse == pytest.approx(squares.mean().item(), rel=1e-6)
+        assert (found.clipping > 0) == bool(r.clipped.any())
+
+
+def test_a_range_from_high_to_low_is_refused():
+    study = Study.of(InMemory(normal(4, 4)), qv.Scheme("int4"))
+    with pytest.raises(qv.QuantVizError, match="range"):
+        error_of_range(study, 1.0, -1.0)
