@@ -247,6 +247,8 @@ def every_state(folder):
     for name in SOURCES:
         source = Builtin("loud_column") if name == "builtin" else SOURCES[name]()
         yield name, state_of(source, qv.Scheme("int4"))
+    set_by_hand = Builtin("loud_column").edited((2, 3), 0.1).edited((6, 5), -0.0)
+    yield "set by hand", state_of(set_by_hand, qv.Scheme("int4"), (2, 3))
     for fmt in FORMATS_OF_EACH_KIND:
         yield f"format {fmt}", state_of(Normal(rows=8, cols=8, seed=3), qv.Scheme(fmt), (1, 2))
     for choice in ("clip", "ignore"):
@@ -273,6 +275,8 @@ def every_state(folder):
         upload = Upload("0" * 16, f"{file} · {name}", local.shape, UploadedFile(file, name))
         for scheme in (qv.Scheme("int4"), qv.Scheme("nf4", granularity=qv.PerGroup(4))):
             yield f"folder {file} {scheme}", state_of(local, scheme, (5, 2))
+            if local.shape != LARGE:
+                yield f"folder {file} {scheme} by hand", state_of(local.edited((5, 2), 9.5), scheme, (5, 2))
             if not file.endswith(".index.json"):
                 yield f"upload {file} {scheme}", state_of(upload, scheme, (5, 2))
     part_of_large = dataclasses.replace(View.of(LARGE), top=7, left=3, height=5, width=6)
@@ -291,7 +295,7 @@ def every_state(folder):
 
 def shown(state, folder):
     """The lines of the tiles and the cell, from what the page makes of the state."""
-    source = state.source
+    source = state.source.unedited
     if isinstance(source, Upload) and source.name.startswith("a.png"):
         x = InMemory(image_tensor((folder / "a.png").read_bytes(), "red"))
     elif isinstance(source, Upload | LocalTensor):
@@ -300,6 +304,11 @@ def shown(state, folder):
             x = catalog.stored(name)
     else:
         x = InMemory(source.tensor())
+    if state.source.edits:
+        values = x.read((slice(None),) * 2).clone()
+        for cell, value in state.source.edits:
+            values[cell] = value
+        x = InMemory(values)
     study = Study.of(x, state.scheme)
     m = measured(study, state).metrics
     why = study.explain(state.cell)
@@ -562,6 +571,7 @@ def test_every_column_has_its_words(language):
         Upload("00", "a" * 500 + ".pt", (2,)),
         Upload("00", "..", (2,)),
         LocalTensor("models/../a..b.gguf", "layers.0/../名字..", (2,)),
+        Upload("00", "../../etc/passwd", (2,)).edited((1,), -1e-30),
     ],
     ids=lambda source: source.id,
 )

@@ -57,7 +57,7 @@ def show_tensor_panels(
         key=PANELS_KEY,
         bridge_area=bridge,
         area=panels,
-        tensor_key=f"{state.source.key} {whole_view}",
+        tensor_key=f"{state.source.unedited.key} {whole_view}",
         selected=state.view.place(state.cell),
         on_cell=_clicked,
         on_window=_zoomed,
