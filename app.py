@@ -12,6 +12,7 @@ from quantviz.sources.limits import Limits
 from quantviz.ui.components.classroom_signs import show_room
 from quantviz.ui.missing.page import missing_pages
 from quantviz.ui.shell import classroom, cold_start, tab, words
+from quantviz.ui.shell.connections import send_at_once
 from quantviz.ui.shell.error_boundary import error_boundary
 from quantviz.ui.shell.history import keep_history
 from quantviz.ui.shell.narrow import close_sidebar_at_first
@@ -20,6 +21,7 @@ from quantviz.ui.shell.startup import forget_ended_sessions, turns
 from quantviz.ui.shell.style import show_style
 from quantviz.ui.shell.words import say
 
+send_at_once()
 classroom.begin()
 words.begin()
 tab.begin()

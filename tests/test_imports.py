@@ -70,6 +70,16 @@ def test_choosing_does_not_import_torch(module):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("page", ["lab", "lessons", "formats", "gallery", "teacher"])
+def test_a_page_paints_its_frame_before_torch_comes_in(page):
+    """`warm_up` imports torch, after the frame: a module that needs it at once would hold the frame up."""
+    done = run(
+        f"import quantviz.ui.{page}.page\nimport sys\nassert not {{'torch', 'pandas', 'numba'}} & set(sys.modules)",
+        ("torch", "pandas", "numba"),
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_core_needs_no_link_and_no_source():
     """Each begins with nothing of the package imported; torch, numpy and plotly stay, which take most of the
     time.

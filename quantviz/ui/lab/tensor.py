@@ -19,7 +19,6 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Source
 from quantviz.sources.base import AtHand
 from quantviz.sources.local import local_version, open_local
-from quantviz.streaming import tensor_facts
 from quantviz.tensors.views import MOST_WHOLE
 from quantviz.ui.shell import session
 from quantviz.ui.shell.shared_cache import Shared, held_bytes, shared_fact, shared_tensor
@@ -128,6 +127,8 @@ def kept(source: Source, what: str, make: Callable[[], T], *, aside: bool = Fals
 
 def facts_of(source: Source) -> Facts:
     """Return what there is to know of a tensor before any scheme."""
+    # Imported here: the page paints its frame before torch comes in.
+    from quantviz.streaming import tensor_facts
 
     return kept(source, "facts", lambda: tensor_facts.facts(stored_of(source)))
 
