@@ -5,6 +5,7 @@ import { SHARED } from "../page/tables.js";
 import { makeLayout } from "../arithmetic/blocks.js";
 import { makeMetrics, metricsOf, momentsOf } from "../arithmetic/moments.js";
 import { levelsOf, makeArithmetic, paramsOf, quantizeTensor, unpacked } from "../arithmetic/quantizing.js";
+import { NARROW } from "../ruler/places.js";
 import { Ruler } from "../ruler/ruler.js";
 import { CellDrag } from "./cell_drag.js";
 import { chosenBy, released, unchanged } from "./choice.js";
@@ -12,6 +13,7 @@ import { errorCurve } from "./curve.js";
 import { figuresOf, writeFigures } from "./figures_line.js";
 import { liveCells } from "./live_cells.js";
 import { Painting } from "./painting.js";
+import { PhoneBits } from "./phone_bits.js";
 import { domainOf, histogramOf, placesOf } from "./ruler_picture.js";
 
 // With more cells the error's curve waits for the hand to let go.
@@ -27,6 +29,7 @@ export class Hand {
     this.host = host;
     this.moving = false;
     this.cellDrag = new CellDrag(this);
+    this.phoneBits = new PhoneBits(this);
   }
 
   get bridge() {
@@ -53,6 +56,8 @@ export class Hand {
     this.domain = this.domainNow();
     this.curve = data.with_curve ? this.curveOf(this.choice) : null;
     this.showRuler();
+    // What a hand wrote there the server may have no reason to write again.
+    if (data.whole) writeFigures(figuresOf(this.shown.metrics, this.shown.variant, data.writing));
     this.settle();
   }
 
@@ -88,7 +93,7 @@ export class Hand {
     if (message.kind !== "range") this.curveFollows();
     this.showRuler(all ? this.data.settings.all_blocks.replace("{count}", count) : "");
     this.showPanels();
-    writeFigures(figuresOf(shown.metrics, shown.variant, this.data.writing));
+    if (this.data.whole) writeFigures(figuresOf(shown.metrics, shown.variant, this.data.writing));
   }
 
   begin() {
@@ -115,7 +120,7 @@ export class Hand {
     this.moving = false;
     if (this.before) [this.choice, this.shown] = [this.before, this.start];
     this.showRuler();
-    writeFigures(figuresOf(this.shown.metrics, this.shown.variant, this.data.writing));
+    if (this.data.whole) writeFigures(figuresOf(this.shown.metrics, this.shown.variant, this.data.writing));
     this.stopPainting();
     if (this.waiting) this.update(this.waiting, this.send);
   }
@@ -194,6 +199,9 @@ export class Hand {
     const { data, shown, choice } = this;
     const { places, levels, params, variant } = shown;
     const values = Float32Array.from(places, (place) => shown.x[place]);
+    // A phone has the bits in its bottom bar, and one scale for what.
+    const narrow = this.ruler.width < NARROW;
+    this.phoneBits.show(data.bits, choice.variant, data.variants, data.settings.words.bits);
     this.ruler.show({
       domain: this.domain,
       values,
@@ -208,8 +216,11 @@ export class Hand {
       symmetric: data.symmetric,
       handles: {
         ...data.handles,
-        bits: data.bits.length > 1 ? this.slider(data.bits, choice.variant, "bits_label") : null,
-        group: data.groups.length > 1 ? this.slider(data.groups, choice.variant, "group_label") : null,
+        bits: data.bits.length > 1 && !narrow ? this.slider(data.bits, choice.variant, "bits_label") : null,
+        group:
+          data.groups.length > 1 && (!narrow || data.variants[data.current].size)
+            ? this.slider(data.groups, choice.variant, "group_label")
+            : null,
       },
       curve: this.curve && { ...this.curve, now: this.rangeOf(params).hi },
       words: {},
@@ -261,6 +272,7 @@ export class Hand {
 
   close() {
     this.cellDrag.close();
+    this.phoneBits.close();
     this.ruler?.close();
     if (this.data) this.stopPainting();
   }

@@ -3,7 +3,7 @@
 // Free pixels left and right of the axis: half a target of a finger, so that an end can be grasped.
 const SIDE = 24;
 // Narrower than this the ruler has a phone's heights and targets.
-const NARROW = 560;
+export const NARROW = 560;
 // Above so many teeth in sight they are a dense comb; above so many values the histogram stands alone.
 export const MOST_TEETH = 64;
 export const MOST_DOTS = 2000;

@@ -17,11 +17,12 @@ import streamlit as st
 
 from quantviz.browser import read_script
 from quantviz.errors import QuantVizError
+from quantviz.export.files import scope_of
 from quantviz.figures.numbers import WRITING
 from quantviz.figures.theme import THEMES
 from quantviz.lab.moves import HandChoices, hand_choices, range_counts
 from quantviz.lab.state import LabState
-from quantviz.schemes.granularity import PerTensor, Shape
+from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.ui.components.panels_bridge import packed, told
 from quantviz.ui.components.ruler import ruler_settings
@@ -99,13 +100,17 @@ def _told_browser(
         "stamp": stamp,
         "shape": shape,
         "selected": int(np.ravel_multi_index(state.cell, shape)),
+        # The numbers of a slice are not those of the whole tensor, which the browser knows.
+        "whole": scope_of(state) == "tensor",
         "symmetric": scheme.mode == "symmetric",
         **packed_together(programs.values()),
         "variants": [_variant(each, shape, i, sizes.get(each)) for each, i in places.items()],
         "metrics": write_metrics().packed(),
         "current": places[scheme],
         "bits": [places[each] for each in reversed(choices.formats.schemes) if each in places],
-        "groups": _with_present([places[each] for each in choices.sizes.schemes if each in places], places[scheme]),
+        "groups": _with_present(
+            [places[each] for each in choices.sizes.schemes if each in places], places[scheme]
+        ),
         "handles": _handles(state, locked),
         "with_curve": curve and range_counts(scheme),
         "writing": asdict(WRITING),
@@ -159,7 +164,15 @@ def _editable(state: LabState) -> bool:
 
 def _variant(scheme: Scheme, shape: Shape, program: int, size: int | None) -> dict[str, Any]:
     label = say(f"granularities.{scheme.granularity.id}.short") if size is None else str(size)
-    return {"program": program, "size": size, "group_label": label, **_variant_facts(scheme, shape)}
+    fmt = scheme.number_format
+    return {
+        "program": program,
+        "size": size,
+        "group_label": label,
+        "phone_bits": say("phone.bits", bits=fmt.bits),
+        "phone_levels": say("phone.levels", levels=f"{fmt.levels:,}"),
+        **_variant_facts(scheme, shape),
+    }
 
 
 @lru_cache(maxsize=512)
@@ -183,7 +196,6 @@ def _variant_facts(scheme: Scheme, shape: Shape) -> Mapping[str, Any]:
         "code_range": range_of_codes(every if len(every) else np.zeros(1), scheme),
         # JSON has no NaN.
         "decoded": None if decoded is None else [float(v) if math.isfinite(v) else None for v in decoded],
-        "whole": isinstance(scheme.granularity, PerTensor),
     }
 
 
