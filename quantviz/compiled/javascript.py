@@ -263,7 +263,7 @@ class _SchemeWriter:
         whole = scheme.zero_domain in ("none", "code_int")
         asks, parts = self._found()
         zero = torch.int32 if whole else torch.float32
-        named = {name: self._dtype for name in ("lo", "hi", "extreme")}
+        named = dict.fromkeys(("lo", "hi", "extreme"), self._dtype)
         of_range, made = self._params((*range_operations(scheme), *store_operations(scheme)), named)
         handed = {"scale": torch_dtype(kept), "zero_point": zero}
         of_given, other = self._params(store_operations(scheme, given=True), handed)

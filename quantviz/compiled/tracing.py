@@ -122,9 +122,7 @@ class CellCode:
     types: Mapping[str, str]
 
 
-def trace_cell(
-    scheme: Scheme, params: Mapping[str, torch.dtype], trace: Trace | None = None
-) -> CellCode:
+def trace_cell(scheme: Scheme, params: Mapping[str, torch.dtype], trace: Trace | None = None) -> CellCode:
     """Return the lines from `x`, the flat `index` and what is known of the block (`params`, by name) to code,
     value, error and step. `trace` is what they are written into, where its writer knows more functions.
 
