@@ -39,7 +39,8 @@ _EXACT = 2**53
 _MATH = ("abs", "ceil", "floor", "fround", "imul", "log10", "log2", "min", "sqrt", "trunc")
 #: How the special codes of a float format lie, by the number that stands for them.
 _SPECIAL = ("finite", "ieee", "fn", "fnuz")
-_HALF_CODES = 2**12
+#: Lists up to this long are packed; the values of more codes are made by arithmetic.
+_MOST_LISTED = 2**12
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,7 +292,7 @@ class _SchemeWriter:
     def _value_of_code(self, values: torch.Tensor, x: Cell) -> Cell:
         """Return a list's entry; a long list of a float format's values by arithmetic instead."""
         fmt = self._scheme.number_format
-        if fmt.kind != "float" or len(values) < _HALF_CODES:
+        if fmt.kind != "float" or len(values) < _MOST_LISTED:
             return looked_up(values, x)
         return _float_of_code(x, fmt)
 

@@ -117,7 +117,7 @@ class StreamedBlocks:
 
     def constant(self, value: float) -> torch.Tensor:
         """Return `value` for each block."""
-        return torch.full(self._layout.grid_shape, value, dtype=self._dtype)
+        return torch.full(self._layout.grid_shape, value, dtype=torch.float64).to(self._dtype)
 
     @property
     def _along(self) -> tuple[int, int]:

@@ -101,7 +101,8 @@ class Blocks:
 
     def constant(self, value: float) -> torch.Tensor:
         """Return `value` for each block."""
-        return torch.full(self.layout.grid_shape, value, dtype=self.dtype)
+        # What float32 cannot hold becomes Inf, which is refused with its own words.
+        return torch.full(self.layout.grid_shape, value, dtype=torch.float64).to(self.dtype)
 
     def _padding(self) -> torch.Tensor:
         """Return how many zeros fill each block."""

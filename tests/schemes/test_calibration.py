@@ -319,3 +319,15 @@ def test_without_its_scales_an_external_scheme_is_refused():
         with pytest.raises(qv.QuantVizError) as refused:
             ask()
         assert refused.value.key == "external_without_qparams"
+
+
+def test_a_range_by_hand_that_float32_cannot_hold_is_refused_with_its_own_words():
+    """Under an engine that computes scales in float32, too, whatever way the tensor is read."""
+    scheme = qv.Scheme(
+        "int4", calibration=qv.ManualRange(-1e39, 1e39), convention="gguf_signed", granularity=qv.PerGroup(32)
+    )
+    x = torch.ones(4, 32)
+    for run in (lambda: qv.quantize(x, scheme), lambda: measuring.measure(x, scheme, path="chunked")):
+        with pytest.raises(qv.QuantVizError) as error:
+            run()
+        assert error.value.key == "range_beyond_float32"
