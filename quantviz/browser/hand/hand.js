@@ -39,6 +39,7 @@ export class Hand {
   // Take what the server knows now; what a hand has not let go of stays.
   update(data, send) {
     this.send = send;
+    if (data.tried) this.hearOf(data.tried);
     if (this.moving) return (this.waiting = data);
     this.waiting = null;
     this.data = data;
@@ -57,7 +58,8 @@ export class Hand {
     this.curve = data.with_curve ? this.curveOf(this.choice) : null;
     this.showRuler();
     // What a hand wrote there the server may have no reason to write again.
-    if (data.whole) writeFigures(figuresOf(this.shown.metrics, this.shown.variant, data.writing));
+    if (data.figures) writeFigures(data.figures);
+    else if (data.whole) writeFigures(figuresOf(this.shown.metrics, this.shown.variant, data.writing));
     this.settle();
   }
 
@@ -92,8 +94,28 @@ export class Hand {
     const all = count > 1 && choice.calibration;
     if (message.kind !== "range") this.curveFollows();
     this.showRuler(all ? this.data.settings.all_blocks.replace("{count}", count) : "");
+    if (this.data.far) return this.ask(choice.calibration);
     this.showPanels();
     if (this.data.whole) writeFigures(figuresOf(shown.metrics, shown.variant, this.data.writing));
+  }
+
+  // Of a large tensor only the server has all values: it is asked for the sums with a range, one question at a
+  // time, and for the newest range once it has answered.
+  ask(calibration) {
+    if (!calibration) return;
+    this.wanted = { lo: calibration.lo, hi: calibration.hi };
+    if (this.asked) return;
+    this.asked = this.wanted;
+    this.send("try", { ...this.asked, number: (this.questions = (this.questions ?? 0) + 1) });
+  }
+
+  hearOf({ number, figures }) {
+    if (!this.asked || number !== this.questions) return;
+    const answered = this.asked;
+    this.asked = null;
+    if (!this.moving) return;
+    writeFigures(figures);
+    if (this.wanted !== answered) this.ask(this.wanted);
   }
 
   begin() {
@@ -120,7 +142,9 @@ export class Hand {
     this.moving = false;
     if (this.before) [this.choice, this.shown] = [this.before, this.start];
     this.showRuler();
-    if (this.data.whole) writeFigures(figuresOf(this.shown.metrics, this.shown.variant, this.data.writing));
+    if (this.data.figures) writeFigures(this.data.figures);
+    else if (this.data.whole)
+      writeFigures(figuresOf(this.shown.metrics, this.shown.variant, this.data.writing));
     this.stopPainting();
     if (this.waiting) this.update(this.waiting, this.send);
   }
@@ -175,6 +199,8 @@ export class Hand {
   domainNow() {
     const { x, places, params } = this.shown;
     const values = Array.from(places, (place) => x[place]);
+    const { bar_edges: edges } = this.data;
+    if (edges) values.push(edges[0], edges.at(-1));
     return domainOf(values, this.data.handles.range ? this.rangeOf(params) : null);
   }
 
@@ -197,7 +223,9 @@ export class Hand {
 
   showRuler(reason = "") {
     const { data, shown, choice } = this;
-    const { places, levels, params, variant } = shown;
+    const { levels, params, variant } = shown;
+    // Of a large tensor the ends of the block are there too, but are no dots.
+    const places = data.far ? Int32Array.of(data.selected) : shown.places;
     const values = Float32Array.from(places, (place) => shown.x[place]);
     // A phone has the bits in its bottom bar, and one scale for what.
     const narrow = this.ruler.width < NARROW;
@@ -208,7 +236,9 @@ export class Hand {
       landed: Float32Array.from(places, (place) => shown.x_hat[place]),
       clipped: Uint8Array.from(places, (place) => shown.clipped[place]),
       selected: places.indexOf(data.selected),
-      histogram: histogramOf(values, this.domain),
+      histogram: data.bar_counts
+        ? { edges: data.bar_edges, counts: data.bar_counts }
+        : histogramOf(values, this.domain),
       levels: levels?.values ?? null,
       codes: levels ? (variant.code_labels ?? levels.codes) : null,
       zero: levels ? levels.values.indexOf(0) : -1,

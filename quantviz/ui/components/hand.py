@@ -31,10 +31,13 @@ from quantviz.ui.shell.words import language, say, theme
 if TYPE_CHECKING:
     from quantviz.analysis.study import Study
     from quantviz.compiled.javascript import Program
+    from quantviz.quantization.explanation import Explanation
 
 #: Elements that a browser quantizes within a frame: of any format, and of integers.
 MOST_CELLS, MOST_INTEGERS = 64 * 64, 256 * 256
 _COMPONENT = "quantviz_hand"
+#: What the browser has of a larger tensor: its two ends and the selected cell, in one block.
+_THREE, _ONE_BLOCK = (1, 3), Scheme("int8")
 #: Why a place cannot be had, by the key that the browser's arithmetic refuses with.
 _REFUSALS = ("manual_range_order", "range_beyond_float32", "scale_not_positive", "zero_point_too_large")
 
@@ -42,7 +45,12 @@ _REFUSALS = ("manual_range_order", "range_beyond_float32", "scale_not_positive",
 def fits_hand(state: LabState) -> bool:
     """Return whether the browser quantizes the state's tensor by itself."""
     most = MOST_INTEGERS if state.scheme.number_format.kind == "integer" else MOST_CELLS
-    return math.prod(state.source.shape) <= most and _program(state.scheme) is not None
+    return math.prod(state.source.shape) <= most and has_program(state.scheme)
+
+
+def has_program(scheme: Scheme) -> bool:
+    """Return whether the browser has the scheme's arithmetic."""
+    return _program(scheme) is not None
 
 
 def show_hand(
@@ -72,7 +80,44 @@ def show_hand(
         key=key,
         data=packed(*_told_browser(study, state, chart, stamp, curve, locked)),
         on_release_change=on_release,
+        on_try_change=_nothing,
     )
+
+
+def show_far_hand(
+    study: Study,
+    state: LabState,
+    why: Explanation,
+    *,
+    key: str,
+    chart: str,
+    stamp: int,
+    locked: bool,
+    figures: Mapping[str, str],
+    tried: Mapping[str, str] | None,
+    on_release: Callable[[], None],
+) -> None:
+    """Show the ruler of a large tensor: only its range can be dragged, and the server sums the error meanwhile.
+
+    `why` explains the selected cell, `figures` are the numbers above the panels by their keys, and `tried` those
+    under the range that `asked(key)` told of; else as `show_hand`.
+    """
+    _component()(
+        key=key,
+        data=packed(*_told_of_large(study, state, why, chart, stamp, locked, figures, tried, asked(key))),
+        on_release_change=on_release,
+        on_try_change=_nothing,
+    )
+
+
+def asked(key: str) -> Mapping[str, Any] | None:
+    """Return the range that a hand has come to on a large tensor in this run: `lo`, `hi` and a `number`."""
+    message = told(key, "try")
+    return message if isinstance(message, Mapping) else None
+
+
+def _nothing() -> None:
+    pass
 
 
 def released(key: str) -> Mapping[str, Any] | None:
@@ -84,7 +129,7 @@ def released(key: str) -> Mapping[str, Any] | None:
 def _told_browser(
     study: Study, state: LabState, chart: str, stamp: int, curve: bool, locked: bool
 ) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
-    from quantviz.compiled.javascript import packed_together, write_metrics
+    from quantviz.compiled.javascript import packed_together
     from quantviz.figures.panels_data import shown_places
 
     result, scheme, shape = study.result, state.scheme, state.source.shape
@@ -94,18 +139,14 @@ def _told_browser(
     programs = {each: program for each in schemes if (program := _program(each))}
     places = {each: i for i, each in enumerate(programs)}
     sizes = dict(zip(choices.sizes.schemes, choices.sizes.values, strict=True))
-    own = THEMES[theme()]
     header: dict[str, Any] = {
-        "chart": chart,
-        "stamp": stamp,
+        **_common(state, chart, stamp),
         "shape": shape,
         "selected": int(np.ravel_multi_index(state.cell, shape)),
         # The numbers of a slice are not those of the whole tensor, which the browser knows.
         "whole": scope_of(state) == "tensor",
-        "symmetric": scheme.mode == "symmetric",
         **packed_together(programs.values()),
         "variants": [_variant(each, shape, i, sizes.get(each)) for each, i in places.items()],
-        "metrics": write_metrics().packed(),
         "current": places[scheme],
         "bits": [places[each] for each in reversed(choices.formats.schemes) if each in places],
         "groups": _with_present(
@@ -113,16 +154,6 @@ def _told_browser(
         ),
         "handles": _handles(state, locked),
         "with_curve": curve and range_counts(scheme),
-        "writing": asdict(WRITING),
-        "settings": {
-            **ruler_settings(theme(), language()),
-            "colours": {"border": own.border, "font": own.font, "text": own.text, "surface": own.surface},
-            "all_blocks": say("hand.all_blocks", count="{count}"),
-            "refusals": {
-                name: say(f"hand.refusals.{name}", got="{got}", largest="{largest}")
-                for name in (*_REFUSALS, "other")
-            },
-        },
     }
     arrays = {
         "x": result.x.flatten().numpy(),
@@ -142,6 +173,77 @@ def _with_present(groups: list[int], present: int) -> list[int]:
     they are.
     """
     return groups if not groups or present in groups else [*groups, present]
+
+
+def _told_of_large(
+    study: Study,
+    state: LabState,
+    why: Explanation,
+    chart: str,
+    stamp: int,
+    locked: bool,
+    figures: Mapping[str, str],
+    tried: Mapping[str, str] | None,
+    question: Mapping[str, Any] | None,
+) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
+    from quantviz.compiled.javascript import packed_together
+    from quantviz.figures.ruler_data import ruler_of_cell
+
+    # The ends of the tensor and the selected cell, as one block: enough for the comb that a range gives.
+    scheme, shape = state.scheme, _THREE
+    lo, hi = why.range or (study.facts.lo, study.facts.hi)
+    bars = ruler_of_cell(study, why).histogram
+    program = _program(scheme)
+    assert program is not None
+    handles = {**_handles(state, True), "range": not locked and range_counts(scheme)}
+    header: dict[str, Any] = {
+        **_common(state, chart, stamp),
+        "far": True,
+        "whole": False,
+        "shape": shape,
+        "selected": 2,
+        **packed_together([program]),
+        "variants": [_variant(scheme, shape, 0, None)],
+        "current": 0,
+        "bits": [],
+        "groups": [],
+        "handles": handles,
+        "with_curve": False,
+        "figures": dict(figures),
+        "tried": {"number": question["number"], "figures": dict(tried)} if question and tried else None,
+    }
+    arrays = {
+        "x": np.array([study.facts.lo, study.facts.hi, why.x], np.float32),
+        "places": np.zeros(0, np.int32),
+        "found_lo": np.array([lo], np.float64),
+        "found_hi": np.array([hi], np.float64),
+    }
+    if bars is not None:
+        arrays |= {"bar_edges": bars.edges, "bar_counts": bars.counts}
+    return header, arrays
+
+
+def _common(state: LabState, chart: str, stamp: int) -> dict[str, Any]:
+    """Return what the browser is told of a tensor of any size."""
+    from quantviz.compiled.javascript import write_metrics
+
+    own = THEMES[theme()]
+    refusals = {
+        name: say(f"hand.refusals.{name}", got="{got}", largest="{largest}") for name in (*_REFUSALS, "other")
+    }
+    return {
+        "chart": chart,
+        "stamp": stamp,
+        "symmetric": state.scheme.mode == "symmetric",
+        "metrics": write_metrics().packed(),
+        "writing": asdict(WRITING),
+        "settings": {
+            **ruler_settings(theme(), language()),
+            "colours": {"border": own.border, "font": own.font, "text": own.text, "surface": own.surface},
+            "all_blocks": say("hand.all_blocks", count="{count}"),
+            "refusals": refusals,
+        },
+    }
 
 
 def _handles(state: LabState, locked: bool) -> dict[str, bool]:
@@ -183,13 +285,14 @@ def _variant_facts(scheme: Scheme, shape: Shape) -> Mapping[str, Any]:
     from quantviz.figures.colour_ranges import range_of_codes
     from quantviz.figures.panels_data import decoded_values
 
-    fmt, bits = scheme.number_format, bits_per_element(scheme, shape)
+    fmt, bits = scheme.number_format, bits_per_element(scheme if shape != _THREE else _ONE_BLOCK, shape)
     every = np.arange(2**fmt.bits if fmt.kind != "integer" and fmt.bits <= 8 else 0)
     decoded = decoded_values(every.astype(np.uint8), scheme) if len(every) else None
     return {
         "format": scheme.format,
         "zero_domain": scheme.zero_domain,
-        "layout": layout_spec(scheme.layout(shape), shape),
+        # Of a large tensor three cells are known, in one block.
+        "layout": layout_spec((_ONE_BLOCK if shape == _THREE else scheme).layout(shape), shape),
         "bits": bits,
         "bits_text": f"{bits:.4g}",
         "bits_label": str(fmt.bits),

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from quantviz.errors import QuantVizError
 from quantviz.lab.moves import moved
 from quantviz.lab.state import LabState
+from quantviz.schemes.calibration import ManualRange
+from quantviz.ui.components import hand
 from quantviz.ui.components.cell import show_number_line
-from quantviz.ui.components.hand import fits_hand, released, show_hand
 from quantviz.ui.components.panels_bridge import bridge_width
 from quantviz.ui.lab.tensor import at_hand
 from quantviz.ui.lab.tensor_panels import BRIDGE_KEY, PANELS_KEY
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked
+from quantviz.ui.shell.fragments import fragment
+from quantviz.ui.shell.words import number, share
 
 if TYPE_CHECKING:
     from quantviz.analysis.study import Study
@@ -23,23 +28,69 @@ _HAND_KEY = "hand"
 
 def show_lab_ruler(study: Study, why: Any, state: LabState, panels: PanelsData, *, curve: bool) -> None:
     """Show the ruler; with `curve` also the error against the range."""
-    if study.result is not None and fits_hand(state):
-        show_hand(
+    fixed = locked("scheme") or locked("range")
+    if study.result is not None and hand.fits_hand(state):
+        hand.show_hand(
             study,
             state,
             key=_HAND_KEY,
             chart=PANELS_KEY,
             stamp=panels.stamp,
             curve=curve,
-            locked=locked("scheme") or locked("range"),
+            locked=fixed,
             on_release=session.safely(_let_go),
         )
-        return
-    show_number_line(why, study.qparams, bridge_width(BRIDGE_KEY))
+    elif hand.has_program(state.scheme) and why.cause != "left_out":
+        _show_far(study, why, state, panels.stamp, fixed)
+    else:
+        show_number_line(why, study.qparams, bridge_width(BRIDGE_KEY))
+
+
+@fragment
+def _show_far(study: Study, why: Any, state: LabState, stamp: int, fixed: bool) -> None:
+    """Show the ruler of a large tensor. It runs by itself while a hand drags the range, to sum the error."""
+    question = hand.asked(_HAND_KEY)
+    hand.show_far_hand(
+        study,
+        state,
+        why,
+        key=_HAND_KEY,
+        chart=PANELS_KEY,
+        stamp=stamp,
+        locked=fixed,
+        figures=_figures(study.measured.metrics),
+        tried=_tried(study, state, question) if question else None,
+        on_release=session.safely(_let_go),
+    )
+
+
+def _tried(study: Study, state: LabState, question: Mapping[str, Any]) -> Mapping[str, str] | None:
+    """Return the numbers of the whole tensor under the range that a hand has come to; none where it is refused."""
+    from quantviz.streaming.measuring import measure
+
+    try:
+        scheme = moved(state, {**question, "kind": "range"}).scheme
+        assert isinstance(scheme.calibration, ManualRange)
+        return _figures(measure(study.x, scheme, metrics=tuple(_FIGURES), known=study.facts).metrics)
+    except QuantVizError:
+        return None
+
+
+#: The metrics that the line of numbers shows and a range changes.
+_FIGURES = ("mse", "sqnr_db", "zeroed_share", "clipped_share")
+
+
+def _figures(metrics: Mapping[str, float]) -> dict[str, str]:
+    return {
+        "mse": number(metrics["mse"]),
+        "sqnr": f"{number(metrics['sqnr_db'], 3)} dB",
+        "zeroed": share(metrics["zeroed_share"]),
+        "clipped": share(metrics["clipped_share"]),
+    }
 
 
 def _let_go() -> None:
     """Take what the hand moved: one step to undo."""
-    message = released(_HAND_KEY)
+    message = hand.released(_HAND_KEY)
     if message is not None:
         session.put(moved(session.state(), message, at_hand()))
