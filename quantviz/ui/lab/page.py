@@ -15,7 +15,7 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.lab.scenarios import SCENARIOS
 from quantviz.lab.state import LabState
-from quantviz.ui.components.cell import show_cell_inputs, show_number_line, show_sentence, show_steps
+from quantviz.ui.components.cell import show_cell_inputs, show_cell_ruler, show_sentence, show_steps
 from quantviz.ui.components.clipboard import copy_button
 from quantviz.ui.components.lesson_place import go
 from quantviz.ui.components.panels_bridge import bridge_width
@@ -267,7 +267,7 @@ def _cell(study: Study, why: Any, state: LabState, end: float | None) -> None:
         if visible("sentence"):
             show_sentence(why, state.source)
         if visible("number_line"):
-            show_number_line(why, study.qparams, bridge_width(BRIDGE_KEY))
+            show_cell_ruler(why, study, key="ruler", width=bridge_width(BRIDGE_KEY))
     if visible("steps"):
         show_steps(why)
 
