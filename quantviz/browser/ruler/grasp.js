@@ -27,7 +27,8 @@ export class Grasp {
 
   placeOf(event) {
     const box = this.ruler.root.getBoundingClientRect();
-    return { x: event.clientX - box.left, y: event.clientY - box.top };
+    const { enlarge } = this.ruler;
+    return { x: (event.clientX - box.left) / enlarge, y: (event.clientY - box.top) / enlarge };
   }
 
   press(event) {

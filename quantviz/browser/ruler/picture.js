@@ -3,7 +3,7 @@
 const ARRAYS = { f4: Float32Array, f8: Float64Array, u1: Uint8Array, i4: Int32Array };
 
 // Read what `RulerPicture.packed` wrote: the header's length, a JSON header, then the arrays that it names by
-// their way in the picture, each at a multiple of 8 bytes. Returns `{ settings, picture }`.
+// their way in the picture, each at a multiple of 8 bytes after it. Returns `{ settings, picture }`.
 export function readPicture(bytes) {
   const aligned = bytes.slice().buffer;
   const length = new DataView(aligned).getUint32(0, true);
@@ -12,7 +12,7 @@ export function readPicture(bytes) {
     const names = way.split(".");
     const last = names.pop();
     const place = names.reduce((part, name) => part[name], packed.picture);
-    place[last] = new ARRAYS[type](aligned, offset, count);
+    place[last] = new ARRAYS[type](aligned, 4 + length + offset, count);
   }
   return packed;
 }

@@ -8,7 +8,7 @@ import { RulerPainter } from "./painter.js";
 import { Axis, bandsOf } from "./places.js";
 
 // `host` is an element that is as wide as the ruler shall be. `settings` has `colors`, and `words` that a
-// picture's own words go before. `on` has `move(message)`, called at most once a frame while a hand moves
+// picture's own words go before, and `enlarge` for a projector. `on` has `move(message)`, called at most once a frame while a hand moves
 // something, `release(message)` at its end, and, where wanted, `cancel(message)` after a move was given up, for
 // which `move` has then brought back what was before, and `hover(index)` with the number of the dot under the
 // pointer, or -1.
@@ -21,6 +21,14 @@ export class Ruler {
     this.style.textContent = rulerRules(settings.colors);
     this.canvas = this.root.appendChild(document.createElement("canvas"));
     this.canvas.setAttribute("role", "img");
+    // On a projector everything is larger: laid out for less width, then scaled up to all of it.
+    this.enlarge = settings.enlarge ?? 1;
+    if (this.enlarge !== 1)
+      Object.assign(this.root.style, {
+        width: `${100 / this.enlarge}%`,
+        transform: `scale(${this.enlarge})`,
+        transformOrigin: "0 0",
+      });
     host.append(this.root);
     this.painter = new RulerPainter(this.canvas.getContext("2d"), settings.colors);
     this.grasp = new Grasp(this);
@@ -63,12 +71,13 @@ export class Ruler {
   }
 
   fitCanvas() {
-    const ratio = window.devicePixelRatio || 1;
+    const ratio = (window.devicePixelRatio || 1) * this.enlarge;
     const { height } = this.bands;
     const [across, down] = [Math.round(this.width * ratio), Math.round(height * ratio)];
     if (this.canvas.width !== across || this.canvas.height !== down) {
       Object.assign(this.canvas, { width: across, height: down });
       this.canvas.style.height = `${height}px`;
+      this.root.style.marginBottom = `${(this.enlarge - 1) * height}px`;
     }
     this.painter.context.setTransform(ratio, 0, 0, ratio, 0, 0);
   }

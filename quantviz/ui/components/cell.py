@@ -1,4 +1,4 @@
-"""The selected cell: one sentence with its numbers, a number line, and every step."""
+"""The selected cell: one sentence with its numbers, its ruler, and every step."""
 
 from __future__ import annotations
 
@@ -15,16 +15,13 @@ from quantviz.figures.numbers import digits_for
 from quantviz.lab.state import LabState
 from quantviz.schemes.granularity import Shape
 from quantviz.sources import Source
+from quantviz.ui.components.ruler import show_ruler
 from quantviz.ui.shell import session
-from quantviz.ui.shell.classroom import classroom, enlarge
-from quantviz.ui.shell.words import language, number, say, shape_text, theme
+from quantviz.ui.shell.words import language, number, say, shape_text
 
 if TYPE_CHECKING:
+    from quantviz.analysis.study import Study
     from quantviz.quantization.explanation import Explanation, Step
-    from quantviz.quantization.result import QParams
-
-#: The number line's text is smaller than the panels': on a projector it is enlarged once more.
-_LINE_PROJECTED = 1.25
 #: Pixels of a digit in the cell's place, and around them.
 _DIGIT, _AROUND = 9, 16
 
@@ -247,23 +244,17 @@ def _place(index: Shape, source: Source) -> str:
     )
 
 
-def show_number_line(why: Explanation, qparams: QParams, width: float = 0) -> None:
-    """Show the grid, x, and where it lands; `width` is the page's in pixels, where it is known. A cell that
-    is left out has no place on it.
+def show_cell_ruler(why: Explanation, study: Study, *, key: str, width: float = 0) -> None:
+    """Show the cell's block over the comb of its codes, the cell among its values; `width` is the page's in
+    pixels, where it is known. A cell that is left out has no place on it.
     """
     if why.cause == "left_out":
         return
-    from quantviz.figures.number_line import number_line_data
-    from quantviz.figures.number_line_svg import number_line_html
+    from quantviz.figures.ruler_data import ruler_of_cell, ruler_sentence
 
-    st.html(
-        number_line_html(
-            number_line_data(why, qparams),
-            language=language(),
-            theme=theme(),
-            enlarge=enlarge(width) * (_LINE_PROJECTED if classroom().projector else 1),
-        )
-    )
+    picture = ruler_of_cell(study, why)
+    label = ruler_sentence(why, picture, study.qparams, language())
+    show_ruler(picture, key=key, label=label, width=width)
 
 
 def show_steps(why: Explanation, *, folded: bool = False) -> None:

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import streamlit as st
+
+from quantviz.browser import read_script
 from quantviz.figures.theme import THEMES
 from quantviz.text import text
+from quantviz.ui.shell.classroom import enlarge
+from quantviz.ui.shell.words import language, theme
+
+if TYPE_CHECKING:
+    from quantviz.figures.ruler_data import Handles, RulerPicture
+
+_COMPONENT = "quantviz_ruler"
 
 #: The constant words of a ruler, by their names in the script.
 _WORDS = (
@@ -23,6 +34,47 @@ _WORDS = (
     "curve",
     "outside",
 )
+
+
+def show_ruler(
+    picture: RulerPicture,
+    *,
+    key: str,
+    label: str,
+    handles: Handles | None = None,
+    on_moved: Callable[[], None] | None = None,
+    width: float = 0,
+) -> None:
+    """Show a ruler; `moved(key)` tells in `on_moved` what a hand has moved.
+
+    `label` is the picture in a sentence, for people who cannot see it. Without `handles` nothing can be
+    moved. `width` is the page's in pixels, where it is known: a projector's picture is enlarged by it.
+    """
+    settings = {**ruler_settings(theme(), language()), "enlarge": enlarge(width)}
+    _component()(
+        key=key,
+        data=picture.packed(settings, label, handles),
+        on_moved_change=on_moved or _nothing,
+    )
+
+
+def moved(key: str) -> Mapping[str, Any] | None:
+    """Return what was moved on the ruler called `key`, as its script tells it, in the run that it caused."""
+    state = st.session_state.get(key)
+    told = state.get("moved") if isinstance(state, Mapping) else getattr(state, "moved", None)
+    return told if isinstance(told, Mapping) else None
+
+
+@cache
+def _component() -> Callable[..., Any]:
+    # Registered once a process: a second registration of the same name is a warning.
+    script = read_script("ruler_component")
+    component: Callable[..., Any] = st.components.v2.component(_COMPONENT, js=script)
+    return component
+
+
+def _nothing() -> None:
+    pass
 
 
 @cache

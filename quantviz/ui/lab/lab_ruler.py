@@ -10,7 +10,7 @@ from quantviz.lab.moves import moved
 from quantviz.lab.state import LabState
 from quantviz.schemes.calibration import ManualRange
 from quantviz.ui.components import hand
-from quantviz.ui.components.cell import show_number_line
+from quantviz.ui.components.cell import show_cell_ruler
 from quantviz.ui.components.panels_bridge import bridge_width
 from quantviz.ui.lab.tensor import at_hand
 from quantviz.ui.lab.tensor_panels import BRIDGE_KEY, PANELS_KEY
@@ -43,7 +43,7 @@ def show_lab_ruler(study: Study, why: Any, state: LabState, panels: PanelsData, 
     elif hand.has_program(state.scheme) and why.cause != "left_out":
         _show_far(study, why, state, panels.stamp, fixed)
     else:
-        show_number_line(why, study.qparams, bridge_width(BRIDGE_KEY))
+        show_cell_ruler(why, study, key="cell_ruler", width=bridge_width(BRIDGE_KEY))
 
 
 @fragment

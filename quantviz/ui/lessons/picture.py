@@ -11,7 +11,7 @@ from quantviz.lab.picture_parts import PANEL_PARTS, TILE_PARTS
 from quantviz.lab.state import LabState
 from quantviz.teaching.lessons.formulas import HERE
 from quantviz.teaching.lessons.model import Cell
-from quantviz.ui.components.cell import show_number_line, show_sentence, show_steps
+from quantviz.ui.components.cell import show_cell_ruler, show_sentence, show_steps
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.lesson_place import LOOK
 from quantviz.ui.components.panels import show_panels
@@ -173,7 +173,9 @@ def _why(why: Explanation, r: QuantResult, state: LabState, show: frozenset[str]
     if "sentence" in show:
         show_sentence(why, state.source)
     if "number_line" in show:
-        show_number_line(why, r.qparams)
+        from quantviz.analysis.study import Study
+
+        show_cell_ruler(why, Study.of_result(r), key="lesson_ruler")
     if "steps" in show:
         show_steps(why)
 
