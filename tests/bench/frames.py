@@ -29,7 +29,7 @@ from tests.helpers.browser import FLAGS, IDLE, chromium_path
 BAR, PAINT_MS = 0.8, 50
 LINKS = {
     "8×8": "/lab",
-    "32×32": "/lab?v=1&t=random(shape=32x32,distribution=normal,mean=0.0,std=1.0,seed=1)",
+    "32×32": "/lab?v=1&t=normal(rows=32,cols=32)",
 }
 
 #: Keeps what each frame showed, read after it was painted.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import streamlit as st
+
 from quantviz.errors import QuantVizError
 from quantviz.lab.moves import moved
 from quantviz.lab.state import LabState
@@ -49,6 +51,8 @@ def show_lab_ruler(study: Study, why: Any, state: LabState, panels: PanelsData, 
 @fragment
 def _show_far(study: Study, why: Any, state: LabState, stamp: int, fixed: bool) -> None:
     """Show the ruler of a large tensor. It runs by itself while a hand drags the range, to sum the error."""
+    if session.state() != state:
+        st.rerun()  # The hand let go: the whole page follows.
     question = hand.asked(_HAND_KEY)
     hand.show_far_hand(
         study,
