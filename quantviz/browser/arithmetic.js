@@ -2,10 +2,12 @@
 
 import { makeLayout } from "./arithmetic/blocks.js";
 import { makeMetrics, metricsOf, momentsOf } from "./arithmetic/moments.js";
+import { ROUNDING } from "./arithmetic/rounding.js";
 import { levelsOf, makeArithmetic, paramsOf, quantizeTensor, unpacked } from "./arithmetic/quantizing.js";
 
 export default function arithmetic() {
   return {
+    ROUNDING,
     levelsOf,
     makeArithmetic,
     makeLayout,

@@ -16,6 +16,8 @@ from quantviz.compiled.javascript import layout_spec, packed_together, write_met
 from quantviz.evaluation.metric_formulas import METRICS, bits_per_element
 from quantviz.quantization.cells import dequantize_with
 from quantviz.quantization.result import block_values
+from quantviz.quantization.value_to_code import fma
+from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import TAILS
 from quantviz.schemes.scheme import NONFINITE
 from quantviz.tensors import blocks
@@ -44,7 +46,7 @@ const text = bytes => {
   for (let i = 0; i < bytes.length; i += 32768) made += String.fromCharCode(...bytes.subarray(i, i + 32768));
   return btoa(made);
 };
-const coded = array => text(new Uint8Array(array.buffer, array.byteOffset, array.byteLength));
+window.coded = array => text(new Uint8Array(array.buffer, array.byteOffset, array.byteLength));
 window.floats = coded => new Float32Array(Uint8Array.from(atob(coded), c => c.charCodeAt(0)).buffer);
 window.run = ({programs, layouts, tensors, cases}) => {
   const made = api.unpacked(programs).map(api.makeArithmetic);
@@ -215,6 +217,71 @@ def test_all_that_is_offered_has_the_bits_of_the_reference(page):
     walked = itertools.product(schemes, {**TENSORS, **HARD}.items())
     faults = compared(page, ((scheme, *x) for scheme, x in walked if not scheme.problems(tuple(x[1].shape))))
     assert not faults, (len(faults), faults[:20])
+
+
+def patterns(count, seed):
+    """Float32 of any bits, and beside them what lies close together or half-way between two of 16 bits."""
+    made = torch.randint(-(2**31), 2**31, (count,), generator=torch.Generator().manual_seed(seed))
+    return torch.cat([made, made & ~0xFFF, made & ~0x1FFF | 0x1000, made & ~0xFFFF | 0x8000]).to(torch.int32)
+
+
+def test_the_functions_of_the_lines_are_torchs(page):
+    x, y = (patterns(1000, seed).view(torch.float32) for seed in (1, 2))
+    # A sum whose float64 is a tie of two float32, and what is left of it decides.
+    ones = 1 + torch.arange(2000) * 2.0**-23
+    big = normal(2000) * 2.0 ** torch.arange(2000).remainder(60)
+    near = 1 + patterns(500, 3).remainder(2**12) * 2.0**-12
+    x, y = torch.cat([x, ones, big, near]), torch.cat([y, 1 - ones * 2.0**-30, 1 / big, near.flip(0)])
+    z = torch.cat([-x[:4000] * y[:4000], 2.0**-24 * ones, -normal(2000), near * 2.0**-26])
+    e = torch.arange(-1100.0, 1100, dtype=torch.float64)
+    given = {"x": coded(x), "y": coded(y), "z": coded(z), "e": e.tolist()}
+    got = page.evaluate(
+        """given => {
+            const {rint, copysign, fusedSum, toHalf, toBrain, twoTo, exponentOf, floatOfCode} = api.ROUNDING;
+            const [x, y, z] = [given.x, given.y, given.z].map(floats);
+            const sixteen = Float32Array.from({length: 65536}, (_, i) => i);
+            return [
+                x.map((v, i) => fusedSum(v, y[i], z[i])), x.map(toHalf), x.map(toBrain), x.map(rint),
+                x.map((v, i) => copysign(v, y[i])), x.map(exponentOf), Float64Array.from(given.e, twoTo),
+                sixteen.map(c => floatOfCode(c, 8, 7, 127, 1, 1, 1)),
+                sixteen.map(c => floatOfCode(c, 5, 10, 15, 1, 1, 1)),
+            ].map(coded);
+        }""",
+        given,
+    )
+    # JavaScript knows no sign of NaN.
+    signs = torch.where(y.isnan(), 1.0, y)
+    finite = torch.where(x.isfinite(), x, 0.0)
+    expected = {
+        "fma": fma(x, y, z),
+        "half": x.half().float(),
+        "brain": x.bfloat16().float(),
+        "rint": x.round(),
+        "copysign": x.copysign(signs),
+        "exponent": torch.where(x.isfinite(), torch.frexp(finite).exponent, 0).float(),
+        "two_to": torch.exp2(e),
+        **{
+            name: torch.tensor([fmt.value(code) for code in fmt.codes])
+            for name, fmt in FORMATS.items()
+            if name in ("bfloat16", "float16")
+        },
+    }
+    names = ("fma", "half", "brain", "rint", "copysign", "exponent", "two_to", "bfloat16", "float16")
+    for name, text in zip(names, got, strict=True):
+        wanted = expected[name].numpy()
+        wrong = np.flatnonzero(unlike(decoded(text, wanted.dtype), wanted))
+        assert not wrong.size, (name, len(wrong), decoded(text, wanted.dtype)[wrong[:5]], wanted[wrong[:5]])
+
+
+def test_mean_magnitudes_are_of_the_exact_sum(page):
+    """Terms of every size, and such as leave a sum half-way between two numbers."""
+    ties = torch.tensor([2.0**53, 1.0, 2.0**-30, 2.0**54, 2.0, 2.0**-60, 1.0, 1.0]).repeat(4, 8)
+    tensors = {"every_size": HARD["every_size"], "ties": ties, "fewer": ties[:, :3], "two": ties[:, :2] * 3}
+    schemes = [
+        qv.Scheme("int4", "symmetric", each, qv.AbsMean()) for each in (qv.PerTensor(), qv.PerChannel(0))
+    ]
+    faults = compared(page, [(scheme, *x) for scheme in schemes for x in tensors.items()])
+    assert not faults, faults
 
 
 def layouts():
