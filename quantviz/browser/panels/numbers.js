@@ -61,7 +61,8 @@ function signed(text, writing) {
 // the same.
 export function written(value, { decimals, zero, power }, writing) {
   if (!Number.isFinite(value)) return strange(value, writing);
-  if (power) return value === 0 ? "0" : signed(roundedTo(value, decimals + 1).toExponential(decimals), writing);
+  if (power)
+    return value === 0 ? "0" : signed(roundedTo(value, decimals + 1).toExponential(decimals), writing);
   const shown = fixed(Math.abs(value), decimals);
   const sign = value < 0 && Number(shown) !== 0 ? writing.minus : "";
   return sign + (zero ? shown : shown.replace(/^0\./, "."));
@@ -70,7 +71,8 @@ export function written(value, { decimals, zero, power }, writing) {
 // A positive number to so many decimals; a tie goes to the even digit.
 function fixed(value, decimals) {
   const [whole, rest] = value.toFixed(60).split(".");
-  const down = /^50*$/.test(rest.slice(decimals)) && Number((whole + rest)[whole.length + decimals - 1]) % 2 === 0;
+  const down =
+    /^50*$/.test(rest.slice(decimals)) && Number((whole + rest)[whole.length + decimals - 1]) % 2 === 0;
   if (!down) return value.toFixed(decimals);
   return decimals ? `${whole}.${rest.slice(0, decimals)}` : whole;
 }
