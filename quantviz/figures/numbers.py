@@ -29,8 +29,8 @@ def number(value: float, digits: int = 4, *, signed: bool = False) -> str:
 
 @dataclass(frozen=True)
 class Writing:
-    """How the panels write a number; `printing` chooses the decimals in the cells. The browser, which prints into the cells and on the hover card, is
-    handed this and has no rule of its own.
+    """How the panels write a number; `printing` chooses the decimals in the cells. The browser, which prints
+    into the cells and on the hover card, is handed this and has no rule of its own.
     """
 
     #: Below and from this magnitude on a number is written by its power of ten: 2.55e−6 is read at once,
@@ -118,7 +118,7 @@ def text_width(words: str, size: float) -> float:
     """Return about how many pixels a text takes in a font of `size`.
 
     >>> text_width("−1.64", 12), text_width("误差", 12)
-    (27.0, 24.0)
+    (27.0, 24)
     """
     return size * sum(_em(character) for character in words)
 

@@ -34,7 +34,7 @@ _OUT_OF_SIGHT = -1_000_000
 #: A narrower figure is on a phone, where a finger that drags wants to scroll the page.
 _PHONE = BREAKPOINTS[4]["grid"]
 #: How opaque the map of the lit cells is: where one of a pixel's many cells is lit, and where all are.
-_MAP_OPACITY = (0.35, 0.75)
+_MAP_OPACITY = (0.3, 0.6)
 #: Pixels between two borders below which they are left out.
 _LEAST_BORDER_GAP = 5
 #: Sizes of type: of titles, and of everything else; a title or scales without room are smaller.
@@ -227,7 +227,9 @@ class PanelPainter:
             "thickness": self.boxes.bar,
             "xpad": 0,
             "ypad": 0,
-            "outlinewidth": 0,
+            # Without a line the white end of a picture's bar would not be seen on a white page.
+            "outlinewidth": 1 if self.data.grey and name != "error" else 0,
+            "outlinecolor": self.theme.line,
             "ticks": "",
             "tickvals": list(ticks),
             "ticktext": list(ticks.values()),

@@ -25,7 +25,7 @@ _EXACT = 3
 #: Up to how many units of its last decimal float32 tells numbers apart.
 _EXACT_UNITS = 2**20
 #: Decimals beyond which values are written by their power of ten.
-_MOST_DECIMALS = 6
+_MOST_DECIMALS = 5
 
 
 @dataclass(frozen=True)

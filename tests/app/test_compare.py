@@ -16,6 +16,7 @@ from quantviz.sources import Normal
 from quantviz.text import catalogue
 from quantviz.ui.lab.engine_comparison import example_state
 from tests.helpers import session
+from tests.helpers.panels import decoded
 from tests.helpers.session import healthy
 
 #: The first screen's tensor under schemes that several engines offer, of every kind of format, mode and
@@ -215,7 +216,38 @@ def test_hidden_parts_are_not_told_here_either():
     assert html(at, "qv-compare-why") == ""
 
 
-def test_too_many_places_to_frame_are_counted_instead():
+def maps(at):
+    """The maps of the cells that differ, one a panel."""
+    spec = json.loads(
+        next(element for element in at.get("plotly_chart") if "panels_chart" in element.proto.id).proto.spec
+    )
+    return [decoded(trace["z"]) for trace in spec["data"] if "colorscale" in trace]
+
+
+def test_where_a_pixel_stands_for_many_cells_the_map_tells_how_many_differ():
+    state = (
+        opening()
+        .with_source(Normal(300, 400))
+        .replace(scheme=qv.Scheme("int3", convention="course"), compared="torchao")
+    )
+    one, other = (
+        qv.quantize(state.source.tensor(), state.scheme.replace(convention=name))
+        for name in ("course", "torchao")
+    )
+    mask = difference(one, other).either.numpy()
+    at = opened(state)
+    drawn = maps(healthy(at))
+    assert len(drawn) == 4
+    rows, cols = drawn[0].shape
+    down, across = -(-300 // rows), -(-400 // cols)
+    assert down * across > 1
+    for i, j in ((0, 0), (3, 7), (rows - 1, cols - 1)):
+        cells = mask[i * down : (i + 1) * down, j * across : (j + 1) * across]
+        share = drawn[0][i, j]
+        assert (0 if np.isnan(share) else share) == pytest.approx(cells.mean())
+
+
+def test_too_many_places_to_frame_are_mapped_and_counted_instead():
     state = (
         opening()
         .with_source(Normal(128, 128))
@@ -232,6 +264,10 @@ def test_too_many_places_to_frame_are_counted_instead():
     at = opened(state)
     assert sides > 8000
     assert frames(at) is None
+    drawn = maps(at)
+    assert len(drawn) == 4
+    for share in drawn:
+        assert np.array_equal(np.isfinite(share), mask)
     assert any(f"{int(mask.sum()):,} cells differ" in caption.value for caption in at.caption)
 
 

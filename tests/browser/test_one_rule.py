@@ -11,10 +11,14 @@ import pytest
 
 import quantviz as qv
 from quantviz.browser import read_script
+from quantviz.figures.arrangement import PANELS
 from quantviz.figures.numbers import WRITING, short_number
-from quantviz.figures.panels_data import result_panels
+from quantviz.figures.panels_data import as_picture, result_panels
 from quantviz.figures.printing import Style, ems, fitting, printed, printing_styles
+from quantviz.figures.theme import THEMES, rgb
 from quantviz.tensors.views import ERROR_VIEWS
+from quantviz.ui.components.panels_bridge import _color_scale
+from tests.figures.test_theme import luminance
 
 BRIDGE = read_script("panels_bridge")
 
@@ -24,7 +28,7 @@ def bridge(browser):
     """A blank page with the bridge's own functions."""
     page = browser.new_page()
     page.goto("about:blank")
-    source = BRIDGE + "\nObject.assign(window, { significant, written, fitting, shownError });"
+    source = BRIDGE + "\nObject.assign(window, { significant, written, fitting, shownError, inkOn });"
     page.evaluate(
         """async (source) => {
             await import(URL.createObjectURL(new Blob([source], { type: "text/javascript" })));
@@ -83,7 +87,12 @@ def test_the_browser_writes_a_number_as_the_server_does(bridge):
 
 
 @pytest.mark.parametrize(
-    "style", [*(Style(decimals, zero) for decimals in range(5) for zero in (True, False)), Style(0, power=True), Style(2, power=True)]
+    "style",
+    [
+        *(Style(decimals, zero) for decimals in range(5) for zero in (True, False)),
+        Style(0, power=True),
+        Style(2, power=True),
+    ],
 )
 def test_the_browser_prints_a_value_in_a_style_as_the_server_does(bridge, style):
     values = [value for value in numbers() if style.power or abs(value) < WRITING.most]
@@ -165,3 +174,23 @@ def test_the_browser_has_no_list_of_views_and_no_digits_of_its_own():
     assert not re.findall(r"significant\([^)]*,\s*\d", BRIDGE)
     assert all(name in BRIDGE for name in ("writing.least", "writing.most", "cells.rounding"))
     assert json.loads(json.dumps(dataclasses.asdict(WRITING)))["card"] == WRITING.card
+
+
+@pytest.mark.parametrize("grey", [False, True])
+@pytest.mark.parametrize("theme", THEMES)
+def test_what_is_printed_can_be_read_on_every_colour(bridge, theme, grey):
+    data = result_panels(
+        qv.quantize(np.linspace(-1, 1, 64, dtype=np.float32).reshape(8, 8), qv.Scheme("int4"))
+    )
+    data = as_picture(data, symmetric=True) if grey else data
+    for name in PANELS:
+        scale = _color_scale(name, data, THEMES[theme])
+        lo, hi = data.panel(name)[1]
+        values = np.linspace(lo, hi, 201).tolist()
+        inks = bridge.evaluate(
+            "([scale, values]) => values.map((value) => inkOn(scale, value))", [scale, values]
+        )
+        shades = rgb(scale["ramp"], 201, data.middle(name)).tolist()
+        for ink, (red, green, blue) in zip(inks, shades, strict=True):
+            one, other = luminance(ink), luminance(f"#{red:02x}{green:02x}{blue:02x}")
+            assert (max(one, other) + 0.05) / (min(one, other) + 0.05) >= 4.5

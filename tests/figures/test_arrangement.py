@@ -7,6 +7,7 @@ import pytest
 
 from quantviz.figures.arrangement import (
     BREAKPOINTS,
+    GAP,
     MOST_PIXELS,
     MOST_STRETCH,
     arrange,
@@ -45,7 +46,23 @@ def test_cells_are_about_square(width, shape):
 
 def test_the_row_of_four_fits_a_laptop():
     assert arrange(1060, (8, 8)).name == "row"
-    assert arrange(1060, (512, 512)).height <= 270
+    assert arrange(1060, (512, 512)).height == arrange(1140, (8, 8)).height == 248
+
+
+def test_a_phone_has_one_panel_of_280_pixels_that_fills_its_width():
+    layout = arrange(366, (8, 8))
+    assert (layout.name, layout.height) == ("single", 280)
+    assert layout.boxes[0].width > 0.9 * 366
+
+
+def test_a_wide_screen_has_higher_panels_but_not_without_end():
+    heights = [arrange(width, (8, 8)).height for width in range(1140, 3000, 20)]
+    assert heights == sorted(heights)
+    assert 350 <= arrange(1680, (8, 8)).height <= max(heights) <= 430
+
+
+def test_the_height_can_be_given():
+    assert arrange(1140, (8, 8), 300).height == 300
 
 
 @pytest.mark.parametrize("panels", BREAKPOINTS)
@@ -98,5 +115,5 @@ def test_a_high_matrix_fills_the_width_of_its_panel(width, shape):
     # Beside it a square one has no more room.
     assert high.boxes[0].width >= square.boxes[0].width
     assert [box.left for box in high.boxes][1:] == pytest.approx(
-        [box.left + box.width + 28 for box in high.boxes][:-1]
+        [box.left + box.width + GAP for box in high.boxes][:-1]
     ) or high.name != "row"

@@ -13,7 +13,7 @@ from PIL import Image
 
 import quantviz as qv
 from quantviz.figures.arrangement import MOST_CELLS, PANELS
-from quantviz.figures.numbers import short_number
+from quantviz.figures.numbers import short_number, text_width
 from quantviz.figures.panel_captions import edge_scales, error_caption, panels_alt
 from quantviz.figures.panels import PANELS_CONFIG, panels_figure
 from quantviz.figures.panels_data import panels_data, result_panels
@@ -155,7 +155,7 @@ def test_what_is_covered_is_nowhere_in_the_figure_or_the_cells(width):
         assert base64.b64encode(raw) not in sent
     # What is open is there, so the search can find what is sent.
     assert r.x.numpy().tobytes() in pack_cells(data, "panels", "light")
-    assert f"{r.qparams.scale.item():.3g}".encode() not in sent
+    assert f"{r.qparams.scale.item():.4g}".encode() not in sent
     assert [annotation.text for annotation in figure.layout.annotations].count("?") == 3
 
 
@@ -164,6 +164,78 @@ def test_lit_cells_are_framed_in_every_panel():
     shapes = go.Figure(panels_figure(data)).layout.shapes
     assert {shape.xref for shape in shapes} == {"x", "x2", "x3", "x4"}
     assert all(shape.path.count("M") == 3 for shape in shapes)
+
+
+@pytest.mark.parametrize("side", [6, 200])
+def test_a_map_of_the_lit_cells_lies_over_every_panel(side):
+    data = result_panels(result(normal(side, side)))
+    share = np.zeros((side, side), dtype=np.float32)
+    share[1, 2], share[3, 4] = 1, 0.25
+    drawn = panels_figure(dataclasses.replace(data, lit_share=share))
+    plain = panels_figure(data)
+    go.Figure(json.loads(drawn.to_json()))
+    traces = drawn.to_dict()["data"]
+    maps = [trace for trace in traces if "colorscale" in trace]
+    assert [(one["name"], one["xaxis"]) for one in maps] == list(
+        zip(PANELS, ("x", "x2", "x3", "x4"), strict=True)
+    )
+    for one in maps:
+        # Later traces lie above earlier ones.
+        assert traces.index(one) > max(
+            i for i, trace in enumerate(traces) if trace["name"] == one["name"] and trace is not one
+        )
+        found = decoded(one["z"])
+        assert [tuple(place) for place in np.argwhere(np.isfinite(found))] == [(1, 2), (3, 4)]
+        assert all(0 < float(colour.rpartition(",")[2][:-1]) < 1 for _, colour in one["colorscale"])
+        assert (one["x0"], one["dx"]) == (0, 1)
+    assert len(drawn.data) == len(plain.data) + 4
+    assert not [shape for shape in drawn.layout.shapes if shape.type == "path"]
+
+
+@pytest.mark.parametrize("language", languages())
+@pytest.mark.parametrize("name", ["int4", "float8_e4m3fnuz", "nf4"])
+@pytest.mark.parametrize("axis", ["per_tensor", "per_channel(axis=0)", "per_channel(axis=1)"])
+@pytest.mark.parametrize("view", ["signed", "relative"])
+@pytest.mark.parametrize("width", [360, 530, 830, 1140, 1680])
+def test_titles_and_ends_of_colour_bars_fit(width, view, axis, name, language):
+    data = dataclasses.replace(
+        result_panels(
+            result(normal(8, 8), f"{name},symmetric,{axis},min_max,course"), error_view=view, error_range=1.64
+        ),
+        symlog=0.5,
+    )
+    layout = panels_figure(data, width=width, language=language).to_dict()["layout"]
+    step = width if layout["meta"]["arrangement"] == "single" else None
+    starts = [title["x"] * width for title in layout["annotations"]]
+    for i, title in enumerate(layout["annotations"]):
+        following = [start for start in starts if start > starts[i] + 1]
+        room = (step or min([*following, width])) - starts[i]
+        assert text_width(title["text"], title["font"]["size"]) <= room
+        assert title["font"]["size"] in (12, 14)
+        axis_name = f"xaxis{i + 1 if i else ''}"
+        left, right = (share * width for share in layout[axis_name]["domain"])
+        assert title["x"] * width == pytest.approx(left)
+        scale = layout[f"coloraxis{i + 1 if i else ''}"]
+        bar = scale["colorbar"]
+        places = [
+            left + (value - scale["cmin"]) / (scale["cmax"] - scale["cmin"]) * (right - left)
+            for value in bar["tickvals"]
+        ]
+        half = [text_width(words, bar["tickfont"]["size"]) / 2 for words in bar["ticktext"]]
+        assert len(places) == 2
+        # They begin and end with the bar, and do not meet.
+        assert places[0] - half[0] == pytest.approx(left)
+        assert places[1] + half[1] == pytest.approx(right)
+        assert places[0] + half[0] < places[1] - half[1]
+
+
+def test_the_ends_of_the_errors_colours_say_that_they_are_held():
+    r = result(normal(8, 8))
+    for held, first in ((1.64, "−1.64 held"), (None, None)):
+        bar = panels_figure(result_panels(r, error_range=held)).to_dict()["layout"]["coloraxis4"]["colorbar"]
+        assert bar["ticktext"] == [first, "1.64"] or first is None
+        assert held is not None or "held" not in bar["ticktext"][0]
+    assert "±1.64, held" in panels_alt(result_panels(r, error_range=1.64))
 
 
 def test_enlarged_text_is_larger():

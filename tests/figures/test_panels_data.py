@@ -80,7 +80,7 @@ def test_codes_are_shown_over_the_whole_format(name):
         else [[pytest.approx(fmt.value(code), rel=1e-6) for code in row] for row in r.q.tolist()]
     )
     title = panels_figure(data).layout.annotations[1].text
-    assert title.startswith("q codes (" if fmt.kind == "integer" else "q value (")
+    assert title.startswith("q codes · " if fmt.kind == "integer" else "q value · ")
 
 
 @pytest.mark.parametrize("name", ["int2", "int4", "int8", "uint4"])

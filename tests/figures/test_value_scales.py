@@ -7,10 +7,18 @@ import numpy as np
 import pytest
 import torch
 
+from quantviz.figures.arrangement import PANELS
 from quantviz.figures.panel_painter import panel_ramp
 from quantviz.figures.panels import panels_figure
-from quantviz.figures.panels_data import result_panels, symlog, with_value_scale
-from quantviz.figures.theme import THEMES, rgb
+from quantviz.figures.panels_data import (
+    WASHED_OUT,
+    as_picture,
+    panels_data,
+    result_panels,
+    symlog,
+    with_value_scale,
+)
+from quantviz.figures.theme import GREYS, THEMES, rgb
 from quantviz.streaming.magnitude_spread import Spread
 from quantviz.ui.components.panels_bridge import _color_scale
 from tests.helpers.panels import result
@@ -31,7 +39,7 @@ def test_the_colours_of_x_end_at_the_percentile_and_say_so():
     layout = panels_figure(cut).to_dict()["layout"]
     for axis in ("coloraxis", "coloraxis3"):  # x and x̂ share their colours
         assert (layout[axis]["cmin"], layout[axis]["cmax"]) == (-3, 3)
-        assert layout[axis]["colorbar"]["ticktext"] == ["−3", "3", "99 % of |x|"]
+        assert layout[axis]["colorbar"]["ticktext"] == ["−3 · 99 % of |x|", "3"]
     assert layout["coloraxis4"]["cmax"] == linear.error_range[1]
     # Where nearly all is 0 the ends stay.
     assert with_value_scale(linear, "percentile", Spread(0.5, 0.0)).value_range == (-100, 100)
@@ -53,7 +61,7 @@ def test_the_colours_of_x_are_logarithmic_beyond_the_median(side):
     end = np.log1p(200)
     layout = figure["layout"]["coloraxis"]
     assert (layout["cmin"], layout["cmax"]) == (pytest.approx(-end), pytest.approx(end))
-    assert layout["colorbar"]["ticktext"] == ["−100", "100", "log beyond ±0.5"]
+    assert layout["colorbar"]["ticktext"] == ["−100 symlog", "100"]
     if side == 10:
         z = np.frombuffer(base64.b64decode(figure["data"][0]["z"]["bdata"]), dtype="f4")
         assert z[0] == pytest.approx(end)
@@ -63,6 +71,48 @@ def test_the_colours_of_x_are_logarithmic_beyond_the_median(side):
     # Codes and errors are drawn as ever.
     assert data.colours("q")[1] == data.code_range
     assert data.colours("error")[1] == data.error_range
+
+
+@pytest.mark.parametrize(
+    ("largest", "scale"), [(0.99 / WASHED_OUT, None), (1.01 / WASHED_OUT, 1.0), (1000.0, 1.0)]
+)
+def test_left_to_itself_x_is_logarithmic_where_its_largest_value_would_wash_out_the_rest(largest, scale):
+    x = torch.tensor([[1.0, -1.0, 1.0, largest]])
+    data = panels_data(x, torch.zeros(1, 4), x)
+    found = with_value_scale(data, "auto", Spread(1.0, largest))
+    assert found.symlog == scale
+    # The bar says so.
+    left = panels_figure(found).to_dict()["layout"]["coloraxis"]["colorbar"]["ticktext"][0]
+    assert left.endswith(" symlog") == (scale is not None)
+
+
+def test_all_zeros_have_no_logarithm():
+    x = torch.zeros(2, 2)
+    assert with_value_scale(panels_data(x, x, x), "auto", Spread(0.0, 0.0)).symlog is None
+
+
+@pytest.mark.parametrize("mode", ["symmetric", "asymmetric"])
+def test_a_picture_is_grey_from_black_on(mode):
+    x = torch.linspace(0.2, 1, 100).reshape(10, 10)
+    x[0, 0] = 0.0
+    data = as_picture(
+        result_panels(result(x, f"int4,{mode},per_tensor,min_max,course")), symmetric=mode == "symmetric"
+    )
+    for theme in ("light", "dark"):
+        for name in PANELS:
+            assert (panel_ramp(name, data, THEMES[theme]) == GREYS) == (name != "error")
+    assert (GREYS[0], GREYS[-1]) == ("#000000", "#ffffff")
+    assert data.value_range == (0, 1)
+    # The code of 0 is black too.
+    assert data.code_range == (data.q[0, 0], 7)
+    # A dark picture is not brightened where that is not asked for.
+    dark = Spread(0.001, 1.0)
+    assert with_value_scale(data, "auto", dark).symlog is None
+    assert with_value_scale(data, "symlog", dark).symlog == 0.001
+    # Its pixels are square.
+    box = panels_figure(data).to_dict()["layout"]
+    across, down = (box["xaxis"]["domain"], box["yaxis"]["domain"])
+    assert (across[1] - across[0]) * box["width"] == pytest.approx((down[1] - down[0]) * box["height"])
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

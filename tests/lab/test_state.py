@@ -152,6 +152,35 @@ def test_links_of_before_keep_their_window():
     assert not whole.sliced
 
 
+@pytest.mark.parametrize(
+    "link",
+    [
+        {"v": "1"},
+        {
+            "v": "1",
+            "t": "builtin(name=loud_column)",
+            "s": "int4,symmetric,per_tensor,min_max,course",
+            "c": "2.3",
+        },
+        # What `short_link` left of the first screen.
+        {"r": "fit"},
+        {"c": "0.0", "lang": "zh"},
+    ],
+)
+def test_links_of_before_keep_the_colours_of_x(link):
+    state, problems = read_link(link)
+    assert (state.value_scale, problems) == ("linear", ())
+    assert "x" not in write_link(state)
+    assert read_link(write_link(state)) == (state, ())
+
+
+@pytest.mark.parametrize("params", [{}, {"lang": "zh"}, {"k": "no-below"}])
+def test_an_address_that_says_nothing_of_the_state_opens_the_first_screen(params):
+    assert read_link(params) == (opening(), ())
+    assert opening().value_scale == "auto"
+    assert write_link(opening())["x"] == "auto"
+
+
 def test_a_scheme_that_stands_in_gives_way_to_the_chosen_one():
     q4_0 = qv.Scheme.parse("int4,symmetric,per_group(size=32),min_max,gguf_signed")
     large = opening().with_source(Normal(8, 64)).replace(scheme=q4_0)
