@@ -4,7 +4,8 @@ A source is a small frozen value that knows its shape at once and its tensor on 
 link, a cache key and a page can hold it without torch. It answers for itself (`base.Source`): which
 controls it belongs to, what it is called, how it is kept and opened, what a link and a script say of it.
 A source is added here: one class in `SOURCES` and its words under `[sources.<id>]` in each language.
-What a person types (`typed.py`) or uploads (`upload.py`) is a source too, but has no short text form.
+What a person types (`typed.py`), uploads (`upload.py`) or changes by hand (`edited.py`) is a source too, but
+not one of that list.
 
 >>> parse_source("normal(rows=8,cols=4,seed=7)")
 Normal(rows=8, cols=4, seed=7, mean=0.0, std=1.0)

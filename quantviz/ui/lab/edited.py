@@ -5,10 +5,9 @@ from __future__ import annotations
 import streamlit as st
 
 from quantviz.lab.state import LabState
-from quantviz.sources.typed import shortest
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked
-from quantviz.ui.shell.words import plain, say
+from quantviz.ui.shell.words import number, plain, say
 
 #: Cells that are named.
 _NAMED = 4
@@ -20,11 +19,15 @@ def show_edits(state: LabState) -> None:
     if not edits:
         return
     cells = say("edited.comma").join(
-        say("edited.cell", place=", ".join(map(str, cell)), value=shortest(value))
+        say("edited.cell", place=", ".join(map(str, cell)), value=number(value, 7))
         for cell, value in edits[:_NAMED]
     )
-    key = "edited.one" if len(edits) == 1 else "edited.many" if len(edits) <= _NAMED else "edited.first"
-    st.caption(plain(say(key, count=len(edits), cells=cells)))
+    said = (
+        say("edited.all", cells=cells)
+        if len(edits) <= _NAMED
+        else say("edited.first", count=len(edits), cells=cells)
+    )
+    st.caption(plain(said))
     st.button(
         say("edited.put_back"),
         key="put_back",
