@@ -29,10 +29,9 @@ if TYPE_CHECKING:
     from quantviz.figures.panels_data import PanelsData
 
 
-#: The panels' height beside everything else on a laptop's 625 pixels, on a phone, and on a wide screen, which is
-#: also higher; the last two by the width up to which they hold.
-PANELS_HEIGHT = 248
-_PHONE_HEIGHT = 280
+#: The panels' height beside everything else: in a row on a laptop's 625 pixels, two by two on a tablet, one at a
+#: time on a phone. A page that is wider than a laptop's is also higher.
+PANELS_HEIGHT, _TABLET_HEIGHT, _PHONE_HEIGHT = 248, 680, 280
 _LAPTOP_WIDTH = 1400
 PANELS_KEY, BRIDGE_KEY = "panels", "panels_bridge"
 
@@ -45,8 +44,8 @@ def panels_height(width: float, matrix: tuple[int, int]) -> float | None:
     if classroom().projector:
         return None
     layout = arrange(width, matrix)
-    most = {"row": PANELS_HEIGHT if width < _LAPTOP_WIDTH else None, "single": _PHONE_HEIGHT}.get(layout.name)
-    return None if most is None else min(most, layout.height)
+    most = {"row": PANELS_HEIGHT, "grid": _TABLET_HEIGHT, "single": _PHONE_HEIGHT}[layout.name]
+    return min(most, layout.height) if width < _LAPTOP_WIDTH else None
 
 
 def show_tensor_panels(
