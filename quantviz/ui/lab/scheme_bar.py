@@ -287,7 +287,8 @@ def _granularity(state: LabState) -> None:
                 )
     sizes = _KINDS[state.scheme.granularity.id].sizes
     if sizes:
-        sizes(state)
+        with st.container(key="sizes", horizontal=True, gap="small", width="content"):
+            sizes(state)
 
 
 def button_words(state: LabState, name: str, granularity: Granularity) -> str:
