@@ -142,13 +142,13 @@ def answer(rows: Iterable[RecipeRow], target_db: float = TARGET_DB) -> RecipeAns
     return RecipeAnswer(target_db, bool(reaching), choice, (*fewer[-1:], *more[:1]))
 
 
-def best_within(rows: Iterable[RecipeRow], bits: float) -> RecipeRow | None:
-    """Return the row of the highest SQNR among those of at most so many bits; none where none fits.
+def best_within(rows: Iterable[RecipeRow], bits: int) -> RecipeRow | None:
+    """Return the row of the highest SQNR among those whose codes have at most so many bits; none where none
+    fits. What their scales take comes on top: `RecipeRow.bits` has both.
 
     >>> rows = recipe_rows([[0.1, 0.2, 0.3, 8.0], [0.3, -0.2, 0.1, 0.2]], current=Scheme())
-    >>> best_within(rows, 1.0) is None, best_within(rows, 8.0).bits <= 8.0
-    (True, True)
+    >>> best_within(rows, 4).id, best_within(rows, 0)
+    ('int4_per_column', None)
     """
-    return max(
-        (row for row in rows if row.fits and row.bits <= bits), key=lambda row: row.sqnr_db, default=None
-    )
+    within = (row for row in rows if row.fits and row.scheme.number_format.bits <= bits)
+    return max(within, key=lambda row: row.sqnr_db, default=None)

@@ -18,7 +18,7 @@ from quantviz.sources import AsMatrix, LocalTensor
 from quantviz.sources.local import FOLDER
 from quantviz.sources.typed import Typed
 from tests.helpers.offered import of_today
-from tests.helpers.session import APP, address, healthy, opened
+from tests.helpers.session import APP, address, healthy, numbers, opened
 
 #: Lengths that no label has for another reason.
 SHAPES = {
@@ -210,7 +210,7 @@ def test_one_word_is_one_axis(folder, matrix):
     assert "int4 per output channel" in at.selectbox(key="recipe").options
     x = state(at).source.tensor()
     expected = qv.metrics(qv.quantize(x, qv.Scheme("int4", granularity=qv.PerChannel(0))))["sqnr_db"]
-    assert at.metric[1].value.startswith(f"{expected:.3g}"[:4])
+    assert numbers(at)[1].value.startswith(f"{expected:.3g}"[:4])
     at.button(key="per_tensor").click().run()
     at.button(key=key).click()
     assert str(state(healthy(at.run())).scheme) == "int4,symmetric,per_channel,min_max,course"

@@ -18,7 +18,7 @@ from quantviz.schemes.calibration import Range, starting
 from quantviz.text import catalogue
 from quantviz.ui.lab import sidebar
 from tests.helpers.offered import of_today
-from tests.helpers.session import address, healthy, opened, panels, result
+from tests.helpers.session import address, healthy, numbers, opened, panels, result
 
 TENSORS = ("normal(rows=6,cols=16)", "builtin(name=course_3x3)")
 
@@ -56,8 +56,8 @@ def test_every_calibration_can_be_chosen_and_shared(tensor, mode):
         again = opened(**address(at))
         assert again.radio(key="calibration").value == name
         assert np.array_equal(panels(again)[1], panels(at)[1])
-        assert [tile.value for tile in again.metric] == [tile.value for tile in at.metric]
-        assert float(at.metric[0].value) == float(f"{qv.metrics(r)['mse']:.4g}")
+        assert [tile.value for tile in numbers(again)] == [tile.value for tile in numbers(at)]
+        assert float(numbers(at)[0].value) == float(f"{qv.metrics(r)['mse']:.4g}")
         fields = {f"range_{field.name}" for field in dataclasses.fields(scheme.calibration)}
         assert fields == {each.key for each in at.number_input if (each.key or "").startswith("range_")}
     assert refused == ({"abs_mean"} if mode == "asymmetric" else set())

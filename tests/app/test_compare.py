@@ -17,7 +17,7 @@ from quantviz.text import catalogue
 from quantviz.ui.lab.engine_comparison import example_state
 from tests.helpers import session
 from tests.helpers.panels import decoded
-from tests.helpers.session import healthy
+from tests.helpers.session import healthy, turned
 
 #: The first screen's tensor under schemes that several engines offer, of every kind of format, mode and
 #: granularity.
@@ -124,7 +124,7 @@ def test_one_engine_lights_its_own_cells_and_the_link_keeps_it():
 
 
 def test_the_button_opens_and_closes_and_closed_there_is_nothing():
-    at = opened()
+    at = turned(opened(), "compare")
     assert frames(at) is None
     assert "m" not in address(at)
     assert "lab_comparison" not in at.session_state

@@ -7,7 +7,7 @@ import re
 
 from quantviz.sources.files import open_tensors
 from tests.helpers.hostile import CASES, NAMES, UNSEEN, X
-from tests.helpers.session import address, opened
+from tests.helpers.session import address, numbers, opened
 
 
 def uploader():
@@ -53,7 +53,7 @@ def shown(at):
 def test_a_bad_upload_leaves_the_open_tensor_open():
     at = give(uploader(), "x.npy", CASES["version3.npy"].content)
     assert not at.error
-    before, tiles = address(at), [tile.value for tile in at.metric]
+    before, tiles = address(at), [tile.value for tile in numbers(at)]
     for filename in (
         "bytearray.pt",
         "system.pt",
@@ -69,11 +69,11 @@ def test_a_bad_upload_leaves_the_open_tensor_open():
         assert not [
             word for word in ("weights_only", "Traceback", "allow_pickle", "zipfile") if word in error.value
         ]
-        assert (address(at), [tile.value for tile in at.metric]) == (before, tiles), filename
+        assert (address(at), [tile.value for tile in numbers(at)]) == (before, tiles), filename
     # No reader is named like this one, so there is no Python either that would cut a part out of it.
     give(at, "letter.docx", b"PK")
     assert [".npy" in error.value for error in at.error] == [True]
-    assert (address(at), [tile.value for tile in at.metric]) == (before, tiles)
+    assert (address(at), [tile.value for tile in numbers(at)]) == (before, tiles)
 
 
 def test_names_are_shown_as_plain_text():

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 import quantviz as qv
-from tests.helpers.session import address, healthy, opened, panels
+from tests.helpers.session import address, healthy, numbers, opened, panels
 
 
 def test_random_tensors():
@@ -52,9 +52,9 @@ def test_uploads_stay_in_the_session_and_bad_ones_change_nothing():
     assert any("float64 was stored as float32" in info.value for info in at.info)
     at.selectbox(key="file_tensor").set_value("second").run()
     assert panels(at)[0].shape == (3, 4)
-    assert at.metric[0].label.endswith("whole tensor")
+    assert numbers(at)[0].label.endswith("whole tensor")
     at.radio(key="scope").set_value("slice").run()
-    assert at.metric[0].label.endswith("this slice")
+    assert numbers(at)[0].label.endswith("this slice")
     at.number_input(key="view_at_0").set_value(1).run()
     at.selectbox(key="view_rows").set_value(0).run()
     assert panels(healthy(at))[0].shape == (2, 4)
@@ -133,7 +133,7 @@ def test_a_tensor_that_cannot_be_quantized_leaves_the_open_one():
     ).run()
     assert any("too wide for float32" in warning.value for warning in at.warning)
     assert panels(at)[0].shape == (8, 8)
-    assert len(at.metric) == 5
+    assert len(numbers(at)) == 5
 
 
 def test_typed_values_that_are_not_finite_are_said_beside_the_text():

@@ -9,7 +9,7 @@ import quantviz as qv
 from quantviz.lab.classroom import Classroom
 from quantviz.lab.state import write_link
 from quantviz.schemes.scheme import NONFINITE
-from tests.helpers.session import address, healthy, opened, panels
+from tests.helpers.session import address, healthy, numbers, opened, panels
 
 X = np.array([[1.0, np.nan, -3.0, 0.5], [np.inf, 0.25, 2.0, -np.inf]], dtype=np.float32)
 OFFERED = "nonfinite_file"
@@ -57,7 +57,7 @@ def test_each_choice_opens_the_file(choice):
     assert r.scheme.nonfinite == choice
     for shown, own in zip(panels(at), (r.x, r.q, r.x_hat, r.error), strict=True):
         assert np.array_equal(shown, own.numpy(), equal_nan=True)
-    assert at.metric[0].value == f"{qv.metrics(r)['mse']:.4g}"
+    assert numbers(at)[0].value == f"{qv.metrics(r)['mse']:.4g}"
     assert str(r.notes[0]) in said(at)
     # The choice is among the range's controls, and the offer is gone.
     assert at.radio(key="nonfinite").value == choice
@@ -123,7 +123,7 @@ def test_nothing_finite_at_all():
     assert panels(at)[0].shape == (8, 8)
     at.radio(key="nonfinite_page").set_value("ignore").run()
     assert panels(healthy(at))[0].shape == (2, 2)
-    assert at.metric[0].value == "–"
+    assert numbers(at)[0].value == "–"
 
 
 def test_typed_values():

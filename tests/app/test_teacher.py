@@ -20,7 +20,7 @@ from quantviz.text import catalogue, languages
 from quantviz.ui.teacher.page import RESULTS, qr_image
 from tests.helpers import session
 from tests.helpers.offered import of_today
-from tests.helpers.session import address, healthy
+from tests.helpers.session import address, healthy, numbers, turned
 
 NETWORK = "http://192.168.1.20:8501/teacher"
 PAGE = "pages/learn/teacher.py"
@@ -77,27 +77,26 @@ CONTROL_KEYS = {
 }
 
 
-def with_recipes(at):
-    """The recipes are made once their button was clicked."""
-    at.session_state["recipes"] = True
-    return healthy(at.run())
+#: What stands in the stage's tab Compare; all else is there while any tab is open.
+COMPARED = ("set_baseline", "recipe_table", "recipe_plot", "compare_open")
 
 
 @pytest.fixture(scope="module")
 def whole():
-    """The page with nothing hidden, to read only."""
-    return with_recipes(opened(None))
+    """The page with nothing hidden, with the tab of the cell and with the one to compare, to read only."""
+    return opened(None), turned(opened(None), "compare")
 
 
 @pytest.mark.parametrize("part", of_today(HIDEABLE, 9))
 def test_what_is_hidden_is_not_in_the_page(part, whole):
-    at = with_recipes(opened(Classroom(hidden=frozenset({part}))))
+    room = Classroom(hidden=frozenset({part}))
+    at, compared = opened(room), turned(opened(room), "compare")
     for group, names in CONTROL_KEYS.items():
-        assert all(has(whole, name) for name in names), group
-        assert [has(at, name) for name in names] == [group != part] * len(names)
+        assert all(has(whole[name in COMPARED], name) for name in names), group
+        assert [has((at, compared)[name in COMPARED], name) for name in names] == [group != part] * len(names)
     assert titles(at) == [name for name in PANEL_PARTS if name != part]
-    tiles = [catalogue("en")[f"{name}.name"] for name in TILE_PARTS if name != part]
-    assert [metric.label for metric in at.metric] == tiles
+    tiles = [catalogue("en")[f"{name}.short"] for name in TILE_PARTS if name != part]
+    assert [metric.label for metric in numbers(at)] == tiles
     assert bool(html(at, "qv-sentence")) == (part != "sentence")
     assert bool(html(at, "qv-number-line")) == (part != "number_line")
     assert bool(html(at, "qv-steps")) == (part != "steps")
@@ -109,7 +108,7 @@ def test_what_is_hidden_is_not_in_the_page(part, whole):
 def test_everything_hidden_leaves_x_and_the_language():
     at = opened(Classroom(hidden=frozenset(HIDEABLE)))
     assert titles(at) == ["x"]
-    assert len(at.metric) == 0
+    assert len(numbers(at)) == 0
     assert not at.button
     assert not at.selectbox
     assert [control.key for control in at.segmented_control] == ["language_choice"]
@@ -142,7 +141,7 @@ def locked_widgets(at, group):
 
 @pytest.mark.parametrize("group", LOCKABLE)
 def test_what_is_locked_is_in_sight_and_says_why(group):
-    at = with_recipes(opened(Classroom(locked=frozenset({group}))))
+    at = turned(opened(Classroom(locked=frozenset({group}))), "compare")
     for each in LOCKABLE:
         assert set(locked_widgets(at, each)) == {each == group}
     assert sum(catalogue("en")["room.locked"] in caption.value for caption in at.caption) == (
@@ -201,7 +200,7 @@ def test_reset_leads_back_to_what_the_link_opened():
 def test_the_projector_shows_the_picture_and_the_way_out():
     at = opened(Classroom(projector=True))
     assert titles(at) == list(PANEL_PARTS)
-    assert len(at.metric) == 5
+    assert len(numbers(at)) == 5
     assert not has(at, "undo")
     at.button(key="leave_projector").click().run()
     assert "k" not in address(healthy(at))

@@ -1,8 +1,11 @@
 """The app as a new session sees it."""
 
 import base64
+import html
 import json
+import re
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from streamlit.testing.v1 import AppTest
@@ -55,3 +58,40 @@ def result(at):
     state, problems = read_link(address(at))
     assert problems == ()
     return qv.quantize(state.source.tensor(), state.scheme)
+
+
+class Number(NamedTuple):
+    """One of the Lab's five numbers as it is shown."""
+
+    key: str
+    label: str
+    value: str
+    #: Against the baseline.
+    change: str
+    line: str
+    meaning: str
+
+    @property
+    def delta(self):
+        return self.change or self.line
+
+
+def numbers(at):
+    """The numbers above the panels, from the left."""
+    shown = [element.proto.body for element in at.get("html") if "qv-numbers" in element.proto.body]
+    return [
+        Number(**{name: html.unescape(part or "") for name, part in found.groupdict().items()})
+        for found in _NUMBER.finditer(shown[0] if shown else "")
+    ]
+
+
+_NUMBER = re.compile(
+    r'<div class="qv-number qv-number-(?P<key>\w+)">.*?data-short="[^"]*">(?P<label>[^<]*)</span>'
+    r'.*?role="tooltip"[^>]*>(?P<meaning>[^<]*)<.*?data-qv-metric="(?P=key)">(?P<value>[^<]*)</b>'
+    r"(?:<em[^>]*>(?P<change>[^<]*)</em>)?(?:<small>(?P<line>[^<]*)</small>)?</div>"
+)
+
+
+def turned(at, tab):
+    """The app with another tab of the stage open."""
+    return healthy(at.segmented_control(key="stage_tab").set_value(tab).run())

@@ -56,11 +56,11 @@ def show_engines(compared: compared_engines.Shown, state: LabState) -> None:
 
 def _best(rows: tuple[RecipeRow, ...], now: RecipeRow, state: LabState, sentence: Any, action: Any) -> None:
     """Say which recipe is best for as few bits as there are now, and offer it."""
-    best = best_within(rows, now.bits)
+    best = best_within(rows, now.scheme.number_format.bits)
     gain = gain_db(best, now.sqnr_db)
     with sentence:
         if best is None or not gain:
-            st.markdown(plain(say("stage.compare.none", bits=f"{now.bits:.4g}")))
+            st.markdown(plain(say("stage.compare.none", bits=now.scheme.number_format.bits)))
             return
         name = say_recipe(best.id, state.source)
         st.markdown(
@@ -69,6 +69,7 @@ def _best(rows: tuple[RecipeRow, ...], now: RecipeRow, state: LabState, sentence
                     "stage.compare.best",
                     name=name,
                     gain=number(gain, 2, signed=True),
+                    code=best.scheme.number_format.bits,
                     bits=f"{best.bits:.4g}",
                 )
             )
@@ -76,7 +77,7 @@ def _best(rows: tuple[RecipeRow, ...], now: RecipeRow, state: LabState, sentence
     with action:
         st.button(
             say("stage.compare.use"),
-            key="compare_use",
+            key="recipe_use",
             on_click=session.safely(_take),
             args=(best.id,),
             disabled=locked("scheme"),

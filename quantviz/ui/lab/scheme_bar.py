@@ -34,7 +34,7 @@ from quantviz.ui.components.classroom_signs import show_lock
 from quantviz.ui.components.scheme_words import convention_name, format_name, part_words
 from quantviz.ui.lab.engine_controls import refuse_recipe, show_recipe
 from quantviz.ui.shell import session
-from quantviz.ui.shell.classroom import locked
+from quantviz.ui.shell.classroom import classroom, locked
 from quantviz.ui.shell.words import language, plain, say, say_axis, say_error, shape_text
 
 #: Integers are chosen by sign and bits, other formats by name.
@@ -46,7 +46,8 @@ _LARGEST_SIZE = 4096
 def show_scheme(state: LabState) -> None:
     """Show the recipe, number format, mode, and one scale for what; labels stand inside their controls."""
     with st.container(key="scheme", horizontal=True, vertical_alignment="center", gap="small"):
-        show_recipe(state)
+        if not classroom().projector:
+            show_recipe(state)
         _number_format(state)
         _mode(state)
         _granularity(state)
@@ -288,7 +289,8 @@ def _granularity(state: LabState) -> None:
                 )
     sizes = _KINDS[state.scheme.granularity.id].sizes
     if sizes:
-        sizes(state)
+        with st.container(key="sizes", horizontal=True, gap="small", width="content"):
+            sizes(state)
 
 
 def button_words(state: LabState, name: str, granularity: Granularity) -> str:

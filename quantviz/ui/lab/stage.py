@@ -79,7 +79,8 @@ def open_tab(state: LabState) -> str:
     """Return the tab that is open: the one chosen last in this session. A state that compares engines opens
     the comparison, whoever brings it.
     """
-    offered, compared = offered_tabs(state), state.compared is not None
+    offered = offered_tabs(state)
+    compared = state.compared is not None and visible("compare")
     if compared and not st.session_state.get(_COMPARED, False):
         st.session_state[_TAB] = "compare"
     st.session_state[_COMPARED] = compared

@@ -49,7 +49,7 @@ def show_title(state: LabState) -> tuple[Any, Any]:
             if way_back:
                 _back_to_the_lesson(way_back)
             if visible("actions") or visible("below"):
-                share = st.popover(say("lab.share"), key="share", type="primary", help=say("lab.share_help"))
+                share = st.popover(say("lab.share"), key="share", type="primary")
             if visible("actions"):
                 _history_buttons()
             if visible("actions") or visible("x") or visible("x_hat") or visible("error"):
