@@ -113,6 +113,18 @@ class RulerPicture:
     #: Whether both ends of the range move together.
     symmetric: bool
 
+    def alone(self) -> RulerPicture:
+        """Return the same with the selected value alone, for where the others' codes are hidden."""
+        own = slice(self.selected, self.selected + 1) if self.selected >= 0 else slice(0)
+        return replace(
+            self,
+            values=self.values[own],
+            landed=self.landed[own],
+            clipped=self.clipped[own],
+            selected=min(self.selected, 0),
+            histogram=None,
+        )
+
     def packed(self, settings: Mapping[str, Any], label: str, handles: Handles | None = None) -> bytes:
         """Return the picture for the script: a JSON header, then the arrays, each at a multiple of 8.
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from quantviz.errors import QuantVizError
+from quantviz.lab.picture_parts import PANEL_PARTS
 from quantviz.lab.scenarios import SCENARIOS
 from quantviz.lab.state import LabState
 from quantviz.ui.components.cell import show_cell_inputs, show_cell_ruler, show_sentence, show_steps
@@ -267,7 +268,8 @@ def _cell(study: Study, why: Any, state: LabState, end: float | None) -> None:
         if visible("sentence"):
             show_sentence(why, state.source)
         if visible("number_line"):
-            show_cell_ruler(why, study, key="ruler", width=bridge_width(BRIDGE_KEY))
+            hidden = not all(map(visible, PANEL_PARTS))
+            show_cell_ruler(why, study, key="ruler", alone=hidden, width=bridge_width(BRIDGE_KEY))
     if visible("steps"):
         show_steps(why)
 
