@@ -85,22 +85,6 @@ def short_number(value: float, digits: int = 3) -> str:
     return shown.replace("-", WRITING.minus)
 
 
-def on_axis(value: float, step: float) -> str:
-    """Write `value` among others that lie `step` apart: all with the same decimals, three digits of the step.
-
-    >>> on_axis(-3.2886, 3.2886), on_axis(0.0, 3.2886), on_axis(689.5, 3.5), on_axis(12.34567, 0.0004)
-    ('−3.29', '0', '689.50', '12.345670')
-    """
-    if value == 0:
-        return "0"
-    if not 0 < step < math.inf:
-        return number(value)
-    decimals = 2 - math.floor(math.log10(step))
-    if not -6 <= decimals <= 8 or abs(value) >= 1e7:
-        return number(value, digits_for(value, step))
-    return f"{value:.{max(0, decimals)}f}".replace("-", "−")
-
-
 def digits_for(value: float, step: float) -> int:
     """Return the significant digits that tell `value` from its neighbours `step` away, at least 4; 4 without
     a step.

@@ -113,6 +113,18 @@ class RulerPicture:
     #: Whether both ends of the range move together.
     symmetric: bool
 
+    def alone(self) -> RulerPicture:
+        """Return the same with the selected value alone, for where the others' codes are hidden."""
+        own = slice(self.selected, self.selected + 1) if self.selected >= 0 else slice(0)
+        return replace(
+            self,
+            values=self.values[own],
+            landed=self.landed[own],
+            clipped=self.clipped[own],
+            selected=min(self.selected, 0),
+            histogram=None,
+        )
+
     def packed(self, settings: Mapping[str, Any], label: str, handles: Handles | None = None) -> bytes:
         """Return the picture for the script: a JSON header, then the arrays, each at a multiple of 8.
 
@@ -174,6 +186,7 @@ def ruler_of_cell(study: Study, explanation: Explanation) -> RulerPicture:
         return ruler_of_result(study.result, explanation)
     picture = _picture(explanation, study.qparams)
     size = study.layout.size_of(explanation.block)
+    found: RulerHistogram | None
     if study.layout.block_count == 1:
         bars = study.survey.histograms.values
         found = RulerHistogram(bars.edges.astype(np.float64), bars.totals.astype(np.float64))
@@ -231,7 +244,8 @@ def _picture(why: Explanation, qparams: QParams) -> RulerPicture:
         range=_range(why),
         symmetric=why.scheme.mode == "symmetric",
     )
-    return replace(picture, domain=_domain(picture, (why.x, why.x) if alone else (0.0, 0.0)))
+    ends = (why.x, why.x) if alone else (0.0, 0.0)
+    return replace(picture, domain=_domain(picture, ends))
 
 
 def _range(why: Explanation) -> tuple[float, float] | None:

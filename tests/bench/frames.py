@@ -11,19 +11,9 @@ Then the same at 390 px with the processor slowed four times: the time from a po
 with its value was painted, its 95th percentile.
 """
 
-import argparse
-import math
-import statistics
-from contextlib import ExitStack
 from typing import Any
 
-from playwright.sync_api import Browser, CDPSession, Page, sync_playwright
-
-import quantviz as qv
-from quantviz.figures.numbers import number
-from quantviz.lab.state import read_link
-from tests.bench.servers import ROOT, serving
-from tests.helpers.browser import FLAGS, IDLE, chromium_path
+from playwright.sync_api import Page
 
 #: The least rate, as a share of an empty page's, and the longest time from the pointer to the paint.
 BAR, PAINT_MS = 0.8, 50

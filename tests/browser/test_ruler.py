@@ -257,9 +257,10 @@ def test_a_finger_scrolls_the_page_beside_the_handles(ruler):
     page = ruler(width=390, touch=True)
     assert page.evaluate("getComputedStyle(demo.ruler.root).touchAction") == "pan-x pan-y"
     for name, each in handles(page).items():
-        assert page.evaluate(
-            "(name) => getComputedStyle(demo.ruler.elementOf(name)).touchAction", name
-        ) == "none"
+        assert (
+            page.evaluate("(name) => getComputedStyle(demo.ruler.elementOf(name)).touchAction", name)
+            == "none"
+        )
         assert each["width"] >= 44 and each["height"] >= 44, each
 
 
@@ -302,9 +303,7 @@ def test_no_label_touches_another_or_leaves_the_ruler(ruler, width, bits, asymme
             assert one["left"] >= 0 and one["right"] <= width, one
             for other in labels[:i]:
                 apart = one["left"] >= other["right"] or one["right"] <= other["left"]
-                assert (
-                    apart or one["top"] >= other["bottom"] or one["bottom"] <= other["top"]
-                ), (one, other)
+                assert apart or one["top"] >= other["bottom"] or one["bottom"] <= other["top"], (one, other)
 
 
 def test_what_is_clipped_piles_up_at_the_end_tooth(ruler):
@@ -322,9 +321,9 @@ def test_what_is_clipped_piles_up_at_the_end_tooth(ruler):
         x, y = picture["places"][2 * i : 2 * i + 2]
         red, green, blue, _ = page.evaluate(COLOUR_AT, [x, y])
         assert red > green > blue, "in the clipping colour"
-    assert len({(round(picture["places"][2 * i]), round(picture["places"][2 * i + 1])) for i in upper}) == len(
-        upper
-    )
+    assert len(
+        {(round(picture["places"][2 * i]), round(picture["places"][2 * i + 1])) for i in upper}
+    ) == len(upper)
     farthest = max(upper, key=lambda i: picture["values"][i])
     assert picture["places"][2 * farthest + 1] == max(picture["places"][2 * i + 1] for i in upper)
 
@@ -360,7 +359,10 @@ def test_hovering_tells_which_dot(ruler):
     x, y = page.evaluate("[...demo.ruler.painter.places].slice(2 * 63, 2 * 63 + 2)")
     page.mouse.move(x, y)
     page.mouse.move(x, 690)
-    assert [each for each in page.evaluate("demo.told") if each[0] == "hover"] == [["hover", 63], ["hover", -1]]
+    assert [each for each in page.evaluate("demo.told") if each[0] == "hover"] == [
+        ["hover", 63],
+        ["hover", -1],
+    ]
 
 
 def test_a_closed_ruler_leaves_nothing(ruler):

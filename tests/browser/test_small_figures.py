@@ -1,6 +1,4 @@
-"""No words run into each other or out of the number line, the histograms and the recipe plot, at any
-width.
-"""
+"""No words run into each other or out of the histograms and the recipe plot, at any width."""
 
 import json
 
@@ -9,8 +7,6 @@ import pytest
 import quantviz as qv
 from quantviz.analysis.recipe_ranking import recipe_rows, row_of
 from quantviz.figures.histograms import HISTOGRAM_CONFIG, histogram_data, histogram_figure
-from quantviz.figures.number_line import number_line_data
-from quantviz.figures.number_line_svg import HEIGHT, number_line_html, number_line_svg
 from quantviz.figures.recipe_plot import recipe_plot_figure
 from quantviz.lab.scenarios import SCENARIOS
 from quantviz.streaming.measuring import measured
@@ -66,46 +62,6 @@ def test_crowding_is_noticed(new_page):
     )
     page.set_content(f"<body style='margin:0'><svg role='img' width='400' height='40'>{words}</svg></body>")
     assert crowded(page, "svg[role=img]") == [["some words", "other words"], ["outside", "beyond"]]
-
-
-@pytest.mark.parametrize("language", languages())
-def test_the_number_line_has_room_at_every_width(new_page, shot, language):
-    page = new_page(width=1100, height=300)
-    for name, (r, cell) in RESULTS.items():
-        data = number_line_data(qv.explain(r, cell), r.qparams)
-        for width in WIDTHS:
-            page.set_viewport_size({"width": width, "height": 300})
-            # As a page of its own it is as wide as the window; the layout is chosen by that, as in an image.
-            page.set_content(f"<body style='margin:0'>{number_line_svg(data, language=language)}</body>")
-            assert crowded(page, "svg[role=img]") == [], (name, width)
-    page.set_viewport_size({"width": 1100, "height": 110 * len(RESULTS)})
-    shown = [
-        number_line_html(number_line_data(qv.explain(r, cell), r.qparams), language=language)
-        for r, cell in RESULTS.values()
-    ]
-    page.set_content(f"<body style='margin:8px'>{''.join(shown)}</body>")
-    shot(page, f"number_line_{language}")
-
-
-def test_the_image_fills_its_place_and_shows_one_layout(new_page):
-    r, cell = RESULTS["one_loud_column"]
-    page = new_page()
-    page.set_content(
-        f"<div style='width:500px'>{number_line_html(number_line_data(qv.explain(r, cell), r.qparams))}</div>"
-    )
-    page.wait_for_function("document.images[0].complete")
-    assert page.locator("img").bounding_box()["width"] == 500
-    assert page.locator("img").bounding_box()["height"] == HEIGHT
-    for width, layout in ((500, 320), (600, 560), (1000, 880)):
-        page.set_viewport_size({"width": width, "height": 200})
-        svg = number_line_svg(number_line_data(qv.explain(r, cell), r.qparams))
-        page.set_content(f"<body style='margin:0'>{svg}</body>")
-        seen = page.evaluate(
-            """[...document.querySelectorAll("svg > g")]
-                .filter((group) => getComputedStyle(group).display != "none")
-                .map((group) => group.getAttribute("class"))"""
-        )
-        assert seen == [f"qv-line-{layout}"]
 
 
 def figures(r, language):

@@ -10,10 +10,9 @@ import torch
 
 import quantviz as qv
 from quantviz.figures.histograms import histogram_data, histogram_figure
-from quantviz.figures.number_line import number_line_data, number_line_sentence
-from quantviz.figures.number_line_svg import number_line_html
 from quantviz.figures.panels import panels_figure
 from quantviz.figures.panels_data import result_panels
+from quantviz.figures.ruler_data import ruler_of_result, ruler_sentence
 from quantviz.text import languages
 from quantviz.ui.components import cell
 from quantviz.ui.shell import words
@@ -256,20 +255,19 @@ def test_every_convention_is_told_without_a_hitch(language):
             r = qv.quantize(x, scheme)
         for index in ((0, 0), (1, 3), (2, 40)):
             why = qv.explain(r, index)
-            line = number_line_data(why, r.qparams)
+            picture = ruler_of_result(r, why)
             told = [
                 cell.sentence(why),
                 *cell._rows(why),
-                number_line_sentence(line, language),
-                re.sub(r"base64,[^\"]*", "", number_line_html(line, language=language)),
+                ruler_sentence(why, picture, r.qparams, language),
             ]
             assert not [part for part in told if re.search(r"\b(nan|inf)\b", part)], scheme
             rounding = why.rounding
             if rounding.nearer != "none":
                 assert rounding.below <= rounding.y <= rounding.above, (scheme, index)
                 assert rounding.output in (rounding.below, rounding.above), (scheme, index)
-            assert line.landing in line.ticks
-            assert line.first.value <= why.x_hat <= line.last.value
+            assert not len(picture.levels) or why.x_hat in picture.levels
+            assert picture.domain[0] < min(why.x, why.x_hat) <= max(why.x, why.x_hat) < picture.domain[1]
             count += 1
         data = result_panels(r, error_view="steps")
         histogram_figure(histogram_data(r), language=language)

@@ -244,9 +244,12 @@ def _place(index: Shape, source: Source) -> str:
     )
 
 
-def show_cell_ruler(why: Explanation, study: Study, *, key: str, width: float = 0) -> None:
-    """Show the cell's block over the comb of its codes, the cell among its values; `width` is the page's in
-    pixels, where it is known. A cell that is left out has no place on it.
+def show_cell_ruler(
+    why: Explanation, study: Study, *, key: str, alone: bool = False, width: float = 0
+) -> None:
+    """Show the cell's block over the comb of its codes, the cell among its values; nothing of a cell that is
+    left out. `alone` shows no other value, for where their codes are hidden. `width` is the page's in pixels,
+    where it is known.
     """
     if why.cause == "left_out":
         return
@@ -254,7 +257,7 @@ def show_cell_ruler(why: Explanation, study: Study, *, key: str, width: float = 
 
     picture = ruler_of_cell(study, why)
     label = ruler_sentence(why, picture, study.qparams, language())
-    show_ruler(picture, key=key, label=label, width=width)
+    show_ruler(picture.alone() if alone else picture, key=key, label=label, width=width)
 
 
 def show_steps(why: Explanation, *, folded: bool = False) -> None:

@@ -1,7 +1,8 @@
 """The ruler under the hand: what the browser needs to quantize a small tensor while a handle is dragged.
 
 The browser runs the scheme's own arithmetic (`quantviz.compiled.javascript`), so that panels, ruler and
-numbers follow in the same frame. When the hand lets go, one message tells the server: see `quantviz.lab.moves`.
+numbers follow in the same frame. When the hand lets go, one message tells the server: see
+`quantviz.lab.moves`.
 """
 
 from __future__ import annotations
@@ -97,10 +98,10 @@ def show_far_hand(
     tried: Mapping[str, str] | None,
     on_release: Callable[[], None],
 ) -> None:
-    """Show the ruler of a large tensor: only its range can be dragged, and the server sums the error meanwhile.
+    """Show the ruler of a large tensor: its range can be dragged, and the server sums the error meanwhile.
 
-    `why` explains the selected cell, `figures` are the numbers above the panels by their keys, and `tried` those
-    under the range that `asked(key)` told of; else as `show_hand`.
+    `why` explains the selected cell, `figures` are the numbers above the panels by their keys, and `tried`
+    those under the range that `asked(key)` told of; else as `show_hand`.
     """
     _component()(
         key=key,
@@ -169,9 +170,7 @@ def _told_browser(
 
 
 def _with_present(groups: list[int], present: int) -> list[int]:
-    """Return the variants that the handle of a group's size goes through: beyond the largest are the blocks as
-    they are.
-    """
+    """Return the variants of the handle of a group's size: beyond the largest are the blocks as they are."""
     return groups if not groups or present in groups else [*groups, present]
 
 
@@ -212,7 +211,7 @@ def _told_of_large(
         "figures": dict(figures),
         "tried": {"number": question["number"], "figures": dict(tried)} if question and tried else None,
     }
-    arrays = {
+    arrays: dict[str, np.ndarray[Any, Any]] = {
         "x": np.array([study.facts.lo, study.facts.hi, why.x], np.float32),
         "places": np.zeros(0, np.int32),
         "found_lo": np.array([lo], np.float64),

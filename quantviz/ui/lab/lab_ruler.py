@@ -69,7 +69,7 @@ def _show_far(study: Study, why: Any, state: LabState, stamp: int, fixed: bool) 
 
 
 def _tried(study: Study, state: LabState, question: Mapping[str, Any]) -> Mapping[str, str] | None:
-    """Return the numbers of the whole tensor under the range that a hand has come to; none where it is refused."""
+    """Return the numbers under the range that a hand has come to; none where it is refused."""
     from quantviz.streaming.measuring import measure
 
     try:

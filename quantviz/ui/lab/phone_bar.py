@@ -70,7 +70,7 @@ def _bits(state: LabState) -> None:
 
 def _scale(state: LabState) -> None:
     now = chosen(state)
-    # A list has no room for reasons: what is impossible here stands, grey and with its reason, in all settings.
+    # A list has no room for reasons: what is impossible stands in all settings, grey and with its reason.
     possible = {
         name: each for name, each in choices(state).items() if name == now or why_not(state, each) is None
     }

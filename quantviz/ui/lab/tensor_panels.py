@@ -40,8 +40,8 @@ def show_tensor_panels(
     panels: Any,
     compared: compared_engines.Shown | None,
 ) -> PanelsData:
-    """Show the panels, and the bridge before them: on a phone it shows the switch between them. Return what they
-    show.
+    """Show the panels, and the bridge before them: on a phone it shows the switch between them. Return what
+    they show.
     """
     data = panels_of(study, state, end, bridge_width(BRIDGE_KEY)).only(
         [name for name in PANEL_PARTS if visible(name)]
@@ -182,7 +182,7 @@ def show_value_choices(state: LabState) -> None:
 
 
 def show_error_choices(state: LabState) -> None:
-    """Show the choice of what the error panel shows, how far its colours reach, and what the numbers count."""
+    """Show the choice of what the error panel shows, how far its colours reach, and what is counted."""
     choose(
         st.radio,
         say("error.view"),

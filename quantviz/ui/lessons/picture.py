@@ -50,7 +50,8 @@ def show_picture(now: Now) -> None:
     if _pointing(now) and _pointed(now):
         _chosen_cell(now, r, cast("tuple[int, ...]", _pointed(now)))
     if _EXPLAINED & (show - covered):
-        _why(explain(r, state.cell), r, state, show - covered)
+        hidden = bool(covered & set(PANEL_PARTS))
+        _why(explain(r, state.cell), r, state, show - covered, hidden)
     if "table" in show and now.step.table:
         _table(now)
 
@@ -169,13 +170,14 @@ def _pointed(now: Now) -> tuple[int, ...] | None:
     return None if None in place else cast("tuple[int, ...]", place)
 
 
-def _why(why: Explanation, r: QuantResult, state: LabState, show: frozenset[str]) -> None:
+def _why(why: Explanation, r: QuantResult, state: LabState, show: frozenset[str], hidden: bool) -> None:
+    """Explain a cell; `hidden` says that not all codes may be told."""
     if "sentence" in show:
         show_sentence(why, state.source)
     if "number_line" in show:
         from quantviz.analysis.study import Study
 
-        show_cell_ruler(why, Study.of_result(r), key="lesson_ruler")
+        show_cell_ruler(why, Study.of_result(r), key="lesson_ruler", alone=hidden)
     if "steps" in show:
         show_steps(why)
 

@@ -17,8 +17,8 @@ from quantviz.ui.shell.startup import turns
 def fragment(function: Callable[..., None]) -> Callable[..., None]:
     """Make `function` a part of the page that runs again by itself when one of its widgets asks for it.
 
-    Streamlit skips `app.py` then, so the part does what `app.py` does for a page: it has the session's language,
-    waits for its turn, and shows an error as a sentence.
+    Streamlit skips `app.py` then, so the part does what `app.py` does for a page: it has the session's
+    language, waits for its turn, and shows an error as a sentence.
     """
 
     @functools.wraps(function)
