@@ -227,8 +227,9 @@ export class Hand {
     // Of a large tensor the ends of the block are there too, but are no dots.
     const places = data.far ? Int32Array.of(data.selected) : shown.places;
     const values = Float32Array.from(places, (place) => shown.x[place]);
-    // A phone has the bits in its bottom bar, and one scale for what.
+    // A phone has the bits in its bottom bar; the curve takes the sliders' room.
     const narrow = this.ruler.width < NARROW;
+    const sliders = !data.with_curve;
     this.phoneBits.show(data.bits, choice.variant, data.variants, data.settings.words.bits);
     this.ruler.show({
       domain: this.domain,
@@ -246,9 +247,12 @@ export class Hand {
       symmetric: data.symmetric,
       handles: {
         ...data.handles,
-        bits: data.bits.length > 1 && !narrow ? this.slider(data.bits, choice.variant, "bits_label") : null,
+        bits:
+          data.bits.length > 1 && sliders && !narrow
+            ? this.slider(data.bits, choice.variant, "bits_label")
+            : null,
         group:
-          data.groups.length > 1 && (!narrow || data.variants[data.current].size)
+          data.groups.length > 1 && sliders && (!narrow || data.variants[data.current].size)
             ? this.slider(data.groups, choice.variant, "group_label")
             : null,
       },

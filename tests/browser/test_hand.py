@@ -1,0 +1,309 @@
+"""What a hand drags in the Lab: the browser follows by itself, and the server hears of it at the end."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+import quantviz as qv
+from quantviz.figures.numbers import number
+from quantviz.lab.state import opening, read_link, write_link
+from quantviz.sources import Builtin, Normal
+from quantviz.ui.shell.words import share
+from tests.helpers import ROOT
+from tests.helpers.browser import server, wait_idle
+from tests.helpers.picture import RANGES, address, drawn, middle, opened
+
+APP = ROOT / "app.py"
+FIRST = opening()
+#: A handle by its id, where on it to take hold (shares of its box), how far to drag it, and the part of the link
+#: that says so then.
+DRAGS = {
+    "hi": (("hi", 0.5, 0.1), -180, FIRST, "s", r"manual_range\(lo=-(\d+\.?\d*),hi=\1\)"),
+    "lo": (("lo", 0.5, 0.1), 90, FIRST, "s", r"manual_range\(lo=-(\d+\.?\d*),hi=\1\)"),
+    "tooth": (("tooth:12", 0.5, 0.5), -60, FIRST, "s", r"given\(scale=\d+\.?\d*\)"),
+    "zero": (
+        ("zero", 0.5, 0.5),
+        150,
+        FIRST.with_scheme(qv.Scheme("int4", "asymmetric")),
+        "s",
+        r"given\(scale=[\d.]+,zero_point=-?\d+\)",
+    ),
+    "value": (("value", 0.5, 0.5), 120, FIRST, "t", r"edited\(builtin\(name=loud_column\),2\.3=-?[\d.]+\)"),
+    "bits": (("bits", 0.55, 0.5), -100, FIRST, "s", r"int[12],"),
+    "group": (("group", 0.94, 0.5), -90, FIRST, "s", r"per_group\(size=[248]\)"),
+}
+KEYS = {
+    "hi": "ArrowLeft",
+    "lo": "ArrowRight",
+    "tooth": "ArrowLeft",
+    "zero": "ArrowRight",
+    "value": "ArrowRight",
+}
+KEYS |= {"bits": "ArrowLeft", "group": "ArrowLeft"}
+
+
+@pytest.fixture(scope="module")
+def url(serve):
+    return serve(APP)
+
+
+def open_lab(page, url, state=FIRST):
+    opened(page, url, **write_link(state, "en"))
+    page.wait_for_selector("[data-handle]")
+    wait_idle(page)
+
+
+def figures(page):
+    """The numbers above the panels, by their keys."""
+    return {
+        each.get_attribute("data-qv-metric"): each.inner_text()
+        for each in page.locator("[data-qv-metric]").all()
+    }
+
+
+def told(page):
+    """What the hand shows: the numbers, what each handle says, and the canvas over the panels."""
+    handles = {
+        each.get_attribute("data-handle"): each.get_attribute("aria-valuetext")
+        for each in page.locator("[data-handle]").all()
+    }
+    painted = page.evaluate("document.querySelector('canvas.qv-painting')?.toDataURL() ?? null")
+    return figures(page), handles, painted
+
+
+def place(page, handle, across, down):
+    box = page.locator(f"[data-handle='{handle}']").bounding_box()
+    return box["x"] + across * box["width"], box["y"] + down * box["height"]
+
+
+def by_mouse(page, x, y, dx):
+    page.mouse.move(x, y)
+    page.mouse.down()
+    for step in range(1, 11):
+        page.mouse.move(x + dx * step / 10, y)
+    yield
+    page.mouse.up()
+
+
+def by_touch(page, x, y, dx):
+    finger = page.context.new_cdp_session(page)
+
+    def send(kind, *points):
+        points = [{"x": px, "y": y, "id": 1} for px in points]
+        finger.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    send("touchStart", x)
+    for step in range(1, 11):
+        send("touchMove", x + dx * step / 10)
+    yield
+    send("touchEnd")
+
+
+def by_keys(page, handle, key):
+    page.locator(f"[data-handle='{handle}']").focus()
+    page.keyboard.press(key)
+    page.keyboard.press(f"Shift+{key}" if handle in ("hi", "lo", "value") else key)
+    yield
+
+
+@pytest.mark.parametrize("name", DRAGS)
+@pytest.mark.parametrize("way", ["mouse", "touch", "keys"])
+def test_every_handle_moves_all_that_follows_and_is_one_step(name, way, url, new_page):
+    """Panels, ruler and numbers follow without a message to the server; then it is one state, one link and
+    one step to undo, and the server's numbers are the browser's.
+    """
+    (handle, across, down), dx, state, part, wanted = DRAGS[name]
+    page = new_page(touch=way == "touch")
+    sent = []
+    page.on("websocket", lambda socket: socket.on("framesent", lambda _: sent.append(1)))
+    open_lab(page, url, state)
+    before, link = told(page), address(page)
+    x, y = place(page, handle, across, down)
+    held = {
+        "mouse": lambda: by_mouse(page, x, y, dx),
+        "touch": lambda: by_touch(page, x, y, dx),
+        "keys": lambda: by_keys(page, handle, KEYS[name]),
+    }[way]()
+    silent = len(sent)
+    next(held)
+    page.wait_for_selector("canvas.qv-painting")
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    if way != "keys":  # these let go by themselves after a while
+        assert len(sent) == silent
+    during = told(page)
+    assert during[0] != before[0]
+    assert during[1] != before[1]
+    assert during[2] is not None
+    next(held, None)
+    page.wait_for_function(
+        "([part, before]) => new URLSearchParams(location.search).get(part) !== before",
+        arg=[part, link[part]],
+    )
+    expect(page.locator("canvas.qv-painting")).to_have_count(0)
+    wait_idle(page)
+    assert re.search(wanted, address(page)[part]), address(page)[part]
+    assert figures(page) == during[0]
+    state, problems = read_link(address(page))
+    assert not problems
+    r = qv.quantize(state.source.tensor(), state.scheme)
+    assert figures(page)["mse"] == number(qv.metrics(r)["mse"])
+    page.get_by_role("button", name="Undo").click()
+    page.wait_for_function(
+        "(part) => new URLSearchParams(location.search).get(part[0]) === part[1]", arg=[part, link[part]]
+    )
+    wait_idle(page)
+    assert figures(page) == before[0]
+    assert page.get_by_role("button", name="Undo").is_disabled()
+
+
+def test_the_selected_cell_is_dragged_in_xs_panel(url, new_page):
+    page = new_page()
+    open_lab(page, url)
+    x, y = middle(page, 0, 2, 3)
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x, y - 20, steps=4)
+    page.wait_for_selector("canvas.qv-painting")
+    page.mouse.up()
+    page.wait_for_function("new URLSearchParams(location.search).get('t').startsWith('edited')")
+    ((cell, value),) = read_link(address(page))[0].source.edits
+    assert cell == (2, 3)
+    assert value > -1.35
+    # Plotly drew no box to zoom to.
+    assert page.evaluate(
+        "document.querySelector('.st-key-panels .js-plotly-plot')._fullLayout.xaxis.range"
+    ) == [-0.5, 7.5]
+
+
+def test_a_drag_works_while_the_server_is_gone(new_page, tmp_path):
+    page = new_page()
+    with server(APP, tmp_path / "log") as address_of_server:
+        open_lab(page, address_of_server)
+    before = figures(page)
+    x, y = place(page, "hi", 0.5, 0.1)
+    for held in (by_mouse(page, x, y, -100), by_mouse(page, x - 100, y, -60)):
+        next(held)
+        page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        assert figures(page) != before
+        before = figures(page)
+        next(held, None)
+
+
+def test_escape_brings_back_what_was_there(url, new_page):
+    page = new_page()
+    open_lab(page, url)
+    before, link = told(page), address(page)
+    held = by_mouse(page, *place(page, "hi", 0.5, 0.1), -150)
+    next(held)
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    assert figures(page) != before[0]
+    page.keyboard.press("Escape")
+    next(held, None)
+    wait_idle(page)
+    assert (told(page), address(page)) == (before, link)
+
+
+def test_an_impossible_place_keeps_the_last_possible_one_and_says_why(url, new_page):
+    page = new_page()
+    open_lab(page, url, FIRST.with_scheme(qv.Scheme("int4", "asymmetric")))
+    moves = "(message) => window.__quantviz.hands.get('panels').move(message)"
+    page.evaluate(moves, {"kind": "range", "lo": -4, "hi": 5})
+    possible = figures(page)
+    page.evaluate(moves, {"kind": "range", "lo": 5, "hi": 5})
+    assert figures(page) == possible
+    expect(page.locator(".qv-hand-status")).to_have_text(
+        "The lower end of the range must stay below the upper end."
+    )
+
+
+def test_a_range_dragged_over_several_blocks_says_that_it_sets_all(url, new_page):
+    page = new_page()
+    open_lab(page, url, FIRST.with_scheme(qv.Scheme("int4", granularity=qv.PerChannel(1))))
+    held = by_mouse(page, *place(page, "hi", 0.5, 0.1), -60)
+    next(held)
+    expect(page.locator(".qv-hand-status")).to_have_text("sets all 8 blocks")
+    next(held, None)
+
+
+def test_a_range_that_was_searched_for_is_where_the_hand_begins(url, new_page):
+    """The browser does not search, but has what was found."""
+    page = new_page()
+    state = FIRST.with_scheme(qv.Scheme("int4", calibration=qv.MSE()))
+    open_lab(page, url, state)
+    r = qv.quantize(state.source.tensor(), state.scheme)
+    assert float(page.locator("[data-handle=hi]").get_attribute("aria-valuenow")) == pytest.approx(
+        float(r.range.hi), rel=1e-6
+    )
+    assert figures(page)["mse"] == number(qv.metrics(r)["mse"])
+
+
+def test_the_range_of_a_large_tensor_is_dragged_with_the_servers_sums(url, new_page):
+    """The numbers while the hand holds still are those of all its values, and stay when it lets go."""
+    page = new_page()
+    source = Normal(2048, 1024)
+    state = opening().with_source(source).with_scheme(qv.Scheme("int4"))
+    open_lab(page, url, state)
+    before = figures(page)
+    held = by_mouse(page, *place(page, "hi", 0.5, 0.1), -160)
+    next(held)
+    page.wait_for_function("window.__quantviz.hands.get('panels').asked === null")
+    during = figures(page)
+    assert during != before
+    next(held, None)
+    page.wait_for_function("new URLSearchParams(location.search).get('s').includes('manual_range')")
+    wait_idle(page)
+    state, _ = read_link(address(page))
+    m = qv.metrics(qv.quantize(source.tensor(), state.scheme))
+    assert figures(page) == during
+    assert during["mse"] == number(m["mse"])
+    assert during["clipped"] == share(m["clipped_share"])
+
+
+def test_a_locked_scheme_has_no_handles(url, new_page):
+    from quantviz.lab.classroom import Classroom
+
+    page = new_page()
+    opened(page, url, **write_link(FIRST, "en"), **Classroom(locked=frozenset({"scheme"})).parameters())
+    page.wait_for_selector("canvas[role=img]")
+    wait_idle(page)
+    assert page.locator("[data-handle]").count() == 0
+
+
+def test_the_bits_in_a_phones_bar_follow_the_finger(url, new_page):
+    page = new_page(390, 664, touch=True)
+    open_lab(page, url)
+    slider = page.locator(".qv-phone-bits")
+    before = figures(page)
+    slider.evaluate(
+        "(input) => { input.value = '1'; input.dispatchEvent(new Event('input', {bubbles: true})) }"
+    )
+    page.wait_for_selector("canvas.qv-painting")
+    assert figures(page) != before
+    expect(page.locator(".st-key-phone_bits_line")).to_contain_text("2 bits")
+    slider.evaluate("(input) => input.dispatchEvent(new Event('change'))")
+    page.wait_for_function("new URLSearchParams(location.search).get('s').startsWith('int2,')")
+
+
+def test_what_only_the_server_can_say_is_dimmed_meanwhile(url, new_page):
+    page = new_page()
+    open_lab(page, url)
+    held = by_mouse(page, *place(page, "hi", 0.5, 0.1), -60)
+    next(held)
+    expect(page.locator(".st-key-sentence")).to_have_css("opacity", "0.35")
+    next(held, None)
+    expect(page.locator(".st-key-sentence")).to_have_css("opacity", "1")
+    assert "÷" in page.inner_text(".st-key-sentence")
+
+
+@pytest.mark.parametrize("builtin", ["one_cell"])
+def test_edited_cells_stay_when_the_scheme_is_dragged(builtin, url, new_page):
+    state = opening().with_source(Builtin(builtin))
+    state = state.replace(source=state.source.edited((0, 0), 3.5))
+    page = new_page()
+    open_lab(page, url, state)
+    held = by_mouse(page, *place(page, "hi", 0.5, 0.1), -40)
+    next(held)
+    next(held, None)
+    page.wait_for_function("new URLSearchParams(location.search).get('s').includes('manual_range')")
+    assert read_link(address(page))[0].source.edits == (((0, 0), 3.5),)
