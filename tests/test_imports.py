@@ -111,6 +111,16 @@ def test_the_core_needs_no_link_and_no_source():
     assert done.returncode == 0, done.stderr
 
 
+def test_the_arithmetic_of_the_browser_is_written_without_numba():
+    code = """
+import quantviz as qv
+from quantviz.compiled.javascript import write_metrics, write_program
+assert "fround" in write_program(qv.Scheme("int4")).text and write_metrics().text
+"""
+    done = run(code, ("numba", "llvmlite", "streamlit", "plotly"))
+    assert done.returncode == 0, done.stderr
+
+
 def test_plotly_is_imported_only_by_the_figure():
     code = "import quantviz as qv, sys\nqv.quantize([1.0], qv.Scheme())\nassert 'plotly' not in sys.modules"
     done = run(f"{code}\nqv.plot_quantization_errors\nassert 'plotly' in sys.modules")

@@ -227,12 +227,12 @@ def patterns(count, seed):
 
 def test_the_functions_of_the_lines_are_torchs(page):
     x, y = (patterns(1000, seed).view(torch.float32) for seed in (1, 2))
-    # A sum whose float64 is a tie of two float32, and what is left of it decides.
-    ones = 1 + torch.arange(2000) * 2.0**-23
-    big = normal(2000) * 2.0 ** torch.arange(2000).remainder(60)
-    near = 1 + patterns(500, 3).remainder(2**12) * 2.0**-12
-    x, y = torch.cat([x, ones, big, near]), torch.cat([y, 1 - ones * 2.0**-30, 1 / big, near.flip(0)])
-    z = torch.cat([-x[:4000] * y[:4000], 2.0**-24 * ones, -normal(2000), near * 2.0**-26])
+    # Products half-way between two float32: what is added decides, though float64 loses it.
+    odd = (1 + torch.arange(1.0, 1400, 2) * 2.0**-12, 1 + torch.arange(1401.0, 2, -2) * 2.0**-12)
+    lost = 2.0 ** -(60 + torch.arange(700.0) % 50) * torch.tensor([1.0, -1.0]).repeat(350)
+    x, y, z = (
+        torch.cat(each) for each in zip((x, y, -x * y), (*odd, lost), (-odd[0], odd[1], lost), strict=True)
+    )
     e = torch.arange(-1100.0, 1100, dtype=torch.float64)
     given = {"x": coded(x), "y": coded(y), "z": coded(z), "e": e.tolist()}
     got = page.evaluate(
