@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from quantviz.tensors.lazy import Stored
 
@@ -24,10 +26,13 @@ class Spread:
 _SORTED_BITS = 19
 #: Elements that are sorted at once.
 _SORTED = 2**20
+#: Elements up to which they are sorted by themselves: that many counts would take longer.
+_FEW = 2**16
 
 
 def spread(x: Stored) -> Spread:
-    """Return how far the magnitudes of `x` spread, from one pass over it; each to a part in 4000.
+    """Return how far the magnitudes of `x` spread, from one pass over it; each to a part in 4000
+    at least.
 
     >>> import torch
     >>> from quantviz.tensors.lazy import InMemory
@@ -35,6 +40,8 @@ def spread(x: Stored) -> Spread:
     >>> round(found.middle, 3), round(found.far, 3)
     (0.5, 0.5)
     """
+    if x.count <= _FEW:
+        return _spread_of_few(np.abs(np.asarray(x.run(0, x.count), dtype=np.float32)))
     unsorted = 31 - _SORTED_BITS
     counts = np.zeros(1 << _SORTED_BITS, dtype=np.int64)
     zeros = 0
@@ -56,3 +63,13 @@ def spread(x: Stored) -> Spread:
         return float(np.uint32((place << unsorted) + (1 << (unsorted - 1))).view(np.float32))
 
     return Spread(value(0.5, 0), value(0.99, zeros))
+
+
+def _spread_of_few(magnitudes: npt.NDArray[np.float32]) -> Spread:
+    finite = np.sort(magnitudes[np.isfinite(magnitudes)])
+    others = finite[finite > 0]
+
+    def value(share: float, among: npt.NDArray[np.float32]) -> float:
+        return float(among[math.ceil(share * len(among)) - 1]) if len(among) else 0.0
+
+    return Spread(value(0.5, others), value(0.99, finite))

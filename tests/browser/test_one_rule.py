@@ -18,7 +18,7 @@ from quantviz.figures.printing import Style, ems, fitting, printed, printing_sty
 from quantviz.figures.theme import THEMES, rgb
 from quantviz.tensors.views import ERROR_VIEWS
 from quantviz.ui.components.panels_bridge import _color_scale
-from tests.figures.test_theme import luminance
+from tests.helpers.colours import luminance
 
 BRIDGE = read_script("panels_bridge")
 

@@ -5,17 +5,9 @@ import colorsys
 import pytest
 
 from quantviz.figures.theme import THEMES
+from tests.helpers.colours import channels, luminance
 
 SCALES = [(name, scale) for name in THEMES for scale in ("values", "errors")]
-
-
-def channels(colour):
-    return [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-
-
-def luminance(colour):
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels(colour)]
-    return sum(share * c for share, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 
 @pytest.mark.parametrize(("name", "scale"), SCALES)
