@@ -243,6 +243,7 @@ def test_a_recipe_is_loaded_by_a_click(new_page, url, shot):
     page.wait_for_selector(".st-key-recipe_table canvas")
     page.wait_for_timeout(800)
     shot(page, "recipes")
+    page.locator(".st-key-recipe_table").scroll_into_view_if_needed()
     box = page.locator(".st-key-recipe_table canvas").first.bounding_box()
     page.mouse.click(box["x"] + 120, box["y"] + 29 * 4 + 50)  # the fifth row
     wait_address(page, "s", str(qv.RECIPES["int8_g128"]))
@@ -454,7 +455,7 @@ def test_the_caption_of_the_engines_compared_lies_on_nothing(new_page, url, shot
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_numbers_beside_the_open_sidebar_keep_their_words(new_page, url, shot, language):
     page = opened(new_page(1024, 700), url, b="int8,symmetric,per_tensor,min_max,course", lang=language)
-    page.wait_for_selector("[data-testid=stSidebar][aria-expanded=true]")
+    page.wait_for_selector("[data-testid=stSidebar][data-collapsed=false]")
     shot(page, language)
     cut = """() => [...document.querySelectorAll(".qv-numbers, .qv-numbers *:not(.qv-meaning)")]
         .filter((each) => each.clientWidth && each.scrollWidth > each.clientWidth + 1)
