@@ -6,7 +6,7 @@
   const close = () => {
     const sidebar = document.querySelector("[data-testid=stSidebar]");
     if (!sidebar) return false;
-    if (sidebar.getAttribute("aria-expanded") === "false") return true;
+    if (sidebar.dataset.collapsed === "true") return true;
     const button = sidebar.querySelector("[data-testid=stSidebarCollapseButton] button");
     button?.click();
     return Boolean(button);

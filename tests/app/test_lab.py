@@ -16,7 +16,7 @@ from quantviz.lab.scenarios import SCENARIOS
 from quantviz.lab.state import opening, write_link
 from quantviz.sources import Builtin
 from quantviz.text import catalogue
-from tests.helpers.session import address, chart, healthy, numbers, opened, panels, result, turned
+from tests.helpers.session import address, chart, healthy, hint, numbers, opened, panels, result, turned
 
 
 def metric(at, place):
@@ -56,10 +56,6 @@ def test_every_scenario_opens_in_every_language(name, language):
 def test_an_examples_name_and_claim_are_told_only_of_what_began_as_it():
     look, name = (catalogue("en")[f"scenarios.one_cell.{part}"] for part in ("look", "name"))
     began = write_link(opening("one_cell"))
-
-    def hint(at):
-        return " ".join(each.value for each in at.markdown).replace("\\", "")
-
     at = opened(**began, lang="en")
     assert look in hint(at)
     assert name in at.session_state["tab_title"]

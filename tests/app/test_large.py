@@ -15,7 +15,7 @@ from quantviz.tensors.views import View
 from quantviz.text import text
 from quantviz.ui.lab import navigation
 from quantviz.ui.shell import shared_cache
-from tests.helpers.session import address, healthy, numbers, opened
+from tests.helpers.session import address, healthy, numbers, opened, turned
 
 SIDES = {"rows": 300, "cols": 260}
 LARGE = "one_outlier(rows=300,cols=260,value=40,row=271,col=13)"
@@ -129,7 +129,8 @@ def test_a_tensor_too_large_to_be_made_as_a_whole(monkeypatch):
     shared_cache._cache.clear()
     at = healthy(opened(t=LARGE, s=SCHEME, a="0.1_0.0_264.0.30.30", c="271.13"))
     assert [(metric.label, metric.value, metric.delta) for metric in numbers(at)] == said
-    assert at.button(key="compare_open").disabled
+    assert turned(at, "compare").button(key="compare_open").disabled
+    turned(at, "cell")
     # One more pass is taken only for who wants to see what comes of it.
     surveyed = []
     survey = surveying.survey

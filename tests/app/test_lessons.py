@@ -19,7 +19,7 @@ from quantviz.teaching.lessons.model import DIRECTIONS, Cell, Choice, Direction,
 from quantviz.teaching.lessons.progress import Answer, as_json
 from quantviz.text import catalogue, languages
 from tests.helpers.offered import of_today
-from tests.helpers.session import address
+from tests.helpers.session import address, hint
 
 IDS = list(lessons())
 
@@ -210,10 +210,10 @@ def test_the_lab_opens_with_the_steps_state():
     # The Lab begins here: there is no state before that anybody has seen.
     assert at.button(key="undo").disabled
     assert asked(at, "s") == str(lesson.steps[0].state.scheme)
-    assert "Opened from step 1 of the lesson" in at.markdown[0].value
+    assert "Opened from step 1 of the lesson" in hint(at)
     # It is the tensor of an example too, whose words are not this lesson's.
     assert not [
-        name for name in SCENARIOS if catalogue("en")[f"scenarios.{name}.look"] in at.markdown[0].value
+        name for name in SCENARIOS if catalogue("en")[f"scenarios.{name}.look"] in hint(at)
     ]
     healthy(at.button(key="back_to_lesson").click().run())
     assert (asked(at, "l"), asked(at, "p")) == ("rounding_against_clipping", "1")
@@ -221,7 +221,7 @@ def test_the_lab_opens_with_the_steps_state():
     healthy(at.switch_page("pages/lab/playground.py").run())
     healthy(at.button(key="reset").click().run())
     assert not [button for button in at.button if button.key == "back_to_lesson"]
-    assert "Opened from step" not in at.markdown[0].value
+    assert "Opened from step" not in hint(at)
 
 
 def test_undo_in_a_lab_that_was_open_before_keeps_the_way_back():
@@ -234,11 +234,11 @@ def test_undo_in_a_lab_that_was_open_before_keeps_the_way_back():
     from_lesson = at.session_state["lab_state"]
     healthy(at.button(key="undo").click().run())
     assert at.session_state["lab_state"] == before
-    assert "Opened from step" not in at.markdown[0].value
+    assert "Opened from step" not in hint(at)
     assert at.button(key="back_to_lesson")
     healthy(at.button(key="redo").click().run())
     assert at.session_state["lab_state"] == from_lesson
-    assert "Opened from step 1" in at.markdown[0].value
+    assert "Opened from step 1" in hint(at)
     # Another step from the state before leads elsewhere.
     healthy(at.button(key="undo").click().run())
     healthy(at.selectbox(key="kind").set_value("random").run())

@@ -9,7 +9,7 @@ import quantviz as qv
 from quantviz.lab.classroom import Classroom
 from quantviz.lab.state import write_link
 from quantviz.schemes.scheme import NONFINITE
-from tests.helpers.session import address, healthy, numbers, opened, panels
+from tests.helpers.session import address, healthy, numbers, opened, panels, turned
 
 X = np.array([[1.0, np.nan, -3.0, 0.5], [np.inf, 0.25, 2.0, -np.inf]], dtype=np.float32)
 OFFERED = "nonfinite_file"
@@ -154,11 +154,11 @@ def test_a_link_whose_scheme_refuses_its_tensor_offers_the_choice():
 def test_a_recipe_and_a_baseline_keep_the_choice():
     x = np.random.default_rng(0).normal(size=(4, 32)).astype(np.float32)
     x[0, 0] = np.nan
-    at = opened()
+    at = turned(opened(), "compare")
     at.button(key="set_baseline").click().run()  # it refuses NaN
     at.selectbox(key="kind").set_value("file").run()
     upload(at, x).radio(key=OFFERED).set_value("ignore").run()
-    assert len(healthy(at).metric) == 5
+    assert len(numbers(healthy(at))) == 5
     at.selectbox(key="recipe").set_value("int8_per_row").run()
     assert address(healthy(at))["s"] == f"{qv.RECIPES['int8_per_row']},ignore"
 

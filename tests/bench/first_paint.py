@@ -38,7 +38,7 @@ sys.meta_path.insert(0, NoTorch())
 """
 
 _PAINTED = """
-() => document.querySelector(".st-key-header")
+() => document.querySelector(".st-key-title")
   && document.querySelector(".st-key-bits button") && document.querySelector(".st-key-per_block button")
   && document.querySelector(".st-key-panels [data-testid=stSkeletonElement]")
 """

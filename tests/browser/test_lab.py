@@ -67,7 +67,7 @@ def test_a_deep_link_on_a_cold_server(new_page, tmp_path, shot):
         page.wait_for_function("!document.querySelector('[data-testid=stDialog]')")
         asked = {**write_link(state, "zh"), "h": "39.1"}
         assert address(page) == asked
-        assert "99.4" in page.inner_text(".st-key-tiles")
+        assert "99.4" in page.inner_text(".st-key-numbers")
         assert page.evaluate("document.documentElement.lang") == "zh-CN"
         shot(page, "cold_deep_link")
         assert "Traceback" not in (tmp_path / "log").read_text(encoding="utf-8")
@@ -81,7 +81,7 @@ def test_a_scheme_change_repaints_the_panels(new_page, url, shot):
     page.locator(".st-key-per_column button:visible").click()
     wait_address(page, "s", "int8,symmetric,per_channel(axis=1),min_max,course")
     r = qv.quantize(Builtin("loud_column").tensor(), qv.Scheme("int8", granularity=qv.PerChannel(1)))
-    assert f"{qv.metrics(r)['mse']:.4g}" in page.inner_text(".st-key-tiles")
+    assert f"{qv.metrics(r)['mse']:.4g}" in page.inner_text(".st-key-numbers")
     shot(page, "int8_per_column")
 
 
@@ -142,10 +142,10 @@ def test_the_zoom_is_kept_over_a_scheme_change_and_dropped_with_the_tensor(new_p
 
 def test_the_language_switches_in_place(new_page, url, shot):
     page = opened(new_page(language="zh-CN"), url)
-    assert "归零" in page.inner_text(".st-key-tiles")
+    assert "归零" in page.inner_text(".st-key-numbers")
     page.locator(".st-key-language_choice button", has_text="English").click()
     wait_address(page, "lang", "en")
-    page.wait_for_function("document.querySelector('.st-key-tiles').innerText.includes('Rounded to zero')")
+    page.wait_for_function("document.querySelector('.st-key-numbers').innerText.includes('Rounded to zero')")
     assert page.evaluate("document.documentElement.lang") == "en"
     shot(page, "english")
 
@@ -197,7 +197,7 @@ def test_an_upload(new_page, url, tmp_path, shot):
     drawn(page)
     assert "24 × 40" in page.inner_text("[data-testid=stSidebar]")
     r = qv.quantize(weights["layer.0.weight"], qv.Scheme("int4"))
-    assert f"{qv.metrics(r)['mse']:.4g}" in page.inner_text(".st-key-tiles")
+    assert f"{qv.metrics(r)['mse']:.4g}" in page.inner_text(".st-key-numbers")
     shot(page, "upload")
 
 
@@ -232,16 +232,18 @@ def test_typed_cells_are_edited_in_place(new_page, url):
 def test_copying_the_link_copies_the_address(new_page, url):
     page = opened(new_page(), url, lang="en")
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    shared(page)
     page.locator(".st-key-copy_link button").click()
     page.wait_for_function("navigator.clipboard.readText().then(text => text === location.href)")
 
 
 def test_a_recipe_is_loaded_by_a_click(new_page, url, shot):
     page = opened(new_page(), url, t="normal(rows=64,cols=128)", lang="en")
-    page.get_by_role("button", name="Which one should I use?").click()
+    page.locator(".st-key-stage_tab button", has_text="Compare").click()
     page.wait_for_selector(".st-key-recipe_table canvas")
     page.wait_for_timeout(800)
     shot(page, "recipes")
+    page.locator(".st-key-recipe_table").scroll_into_view_if_needed()
     box = page.locator(".st-key-recipe_table canvas").first.bounding_box()
     page.mouse.click(box["x"] + 120, box["y"] + 29 * 4 + 50)  # the fifth row
     wait_address(page, "s", str(qv.RECIPES["int8_g128"]))
@@ -266,17 +268,17 @@ def test_every_size_theme_and_language(new_page, url, shot, size, theme, languag
     )
     assert main[0] <= main[1], "the page scrolls sideways"
     if width >= 1366:
-        for part in (".st-key-strip", ".st-key-tiles", ".st-key-panels", ".qv-sentence"):
-            assert (
-                page.locator(part).first.bounding_box()["y"]
-                + page.locator(part).first.bounding_box()["height"]
-                <= height
-            ), part
+        parts = ("title", "scheme", "numbers", "panels", "stage")
     else:
-        assert page.locator(".st-key-tiles [data-testid=stMetric]:visible").count() == 2
-        page.locator(".st-key-more_tiles_shown label").click()
-        wait_idle(page)
-        assert page.locator(".st-key-tiles [data-testid=stMetric]:visible").count() == 5
+        parts = ("title", "panels", "numbers", "sentence", "ruler", "phone_bar")
+    tops = []
+    for part in parts:
+        box = page.locator(f".st-key-{part}").bounding_box()
+        assert box["height"] > 20, part
+        assert box["y"] + box["height"] <= height, part
+        tops.append(box["y"])
+    assert tops == sorted(tops)
+    assert page.locator(".qv-number b:visible").count() == 5
     assert violations(page) == []
 
 
@@ -353,18 +355,23 @@ def test_choices_in_a_closed_popover_show_the_state_after_later_runs(new_page, u
     page = opened(new_page(width=820), url, x="percentile", r="half_step", lang="en")
     page.locator(".st-key-bits button").filter(has_text="8").click()
     wait_address(page, "s", "int8,symmetric,per_tensor,min_max,course")
-    for popover, chosen in (("value_choices", 2), ("error_choices", 2)):
-        page.locator(f".st-key-{popover} button").first.click()
-        radios = page.locator(
-            f".st-key-{'value_scale' if popover == 'value_choices' else 'error_range'} input"
-        )
+    page.locator(".st-key-more button:visible").click()
+    for choice, chosen in (("value_scale", 2), ("error_range", 2)):
+        radios = page.locator(f".st-key-{choice} input")
         radios.first.wait_for(state="attached")
         assert [radio.is_checked() for radio in radios.all()].index(True) == chosen
-        page.keyboard.press("Escape")
+
+
+def shared(page):
+    """Open *Share*, where it is not open."""
+    if not page.locator(".st-key-share_pictures, .st-key-copy_link").count():
+        page.locator(".st-key-share button:visible").click()
 
 
 def saved(page, button):
     """Name and content of the picture that a button saves."""
+    if "picture" in button:
+        shared(page)
     with page.expect_download() as download:
         page.locator(button).first.click()
     return download.value.suggested_filename, Path(download.value.path()).read_bytes()
@@ -385,6 +392,7 @@ def test_a_saved_picture_is_named_and_titled_and_holds_the_values(new_page, url)
     ):
         assert told in svg, told
     # Plotly's camera saves the same.
+    page.keyboard.press("Escape")
     page.locator(".st-key-panels .js-plotly-plot").hover()
     name, content = saved(page, ".st-key-panels .modebar-btn")
     assert name.endswith("_15.3dB.png")
@@ -408,6 +416,7 @@ def test_the_whole_of_a_large_matrix_is_saved_while_a_window_is_seen(new_page, u
     page = opened(new_page(), url, **write_link(state, "en"))
     window = saved(page, ".st-key-picture_svg button")[1].decode("utf-8")
     assert "x original" in window
+    shared(page)
     page.locator(".st-key-picture_whole label").first.click()
     wait_idle(page)
     whole = saved(page, ".st-key-picture_svg button")[1].decode("utf-8")
@@ -444,10 +453,11 @@ def test_the_caption_of_the_engines_compared_lies_on_nothing(new_page, url, shot
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-def test_tiles_beside_the_open_sidebar_keep_their_words(new_page, url, shot, language):
-    page = opened(new_page(820, 700), url, b="int8,symmetric,per_tensor,min_max,course", lang=language)
+def test_numbers_beside_the_open_sidebar_keep_their_words(new_page, url, shot, language):
+    page = opened(new_page(1024, 700), url, b="int8,symmetric,per_tensor,min_max,course", lang=language)
+    page.wait_for_selector("[data-testid=stSidebar][data-collapsed=false]")
     shot(page, language)
-    cut = """() => [...document.querySelectorAll(".st-key-tiles [data-testid=stMetric] *")]
+    cut = """() => [...document.querySelectorAll(".qv-numbers, .qv-numbers *:not(.qv-meaning)")]
         .filter((each) => each.clientWidth && each.scrollWidth > each.clientWidth + 1)
         .filter((each) => getComputedStyle(each).overflow !== "visible")
         .map((each) => each.textContent)"""

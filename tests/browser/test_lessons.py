@@ -99,7 +99,7 @@ def test_the_address_is_the_step_and_the_lab_opens_from_it(new_page, url):
     asked = page.evaluate("new URLSearchParams(location.search).get('s')")
     assert asked == str(lessons()["rounding_against_clipping"].steps[1].state.scheme)
     # No other scenario's words, though the tensor is also one's.
-    assert "Opened from step 2 of the lesson" in page.inner_text(".st-key-header")
+    assert "Opened from step 2 of the lesson" in page.inner_text(".st-key-title")
     # Each press of the browser's own button goes back by one: from the Lab, then from step to step.
     for step in (2, 1):
         page.go_back()
@@ -113,7 +113,7 @@ def test_the_address_is_the_step_and_the_lab_opens_from_it(new_page, url):
     wait_idle(page)
     page.go_back()
     page.wait_for_function(
-        "location.pathname.endsWith('/lab') && document.querySelector('.st-key-header h1')"
+        "location.pathname.endsWith('/lab') && document.querySelector('.st-key-title h1')"
     )
 
 

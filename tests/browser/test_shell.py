@@ -46,7 +46,7 @@ SQUEEZED = """() => {
     return found;
 }"""
 HEADER = (
-    "document.querySelector('.st-key-header, .st-key-lesson_header')?.getBoundingClientRect().height ?? 0"
+    "document.querySelector('.st-key-header, .st-key-title, .st-key-lesson_header')?.getBoundingClientRect().height ?? 0"
 )
 #: As a person sets it who wants larger letters: all lengths of the page follow.
 LARGER = """addEventListener("DOMContentLoaded", () => {
@@ -93,7 +93,7 @@ def test_the_tab_follows_the_tensor_the_page_and_the_language(new_page, url):
 def test_a_puzzle_s_tab_does_not_tell_the_bug(new_page, url):
     page = new_page()
     page.goto(f"{url}/bugs?spot=3&lang=en")
-    titled(page, "Spot the bug", "Bug gallery")
+    titled(page, "Spot the bug", "Common bugs")
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

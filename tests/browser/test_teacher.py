@@ -103,7 +103,7 @@ def test_the_lab_s_address_comes_back_with_its_page(new_page, url):
     page.wait_for_function("new URLSearchParams(location.search).get('s')?.startsWith('int8')")
     wait_idle(page)
     before = page.url
-    page.locator("[data-testid=stSidebarNavLink]", has_text="For the teacher").click()
+    page.locator("[data-testid=stSidebarNavLink]", has_text="Class").click()
     page.wait_for_selector(".st-key-teacher_opens")
     page.wait_for_function("location.search === '?lang=en&k=no-below'")
     page.locator("[data-testid=stSidebarNavLink]", has_text="Lab").click()

@@ -92,6 +92,11 @@ _NUMBER = re.compile(
 )
 
 
+def hint(at):
+    """What the title line says to look for, after the word "Cell"."""
+    return at.markdown[1].value.replace("\\", "")
+
+
 def turned(at, tab):
     """The app with another tab of the stage open."""
     return healthy(at.segmented_control(key="stage_tab").set_value(tab).run())

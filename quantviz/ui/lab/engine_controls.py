@@ -48,8 +48,8 @@ def group_of(recipe_id: str) -> str:
     )
 
 
-def show_recipe(state: LabState) -> None:
-    """Show the recipe that the scheme is."""
+def show_recipe(state: LabState, *, more: str = "") -> None:
+    """Show the recipe that the scheme is; `more` is explained with it."""
     now = current_recipe(state.scheme, state.source.shape) or _OWN
     asked = st.session_state.get(_RECIPE, now)
     choose(
@@ -59,7 +59,7 @@ def show_recipe(state: LabState) -> None:
         key=session.show(_RECIPE, now),
         on_change=session.safely(_set_recipe),
         format_func=lambda name: say("recipe.own") if name == _OWN else say_recipe(name, state.source),
-        help=say("recipe.help"),
+        help="\n\n".join(filter(None, (say("recipe.help"), more))),
         disabled=locked("scheme"),
     )
 

@@ -47,7 +47,7 @@ def show_scheme(state: LabState) -> None:
     """Show the recipe, number format, mode, and one scale for what; labels stand inside their controls."""
     with st.container(key="scheme", horizontal=True, vertical_alignment="center", gap="small"):
         if not classroom().projector:
-            show_recipe(state)
+            show_recipe(state, more=_explained(state.scheme))
         _number_format(state)
         _mode(state)
         _granularity(state)
@@ -79,7 +79,6 @@ def _number_format(state: LabState) -> None:
         key=session.show("format", _choice_of(fmt)),
         on_change=session.safely(_set_format),
         format_func=lambda name: say(f"strip.{name}") if name in _INTEGERS else format_name(name),
-        help=_format_help(fmt),
         disabled=locked("scheme"),
         width=132,
     )
@@ -91,10 +90,18 @@ def _number_format(state: LabState) -> None:
             key=session.show("bits", fmt.bits),
             required=True,
             on_change=session.safely(_set_bits),
-            help=say("strip.bits_help"),
             format_func=str,
             disabled=locked("scheme"),
         )
+
+
+def _explained(scheme: Scheme) -> str:
+    """Return what format, bits and mode are: their controls have no room for labels that would tell."""
+    fmt = scheme.number_format
+    told = {"format": _format_help(fmt), "bits": say("strip.bits_help"), "mode": say("strip.mode_help")}
+    if len(possible_modes(scheme)) == 1:
+        told["mode"] += " " + _why_one_mode(scheme)
+    return "\n\n".join(f"**{say(f'strip.{name}')}** · {words}" for name, words in told.items())
 
 
 def _format_help(fmt: NumberFormat) -> str:
@@ -153,9 +160,6 @@ def _mode(state: LabState) -> None:
         required=True,
         on_change=session.safely(_set_mode),
         format_func=lambda name: say(f"modes.{name}.name"),
-        help=say("strip.mode_help")
-        if len(modes) > 1
-        else f"{say('strip.mode_help')}\n\n{_why_one_mode(state.scheme)}",
         disabled=locked("scheme"),
     )
 
