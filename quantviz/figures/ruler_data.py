@@ -188,7 +188,8 @@ def ruler_of_cell(study: Study, explanation: Explanation) -> RulerPicture:
     size = study.layout.size_of(explanation.block)
     if study.layout.block_count == 1:
         bars = study.survey.histograms.values
-        found = RulerHistogram(bars.edges.astype(np.float64), bars.totals.astype(np.float64))
+        edges, counts = bars.edges.astype(np.float64), bars.totals.astype(np.float64)
+        found: RulerHistogram | None = RulerHistogram(edges, counts)
         ends = (study.facts.lo, study.facts.hi)
     elif size <= _MOST_READ:
         values = study.block_values(explanation.block)
@@ -247,7 +248,7 @@ def _picture(why: Explanation, qparams: QParams) -> RulerPicture:
 
 
 def _range(why: Explanation) -> tuple[float, float] | None:
-    """Return the block's clipping range; under a symmetric mode the one around 0 that the scale is made of."""
+    """Return the block's clipping range; symmetric, the one around 0 that the scale is made of."""
     if why.range is None or why.scheme.mode != "symmetric":
         return why.range
     end = max(map(abs, why.range))

@@ -170,9 +170,7 @@ def _pointed(now: Now) -> tuple[int, ...] | None:
     return None if None in place else cast("tuple[int, ...]", place)
 
 
-def _why(
-    why: Explanation, r: QuantResult, state: LabState, show: frozenset[str], hidden: bool
-) -> None:
+def _why(why: Explanation, r: QuantResult, state: LabState, show: frozenset[str], hidden: bool) -> None:
     """Explain a cell; `hidden` says that not all codes may be told."""
     if "sentence" in show:
         show_sentence(why, state.source)
