@@ -38,7 +38,7 @@ def histogram_of(x: Stored, lo: float, hi: float) -> ValueHistogram | None:
     >>> import torch
     >>> from quantviz.tensors.lazy import InMemory
     >>> found = histogram_of(InMemory(torch.tensor([0.0, 1.0, 96.0, torch.nan])), 0.0, 96.0)
-    >>> found.counts[:3].tolist(), found.counts.sum(), found.edges[:3].tolist()
+    >>> found.counts[:3].tolist(), float(found.counts.sum()), found.edges[:3].tolist()
     ([1.0, 1.0, 0.0], 3.0, [0.0, 1.0, 2.0])
     """
     if not lo < hi:
