@@ -24,7 +24,16 @@ from quantviz.quantization.result import QParams, QuantResult
 from quantviz.schemes.calibration import MinMax, Range
 from quantviz.schemes.granularity import BlockLayout, Shape, Window
 from quantviz.schemes.scheme import Scheme
-from quantviz.streaming import magnitude_spread, measuring, overview, ranges, regions, surveying, tensor_facts
+from quantviz.streaming import (
+    magnitude_spread,
+    measuring,
+    overview,
+    ranges,
+    regions,
+    surveying,
+    tensor_facts,
+    value_histogram,
+)
 from quantviz.tensors import blocks
 from quantviz.tensors.lazy import InMemory, Replaced, Stored
 from quantviz.tensors.views import MOST_WHOLE, View
@@ -36,6 +45,7 @@ if TYPE_CHECKING:
     from quantviz.streaming.overview import Overview
     from quantviz.streaming.surveying import Survey
     from quantviz.streaming.tensor_facts import Facts
+    from quantviz.streaming.value_histogram import ValueHistogram
     from quantviz.tensors.conversion import NonFinite
 
 #: Gives what is known by a name, or what the function makes.
@@ -179,6 +189,15 @@ class Study:
             lambda: surveying.survey(self.x, self.scheme, self.qparams, known=self.facts),
         )
         return cast("Survey", found)
+
+    @property
+    def value_histogram(self) -> ValueHistogram | None:
+        """Return how many values of the tensor lie where, whatever the scheme; none where all are one."""
+        found = self.keep(
+            f"value histogram {self.scheme.nonfinite}",
+            lambda: value_histogram.histogram_of(self.x, self.facts.lo, self.facts.hi),
+        )
+        return cast("ValueHistogram | None", found)
 
     def part(self, index: Window) -> QuantResult:
         """Return the part at `index`, one number or slice for each axis, every cell with the scale it has in

@@ -27,7 +27,9 @@ from quantviz.quantization.result import block_values
 from quantviz.schemes.formats import NumberFormat
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
+from quantviz.streaming.value_histogram import ValueHistogram, histogram_of
 from quantviz.tensors import blocks
+from quantviz.tensors.lazy import InMemory
 from quantviz.text import DEFAULT_LANGUAGE, text
 
 if TYPE_CHECKING:
@@ -40,8 +42,6 @@ Array = npt.NDArray[Any]
 MOST_DOTS = 2000
 #: Bits up to which there is a comb of codes.
 MOST_BITS = 8
-#: Bars of the histogram.
-BARS = 96
 #: The axis goes on beyond what it shows by this part of it.
 _ROOM = 0.04
 #: Codes are shown as far as this part of the values' extent beyond it.
@@ -79,16 +79,6 @@ class Handles:
 
 
 @dataclass(frozen=True, eq=False)
-class RulerHistogram:
-    """How many values lie where."""
-
-    #: n + 1 ascending ends, float64.
-    edges: Array
-    #: Of the n bins, float64.
-    counts: Array
-
-
-@dataclass(frozen=True, eq=False)
 class RulerPicture:
     """A block's values over the comb of its codes. Values are in the units of x."""
 
@@ -101,7 +91,8 @@ class RulerPicture:
     clipped: Array
     #: The place of the selected cell in `values`; -1 for none.
     selected: int
-    histogram: RulerHistogram | None
+    #: Of all values of the block.
+    histogram: ValueHistogram | None
     #: The value of each code, ascending, float64; empty for formats of more than 8 bits.
     levels: Array
     #: What each of `levels` is called.
@@ -185,19 +176,20 @@ def ruler_of_cell(study: Study, explanation: Explanation) -> RulerPicture:
     if study.result is not None:
         return ruler_of_result(study.result, explanation)
     picture = _picture(explanation, study.qparams)
-    size = study.layout.size_of(explanation.block)
-    found: RulerHistogram | None
     if study.layout.block_count == 1:
-        bars = study.survey.histograms.values
-        found = RulerHistogram(bars.edges.astype(np.float64), bars.totals.astype(np.float64))
-        ends = (study.facts.lo, study.facts.hi)
-    elif size <= _MOST_READ:
-        values = study.block_values(explanation.block)
-        ends = _ends(values)
-        found = _histogram(values, ends)
-    else:
+        ends = study.facts.lo, study.facts.hi
+        return replace(picture, domain=_domain(picture, ends), histogram=study.value_histogram)
+    if study.layout.size_of(explanation.block) > _MOST_READ:
         return picture
-    return replace(picture, histogram=found, domain=_domain(picture, ends))
+    return _with_values(picture, study.block_values(explanation.block))
+
+
+def _with_values(picture: RulerPicture, values: torch.Tensor) -> RulerPicture:
+    """Return the picture with the histogram of all values of the block."""
+    ends = _ends(values)
+    return replace(
+        picture, domain=_domain(picture, ends), histogram=histogram_of(InMemory(values.contiguous()), *ends)
+    )
 
 
 def ruler_of_result(r: QuantResult, explanation: Explanation) -> RulerPicture:
@@ -209,8 +201,7 @@ def ruler_of_result(r: QuantResult, explanation: Explanation) -> RulerPicture:
         return blocks.block_values(values, layout, block)
 
     x = of_block(r.x)
-    ends = _ends(x)
-    picture = replace(picture, domain=_domain(picture, ends), histogram=_histogram(x, ends))
+    picture = _with_values(picture, x)
     if len(x) > MOST_DOTS:
         return picture
     finite = torch.isfinite(x)
@@ -249,7 +240,7 @@ def _picture(why: Explanation, qparams: QParams) -> RulerPicture:
 
 
 def _range(why: Explanation) -> tuple[float, float] | None:
-    """Return the block's clipping range; under a symmetric mode the one around 0 that the scale is made of."""
+    """Return the block's clipping range; symmetric, the one around 0 that the scale is made of."""
     if why.range is None or why.scheme.mode != "symmetric":
         return why.range
     end = max(map(abs, why.range))
@@ -315,18 +306,6 @@ def _domain(picture: RulerPicture, ends: tuple[float, float]) -> tuple[float, fl
         lo, hi = min(lo, *near, *sides), max(hi, *near, *sides)
     room = _ROOM * (hi - lo) or abs(hi) / 2 or 0.5
     return float(lo - room), float(hi + room)
-
-
-def _histogram(values: torch.Tensor, ends: tuple[float, float]) -> RulerHistogram | None:
-    """Return how many values lie where between `ends`; what is not finite is left out."""
-    lo, hi = ends
-    if not lo < hi:
-        return None
-    # Not torch's own: its threads take longer to meet than the values to count.
-    found = values.numpy()
-    shares = (found[np.isfinite(found)].astype(np.float64) - lo) * (BARS / (hi - lo))
-    counts = np.bincount(np.minimum(shares.astype(np.int32), BARS - 1), minlength=BARS)
-    return RulerHistogram(np.linspace(lo, hi, BARS + 1), counts.astype(np.float64))
 
 
 def ruler_sentence(

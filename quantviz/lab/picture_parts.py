@@ -6,7 +6,7 @@ from __future__ import annotations
 
 PANEL_PARTS = ("x", "q", "x_hat", "error")
 TILE_PARTS = ("tiles.mse", "tiles.sqnr", "tiles.zeroed", "tiles.clipped", "tiles.bits")
-#: The cell's sentence, its number line and its derivation.
+#: The cell's sentence, its ruler and its derivation.
 CELL_PARTS = ("sentence", "number_line", "steps")
 #: Blocks' scales at the panels and on hover, a lesson's table, the scheme in words, the second lines of
 #: tiles.

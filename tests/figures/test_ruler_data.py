@@ -71,7 +71,8 @@ def test_the_values_are_those_of_the_cells_block_and_land_on_teeth(scheme):
         block = r.scheme.layout(r.shape).size_of(why.block)
         assert len(picture.values) == len(picture.landed) == len(picture.clipped) == block
         assert np.isin(picture.landed.astype(np.float64), picture.levels).all()
-        assert (np.diff(picture.levels) > 0).all() and len(picture.codes) == len(picture.levels)
+        assert (np.diff(picture.levels) > 0).all()
+        assert len(picture.codes) == len(picture.levels)
         assert picture.clipped.sum() <= r.clipped.sum().item()
         assert picture.histogram.counts.sum() == block
         lo, hi = picture.domain
@@ -134,7 +135,8 @@ def test_any_size_of_values(scale):
     x = torch.tensor([[scale, -scale / 3, 0.0]])
     for cell in ((0, 0), (0, 1), (0, 2)):
         picture = ruler(x, qv.Scheme("int8"), cell)
-        assert np.isfinite(picture.domain).all() and picture.domain[0] < picture.domain[1]
+        assert np.isfinite(picture.domain).all()
+        assert picture.domain[0] < picture.domain[1]
         assert np.isfinite(picture.levels).all()
 
 
@@ -148,7 +150,8 @@ def test_any_number_of_axes(shape):
 def test_of_zeros_there_is_a_ruler():
     scheme = qv.Scheme.parse("int4,symmetric,per_group(size=32),min_max,gguf_signed")
     picture = ruler(torch.zeros(1, 32), scheme, (0, 0))
-    assert picture.levels.tolist() == [0.0] and picture.histogram is None
+    assert picture.levels.tolist() == [0.0]
+    assert picture.histogram is None
     assert picture.domain == (-0.5, 0.5)
 
 
@@ -164,7 +167,8 @@ def test_a_large_tensor_has_the_histogram_of_the_cells_block(granularity):
     whole = ruler(x, scheme, cell)
     assert (len(picture.values), picture.values[0]) == (1, x[cell].item())
     assert picture.histogram.counts.sum() == study.layout.size_of(study.explain(cell).block)
-    assert picture.levels.tolist() == whole.levels.tolist() and picture.range == whole.range
+    assert picture.levels.tolist() == whole.levels.tolist()
+    assert picture.range == whole.range
     assert picture.domain == whole.domain
 
 
@@ -183,11 +187,15 @@ def test_packed_it_is_read_back():
         kind, offset, count = header["arrays"][name]
         assert offset % 8 == 0
         found = np.frombuffer(packed, f"<{kind}", count, 4 + length + offset)
-        assert found.dtype == values.dtype and found.tolist() == values.tolist()
+        assert found.dtype == values.dtype
+        assert found.tolist() == values.tolist()
     shown = header["picture"]
-    assert shown["handles"]["bits"] == {"at": 1, "labels": ["2", "4"]} and shown["handles"]["range"]
-    assert shown["words"] == {"label": "A ruler."} and header["settings"] == {"colors": {}}
-    assert Handles(range=True) and not Handles()
+    assert shown["handles"]["bits"] == {"at": 1, "labels": ["2", "4"]}
+    assert shown["handles"]["range"]
+    assert shown["words"] == {"label": "A ruler."}
+    assert header["settings"] == {"colors": {}}
+    assert Handles(range=True)
+    assert not Handles()
 
 
 # ---- in words -----------------------------------------------------------------------------------
@@ -204,7 +212,9 @@ def sentence(x, scheme, cell, language="en"):
 def test_every_scenario_is_told(name, language):
     scenario = SCENARIOS[name]
     told = sentence(scenario.source.tensor(), scenario.scheme, scenario.cell, language)
-    assert "{" not in told and "nan" not in told and "inf" not in told
+    assert "{" not in told
+    assert "nan" not in told
+    assert "inf" not in told
 
 
 def test_the_sentence_says_what_became_of_the_cell():

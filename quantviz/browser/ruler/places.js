@@ -149,8 +149,8 @@ export function dotPlaces(picture, axis, bands) {
   return places;
 }
 
-// Put the clipped dots on two piles at the teeth where they land, into `places`: the farthest value lies at the
-// bottom, so that those that are clipped next come on top. Returns the piles.
+// Put the clipped dots on two piles at the teeth where they land, into `places`: the farthest value lies at
+// the bottom, so that those that are clipped next come on top. Returns the piles.
 export function pileUp(picture, axis, bands, places, radius) {
   const piles = { lower: [], upper: [] };
   const { values, landed, clipped, selected } = picture;

@@ -1,17 +1,17 @@
-// The living ruler: a block's values as dots over a comb of codes, each joined to its tooth by its error, with
-// handles for what a hand may move. It computes nothing about quantization: who owns it answers each move with
-// a new picture.
+// The living ruler: a block's values as dots over a comb of codes, each joined to its tooth by its error,
+// with handles for what a hand may move. It computes nothing about quantization: who owns it answers each
+// move with a new picture.
 
 import { Grasp } from "./grasp.js";
 import { handlesOf, pictureInHand } from "./handles.js";
 import { RulerPainter } from "./painter.js";
 import { Axis, bandsOf } from "./places.js";
 
-// `host` is an element that is as wide as the ruler shall be. `settings` has `colors`, and `words` that a
-// picture's own words go before, and `enlarge` for a projector. `on` has `move(message)`, called at most once a frame while a hand moves
-// something, `release(message)` at its end, and, where wanted, `cancel(message)` after a move was given up, for
-// which `move` has then brought back what was before, and `hover(index)` with the number of the dot under the
-// pointer, or -1.
+// `host` is an element that is as wide as the ruler shall be. `settings` has `colors`, `words` that a picture's
+// own words go before, and `enlarge` for a projector. `on` has `move(message)`, called at most once a frame
+// while a hand moves something, and `release(message)` at its end. It may have `cancel(message)`, called after
+// a move was given up and `move` has brought back what was before, and `hover(index)`, called with the number
+// of the dot under the pointer, or -1.
 export class Ruler {
   constructor(host, settings, on = {}) {
     Object.assign(this, { host, settings, on, picture: null, handles: [], shown: 0, elements: new Map() });

@@ -1,0 +1,61 @@
+"""How many values of a tensor lie where, whatever the scheme."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from quantviz.pickling import Picklable
+from quantviz.streaming.threads import runs_between, shared_out
+from quantviz.tensors.lazy import Stored
+
+Array = npt.NDArray[Any]
+
+#: Bars of a histogram.
+BARS = 96
+#: Elements counted at once: all that is made of them stays in a core's cache.
+_AT_ONCE = 2**17
+
+
+@dataclass(frozen=True, eq=False)
+class ValueHistogram(Picklable):
+    """How many values lie between the ends of each of `BARS` bars of equal width."""
+
+    #: Ascending, float64, one more than bars.
+    edges: Array
+    #: float64.
+    counts: Array
+
+
+def histogram_of(x: Stored, lo: float, hi: float) -> ValueHistogram | None:
+    """Return the histogram of a tensor whose finite values lie from `lo` to `hi`, from one pass over it; none
+    where all are one.
+
+    >>> import torch
+    >>> from quantviz.tensors.lazy import InMemory
+    >>> found = histogram_of(InMemory(torch.tensor([0.0, 1.0, 96.0, torch.nan])), 0.0, 96.0)
+    >>> found.counts[:3].tolist(), float(found.counts.sum()), found.edges[:3].tolist()
+    ([1.0, 1.0, 0.0], 3.0, [0.0, 1.0, 2.0])
+    """
+    if not lo < hi:
+        return None
+    tables: list[Array] = []
+
+    def work(runs: Iterator[tuple[int, int]]) -> None:
+        own = np.zeros(BARS, dtype=np.int64)
+        tables.append(own)
+        for start, stop in runs:
+            own += _counts(np.asarray(x.run(start, stop)), lo, hi)
+
+    shared_out(work, runs_between(x.count, _AT_ONCE))
+    return ValueHistogram(np.linspace(lo, hi, BARS + 1), np.sum(tables, axis=0).astype(np.float64))
+
+
+def _counts(values: Array, lo: float, hi: float) -> Array:
+    shares = (values[np.isfinite(values)].astype(np.float64) - lo) * (BARS / (hi - lo))
+    # The largest may come out a last bit beyond the last bar.
+    return np.bincount(np.minimum(shares.astype(np.int32), BARS - 1), minlength=BARS)
