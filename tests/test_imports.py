@@ -74,7 +74,8 @@ def test_choosing_does_not_import_torch(module):
 def test_a_page_paints_its_frame_before_torch_comes_in(page):
     """`warm_up` imports torch, after the frame: a module that needs it at once would hold the frame up."""
     done = run(
-        f"import quantviz.ui.{page}.page\nimport sys\nassert not {{'torch', 'pandas', 'numba'}} & set(sys.modules)",
+        f"import quantviz.ui.{page}.page\nimport sys\n"
+        "assert not {'torch', 'pandas', 'numba'} & set(sys.modules)",
         ("torch", "pandas", "numba"),
     )
     assert done.returncode == 0, done.stderr
