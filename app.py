@@ -39,7 +39,7 @@ pages = [
     st.Page("pages/learn/teacher.py", title=say("pages.teacher"), url_path="teacher"),
 ]
 page = st.navigation([*pages, *missing_pages(pages, home)])
-cold_start.close_wrong_message(cold)
+cold_start.help_the_browser(cold)
 forget_ended_sessions()
 with turns().take(), error_boundary(), at_once():
     Limits.of_environment()  # a setting that is none is said at once
