@@ -44,7 +44,7 @@ sections = {
 pages = [home, *(page for section in sections.values() for page in section)]
 named = {say(f"pages.sections.{name}"): section for name, section in sections.items()}
 page = st.navigation({"": [home, *missing_pages(pages, home)], **named})
-cold_start.close_wrong_message(cold)
+cold_start.help_the_browser(cold)
 forget_ended_sessions()
 with turns().take(), error_boundary(), at_once():
     Limits.of_environment()  # a setting that is none is said at once

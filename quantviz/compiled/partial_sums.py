@@ -52,14 +52,14 @@ class Tally:
 
     def add(self, r: QuantResult, start: int) -> None:
         """Add a run of cells, one axis, that begins at `start`."""
-        errors, counted = r.error.abs(), r.counted
-        sizes = (errors if counted is None else errors.masked_fill(~counted, -1.0)).contiguous()
+        counted = r.counted
         # As the bits of a number, NaN is larger than all.
-        bits = sizes.view(torch.int32).masked_fill(sizes < 0, -1)
-        bad = bits >= INFINITE
-        at = int((bad if bool(bad.any()) else bits).to(torch.int64).argmax())
+        bits = r.error.abs().contiguous().view(torch.int32).numpy()
+        bits = bits if counted is None else np.where(counted.numpy(), bits, -1)
+        finite = int(bits.max()) < INFINITE
+        at = int((bits if finite else bits >= INFINITE).argmax())
         self._larger(int(bits[at]), start + at)
-        self._add_by_axis(r, start)
+        self._add_by_axis(r, start, finite=finite and counted is None)
         if counted is not None:
             self.counts[LEFT_OUT] += int((~counted).sum())
         x, x_hat, error, clipped, q, steps = (
@@ -67,24 +67,25 @@ class Tally:
             for part in (r.x, r.x_hat, r.error, r.clipped, r.q, steps_of_error(r))
         )
         wide, wide_hat, wide_error = (part.astype(np.float64) for part in (x, x_hat, error))
-        lost, lost_steps = wide_error[clipped], steps[clipped]
+        lost, lost_steps = (part[clipped] if clipped.any() else part[:0] for part in (wide_error, steps))
         kept, kept_steps = (
             (np.where(clipped, 0.0, part) for part in (wide_error, steps))
             if len(lost)
             else (wide_error, steps)
         )
-        pairs = (
-            (wide, wide),
-            (wide_hat, wide_hat),
-            (wide, wide_hat),
-            (np.ones_like(wide), wide_error),
-            (kept, kept),
-            (lost, lost),
-        )
         # einsum is on one thread, so that it adds up in one order.
         self.sums += [
-            float(np.einsum("i,i", *pair))
-            for pair in (*pairs, (kept_steps, kept_steps), (lost_steps, lost_steps))
+            float(np.einsum("i,i" if len(parts) == 2 else "i->", *parts))
+            for parts in (
+                (wide, wide),
+                (wide_hat, wide_hat),
+                (wide, wide_hat),
+                (wide_error,),
+                (kept, kept),
+                (lost, lost),
+                (kept_steps, kept_steps),
+                (lost_steps, lost_steps),
+            )
         ]
         zero = x == 0
         self.counts[:LARGEST] += [
@@ -92,7 +93,10 @@ class Tally:
             len(lost),
             *(int(np.count_nonzero(each)) for each in (zero, (x_hat == 0) & ~zero)),
         ]
-        self.seen[q.astype(np.int64) - self.code_min] = True
+        # Most runs have no new code, which their ends show sooner than their cells.
+        ends = slice(int(q.min()) - self.code_min, int(q.max()) - self.code_min + 1) if len(q) else slice(0)
+        if not self.seen[ends].all():
+            self.seen[q.astype(np.int64) - self.code_min] = True
 
     def with_sums(self, sums: Array, signal: Array, noise: Array) -> Tally:
         """Return this one with other sums, in whose place they are added up; counts and codes seen are its
@@ -173,7 +177,10 @@ class Tally:
         if (beyond, 0 if beyond else bits, -at) > (own_beyond, 0 if own_beyond else own, -own_at):
             self.counts[LARGEST], self.counts[LARGEST_AT] = bits, at
 
-    def _add_by_axis(self, r: QuantResult, start: int) -> None:
+    def _add_by_axis(self, r: QuantResult, start: int, *, finite: bool) -> None:
+        """Add the squares of a run's values and errors to those of their lines; of one that is no finite
+        number, 0.
+        """
         if not len(self.shape):
             return
         length, end = int(self.shape[-1]), len(self.signal)
@@ -182,7 +189,9 @@ class Tally:
         head = min(-start % length, count)
         middle = (count - head) // length
         for sums, part in ((self.signal, r.x), (self.noise, r.error)):
-            squares = part.to(torch.float64).square().nan_to_num(0.0, 0.0, 0.0).numpy()
+            squares = np.square(part.numpy(), dtype=np.float64)
+            if not finite:
+                np.nan_to_num(squares, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
             before, lines, after = np.split(squares, [head, head + middle * length])
             lines = viewed(torch.from_numpy(lines), (middle, length)).numpy()
             of_columns, of_lines = (

@@ -126,9 +126,10 @@ def steps_of_error(r: QuantResult) -> torch.Tensor:
 
     It is inf where a scale of 0 leaves an error, and nan where the cell is left out.
     """
-    error = r.error.to(torch.float64)
+    error, step = r.error.to(torch.float64), r.step_of_cells()
+    steps = error / step.to(torch.float64)
     # What a scale of 0 has no error in is no step off: 0 / 0 would be NaN.
-    return torch.where(error == 0, error, error / r.step_of_cells().to(torch.float64))
+    return steps if step.numel() and bool(step.amin() > 0) else torch.where(error == 0, error, steps)
 
 
 def block_values(params: QParams) -> NamedTensors:

@@ -17,6 +17,7 @@ from quantviz.streaming import limits
 from quantviz.streaming.pieces import Buffers
 from quantviz.streaming.programs import program_of
 from quantviz.streaming.readiness import scheme_ready
+from quantviz.streaming.threads import runs_between
 from quantviz.tensors.lazy import Stored
 
 Array = npt.NDArray[Any]
@@ -110,13 +111,25 @@ class Coder:
 
         `places` are theirs in row-major order.
         """
-        r = quantize_cells(
-            torch.from_numpy(np.array(values)), self._scheme, self._qparams, self._shape, places
-        )
-        for array, part in zip(
-            made.arrays, (r.q, r.x_hat, r.error, r.clipped, steps_of_error(r)), strict=True
-        ):
-            array[:] = part.numpy()
+        for start, stop in runs_between(len(values), limits.CHUNK):
+            r = quantize_cells(
+                torch.from_numpy(np.array(values[start:stop])),
+                self._scheme,
+                self._qparams,
+                self._shape,
+                places[start:stop],
+            )
+            q, x_hat, error, clipped, steps = made.part(start, stop).arrays
+            error[:] = r.error.numpy()
+            if made.errors_alone:
+                continue
+            for array, part in (
+                (q, r.q),
+                (x_hat, r.x_hat),
+                (clipped, r.clipped),
+                (steps, steps_of_error(r)),
+            ):
+                array[:] = part.numpy()
 
 
 class _Held(Stored):

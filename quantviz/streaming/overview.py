@@ -110,7 +110,7 @@ def _largest_errors(x: Stored, frame: Frame, coder: Coder) -> tuple[Array, Array
     )
 
     def add(parts: Iterator[list[Part]]) -> None:
-        buffers = Buffers(max(at_once, limits.ERRORS_AT_ONCE))
+        buffers = Buffers(max(at_once, limits.ERRORS_AT_ONCE), errors_alone=not coder.is_compiled)
         for part in itertools.chain.from_iterable(parts):
             values = frame.read(x, part)
             if compiled:

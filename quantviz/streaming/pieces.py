@@ -47,21 +47,23 @@ class Pieces:
 
 class Buffers:
     """Where what is made of some cells is put: codes, values, errors, whether saturation changed the code,
-    and errors in steps.
+    and errors in steps. With `errors_alone` only errors have a place, where no compiled code puts the rest.
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, *, errors_alone: bool = False) -> None:
+        self.errors_alone = errors_alone
+        others = 0 if errors_alone else size
         self.arrays: tuple[Array, ...] = (
-            np.empty(size, np.int32),
+            np.empty(others, np.int32),
+            np.empty(others, np.float32),
             np.empty(size, np.float32),
-            np.empty(size, np.float32),
-            np.empty(size, np.bool_),
-            np.empty(size),
+            np.empty(others, np.bool_),
+            np.empty(others),
         )
 
     def part(self, start: int, stop: int) -> Buffers:
         """Return some of the same places."""
-        part = Buffers(0)
+        part = Buffers(0, errors_alone=self.errors_alone)
         part.arrays = tuple(array[start:stop] for array in self.arrays)
         return part
 

@@ -7,6 +7,7 @@ import re
 from importlib.metadata import version
 from pathlib import Path
 
+import streamlit
 from streamlit.runtime.memory_session_storage import MemorySessionStorage
 from streamlit.runtime.pages_manager import PagesManager
 from streamlit.runtime.session_manager import SessionManager
@@ -30,6 +31,14 @@ def test_what_it_leans_on_is_there():
     manager = WebsocketSessionManager(MemorySessionStorage(), None, None, None)
     with manager._storage_lock:
         manager._session_storage._cache.expire()
+
+
+def test_the_script_that_draws_is_where_it_was():
+    scripts = Path(streamlit.__file__).parent / "static" / "static" / "js"
+    name = streamlit_private.drawing_script()
+    assert name
+    assert [path.name for path in scripts.glob("PlotlyChart.*.js")] == [name]
+    assert (scripts / name).stat().st_size > 10**6
 
 
 def page_of_two_steps():

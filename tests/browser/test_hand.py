@@ -12,12 +12,12 @@ from quantviz.sources import Builtin, Normal
 from quantviz.ui.shell.words import share
 from tests.helpers import ROOT
 from tests.helpers.browser import server, wait_idle
-from tests.helpers.picture import RANGES, address, drawn, middle, opened
+from tests.helpers.picture import address, middle, opened
 
 APP = ROOT / "app.py"
 FIRST = opening()
-#: A handle by its id, where on it to take hold (shares of its box), how far to drag it, and the part of the link
-#: that says so then.
+#: A handle by its id, where on it to take hold (shares of its box), how far to drag it, and the part of the
+#: link that says so then.
 DRAGS = {
     "hi": (("hi", 0.5, 0.1), -180, FIRST, "s", r"manual_range\(lo=-(\d+\.?\d*),hi=\1\)"),
     "lo": (("lo", 0.5, 0.1), 90, FIRST, "s", r"manual_range\(lo=-(\d+\.?\d*),hi=\1\)"),
@@ -176,8 +176,10 @@ def test_the_selected_cell_is_dragged_in_xs_panel(url, new_page):
     ) == [-0.5, 7.5]
 
 
-def test_a_drag_works_while_the_server_is_gone(new_page, tmp_path):
-    page = new_page()
+def test_a_drag_works_while_the_server_is_gone(shelf, tmp_path):
+    # Its console says that the server is gone, which no other test allows.
+    page = shelf.new().new_page()
+    page.set_viewport_size({"width": 1366, "height": 625})
     with server(APP, tmp_path / "log") as address_of_server:
         open_lab(page, address_of_server)
     before = figures(page)
@@ -188,6 +190,7 @@ def test_a_drag_works_while_the_server_is_gone(new_page, tmp_path):
         assert figures(page) != before
         before = figures(page)
         next(held, None)
+    page.context.close()
 
 
 def test_escape_brings_back_what_was_there(url, new_page):
@@ -264,7 +267,7 @@ def test_a_locked_scheme_has_no_handles(url, new_page):
     from quantviz.lab.classroom import Classroom
 
     page = new_page()
-    opened(page, url, **write_link(FIRST, "en"), **Classroom(locked=frozenset({"scheme"})).parameters())
+    opened(page, url, **write_link(FIRST, "en"), mode=str(Classroom(locked=frozenset({"scheme"}))))
     page.wait_for_selector("canvas[role=img]")
     wait_idle(page)
     assert page.locator("[data-handle]").count() == 0
@@ -296,9 +299,8 @@ def test_what_only_the_server_can_say_is_dimmed_meanwhile(url, new_page):
     assert "÷" in page.inner_text(".st-key-sentence")
 
 
-@pytest.mark.parametrize("builtin", ["one_cell"])
-def test_edited_cells_stay_when_the_scheme_is_dragged(builtin, url, new_page):
-    state = opening().with_source(Builtin(builtin))
+def test_edited_cells_stay_when_the_scheme_is_dragged(url, new_page):
+    state = opening().with_source(Builtin("course_4x4_a"))
     state = state.replace(source=state.source.edited((0, 0), 3.5))
     page = new_page()
     open_lab(page, url, state)

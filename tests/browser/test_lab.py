@@ -73,6 +73,23 @@ def test_a_deep_link_on_a_cold_server(new_page, tmp_path, shot):
         assert "Traceback" not in (tmp_path / "log").read_text(encoding="utf-8")
 
 
+def test_on_a_cold_server_what_draws_is_fetched_before_there_is_something_to_draw(new_page, tmp_path):
+    """It took most of a second once the data had come, after the server had imported for as long."""
+    with server(APP, tmp_path / "log") as cold:
+        page = new_page()
+        page.goto(f"{cold}/lab")
+        page.wait_for_selector(".st-key-panels .hm image")
+        began = dict(
+            page.evaluate(
+                """performance.getEntriesByType("resource").map(
+                  (each) => [each.name.split("/").pop().split(".")[0], each.startTime])"""
+            )
+        )
+    # The tiles come with the panels' data, and what shows a tile is fetched when one has come; buttons are of
+    # the frame.
+    assert began["ButtonGroup"] < began["PlotlyChart"] < began["Metric"]
+
+
 def test_a_scheme_change_repaints_the_panels(new_page, url, shot):
     page = opened(new_page(), url, lang="en")
     page.locator(".st-key-bits button", has_text="8").click()

@@ -17,8 +17,9 @@ import torch
 
 import quantviz as qv
 from quantviz.compiled import driving, hand_written, kernel_cache
+from quantviz.compiled.partial_sums import Tally
 from quantviz.evaluation import metric_formulas
-from quantviz.quantization.result import counted_cells
+from quantviz.quantization.result import counted_cells, steps_of_error
 from quantviz.schemes.calibration import External, ModeContext
 from quantviz.schemes.conventions import CHOICES
 from quantviz.schemes.granularity import Flat, PerBlock
@@ -177,6 +178,46 @@ def test_the_chunked_path_is_the_reference(convention):
         assert check(tensor(*shape), scheme, paths=("chunked",)) + check(
             torch.randn(shape), scheme, paths=("chunked",)
         ), str(scheme)
+
+
+def test_codes_between_others_are_seen_in_whatever_run_they_come():
+    """A run whose codes all lie between codes of earlier runs may still have a new one."""
+    scheme, tally = qv.Scheme("int4"), Tally(-7, 15, ())
+    params = qv.QParams(torch.tensor(1.0), torch.tensor(0))
+    for run in ([-7.0, 7.0, 0.0], [3.0, -2.0], [0.0], [6.0, 0.0]):
+        tally.add(qv.quantize(torch.tensor(run), scheme, qparams=params), 0)
+    assert (np.flatnonzero(tally.seen) - 7).tolist() == [-7, -2, 0, 3, 6, 7]
+
+
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        qv.Scheme("int8"),
+        qv.Scheme("nf4", "symmetric", qv.PerGroup(64)),
+        qv.Scheme("int4", "asymmetric", qv.PerChannel(0)),
+    ],
+    ids=str,
+)
+def test_the_reference_runs_a_piece_at_a_time(scheme, monkeypatch):
+    """What is made of a long run is what each of its pieces becomes, and errors alone are the same errors."""
+    monkeypatch.setattr(limits, "CHUNK", 100)
+    x = tensor(9, 256)
+    r = qv.quantize(x, scheme)
+    coder = coding.Coder(scheme, r.qparams, r.shape)
+    for start, stop in ((0, 9 * 256), (57, 1300)):
+        own, made, alone = (
+            x.flatten().numpy()[start:stop],
+            pieces.Buffers(stop - start),
+            pieces.Buffers(stop - start, errors_alone=True),
+        )
+        coder.put(own, start, made)
+        coder.put(own, start, alone)
+        for array, whole in zip(
+            made.arrays, (r.q, r.x_hat, r.error, r.clipped, steps_of_error(r)), strict=True
+        ):
+            assert array.tolist() == whole.flatten()[start:stop].tolist()
+        assert alone.arrays[2].tobytes() == made.arrays[2].tobytes()
+        assert [len(array) for array in alone.arrays] == [0, 0, stop - start, 0, 0]
 
 
 FIELDS = [name for name in CHOICES if not name.startswith("scale.") and name not in ("tail", "unsigned_zero")]

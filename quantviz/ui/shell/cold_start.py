@@ -2,6 +2,8 @@
 
 Until `st.navigation` has run once in a process, Streamlit takes the folder `pages/` for its old kind
 of multipage app, does not know the address `/lab` and says "Page not found" over the right page.
+
+And while the server imports torch, the browser can do what it would have to do afterwards.
 """
 
 from __future__ import annotations
@@ -29,6 +31,25 @@ _CLOSE = """
 })();
 </script>
 """
+#: The script that draws is 5 MB and takes the browser most of a second: it begins once the frame is painted
+#: and nothing of it is still to come, and so works while the server imports what the panels' data is made by.
+_FETCH_WHAT_DRAWS = """
+<script>
+(() => {
+  const until = Date.now() + 20000;
+  const streamlit = document.querySelector("script[type=module][src]").src;
+  // Where it cannot be had, Streamlit says so when it asks for it.
+  const fetchIt = () => import(new URL("NAME", streamlit)).catch(() => {});
+  const look = () => {
+    const framed = document.querySelector("[data-testid=stSkeletonElement]");
+    const loading = document.querySelector("[data-testid=stSkeleton]");
+    if (framed && !loading) requestAnimationFrame(() => setTimeout(fetchIt));
+    else if (Date.now() < until) setTimeout(look, 30);
+  };
+  look();
+})();
+</script>
+"""
 
 
 def before_navigation() -> bool:
@@ -48,7 +69,11 @@ def _started() -> float:
     return time.monotonic()
 
 
-def close_wrong_message(cold: bool) -> None:
-    """Close the message that the page was not found, which only a first run can show."""
+def help_the_browser(cold: bool) -> None:
+    """Close the message that the page was not found, which only a first run can show, and have the browser
+    fetch what draws before there is something to draw.
+    """
     if cold:
-        st.html(_CLOSE, unsafe_allow_javascript=True)
+        name = streamlit_private.drawing_script()
+        draws = _FETCH_WHAT_DRAWS.replace("NAME", name) if name else ""
+        st.html(_CLOSE + draws, unsafe_allow_javascript=True)

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import streamlit
 from streamlit import runtime
 from streamlit.navigation.page import StreamlitPage as StreamlitPage
 from streamlit.runtime.pages_manager import PagesManager
@@ -23,6 +25,14 @@ def pages_are_unknown() -> bool:
     `st.navigation` has run once.
     """
     return bool(PagesManager.uses_pages_directory)
+
+
+def drawing_script() -> str | None:
+    """Return the name of the script with which the browser draws charts, beside Streamlit's own; none where
+    this release has no such file.
+    """
+    folder = Path(streamlit.__file__).parent / "static" / "static" / "js"
+    return next((path.name for path in folder.glob("PlotlyChart.*.js")), None)
 
 
 def has_sessions() -> bool:
