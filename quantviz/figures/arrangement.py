@@ -38,11 +38,11 @@ SINGLE_HEIGHT = 280
 #: Pixels between panels side by side.
 GAP = 28
 
-_TITLE = 24
+_TITLE = 23
 _COLUMN_NUMBERS = 18
 _BAR_GAP = 2
 _BAR = 6
-_BAR_NUMBERS = 17
+_BAR_NUMBERS = 18
 _BELOW = _COLUMN_NUMBERS + _BAR_GAP + _BAR + _BAR_NUMBERS
 _ROW_GAP = 10
 _DIGIT = 6.2

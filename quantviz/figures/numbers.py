@@ -47,8 +47,8 @@ class Writing:
     #: The smallest size of a font in a cell, in pixels, and the share of a cell's height it takes at most.
     smallest: float = 9
     tall: float = 0.62
-    #: Pixels of a cell's width that stay free.
-    margin: float = 2
+    #: The share of a cell's width that values take at most.
+    wide: float = 0.9
     #: The widths of a digit or a sign, and of the point, for a font of size 1.
     digit: float = 0.5
     point: float = 0.25

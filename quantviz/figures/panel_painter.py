@@ -255,7 +255,7 @@ class PanelPainter:
             "range": [left, right],
             "minallowed": -0.5,
             "maxallowed": all_cols - 0.5,
-            **_numbers(cols, box.width / self._points(24)),
+            **_numbers(cols, box.width / self._points(18)),
         }
         y = {
             **both,
@@ -404,8 +404,8 @@ class PanelPainter:
         """Return the values in their cells, all with the same decimals; nothing where they do not fit."""
         box, (rows, cols) = self.boxes.boxes[i], self.data.shape
         values = self.data.printed(name).tolist()
-        # A notebook's font may be a tenth wider than ours.
-        fit = fitting(values, self.data.styles(name), 0.9 * box.width / cols, box.height / rows, 12)
+        # A notebook's font may be wider than ours.
+        fit = fitting(values, self.data.styles(name), 0.93 * box.width / cols, box.height / rows, _SMALL)
         return {"text": fit[0], "texttemplate": "%{text}", "textfont": {"size": fit[1]}} if fit else {}
 
     def _hover(self) -> dict[str, Any]:

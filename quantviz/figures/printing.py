@@ -137,9 +137,9 @@ def fitting(
     none where they do not fit.
 
     >>> fitting([[1.25, -10.5]], [Style(2), Style(1)], 25, 20, 12)
-    ([['1.2', '−10.5']], 10.222222222222221)
+    ([['1.2', '−10.5']], 10.0)
     """
-    room = width - WRITING.margin
+    room = width * WRITING.wide
     tallest = height * WRITING.tall
     if tallest < WRITING.smallest:
         return None

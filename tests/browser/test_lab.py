@@ -4,6 +4,7 @@ tests/browser/shots.
 
 import io
 import itertools
+import re
 from pathlib import Path
 
 import pytest
@@ -107,8 +108,9 @@ def test_errors_that_are_small_beside_the_colours_are_printed_too(new_page, url)
     printed = page.locator(".qv-overlay g[data-panel=error] text")
     assert printed.count() == 64
     texts = printed.all_text_contents()
-    assert any(text.startswith("−.") for text in texts), texts
-    assert not any(text.startswith("~") for text in texts)
+    # All have the same decimals, enough to tell them apart.
+    assert {len(text.partition(".")[2]) for text in texts} in ({3}, {4})
+    assert len(set(texts)) > 20
 
 
 def test_arrow_keys_go_on_from_the_cell_that_was_clicked(new_page, url):
@@ -359,7 +361,7 @@ def test_an_error_of_the_last_bit_is_printed_as_none_and_told_on_the_card(new_pa
     assert 0 < float(error[0, 0].abs()) <= 1.3 * 2**-23
     page = opened(new_page(), url, **write_link(state, "en"))
     printed = page.locator(".qv-overlay g[data-panel=error] text").all_text_contents()
-    assert printed[0] == "0"
+    assert re.fullmatch(r"0\.0+", printed[0])
     page.mouse.move(*cell_at(page, 3, 0, 0))
     page.wait_for_function("getComputedStyle(document.querySelector('.qv-card')).visibility === 'visible'")
     assert f"{float(error[0, 0]):.5e}"[:6].replace("-", "−") in page.inner_text(".qv-card")
@@ -373,7 +375,7 @@ def test_choices_in_a_closed_popover_show_the_state_after_later_runs(new_page, u
     page.locator(".st-key-bits button").filter(has_text="8").click()
     wait_address(page, "s", "int8,symmetric,per_tensor,min_max,course")
     page.locator(".st-key-more button:visible").click()
-    for choice, chosen in (("value_scale", 2), ("error_range", 2)):
+    for choice, chosen in (("value_scale", 3), ("error_range", 2)):
         radios = page.locator(f".st-key-{choice} input")
         radios.first.wait_for(state="attached")
         assert [radio.is_checked() for radio in radios.all()].index(True) == chosen
@@ -404,8 +406,8 @@ def test_a_saved_picture_is_named_and_titled_and_holds_the_values(new_page, url)
         "one scale for the whole tensor",
         "SQNR 15.3 dB",
         "error x̂ − x",
-        ">−11.9<",
-        "±1.64, held",
+        ">−11.95<",
+        "−1.64 held",
     ):
         assert told in svg, told
     # Plotly's camera saves the same.

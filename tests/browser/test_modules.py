@@ -16,8 +16,8 @@ NAMES = {
     "cells": "cellAt, cellShown, errorOf, leftOut, pixelAt, readCells, shownError",
     "geometry": "cellBox, clamp, close, inSight, placeIn, rangesOf, same, sameWindow, sharesOf, turned, "
     "windowOf, within",
-    "numbers": "bitsOf, blockPlace, significant, shortenings, span",
-    "printed_values": "inkOn",
+    "numbers": "bitsOf, blockPlace, ems, significant, span, written",
+    "printed_values": "fitting, inkOn",
 }
 WRITTEN = dataclasses.asdict(WRITING)
 NAN, INF = math.nan, math.inf
@@ -90,17 +90,32 @@ def test_significant_digits(call, value, digits, text):
 
 
 @pytest.mark.parametrize(
-    ("value", "digits", "texts"),
+    ("value", "style", "text"),
     [
-        (0.125, [3, 2, 1], ["0.125", "0.12", "0.1", ".125", ".12", ".1", "1e−1"]),
-        (-0.5, [3, 2, 1], ["−0.5"] * 3 + ["−.5"] * 3 + ["−5e−1"]),
-        (1234.5, [3, 2], ["1230", "1200", "1230", "1200", "1e3"]),
-        (100, [6], ["100"]),
-        (INF, [3, 2, 1], ["∞"] * 3),
+        (-1.5, (2, True, False), "−1.50"),
+        (23, (2, True, False), "23.00"),
+        (0.125, (2, True, False), "0.12"),
+        (0.375, (2, True, False), "0.38"),
+        (-0.001, (2, True, False), "0.00"),
+        (-0.25, (1, False, False), "−.2"),
+        (10.25, (1, False, False), "10.2"),
+        (2.5, (0, True, False), "2"),
+        (3.5, (0, True, False), "4"),
+        (2.57e-6, (1, True, True), "2.6e−6"),
+        (0, (1, True, True), "0"),
+        (NAN, (2, True, False), "NaN"),
+        (-INF, (2, True, False), "−∞"),
     ],
 )
-def test_shortenings(call, value, digits, texts):
-    assert call("shortenings", value, digits, WRITTEN) == texts
+def test_a_value_in_a_style(call, value, style, text):
+    assert (
+        call("written", value, dict(zip(("decimals", "zero", "power"), style, strict=True)), WRITTEN) == text
+    )
+
+
+def test_the_point_is_half_as_wide_as_a_digit(call):
+    assert call("ems", "−1.35", WRITTEN) == 2.25
+    assert call("ems", "17", WRITTEN) == 1
 
 
 @pytest.mark.parametrize(
@@ -333,7 +348,7 @@ def test_the_rectangle_of_cells(call, panel, cells, visibly, box):
 
 @pytest.mark.parametrize(
     ("value", "ink"),
-    [(0, "#ffffff"), (0.4, "#ffffff"), (0.6, "#101014"), (1, "#101014"), (9, "#101014"), (-INF, "#101014")],
+    [(0, "#ffffff"), (0.4, "#ffffff"), (0.6, "#000000"), (1, "#000000"), (9, "#000000"), (-INF, "#000000")],
 )
 def test_ink_is_read_on_its_ground(call, value, ink):
     scale = {"ramp": ["#000000", "#ffffff"], "stops": [0, 1], "lo": 0, "hi": 1}

@@ -69,7 +69,7 @@ export function fitting(values, styles, { width, height }, most, writing) {
       label: each.none ? writing.none : numberText(each.told ?? each.value, style, writing),
     }));
     const widest = Math.max(...labels.map(({ label }) => ems(label, writing)));
-    const size = Math.min(most, tallest, (width - writing.margin) / widest);
+    const size = Math.min(most, tallest, (width * writing.wide) / widest);
     if (size >= writing.smallest) return { labels, size };
   }
   return null;
