@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 #: The number line's text is smaller than the panels': on a projector it is enlarged once more.
 _LINE_PROJECTED = 1.25
 #: Pixels of a digit in the cell's place, and around them.
-_DIGIT, _AROUND = 9, 16
+_DIGIT, _AROUND = 9, 20
 
 
 def show_cell_inputs(state: LabState) -> None:
