@@ -212,9 +212,7 @@ def test_the_lab_opens_with_the_steps_state():
     assert asked(at, "s") == str(lesson.steps[0].state.scheme)
     assert "Opened from step 1 of the lesson" in hint(at)
     # It is the tensor of an example too, whose words are not this lesson's.
-    assert not [
-        name for name in SCENARIOS if catalogue("en")[f"scenarios.{name}.look"] in hint(at)
-    ]
+    assert not [name for name in SCENARIOS if catalogue("en")[f"scenarios.{name}.look"] in hint(at)]
     healthy(at.button(key="back_to_lesson").click().run())
     assert (asked(at, "l"), asked(at, "p")) == ("rounding_against_clipping", "1")
     # Who takes an example in the Lab is told of that example, and has left the lesson.

@@ -112,9 +112,7 @@ def test_the_address_is_the_step_and_the_lab_opens_from_it(new_page, url):
     page.wait_for_function("document.querySelector('.qv-place')?.innerText.includes('step 2 of')")
     wait_idle(page)
     page.go_back()
-    page.wait_for_function(
-        "location.pathname.endsWith('/lab') && document.querySelector('.st-key-title h1')"
-    )
+    page.wait_for_function("location.pathname.endsWith('/lab') && document.querySelector('.st-key-title h1')")
 
 
 @pytest.mark.parametrize(

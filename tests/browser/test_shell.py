@@ -45,9 +45,8 @@ SQUEEZED = """() => {
     }
     return found;
 }"""
-HEADER = (
-    "document.querySelector('.st-key-header, .st-key-title, .st-key-lesson_header')?.getBoundingClientRect().height ?? 0"
-)
+HEADER = """document.querySelector('.st-key-header, .st-key-title, .st-key-lesson_header')
+    ?.getBoundingClientRect().height ?? 0"""
 #: As a person sets it who wants larger letters: all lengths of the page follow.
 LARGER = """addEventListener("DOMContentLoaded", () => {
     document.head.insertAdjacentHTML("beforeend", "<style>html { font-size: 200% !important }</style>");

@@ -50,7 +50,9 @@ def _family(state: LabState) -> tuple[NumberFormat, ...]:
 
 def _bits(state: LabState) -> None:
     family, now = _family(state), state.scheme.number_format
-    with st.container(key="phone_bits_line", horizontal=True, gap="small", wrap=False, vertical_alignment="center"):
+    with st.container(
+        key="phone_bits_line", horizontal=True, gap="small", wrap=False, vertical_alignment="center"
+    ):
         st.markdown(f"**{plain(say('phone.bits', bits=now.bits))}**", width="content")
         if len(family) > 1:
             choose(
@@ -68,7 +70,7 @@ def _bits(state: LabState) -> None:
 
 def _scale(state: LabState) -> None:
     now = chosen(state)
-    # A list has no room for reasons: what is impossible here stands, grey and with its reason, in all settings.
+    # A list has no room for reasons: what is impossible stands in all settings, grey and with its reason.
     possible = {
         name: each for name, each in choices(state).items() if name == now or why_not(state, each) is None
     }
@@ -81,5 +83,3 @@ def _scale(state: LabState) -> None:
         format_func=lambda name: button_words(state, name, possible[name]),
         disabled=locked("scheme"),
     )
-
-

@@ -42,7 +42,9 @@ def show_range(study: Study, state: LabState, sentence: Any, action: Any) -> Non
         by_range, by_scales = gain_db(found.range, now), gain_db(found.scales, now)
         told = []
         if found.range and by_range:
-            told.append(say("stage.range.by_range", what=_range_words(found.range, state), gain=_gain(by_range)))
+            told.append(
+                say("stage.range.by_range", what=_range_words(found.range, state), gain=_gain(by_range))
+            )
         if found.scales and by_scales:
             told.append(
                 say(

@@ -275,7 +275,9 @@ def other_granularities(state: LabState) -> tuple[Granularity, ...]:
 
 def _granularity(state: LabState) -> None:
     now = chosen(state)
-    with st.container(key="granularity", horizontal=True, gap=None, width="content", vertical_alignment="center"):
+    with st.container(
+        key="granularity", horizontal=True, gap=None, width="content", vertical_alignment="center"
+    ):
         st.markdown(say("strip.granularity"), help=say("strip.granularity_help"))
         with st.container(key="granularity_buttons", horizontal=True, gap=None, width="content", wrap=True):
             for name, granularity in choices(state).items():

@@ -89,8 +89,8 @@ def open_tab(state: LabState) -> str:
 
 
 def comparing(state: LabState, stage: Stage) -> compared_engines.Shown | None:
-    """Return the comparison of engines that is framed in the panels: while its tab is open, and on a projector,
-    which shows it beside the cell.
+    """Return the comparison of engines that is framed in the panels: while its tab is open, and on a
+    projector, which shows it beside the cell.
     """
     return compared_engines.comparing(state) if stage.tab == "compare" or classroom().projector else None
 

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from quantviz.figures.panels_data import PanelsData
 
 
-#: The panels' height beside everything else: in a row on a laptop's 625 pixels, two by two on a tablet, one at a
-#: time on a phone. A page that is wider than a laptop's is also higher.
+#: The panels' height beside everything else: in a row on a laptop's 625 pixels, two by two on a tablet, one
+#: at a time on a phone. A page that is wider than a laptop's is also higher.
 PANELS_HEIGHT, _TABLET_HEIGHT, _PHONE_HEIGHT = 248, 680, 280
 _LAPTOP_WIDTH = 1400
 PANELS_KEY, BRIDGE_KEY = "panels", "panels_bridge"
@@ -198,7 +198,7 @@ def show_value_choices(state: LabState) -> None:
 
 
 def show_error_choices(state: LabState) -> None:
-    """Show the choice of what the error panel shows, how far its colours reach, and what the numbers count."""
+    """Show the choice of what the error panel shows, how far its colours reach, and what is counted."""
     choose(
         st.radio,
         say("error.view"),

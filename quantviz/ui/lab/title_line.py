@@ -36,7 +36,12 @@ def show_title(state: LabState) -> tuple[Any, Any]:
         show_cell_inputs(state)
         st.markdown(plain(_hint(state)), width="stretch")
         with st.container(
-            key="title_actions", horizontal=True, gap="small", width="content", wrap=False, vertical_alignment="center"
+            key="title_actions",
+            horizontal=True,
+            gap="small",
+            width="content",
+            wrap=False,
+            vertical_alignment="center",
         ):
             way_back = session.way_back()
             if way_back:
@@ -46,7 +51,9 @@ def show_title(state: LabState) -> tuple[Any, Any]:
             if visible("actions"):
                 _history_buttons()
             if visible("actions") or visible("x") or visible("x_hat") or visible("error"):
-                more = st.popover(say("lab.more"), key="more", icon=":material/more_horiz:", help=say("lab.more"))
+                more = st.popover(
+                    say("lab.more"), key="more", icon=":material/more_horiz:", help=say("lab.more")
+                )
     return share, more
 
 
