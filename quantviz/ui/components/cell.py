@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from quantviz.analysis.study import Study
     from quantviz.quantization.explanation import Explanation, Step
 #: Pixels of a digit in the cell's place, and around them.
-_DIGIT, _AROUND = 9, 16
+_DIGIT, _AROUND = 9, 20
 
 
 def show_cell_inputs(state: LabState) -> None:

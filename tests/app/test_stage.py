@@ -1,0 +1,166 @@
+"""The stage's tabs: each opens with a sentence that is true and a button that does what it says."""
+
+import html
+import re
+
+import pytest
+
+import quantviz as qv
+from quantviz.evaluation.metric_formulas import METRICS
+from quantviz.lab.classroom import Classroom
+from quantviz.lab.scenarios import SCENARIOS
+from quantviz.lab.state import opening, write_link
+from quantviz.sources import Builtin
+from quantviz.ui.lab import compare_tab, range_tab
+from tests.helpers.offered import of_today
+from tests.helpers.session import address, healthy, numbers, opened, result, turned
+
+
+def tabs(at):
+    return [control.options for control in at.segmented_control if control.key == "stage_tab"]
+
+
+def sqnr(at):
+    return qv.metrics(result(at))["sqnr_db"]
+
+
+def told(at):
+    """The gains in dB that the page's sentences tell."""
+    words = " ".join(each.value for each in at.markdown).replace("\\", "").replace("\u2060", "")
+    return [float(found) for found in re.findall(r"\+([\d.]+) dB", words)]
+
+
+def test_the_tabs_are_cell_range_compare():
+    assert tabs(opened(lang="en")) == [["Cell", "Range", "Compare"]]
+    assert tabs(opened(lang="zh")) == [["单元格", "范围", "对比"]]
+
+
+def test_only_the_open_tab_is_computed(monkeypatch):
+    made = []
+    for module, name in ((range_tab, "_found"), (compare_tab, "recipe_rows_of")):
+        real = getattr(module, name)
+        monkeypatch.setattr(
+            module, name, lambda state, real=real, name=name: made.append(name) or real(state)
+        )
+    at = opened()
+    assert made == []
+    turned(at, "range")
+    assert made == ["_found"]
+    turned(at, "compare")
+    assert made == ["_found", "recipe_rows_of"]
+
+
+@pytest.mark.parametrize("scenario", of_today(SCENARIOS, 4))
+def test_the_range_s_button_brings_what_its_sentence_says(scenario):
+    at = turned(opened(**write_link(opening(scenario), "en")), "range")
+    buttons = [button for button in at.button if button.key == "range_use"]
+    gains = told(at)
+    assert bool(buttons) == bool(gains)
+    if buttons:
+        before = sqnr(at)
+        healthy(buttons[0].click().run())
+        assert sqnr(at) - before == pytest.approx(max(gains), abs=0.05 + 0.01 * max(gains))
+
+
+def test_the_opening_says_that_a_scale_for_each_column_brings_most():
+    at = turned(opened(lang="en"), "range")
+    assert at.button(key="range_use").label.replace("\\", "") == "One scale for each column"
+    healthy(at.button(key="range_use").click().run())
+    assert address(at)["s"] == "int4,symmetric,per_channel(axis=1),min_max,course"
+
+
+def test_a_recipe_of_as_few_bits_is_offered_and_loaded():
+    at = turned(opened(lang="en"), "compare")
+    before, gain = sqnr(at), told(at)[0]
+    healthy(at.button(key="recipe_use").click().run())
+    assert sqnr(at) - before == pytest.approx(gain, abs=0.06)
+    assert qv.Scheme.parse(address(at)["s"]).number_format.bits <= 4
+
+
+def test_the_tab_stays_open_while_the_scheme_changes_and_is_not_in_the_link():
+    at = turned(opened(), "range")
+    before = address(at)
+    at.segmented_control(key="bits").set_value(8).run()
+    assert at.segmented_control(key="stage_tab").value == "range"
+    assert address(healthy(at)).keys() == before.keys()
+
+
+def test_a_link_that_compares_engines_opens_the_comparison():
+    at = opened(m="all")
+    assert at.segmented_control(key="stage_tab").value == "compare"
+    assert at.button(key="compare_open")
+    # Who turns away from it is not brought back by each run.
+    turned(at, "cell")
+    at.segmented_control(key="bits").set_value(8).run()
+    assert healthy(at).segmented_control(key="stage_tab").value == "cell"
+    assert address(at)["m"] == "all"
+
+
+@pytest.mark.parametrize(
+    ("hidden", "left"),
+    [
+        ({"tiles.sqnr"}, [["Cell", "Compare"]]),
+        ({"range"}, [["Cell", "Compare"]]),
+        ({"recipes", "compare", "actions"}, [["Cell", "Range"]]),
+        ({"range", "recipes", "compare", "actions"}, []),
+    ],
+)
+def test_a_tab_that_would_tell_what_is_hidden_is_not_offered(hidden, left):
+    assert tabs(opened(k=str(Classroom(hidden=frozenset(hidden))), lang="en")) == left
+
+
+@pytest.mark.parametrize(("locked", "key"), [("scheme", "range_use"), ("scheme", "recipe_use")])
+def test_a_locked_scheme_is_not_changed_by_an_answer(locked, key):
+    at = opened(k=str(Classroom(locked=frozenset({locked}))))
+    assert turned(at, "range" if key == "range_use" else "compare").button(key=key).disabled
+
+
+def test_a_projector_shows_the_cell_and_no_tabs():
+    at = opened(k="projector", m="all")
+    assert tabs(at) == []
+    bodies = [element.proto.body for element in at.get("html")]
+    assert any("qv-sentence" in body for body in bodies)
+    assert any("qv-compare" in body for body in bodies)
+
+
+# ---- the numbers, the sections and the phone's bar ----------------------------------------------
+
+
+def test_each_number_tells_its_metric_and_what_it_means():
+    at = opened(lang="en")
+    shown = numbers(at)
+    assert [number.key for number in shown] == ["mse", "sqnr", "zeroed", "clipped", "bits"]
+    assert {"mse", "sqnr_db", "zeroed_share", "clipped_share", "effective_bits"} <= METRICS.keys()
+    assert all(len(number.meaning) > 20 and number.line for number in shown)
+    body = next(element.proto.body for element in at.get("html") if "qv-numbers" in element.proto.body)
+    assert body.count("data-qv-metric=") == 5
+    assert body.count('tabindex="0"') == 5
+
+
+def test_a_number_s_change_is_green_where_it_is_better():
+    at = opened(b="int8,symmetric,per_tensor,min_max,course", lang="en")
+    body = html.unescape(
+        next(element.proto.body for element in at.get("html") if "qv-numbers" in element.proto.body)
+    )
+    assert re.findall(r'<em class="([\w-]*)">', body) == ["qv-worse", "qv-worse", "qv-worse", "", "qv-better"]
+
+
+def test_the_bar_of_a_phone_sets_bits_and_scales():
+    at = opened()
+    at.select_slider(key="phone_bits").set_value("int8").run()
+    assert address(healthy(at))["s"] == "int8,symmetric,per_tensor,min_max,course"
+    at.selectbox(key="phone_scale").set_value("column").run()
+    assert address(healthy(at))["s"] == "int8,symmetric,per_channel(axis=1),min_max,course"
+    assert at.segmented_control(key="bits").value == 8
+    # A format without bits to choose from has no slider; what a teacher has locked is grey.
+    assert opened(k="lock-scheme").select_slider(key="phone_bits").disabled
+
+
+def test_the_bar_follows_a_format_s_family():
+    state = opening().replace(scheme=qv.Scheme("float8_e4m3fn"))
+    at = opened(**write_link(state))
+    offered = at.select_slider(key="phone_bits").options
+    assert len(offered) > 2
+    at.select_slider(key="phone_bits").set_value("float4_e2m1fn").run()
+    assert address(healthy(at))["s"].startswith("float4_e2m1fn,")
+    assert Builtin("loud_column") == state.source
