@@ -259,8 +259,8 @@ def _levels(scheme: Scheme, qparams: QParams, block: Shape) -> tuple[Array, tupl
     # A scale near float32's end takes the outer codes beyond it, and one of 0 all codes to one place.
     _, first = np.unique(values, return_index=True)
     kept = first[np.isfinite(values[first])]
-    names = [number(fmt.value(codes[i]), 8 if fmt.kind == "integer" else 4) for i in kept]
-    return values[kept], tuple(names)
+    unscaled = [fmt.value(codes[i]) for i in kept]
+    return values[kept], tuple(number(each, 8 if each == round(each) else 4) for each in unscaled)
 
 
 def _values(scheme: Scheme, qparams: QParams, block: Shape, codes: Sequence[int]) -> Array:

@@ -46,11 +46,11 @@ function paintDenseComb(ruling) {
   const { context, bands, colors, teeth } = ruling;
   const gap = (teeth.at(-1).x - teeth[0].x) / (teeth.length - 1);
   context.fillStyle = colors.tooth;
-  if (gap < 2.5) {
-    context.globalAlpha = 0.55;
-    context.fillRect(teeth[0].x, bands.line - 8, teeth.at(-1).x - teeth[0].x, 8);
-    context.globalAlpha = 1;
-  } else for (const { x } of teeth) context.fillRect(x - 0.5, bands.line - 9, 1, 9);
+  context.globalAlpha = gap < 2.5 ? 0.6 : 1;
+  context.beginPath();
+  for (const { x } of teeth) context.rect(x - 0.5, bands.line - 9, 1, 9);
+  context.fill();
+  context.globalAlpha = 1;
 }
 
 // The tooth that a hand holds keeps its label.

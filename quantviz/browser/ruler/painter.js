@@ -193,9 +193,11 @@ export class RulerPainter {
     context.strokeStyle = colors.surface;
     context.lineWidth = 1.5;
     context.stroke();
-    const code = levels?.length ? codes[nearestLevel(levels, landed[selected])] : written(landed[selected]);
+    const code = levels?.length
+      ? codes[nearestLevel(levels, landed[selected])]
+      : written(landed[selected], 6);
     this.fontOf(SMALL, 600);
-    const words = `${written(values[selected])} → ${code}`;
+    const words = `${written(values[selected], levels?.length ? 4 : 6)} → ${code}`;
     const width = this.widthOf(words);
     const leftwards = end > x || (end === x && x > (axis.left + axis.right) / 2);
     const fitsLeft = x - 12 - width > 2;
