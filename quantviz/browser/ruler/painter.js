@@ -72,7 +72,8 @@ export class RulerPainter {
     if (!picture.histogram) return;
     const { edges, counts } = picture.histogram;
     const alone = this.hasNoDots();
-    let most = 1;
+    // A few dots have low bars: how many there are is seen by the dots.
+    let most = alone ? 1 : 4;
     for (const count of counts) most = Math.max(most, count);
     const height = bands.tips - bands.top - 6;
     const { lo, hi } = picture.range ?? { lo: -Infinity, hi: Infinity };
