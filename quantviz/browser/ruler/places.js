@@ -73,8 +73,8 @@ export function teethOf(levels, axis) {
 const STRIDES = [1, 2, 4, 5, 8, 10, 16, 20, 32, 50, 64, 100, 128];
 
 // The teeth whose labels can all be read: none touches another. `widthOf(tooth)` is a label's width; `first`
-// are the places among `teeth` that matter most. On an even comb they and every second, fourth … tooth counted
-// from the first of them, on an uneven one whatever there is room for on the way outwards.
+// are the places among `teeth` that matter most. On an even comb they and every second, fourth … tooth
+// counted from the first of them, on an uneven one whatever there is room for on the way outwards.
 export function labelledTeeth(teeth, widthOf, first, gap = 6) {
   const chosen = new Set();
   if (!teeth.length) return chosen;
