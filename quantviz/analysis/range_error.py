@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from quantviz.analysis.study import Study
 from quantviz.schemes.calibration import ManualRange
 from quantviz.streaming.measuring import measure, measured
+
+Array = npt.NDArray[Any]
+
+#: Ranges that a curve tries.
+_TRIED = 32
 
 
 @dataclass(frozen=True)
@@ -53,3 +62,31 @@ def error_of_range(study: Study, lo: float, hi: float) -> RangeError:
     else:
         found = measure(study.x, scheme, metrics=_PARTS, known=study.facts)
     return RangeError(*(found.metrics[part] for part in _PARTS))
+
+
+@dataclass(frozen=True, eq=False)
+class RangeCurve:
+    """Both parts of the error for ranges of several widths."""
+
+    #: The upper end of each range, ascending, float64.
+    at: Array
+    #: The mean squared error of each, as `RangeError` has it, float64.
+    rounding: Array
+    clipping: Array
+
+
+def range_curve(study: Study, count: int = _TRIED) -> RangeCurve | None:
+    """Return what `count` ranges cost, their upper ends evenly spaced up to the largest value.
+
+    A symmetric range has both ends equally far from 0; of another one the lower end is the smallest value.
+    None where no value lies above the lower end. Of a large tensor each range takes a pass.
+    """
+    symmetric = study.scheme.mode == "symmetric"
+    lo, hi = (0.0, study.absmax) if symmetric else (study.facts.lo, study.facts.hi)
+    if not lo < hi:
+        return None
+    ends = np.linspace(lo, hi, count + 1)[1:]
+    found = [error_of_range(study, -end if symmetric else lo, end) for end in ends.tolist()]
+    return RangeCurve(
+        ends, np.array([each.rounding for each in found]), np.array([each.clipping for each in found])
+    )

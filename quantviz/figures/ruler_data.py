@@ -33,6 +33,7 @@ from quantviz.tensors.lazy import InMemory
 from quantviz.text import DEFAULT_LANGUAGE, text
 
 if TYPE_CHECKING:
+    from quantviz.analysis.range_error import RangeCurve
     from quantviz.analysis.study import Study
     from quantviz.quantization.result import QParams, QuantResult
 
@@ -103,6 +104,8 @@ class RulerPicture:
     range: tuple[float, float] | None
     #: Whether both ends of the range move together.
     symmetric: bool
+    #: The error against the range's upper end, below the comb.
+    curve: RangeCurve | None = None
 
     def alone(self) -> RulerPicture:
         """Return the same with the selected value alone, for where the others' codes are hidden."""
@@ -132,6 +135,9 @@ class RulerPicture:
         }
         if self.histogram is not None:
             arrays |= {"histogram.edges": self.histogram.edges, "histogram.counts": self.histogram.counts}
+        if self.curve is not None:
+            parts = {"at": self.curve.at, "rounding": self.curve.rounding, "clipping": self.curve.clipping}
+            arrays |= {f"curve.{name}": part for name, part in parts.items()}
         picture = {
             "domain": self.domain,
             "selected": self.selected,
@@ -141,7 +147,7 @@ class RulerPicture:
             "range": None if self.range is None else dict(zip(("lo", "hi"), self.range, strict=True)),
             "symmetric": self.symmetric,
             "handles": asdict(handles or Handles()),
-            "curve": None,
+            "curve": None if self.curve is None else {"now": None},
             "words": {"label": label},
             "dim": False,
         }
@@ -260,8 +266,8 @@ def _levels(scheme: Scheme, qparams: QParams, block: Shape) -> tuple[Array, tupl
     # A scale near float32's end takes the outer codes beyond it, and one of 0 all codes to one place.
     _, first = np.unique(values, return_index=True)
     kept = first[np.isfinite(values[first])]
-    names = [number(fmt.value(codes[i]), 8 if fmt.kind == "integer" else 4) for i in kept]
-    return values[kept], tuple(names)
+    unscaled = [fmt.value(codes[i]) for i in kept]
+    return values[kept], tuple(number(each, 8 if each == round(each) else 4) for each in unscaled)
 
 
 def _values(scheme: Scheme, qparams: QParams, block: Shape, codes: Sequence[int]) -> Array:

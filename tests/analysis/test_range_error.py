@@ -1,10 +1,11 @@
 """What a range costs, as exact sums: against `quantize`, of small tensors and of those that are streamed."""
 
+import numpy as np
 import pytest
 import torch
 
 import quantviz as qv
-from quantviz.analysis.range_error import error_of_range
+from quantviz.analysis.range_error import error_of_range, range_curve
 from quantviz.analysis.study import Study
 from quantviz.tensors.lazy import InMemory
 from quantviz.tensors.views import MOST_WHOLE
@@ -44,3 +45,23 @@ def test_a_range_from_high_to_low_is_refused():
     study = Study.of(InMemory(normal(4, 4)), qv.Scheme("int4"))
     with pytest.raises(qv.QuantVizError, match="range"):
         error_of_range(study, 1.0, -1.0)
+
+
+@pytest.mark.parametrize("mode", qv.MODES)
+def test_a_curve_goes_from_clipping_to_rounding(mode):
+    x = normal(32, 32)
+    study = Study.of(InMemory(x), qv.Scheme("int4", mode))
+    curve = range_curve(study, 16)
+    assert curve.at[-1] == (x.abs().max().item() if mode == "symmetric" else x.max().item())
+    assert (np.diff(curve.at) > 0).all()
+    assert (np.diff(curve.clipping) <= 0).all()
+    assert curve.clipping[0] > 100 * curve.rounding[0]
+    assert curve.rounding[-1] == pytest.approx(study.metrics["mse"])
+    assert curve.clipping[-1] == 0
+    lo = -curve.at[5] if mode == "symmetric" else x.min().item()
+    own = error_of_range(study, lo, curve.at[5])
+    assert (curve.rounding[5], curve.clipping[5]) == (own.rounding, own.clipping)
+
+
+def test_zeros_have_no_curve():
+    assert range_curve(Study.of(InMemory(torch.zeros(4, 4)), qv.Scheme("int4"))) is None

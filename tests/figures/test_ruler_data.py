@@ -2,12 +2,14 @@
 
 import json
 import struct
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 import quantviz as qv
+from quantviz.analysis.range_error import range_curve
 from quantviz.analysis.study import Study
 from quantviz.figures.ruler_data import (
     MOST_DOTS,
@@ -196,6 +198,15 @@ def test_packed_it_is_read_back():
     assert header["settings"] == {"colors": {}}
     assert Handles(range=True)
     assert not Handles()
+
+
+def test_a_curve_is_packed_with_it():
+    study = Study.of_result(qv.quantize(normal(4, 4), qv.Scheme("int4")))
+    picture = ruler_of_cell(study, study.explain((1, 1)))
+    packed = replace(picture, curve=range_curve(study, 8)).packed({}, "A ruler.")
+    header = json.loads(packed[4 : 4 + struct.unpack("<I", packed[:4])[0]])
+    assert header["picture"]["curve"] == {"now": None}
+    assert [header["arrays"][f"curve.{name}"][2] for name in ("at", "rounding", "clipping")] == [8, 8, 8]
 
 
 # ---- in words -----------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 // The comb of codes: its teeth, their labels, and the values below them.
 
-import { written, writtenAmong } from "./figures.js";
+import { written, writtenAlike } from "./figures.js";
 import { MOST_TEETH, labelledTeeth, roundPlaces } from "./places.js";
 
 const TOOTH_LABEL = 12;
@@ -46,11 +46,11 @@ function paintDenseComb(ruling) {
   const { context, bands, colors, teeth } = ruling;
   const gap = (teeth.at(-1).x - teeth[0].x) / (teeth.length - 1);
   context.fillStyle = colors.tooth;
-  if (gap < 2.5) {
-    context.globalAlpha = 0.55;
-    context.fillRect(teeth[0].x, bands.line - 8, teeth.at(-1).x - teeth[0].x, 8);
-    context.globalAlpha = 1;
-  } else for (const { x } of teeth) context.fillRect(x - 0.5, bands.line - 9, 1, 9);
+  context.globalAlpha = gap < 2.5 ? 0.6 : 1;
+  context.beginPath();
+  for (const { x } of teeth) context.rect(x - 0.5, bands.line - 9, 1, 9);
+  context.fill();
+  context.globalAlpha = 1;
 }
 
 // The tooth that a hand holds keeps its label.
@@ -59,7 +59,7 @@ function paintToothLabels(ruling, held) {
   const { codes, levels, zero, selected, landed } = picture;
   const place = (i) => teeth.findIndex((tooth) => tooth.i === i);
   const own = selected >= 0 ? nearestLevel(levels, landed[selected]) : -1;
-  const first = [place(zero), place(own), 0, teeth.length - 1];
+  const first = [place(zero), 0, teeth.length - 1];
   if (held) first.unshift(place(held.i));
   ruling.fontOf(TOOTH_LABEL);
   const chosen = labelledTeeth(teeth, ({ i }) => ruling.widthOf(codes[i]), first);
@@ -93,9 +93,9 @@ function paintToothValues(ruling, labelled, zero) {
   const { bands, colors, picture } = ruling;
   const { codes, levels } = picture;
   const gap = evenGap(levels) * (labelled.length > 1 ? labelled[1].i - labelled[0].i : 1);
-  const words = new Map(
-    labelled.map(({ i }) => [i, gap ? writtenAmong(levels[i], gap) : written(levels[i], 3)]),
-  );
+  const values = labelled.map(({ i }) => levels[i]);
+  const texts = gap ? writtenAlike(values, gap) : values.map((value) => written(value, 3));
+  const words = new Map(labelled.map(({ i }, k) => [i, texts[k]]));
   if (labelled.every(({ i }) => words.get(i) === codes[i])) return;
   ruling.fontOf(10.5);
   const middle = labelled.findIndex(({ i }) => i === zero);

@@ -30,6 +30,15 @@ export function writtenAmong(value, gap) {
   return value.toFixed(Math.max(0, decimals)).replace("-", MINUS);
 }
 
+// Numbers that lie `gap` apart, without the zeros that all of them end in.
+export function writtenAlike(values, gap) {
+  let texts = values.map((value) => writtenAmong(value, gap));
+  const bare = (text) => text === "0" || !text.includes(".");
+  while (!texts.every(bare) && texts.every((text) => bare(text) || /[.0]$/.test(text)))
+    texts = texts.map((text) => (bare(text) ? text : text.slice(0, -1)));
+  return texts;
+}
+
 // Fill the places of a sentence: "{count} clipped".
 export function filled(words, places) {
   return (words ?? "").replace(/\{(\w+)\}/g, (_, name) => places[name] ?? "");

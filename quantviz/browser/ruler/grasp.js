@@ -47,13 +47,13 @@ export class Grasp {
   }
 
   take(handle, more) {
-    const { axis, picture } = this.ruler;
-    const message = messageOf(handle, handle.value, picture.range, picture.symmetric);
+    const { axis, seen } = this.ruler;
+    const message = messageOf(handle, handle.value, seen.range, seen.symmetric);
     this.hand = {
       id: handle.id,
       handle,
       axis,
-      range: picture.range,
+      range: seen.range,
       value: handle.value,
       start: message,
       ...more,
@@ -131,6 +131,8 @@ export class Grasp {
     const { hand, ruler } = this;
     if (!hand) return;
     this.flush();
+    // Until the owner's next picture all stays where the hand left it.
+    if (hand.moved) ruler.released = hand.message;
     this.letGo();
     if (hand.moved) ruler.on.release?.(hand.message);
   }

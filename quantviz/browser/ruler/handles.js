@@ -129,10 +129,10 @@ export function messageOf(handle, value, range, symmetric) {
   }
 }
 
-// The picture with what the hand holds where the hand has it, whatever the owner last knew.
-export function pictureInHand(picture, hand) {
-  if (!hand) return picture;
-  const { message } = hand;
+// The picture with what the hand holds, or has just let go, where `message` says; the owner may know of it
+// later.
+export function pictureInHand(picture, message) {
+  if (!message) return picture;
   if (message.kind === "range" && picture.range)
     return { ...picture, range: { lo: message.lo, hi: message.hi } };
   if (message.kind === "value" && picture.selected === message.cell) {

@@ -72,7 +72,8 @@ export class RulerPainter {
     if (!picture.histogram) return;
     const { edges, counts } = picture.histogram;
     const alone = this.hasNoDots();
-    let most = 1;
+    // A few dots have low bars: how many there are is seen by the dots.
+    let most = alone ? 1 : 4;
     for (const count of counts) most = Math.max(most, count);
     const height = bands.tips - bands.top - 6;
     const { lo, hi } = picture.range ?? { lo: -Infinity, hi: Infinity };
@@ -193,9 +194,11 @@ export class RulerPainter {
     context.strokeStyle = colors.surface;
     context.lineWidth = 1.5;
     context.stroke();
-    const code = levels?.length ? codes[nearestLevel(levels, landed[selected])] : written(landed[selected]);
+    const code = levels?.length
+      ? codes[nearestLevel(levels, landed[selected])]
+      : written(landed[selected], 6);
     this.fontOf(SMALL, 600);
-    const words = `${written(values[selected])} → ${code}`;
+    const words = `${written(values[selected], levels?.length ? 4 : 6)} → ${code}`;
     const width = this.widthOf(words);
     const leftwards = end > x || (end === x && x > (axis.left + axis.right) / 2);
     const fitsLeft = x - 12 - width > 2;

@@ -73,8 +73,8 @@ export function teethOf(levels, axis) {
 const STRIDES = [1, 2, 4, 5, 8, 10, 16, 20, 32, 50, 64, 100, 128];
 
 // The teeth whose labels can all be read: none touches another. `widthOf(tooth)` is a label's width; `first`
-// are the places among `teeth` that matter most. On an even comb every second, fourth … tooth counted from
-// the first of these, on an uneven one whatever there is room for on the way outwards.
+// are the places among `teeth` that matter most. On an even comb they and every second, fourth … tooth
+// counted from the first of them, on an uneven one whatever there is room for on the way outwards.
 export function labelledTeeth(teeth, widthOf, first, gap = 6) {
   const chosen = new Set();
   if (!teeth.length) return chosen;
@@ -89,13 +89,13 @@ export function labelledTeeth(teeth, widthOf, first, gap = 6) {
     chosen.add(k);
     spans.push([teeth[k].x - halves[k], teeth[k].x + halves[k]]);
   };
+  for (const k of first) if (k >= 0) take(k);
   const start = first.find((k) => k >= 0) ?? 0;
   if (isEven(teeth)) {
     const stride = STRIDES.find((each) => readable(teeth, halves, start % each, each)) ?? teeth.length;
     for (let k = start % stride; k < teeth.length; k += stride) take(k);
     return chosen;
   }
-  for (const k of first) if (k >= 0) take(k);
   for (let away = 1; away < teeth.length; away++) {
     if (start + away < teeth.length) take(start + away);
     if (start - away >= 0) take(start - away);

@@ -7,14 +7,23 @@ import { handlesOf, pictureInHand } from "./handles.js";
 import { RulerPainter } from "./painter.js";
 import { Axis, bandsOf } from "./places.js";
 
-// `host` is an element that is as wide as the ruler shall be. `settings` has `colors`, `words` that a picture's
-// own words go before, and `enlarge` for a projector. `on` has `move(message)`, called at most once a frame
-// while a hand moves something, and `release(message)` at its end. It may have `cancel(message)`, called after
-// a move was given up and `move` has brought back what was before, and `hover(index)`, called with the number
-// of the dot under the pointer, or -1.
+// `host` is an element that is as wide as the ruler shall be. `settings` has `colors`, `words` that a
+// picture's own words go before, and `enlarge` for a projector. `on` has `move(message)`, called at most once
+// a frame while a hand moves something, and `release(message)` at its end. It may have `cancel(message)`,
+// called after a move was given up and `move` has brought back what was before, and `hover(index)`, called
+// with the number of the dot under the pointer, or -1.
 export class Ruler {
   constructor(host, settings, on = {}) {
-    Object.assign(this, { host, settings, on, picture: null, handles: [], shown: 0, elements: new Map() });
+    Object.assign(this, {
+      host,
+      settings,
+      on,
+      picture: null,
+      released: null,
+      handles: [],
+      shown: 0,
+      elements: new Map(),
+    });
     this.root = document.createElement("div");
     this.root.className = "qv-ruler";
     this.style = this.root.appendChild(document.createElement("style"));
@@ -50,6 +59,7 @@ export class Ruler {
   // Draw a picture now, and place the handles.
   show(picture) {
     this.picture = picture;
+    this.released = null;
     this.shown += 1;
     this.repaint();
   }
@@ -57,7 +67,7 @@ export class Ruler {
   repaint() {
     if (!this.picture || !this.width) return;
     const { hand } = this.grasp;
-    const picture = pictureInHand(this.picture, hand);
+    const picture = (this.seen = pictureInHand(this.picture, hand?.message ?? this.released));
     const words = { ...this.settings.words, ...picture.words };
     this.bands = bandsOf(this.width, picture);
     // While a hand holds something the axis stays under it.
