@@ -1,5 +1,9 @@
 // The colours of a panel's values as pixels, on the scale that plotly draws them with.
 
+import { inkOn } from "../panels/printed_values.js";
+
+// What values are printed in.
+export const INKS = ["#000000", "#ffffff"];
 // A scale has so many shades at most: one more than an eye tells apart.
 const SHADES = 1024;
 
@@ -36,4 +40,15 @@ export function colourCells(values, scale, pixels) {
     const at = (values[i] - lo) * factor;
     pixels[i] = at >= SHADES ? shades[SHADES] : at > 0 ? shades[Math.round(at)] : at <= 0 ? shades[0] : 0;
   }
+}
+
+const inks = new WeakMap();
+
+// The ink that is read best on a value's colour: found once for each shade.
+export function inkFor(scale, value) {
+  const { lo, hi } = scale;
+  const at = Math.round(Math.min(Math.max((value - lo) / (hi - lo || 1), 0), 1) * SHADES) || 0;
+  let known = inks.get(scale);
+  if (!known) inks.set(scale, (known = []));
+  return (known[at] ??= inkOn(scale, lo + (at / SHADES) * (hi - lo)));
 }

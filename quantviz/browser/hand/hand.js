@@ -299,7 +299,10 @@ export class Hand {
     if (!bridge?.gd || !data.places) return;
     const sent = bridge.live?.sent ?? bridge.cells;
     if (!sent || sent.how || sent.rows * sent.cols !== data.places.length) return;
-    bridge.live = Object.assign(liveCells(sent, shown, shown.variant, data.places), { sent });
+    bridge.live = Object.assign(liveCells(sent, shown, shown.variant, data.places), {
+      sent,
+      edited: this.choice.edits.size > 0,
+    });
     this.painting.paint(bridge, data.settings.colours);
     dimTitle(bridge, 0.35);
   }

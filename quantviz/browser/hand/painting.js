@@ -2,9 +2,9 @@
 // draw what is drawn here in one; it gets the data when the hand lets go.
 
 import { panelsOf } from "../panels/layout.js";
-import { inkOn, printsIn } from "../panels/printed_values.js";
+import { printsIn } from "../panels/printed_values.js";
 import { shownError } from "../panels/cells.js";
-import { colourCells } from "./colours.js";
+import { colourCells, inkFor, INKS } from "./colours.js";
 
 export class Painting {
   constructor() {
@@ -35,17 +35,21 @@ export class Painting {
     this.context.setTransform(sharp, 0, 0, sharp, 0, 0);
     this.context.clearRect(0, 0, width, height);
     const panels = panelsOf(bridge).filter((panel) => bridge.live.open.includes(panel.name));
-    for (const panel of panels) {
+    // What has not changed is still there as plotly drew it.
+    const changed = panels.filter(({ name }) => name !== "x" || bridge.live.edited);
+    for (const panel of changed) {
       this.drawCells(panel, bridge.live);
       this.drawBorders(panel, bridge.live, colours);
     }
-    bridge.layers.values.style.visibility = "hidden";
-    for (const print of printsIn(bridge, panels)) this.print(print, colours);
+    for (const group of bridge.layers.values.children)
+      group.style.visibility = changed.some(({ name }) => name === group.dataset.panel) ? "hidden" : "";
+    for (const print of printsIn(bridge, panels))
+      if (changed.includes(print.panel)) this.print(print, colours);
   }
 
   remove(bridge) {
     this.canvas.remove();
-    if (bridge?.layers) bridge.layers.values.style.visibility = "";
+    for (const group of bridge?.layers?.values.children ?? []) group.style.visibility = "";
   }
 
   drawCells(panel, live) {
@@ -110,9 +114,10 @@ export class Painting {
     const { context } = this;
     context.font = `${size.toFixed(1)}px ${colours.font}`;
     context.textAlign = "center";
-    for (const { x, y, value, label } of labels) {
-      context.fillStyle = inkOn(scale, value);
-      context.fillText(label, x, y + size * 0.35);
+    for (const ink of INKS) {
+      context.fillStyle = ink;
+      for (const { x, y, value, label } of labels)
+        if (inkFor(scale, value) === ink) context.fillText(label, x, y + size * 0.35);
     }
   }
 }
