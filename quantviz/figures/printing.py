@@ -24,6 +24,8 @@ _DIGITS = 3
 _EXACT = 3
 #: Up to how many units of its last decimal float32 tells numbers apart.
 _EXACT_UNITS = 2**20
+#: Of more values a sample tells how large they are, and how many decimals they have.
+_SAMPLE = 4096
 #: Decimals beyond which values are written by their power of ten.
 _MOST_DECIMALS = 5
 
@@ -54,7 +56,12 @@ def printing_styles(values: Array, like: Array | None = None) -> tuple[Style, ..
     >>> printing_styles(np.array([-3, 7]))
     (Style(decimals=0, zero=True, power=False),)
     """
-    found = np.abs(values[np.isfinite(values)].astype(np.float64))
+    sample = values.ravel()
+    if sample.size > _SAMPLE:
+        # The ends and evenly chosen others tell as much.
+        ends = (np.fmin.reduce(sample), np.fmax.reduce(sample))
+        sample = np.append(sample[:: sample.size // _SAMPLE + 1], ends)
+    found = np.abs(sample[np.isfinite(sample)].astype(np.float64))
     found = found[found > 0]
     if not len(found):
         return (Style(0),)

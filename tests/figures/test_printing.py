@@ -86,6 +86,14 @@ def test_the_first_screen_is_printed_as_it_was_typed():
     assert "23.02" in shown["x_hat"]
 
 
+def test_many_values_are_printed_as_few_with_the_same_largest_are():
+    values = np.random.default_rng(3).standard_normal((300, 300)).astype(np.float32)
+    values[211, 77] = 123456.7
+    assert printing_styles(values)[0] == Style(2)
+    values[211, 77] = 1.5e9
+    assert printing_styles(values)[0] == Style(2, power=True)
+
+
 def test_x_hat_has_no_fewer_decimals_than_x():
     x = np.array([[1.25, 100.0]], dtype=np.float32)
     assert printing_styles(np.array([[0.0, 100.0]]), like=x)[0] == Style(2)

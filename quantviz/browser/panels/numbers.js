@@ -70,6 +70,9 @@ export function numberText(value, { decimals, zero, power }, writing) {
 
 // A positive number to so many decimals; a tie goes to the even digit.
 function fixed(value, decimals) {
+  const halves = 2 * value * 10 ** decimals;
+  // No tie: most values need no look at all their digits.
+  if (Math.abs(halves - Math.round(halves)) > 1e-3) return value.toFixed(decimals);
   const [whole, rest] = value.toFixed(60).split(".");
   const down =
     /^50*$/.test(rest.slice(decimals)) && Number((whole + rest)[whole.length + decimals - 1]) % 2 === 0;
