@@ -373,6 +373,19 @@ def test_two_thousand_dots_are_drawn_and_more_are_a_histogram(ruler):
             "demo.show(); CanvasRenderingContext2D.prototype.moveTo = real; return n }"
         )
         assert (starts > 1000) == dots
+    # Without a histogram of the owner's the ruler counts itself.
+    page.evaluate("demo.state.histogram = false; demo.show()")
+    red, green, blue, alpha = page.evaluate(COLOUR_AT, [683, 80])
+    assert (alpha > 0, blue > red) == (True, True)
+
+
+def test_an_end_beyond_the_axis_can_be_brought_back(ruler):
+    page = ruler(symmetric=False, hi=60, curve=False)
+    upper = handles(page)["hi"]
+    assert upper["x"] == 1366 - 24
+    assert page.evaluate(COLOUR_AT, [upper["x"], upper["y"] - 6])[3] == 255, "its knob is drawn"
+    messages = drag(page, upper, -300)
+    assert -3.5 < messages[-1][1]["hi"] < 4.5
 
 
 def test_hovering_tells_which_dot(ruler):

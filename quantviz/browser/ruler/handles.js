@@ -17,8 +17,14 @@ export function handlesOf(picture, axis, bands, marks, words, hand) {
   if (handles.range && range) {
     const told = (value) => writtenAmong(value, step * 10);
     const whole = { top: bands.top, height: bands.height - bands.top };
-    const low = { least: axis.lo, most: (picture.symmetric ? Math.min(range.hi, 0) : range.hi) - unit };
-    const high = { least: (picture.symmetric ? Math.max(range.lo, 0) : range.lo) + unit, most: axis.hi };
+    const low = {
+      least: Math.min(axis.lo, range.lo),
+      most: (picture.symmetric ? Math.min(range.hi, 0) : range.hi) - unit,
+    };
+    const high = {
+      least: (picture.symmetric ? Math.max(range.lo, 0) : range.lo) + unit,
+      most: Math.max(axis.hi, range.hi),
+    };
     add("lo", range.lo, low, { ...column(axis.inside(range.lo)), ...whole }, named(words.lo, told(range.lo)));
     add(
       "hi",

@@ -3,7 +3,7 @@
 import { nearestLevel, paintComb } from "./comb.js";
 import { paintCurve, paintCurveMarks } from "./curve.js";
 import { filled, written } from "./figures.js";
-import { MOST_DOTS, dotPlaces, dotSize, pileUp, teethOf } from "./places.js";
+import { MOST_DOTS, barsOf, dotPlaces, dotSize, pileUp, teethOf } from "./places.js";
 import { paintSliders } from "./sliders.js";
 
 const TURN = 2 * Math.PI;
@@ -69,8 +69,10 @@ export class RulerPainter {
 
   paintHistogram() {
     const { picture, context, axis, bands, colors } = this;
-    if (!picture.histogram) return;
-    const { edges, counts } = picture.histogram;
+    const many = picture.values.length > MOST_DOTS;
+    const histogram = picture.histogram ?? (many ? barsOf(picture.values, axis) : null);
+    if (!histogram) return;
+    const { edges, counts } = histogram;
     const alone = this.hasNoDots();
     // A few dots have low bars: how many there are is seen by the dots.
     let most = alone ? 1 : 4;
@@ -210,10 +212,12 @@ export class RulerPainter {
   paintRange() {
     const { picture, axis, bands } = this;
     for (const end of ["lo", "hi"]) {
-      const value = picture.range[end];
-      this.marks.ends.push(axis.at(value));
-      if (axis.at(value) < axis.left - 1 || axis.at(value) > axis.right + 1) continue;
-      this.paintBracket(axis.at(value), end === "lo" ? 1 : -1, bands);
+      const x = axis.at(picture.range[end]);
+      const shown = axis.inside(picture.range[end]);
+      // What can be moved is drawn at the axis' end where it lies beyond it.
+      if (Math.abs(x - shown) > 1 && !picture.handles.range) continue;
+      this.marks.ends.push(shown);
+      this.paintBracket(shown, end === "lo" ? 1 : -1, bands);
     }
   }
 

@@ -189,6 +189,18 @@ export function pileUp(picture, axis, bands, places, radius) {
   return found;
 }
 
+// A histogram of values over the axis, for an owner that gives none.
+export function barsOf(values, axis, count = 96) {
+  const width = (axis.hi - axis.lo) / count;
+  const edges = Float64Array.from({ length: count + 1 }, (_, k) => axis.lo + k * width);
+  const counts = new Float64Array(count);
+  for (const value of values) {
+    const k = Math.floor((value - axis.lo) / width);
+    if (k >= 0 && k < count) counts[k] += 1;
+  }
+  return { edges, counts };
+}
+
 // How large dots are, and how strongly they and their errors' lines are drawn: many are smaller and paler.
 export function dotSize(count, narrow) {
   const radius = narrow ? 0.5 : 0;
