@@ -2,11 +2,11 @@
 
     python -m tests.bench.frames [--seconds 3]
 
-The mouse moves one pixel a frame, on 8×8 and on 32×32. After each frame was painted, what it shows is read: the
-handle's value, the mean squared error as text, a pixel of the error's panel, and on the ruler a pixel of the
-bracket, of a tooth and of the histogram. A frame counts if all of them show the value that the pointer has come
-to: text and colour are compared with what the reference quantizer gives for it, after the drag. Prints the rate
-of such frames over the frame rate of an empty page with the same moves.
+The mouse moves one pixel a frame, on 8×8 and on 32×32. After each frame was painted, what it shows is read:
+the handle's value, the mean squared error as text, a pixel of the error's panel, and on the ruler a pixel of
+the bracket, of a tooth and of the histogram. A frame counts if all of them show the value that the pointer
+has come to: text and colour are compared with what the reference quantizer gives for it, after the drag.
+Prints the rate of such frames over the frame rate of an empty page with the same moves.
 
 Then the same on 8×8 at 390 px with the processor slowed four times: the time from a pointer's event until a
 frame with its value was painted, its 95th percentile.
@@ -83,7 +83,7 @@ _RECORD = """
 
 
 def recorded(page: Page, start: tuple[float, float], seconds: float, *, lab: bool) -> dict[str, Any]:
-    """Return what was noted while the mouse moved a pixel a frame to the left and back, in the Lab held down."""
+    """Return what was noted while the mouse moved a pixel a frame to the left and back; in the Lab it is down."""
     x, y = start
     page.mouse.move(x, y)
     if lab:
@@ -187,10 +187,10 @@ def main() -> None:
             rate = empty_rate(browser, seconds)
             cache: dict[float, Any] = {}
             good = [frame for frame in record["frames"] if agrees(frame, record, state, cache)]
+            frames = len(record["frames"]) / seconds
             print(
-                f"{name}: {len(good) / seconds:.1f} of {len(record['frames']) / seconds:.1f} frames a second show "
-                f"the pointer's value in everything, empty page {rate:.1f}; ratio {len(good) / seconds / rate:.2f}, "
-                f"bar {BAR}"
+                f"{name}: {len(good) / seconds:.1f} of {frames:.1f} frames a second show the pointer's value in "
+                f"everything, empty page {rate:.1f}; ratio {len(good) / seconds / rate:.2f}, bar {BAR}"
             )
         page = opened(browser, url, states["8×8"], 390, 664)
         slow = page.context.new_cdp_session(page)
@@ -199,8 +199,9 @@ def main() -> None:
         page.close()
         times = painted_after(record, states["8×8"])
         print(
-            f"390 px, processor slowed 4 ×: from the pointer to the paint median {statistics.median(times):.0f} "
-            f"ms, 95 % within {statistics.quantiles(times, n=20)[-1]:.0f} ms; bar {PAINT_MS}"
+            "390 px, processor slowed 4 ×: from the pointer to the paint median "
+            f"{statistics.median(times):.0f} ms, 95 % within {statistics.quantiles(times, n=20)[-1]:.0f} ms; "
+            f"bar {PAINT_MS}"
         )
 
 
