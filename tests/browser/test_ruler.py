@@ -375,7 +375,7 @@ def test_two_thousand_dots_are_drawn_and_more_are_a_histogram(ruler):
         assert (starts > 1000) == dots
     # Without a histogram of the owner's the ruler counts itself.
     page.evaluate("demo.state.histogram = false; demo.show()")
-    red, green, blue, alpha = page.evaluate(COLOUR_AT, [683, 80])
+    red, _, blue, alpha = page.evaluate(COLOUR_AT, [683, 80])
     assert (alpha > 0, blue > red) == (True, True)
 
 
