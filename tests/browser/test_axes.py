@@ -36,7 +36,11 @@ def url(tmp_path_factory):
 
 
 def pick(page, key, words):
-    page.locator(f".st-key-{key} [data-baseweb=select], .st-key-{key} input").first.click()
+    box = page.locator(f".st-key-{key} [data-baseweb=select], .st-key-{key} input").first
+    # A list closes when what it belongs to is scrolled.
+    box.scroll_into_view_if_needed()
+    page.wait_for_timeout(300)
+    box.click()
     page.locator("[role=option]", has_text=words).first.click()
     wait_idle(page)
 
