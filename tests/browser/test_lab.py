@@ -481,3 +481,31 @@ def test_numbers_beside_the_open_sidebar_keep_their_words(new_page, url, shot, l
         .filter((each) => getComputedStyle(each).overflow !== "visible")
         .map((each) => each.textContent)"""
     assert page.evaluate(cut) == []
+
+
+def test_the_sidebar_is_closed_at_first_on_a_narrow_page_and_stays_as_it_was_put(new_page, url):
+    page = opened(new_page(820, 900), url, lang="en")
+    page.wait_for_selector("[data-testid=stSidebar][data-collapsed=true]", state="attached")
+    page.locator("[data-testid=stExpandSidebarButton]").click()
+    page.wait_for_selector("[data-testid=stSidebar][data-collapsed=false]")
+    page.locator(".st-key-bits button", has_text="8").first.click()
+    wait_address(page, "s", "int8,symmetric,per_tensor,min_max,course")
+    page.wait_for_timeout(500)
+    assert page.locator("[data-testid=stSidebar][data-collapsed=false]").count() == 1
+
+
+def test_a_phone_s_bar_opens_all_settings_and_a_number_explains_itself(new_page, url, shot):
+    page = opened(new_page(390, 664, touch=True), url, lang="en")
+    assert page.locator(".st-key-scheme:visible, .st-key-cell_inputs:visible").count() == 0
+    page.locator(".st-key-all_settings p").tap()
+    page.wait_for_selector(".st-key-scheme:visible")
+    shot(page, "all_settings")
+    page.locator(".st-key-bits button", has_text="8").first.tap()
+    wait_address(page, "s", "int8,symmetric,per_tensor,min_max,course")
+    page.locator(".st-key-cell_row input").fill("5")
+    page.keyboard.press("Tab")
+    wait_address(page, "c", "5.3")
+    page.locator(".st-key-all_settings p").tap()
+    page.wait_for_selector(".st-key-scheme", state="hidden")
+    page.locator(".qv-number-sqnr .qv-term").focus()
+    assert "10·log₁₀" in page.locator(".qv-number-sqnr .qv-meaning:visible").inner_text()

@@ -45,6 +45,7 @@ button { font: inherit; font-size: 0.8rem; width: 100%;
   min-height: 2rem; padding: 0 0.6rem; cursor: pointer; white-space: nowrap; }
 button:hover { border-color: var(--st-primary-color); color: var(--st-primary-color); }
 button:focus-visible { outline: 2px solid var(--st-primary-color); outline-offset: 1px; }
+@media (max-width: 640px) { button { min-height: 44px; } }
 """
 
 
