@@ -197,7 +197,8 @@ ALLOWED = {
     "lessons": "",
     "cli": "errors",
     "ui/shell": "browser compiled errors figures lab schemes sources tensors text",
-    "ui/components": "browser figures lab quantization schemes sources tensors text ui/shell",
+    "ui/components": "analysis browser compiled errors evaluation export figures lab quantization schemes sources"
+    " tensors text ui/shell",
     "ui/missing": "ui/components ui/shell",
     "ui/lab": "analysis errors evaluation export figures lab schemes sources streaming teaching tensors text "
     "ui/components ui/shell",

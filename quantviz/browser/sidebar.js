@@ -1,5 +1,5 @@
-// Below 1024 px the sidebar is closed at first: beside it there would be no room for the page. Streamlit does so
-// only on phones. A person who opens it keeps it open.
+// Below 1024 px the sidebar is closed at first: beside it there would be no room for the page. Streamlit does
+// so only on phones. A person who opens it keeps it open.
 {
   const NARROW = 1024;
   const closed = (window.__quantvizSidebar ??= { done: innerWidth >= NARROW });

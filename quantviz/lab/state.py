@@ -209,7 +209,7 @@ def read_link(params: Mapping[str, str]) -> tuple[LabState, tuple[QuantVizError,
         value_scale=part(
             "x",
             lambda form: _one_of(form, VALUE_SCALES),
-            first.value_scale if params.keys().isdisjoint(_PARTS) else _SCALE_OF_OLD_LINKS,
+            first.value_scale if lost or params.keys().isdisjoint(_PARTS) else _SCALE_OF_OLD_LINKS,
         ),
     )
     return state.with_scheme(scheme), tuple(problems)

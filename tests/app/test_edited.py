@@ -10,7 +10,7 @@ from quantviz.lab.moves import moved
 from quantviz.lab.state import opening, read_link, write_link
 from quantviz.sources import AsMatrix, Builtin, Edited, Normal
 from quantviz.ui.lab import tensor
-from tests.helpers.session import address, healthy, opened, panels
+from tests.helpers.session import address, healthy, hint, opened, panels
 
 FORM = "edited(builtin(name=loud_column),2.3=5.25)"
 
@@ -33,7 +33,7 @@ def captions(at):
 )
 def test_the_page_says_what_was_set(language, said):
     at = opened(t=FORM, lang=language)
-    sentence, button, title, hint = said
+    sentence, button, title, words = said
     (caption,) = [each for each in captions(at) if sentence in each]
     assert "(2, 3) = 5.25" in caption
     assert at.button(key="put_back").label == button
@@ -42,7 +42,7 @@ def test_the_page_says_what_was_set(language, said):
     # It is the scenario's tensor still, and its hint says that it was changed.
     assert at.selectbox(key="kind").value == "scenario"
     assert at.selectbox(key="scenario").value == "one_loud_column"
-    assert hint in at.markdown[0].value
+    assert words in hint(at)
 
 
 def test_values_are_put_back():
@@ -54,7 +54,7 @@ def test_values_are_put_back():
     assert state(at).scheme.format == "int8"
     assert not [each for each in captions(at) if "by hand" in each]
     assert not [each for each in at.button if each.key == "put_back"]
-    assert "changed by hand" not in at.markdown[0].value
+    assert "changed by hand" not in hint(at)
     at.button(key="undo").click().run()
     assert address(healthy(at))["t"] == FORM
     at.button(key="reset").click().run()

@@ -2,8 +2,8 @@
 
 const POINTS = 65;
 
-// Mean squared error of rounding and of clipping with the range cut to shares of the values' ends. `quantized`
-// gives a result for a range; points that it refuses are left out.
+// Mean squared error of rounding and of clipping with the range cut to shares of the values' ends.
+// `quantized` gives a result for a range; points that it refuses are left out.
 export function errorCurve(quantized, lo, hi, symmetric) {
   const [at, rounding, clipping] = [[], [], []];
   for (let i = 1; i <= POINTS; i++) {

@@ -1,5 +1,6 @@
-// What a hand moves in the Lab, and all that follows it in the same frame: the ruler, the panels, the numbers.
-// The browser quantizes by the scheme's own arithmetic; the server hears of it when the hand lets go.
+// What a hand moves in the Lab, and all that follows it in the same frame: the ruler, the panels, the
+// numbers. The browser quantizes by the scheme's own arithmetic; the server hears of it when the hand lets
+// go.
 
 import { SHARED } from "../page/tables.js";
 import { makeLayout } from "../arithmetic/blocks.js";
@@ -99,8 +100,8 @@ export class Hand {
     if (this.data.whole) writeFigures(figuresOf(shown.metrics, shown.variant, this.data.writing));
   }
 
-  // Of a large tensor only the server has all values: it is asked for the sums with a range, one question at a
-  // time, and for the newest range once it has answered.
+  // Of a large tensor only the server has all values: it is asked for the sums with a range, one question at
+  // a time, and for the newest range once it has answered.
   ask(calibration) {
     if (!calibration) return;
     this.wanted = { lo: calibration.lo, hi: calibration.hi };
@@ -197,11 +198,11 @@ export class Hand {
   }
 
   domainNow() {
-    const { x, places, params } = this.shown;
+    const { x, places } = this.shown;
     const values = Array.from(places, (place) => x[place]);
     const { bar_edges: edges } = this.data;
     if (edges) values.push(edges[0], edges.at(-1));
-    return domainOf(values, this.data.handles.range ? this.rangeOf(params) : null);
+    return domainOf(values, this.data.handles.range ? this.rangeOf(this.shown) : null);
   }
 
   curveOf(choice) {
@@ -223,7 +224,7 @@ export class Hand {
 
   showRuler(reason = "") {
     const { data, shown, choice } = this;
-    const { levels, params, variant } = shown;
+    const { levels, variant } = shown;
     // Of a large tensor the ends of the block are there too, but are no dots.
     const places = data.far ? Int32Array.of(data.selected) : shown.places;
     const values = Float32Array.from(places, (place) => shown.x[place]);
@@ -243,7 +244,7 @@ export class Hand {
       levels: levels?.values ?? null,
       codes: levels ? (variant.code_labels ?? levels.codes) : null,
       zero: levels ? levels.values.indexOf(0) : -1,
-      range: data.handles.range ? this.rangeOf(params) : null,
+      range: data.handles.range ? this.rangeOf(shown) : null,
       symmetric: data.symmetric,
       handles: {
         ...data.handles,
@@ -256,15 +257,21 @@ export class Hand {
             ? this.slider(data.groups, choice.variant, "group_label")
             : null,
       },
-      curve: this.curve && { ...this.curve, now: this.rangeOf(params).hi },
+      curve: this.curve && { ...this.curve, now: this.rangeOf(shown)?.hi },
       words: {},
       dim: false,
     });
     this.say(reason);
   }
 
-  // The ends of a block's range; a symmetric scheme reaches as far below 0 as above.
-  rangeOf({ lo, hi }) {
+  // The ends of a block's range; a symmetric scheme reaches as far below 0 as above. Where the scale was
+  // given they are the ends of the comb; null where that is not known.
+  rangeOf({ params: { lo, hi }, levels }) {
+    if (Number.isNaN(lo)) {
+      if (!levels) return null;
+      [lo, hi] = [levels.values[0], levels.values.at(-1)];
+      if (this.data.symmetric) lo = -hi;
+    }
     const far = Math.max(-lo, hi);
     return this.data.symmetric ? { lo: -far, hi: far } : { lo, hi };
   }

@@ -1,5 +1,5 @@
-// The slider of bits in a phone's bottom bar. It stands in the place of the server's own, which would tell of a
-// change only after the finger is lifted.
+// The slider of bits in a phone's bottom bar. It stands in the place of the server's own, which would tell
+// of a change only after the finger is lifted.
 
 export class PhoneBits {
   constructor(hand) {

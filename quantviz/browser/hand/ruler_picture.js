@@ -11,8 +11,8 @@ export function placesOf(result, block) {
   return Int32Array.from(places);
 }
 
-// The ends of the ruler: all values, and a range set wider than these, with room at both sides to drag to. They
-// do not follow the comb, or the handles would jump when the hand lets go.
+// The ends of the ruler: all values, and a range set wider than these, with room at both sides to drag to.
+// They do not follow the comb, or the handles would jump when the hand lets go.
 export function domainOf(values, range) {
   let [lo, hi] = [range?.lo ?? Infinity, range?.hi ?? -Infinity];
   for (const value of values) {
