@@ -197,7 +197,7 @@ ALLOWED = {
     "lessons": "",
     "cli": "errors",
     "ui/shell": "browser compiled errors figures lab schemes sources tensors text",
-    "ui/components": "analysis browser compiled errors evaluation export figures lab quantization schemes sources"
+    "ui/components": "browser compiled errors evaluation export figures lab quantization schemes sources"
     " tensors text ui/shell",
     "ui/missing": "ui/components ui/shell",
     "ui/lab": "analysis errors evaluation export figures lab schemes sources streaming teaching tensors text "

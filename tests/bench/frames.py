@@ -83,7 +83,7 @@ _RECORD = """
 
 
 def recorded(page: Page, start: tuple[float, float], seconds: float, *, lab: bool) -> dict[str, Any]:
-    """Return what was noted while the mouse moved a pixel a frame to the left and back; in the Lab it is down."""
+    """Return what was noted while the mouse moved a pixel a frame to and fro; in the Lab it is down."""
     x, y = start
     page.mouse.move(x, y)
     if lab:
@@ -189,8 +189,9 @@ def main() -> None:
             good = [frame for frame in record["frames"] if agrees(frame, record, state, cache)]
             frames = len(record["frames"]) / seconds
             print(
-                f"{name}: {len(good) / seconds:.1f} of {frames:.1f} frames a second show the pointer's value in "
-                f"everything, empty page {rate:.1f}; ratio {len(good) / seconds / rate:.2f}, bar {BAR}"
+                f"{name}: {len(good) / seconds:.1f} of {frames:.1f} frames a second show the pointer's "
+                f"value in everything, empty page {rate:.1f}; "
+                f"ratio {len(good) / seconds / rate:.2f}, bar {BAR}"
             )
         page = opened(browser, url, states["8×8"], 390, 664)
         slow = page.context.new_cdp_session(page)
