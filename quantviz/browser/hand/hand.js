@@ -15,7 +15,7 @@ import { figuresOf, writeFigures } from "./figures_line.js";
 import { liveCells } from "./live_cells.js";
 import { Painting } from "./painting.js";
 import { PhoneBits } from "./phone_bits.js";
-import { domainOf, histogramOf, placesOf } from "./ruler_picture.js";
+import { combOf, domainOf, histogramOf, placesOf } from "./ruler_picture.js";
 
 // With more cells the error's curve waits for the hand to let go.
 const MOST_CURVE = 1100;
@@ -50,11 +50,8 @@ export class Hand {
     this.metrics = makeMetrics(data.metrics);
     this.choice = unchanged(data);
     this.shown = this.computed(this.choice);
-    this.ruler ??= new Ruler(this.host, data.settings, {
-      move: (message) => this.move(message),
-      release: (message) => this.release(message),
-      cancel: () => this.giveUp(),
-    });
+    if (this.shown.refused) throw new Error(`refused what the server computed: ${this.shown.refused.key}`);
+    this.dress(data.settings);
     this.domain = this.domainNow();
     this.curve = data.with_curve ? this.curveOf(this.choice) : null;
     this.showRuler();
@@ -62,6 +59,21 @@ export class Hand {
     if (data.figures) writeFigures(data.figures);
     else if (data.whole) writeFigures(figuresOf(this.shown.metrics, this.shown.variant, data.writing));
     this.settle();
+  }
+
+  // Make the ruler, and make it anew in another language or light.
+  dress(settings) {
+    const dressed = JSON.stringify(settings);
+    if (dressed === this.dressed) return;
+    this.dressed = dressed;
+    this.ruler?.close();
+    this.status?.remove();
+    this.status = null;
+    this.ruler = new Ruler(this.host, settings, {
+      move: (message) => this.move(message),
+      release: (message) => this.release(message),
+      cancel: () => this.giveUp(),
+    });
   }
 
   // The canvas gives way once plotly has drawn what the server made of it.
@@ -130,6 +142,7 @@ export class Hand {
   release(message) {
     if (!this.moving) return;
     this.moving = false;
+    this.asked = null;
     const { choice } = this;
     const told = choice === this.before ? null : released(message, choice, this.data, this.start.places);
     if (!told) return this.giveUp();
@@ -141,6 +154,7 @@ export class Hand {
   // Show again what there was before the hand came.
   giveUp() {
     this.moving = false;
+    this.asked = null;
     if (this.before) [this.choice, this.shown] = [this.before, this.start];
     this.showRuler();
     if (this.data.figures) writeFigures(this.data.figures);
@@ -172,7 +186,7 @@ export class Hand {
       ...result,
       variant,
       places,
-      levels: levelsOf(this.partsOf(choice.variant).arithmetic, params),
+      levels: combOf(levelsOf(this.partsOf(choice.variant).arithmetic, params), variant.decoded),
       params: { ...params, lo: result.blocks.lo[block], hi: result.blocks.hi[block] },
       metrics: metricsOf(this.metrics, momentsOf(result), variant.bits, METRICS),
     };
@@ -224,7 +238,7 @@ export class Hand {
 
   showRuler(reason = "") {
     const { data, shown, choice } = this;
-    const { levels, variant } = shown;
+    const { levels } = shown;
     // Of a large tensor the ends of the block are there too, but are no dots.
     const places = data.far ? Int32Array.of(data.selected) : shown.places;
     const values = Float32Array.from(places, (place) => shown.x[place]);
@@ -242,7 +256,7 @@ export class Hand {
         ? { edges: data.bar_edges, counts: data.bar_counts }
         : histogramOf(values, this.domain),
       levels: levels?.values ?? null,
-      codes: levels ? (variant.code_labels ?? levels.codes) : null,
+      codes: levels?.names ?? null,
       zero: levels ? levels.values.indexOf(0) : -1,
       range: data.handles.range ? this.rangeOf(shown) : null,
       symmetric: data.symmetric,

@@ -1,5 +1,7 @@
 // What the ruler shows of a result: the values of one block over the comb of its codes.
 
+import { written } from "../ruler/figures.js";
+
 // Bars of the histogram behind the dots.
 const BARS = 64;
 
@@ -9,6 +11,18 @@ export function placesOf(result, block) {
   for (let place = 0; place < result.block.length; place++)
     if (result.block[place] === block && Number.isFinite(result.x[place])) places.push(place);
   return Int32Array.from(places);
+}
+
+// The comb of a block's codes: each value once, with what its code is called. `decoded` are the values of
+// codes that are no numbers themselves.
+export function combOf(levels, decoded) {
+  if (!levels) return null;
+  const kept = [...levels.values.keys()].filter((i) => levels.values[i] !== levels.values[i + 1]);
+  const name = (code) => written(decoded ? decoded[code] : code);
+  return {
+    values: Float64Array.from(kept, (i) => levels.values[i]),
+    names: kept.map((i) => name(levels.codes[i])),
+  };
 }
 
 // The ends of the ruler: all values, and a range set wider than these, with room at both sides to drag to.
