@@ -155,6 +155,39 @@ def test_every_handle_moves_all_that_follows_and_is_one_step(way, url, new_page)
         assert page.get_by_role("button", name="Undo").is_disabled()
 
 
+#: The numbers in the panels: those of the hand, or of the server.
+CELLS = """() => {
+    const { cells } = window.__quantviz.bridges.get("panels");
+    const error = cells.error ?? cells.x_hat.map((value, at) => value - cells.x[at]);
+    return ["x", "q", "x_hat"].map((name) => [...cells[name]]).concat([[...error]]);
+}"""
+
+
+@pytest.mark.parametrize(
+    ("source", "scheme"),
+    [
+        # Here a pixel stands for four cells.
+        (Normal(256, 256), qv.Scheme("int4")),
+        (Normal(32, 24), qv.Scheme("float8_e4m3fn", granularity=qv.PerGroup(8))),
+    ],
+)
+def test_the_panels_under_the_hand_are_those_that_the_server_then_draws(source, scheme, url, new_page):
+    page = new_page()
+    open_lab(page, url, opening().with_source(source).with_scheme(scheme))
+    before = page.evaluate(CELLS)
+    held = by_mouse(page, *place(page, "hi", 0.5, 0.1), -150)
+    next(held)
+    page.evaluate(TWO_FRAMES)
+    during = page.evaluate(CELLS)
+    assert during != before
+    next(held, None)
+    page.wait_for_function("new URLSearchParams(location.search).get('s').includes('manual_range')")
+    expect(page.locator("canvas.qv-painting")).to_have_count(0)
+    wait_idle(page)
+    assert page.evaluate("window.__quantviz.bridges.get('panels').live") is None
+    assert page.evaluate(CELLS) == during
+
+
 def test_the_selected_cell_is_dragged_in_xs_panel(url, new_page):
     page = new_page()
     open_lab(page, url)

@@ -12,7 +12,7 @@ import { CellDrag } from "./cell_drag.js";
 import { chosenBy, released, unchanged } from "./choice.js";
 import { errorCurve } from "./curve.js";
 import { figuresOf, writeFigures } from "./figures_line.js";
-import { liveCells } from "./live_cells.js";
+import { liveCells, livePixels } from "./live_cells.js";
 import { Painting } from "./painting.js";
 import { PhoneBits } from "./phone_bits.js";
 import { combOf, domainOf, histogramOf, placesOf } from "./ruler_picture.js";
@@ -319,8 +319,14 @@ export class Hand {
     const { bridge, shown, data } = this;
     if (!bridge?.gd || !data.places) return;
     const sent = bridge.live?.sent ?? bridge.cells;
-    if (!sent || sent.how || sent.rows * sent.cols !== data.places.length) return;
-    bridge.live = Object.assign(liveCells(sent, shown, shown.variant, data.places), {
+    // A mean of cells is not made here.
+    const pooled = sent?.how === "largest";
+    if (!sent || (sent.how && !pooled)) return;
+    if (!pooled && sent.rows * sent.cols !== data.places.length) return;
+    const live = pooled
+      ? livePixels(sent, shown, shown.variant, data.places, data.seen)
+      : liveCells(sent, shown, shown.variant, data.places);
+    bridge.live = Object.assign(live, {
       sent,
       edited: this.choice.edits.size > 0,
     });

@@ -33,6 +33,35 @@ export function liveCells(sent, result, variant, places) {
   return live;
 }
 
+// The same where a pixel of the picture stands for several cells and shows the one of largest magnitude, or of
+// the largest error. `seen` are the rows and columns of cells that `places` has.
+export function livePixels(sent, result, variant, places, seen) {
+  const { row_edges: rowEdges, col_edges: colEdges, rows, cols } = sent;
+  const [shownPlaces, errorPlaces] = [new Int32Array(rows * cols), new Int32Array(rows * cols)];
+  const placeAt = (row, col) => places[(row - rowEdges[0]) * seen[1] + col - colEdges[0]];
+  for (let i = 0; i < rows; i++)
+    for (let j = 0; j < cols; j++) {
+      const pixel = i * cols + j;
+      const [top, left, bottom, right] = [rowEdges[i], colEdges[j], rowEdges[i + 1], colEdges[j + 1]];
+      let [largest, furthest] = [-1, -1];
+      for (let row = top; row < bottom; row++)
+        for (let col = left; col < right; col++) {
+          const place = placeAt(row, col);
+          const [size, off] = [Math.abs(result.x[place]), Math.abs(result.error[place])];
+          if (size > largest) [largest, shownPlaces[pixel]] = [size, place];
+          if (off > furthest) [furthest, errorPlaces[pixel]] = [off, place];
+        }
+    }
+  const live = liveCells(sent, result, variant, shownPlaces);
+  if (sent.open.includes("error"))
+    live.error = Float32Array.from(errorPlaces, (place) => result.error[place]);
+  // Which cells they are is told by the server again.
+  delete live.x_at;
+  delete live.error_at;
+  delete live.blockOf;
+  return live;
+}
+
 const kept = new WeakMap();
 
 // The same colours between other ends; the same object again for the same ends, by which shades are kept.

@@ -62,12 +62,11 @@ export class Painting {
     colourCells(shownIn(live, panel.name), live.scales[panel.name], this.pixels);
     this.cellsContext.putImageData(this.image, 0, 0);
     this.context.imageSmoothingEnabled = false;
-    const [x0, x1, y1, y0] = [
-      panel.x[0] - left + 0.5,
-      panel.x[1] - left + 0.5,
-      panel.y[0] - top + 0.5,
-      panel.y[1] - top + 0.5,
-    ];
+    // A pixel may stand for several cells.
+    const across = cols / (live.col_edges.at(-1) - live.col_edges[0]);
+    const down = rows / (live.row_edges.at(-1) - live.row_edges[0]);
+    const [x0, x1] = panel.x.map((end) => (end - left + 0.5) * across);
+    const [y1, y0] = panel.y.map((end) => (end - top + 0.5) * down);
     this.context.clearRect(panel.left, panel.top, panel.width, panel.height);
     this.context.drawImage(
       this.cells,
@@ -84,6 +83,7 @@ export class Painting {
 
   drawBorders(panel, live, colours) {
     const { rows, cols, top, left, blockOf } = live;
+    if (!blockOf) return;
     const wide = panel.width / (panel.x[1] - panel.x[0]);
     const high = panel.height / (panel.y[0] - panel.y[1]);
     const across = (col) => panel.left + (left + col - 0.5 - panel.x[0]) * wide;

@@ -156,10 +156,9 @@ def _told_browser(
         "handles": _handles(state, locked),
         "with_curve": curve and range_counts(scheme),
     }
-    arrays = {
-        "x": result.x.flatten().numpy(),
-        "places": shown_places(state.view, shape).astype(np.int32).ravel(),
-    }
+    seen = shown_places(state.view, shape)
+    header["seen"] = seen.shape
+    arrays = {"x": result.x.flatten().numpy(), "places": seen.astype(np.int32).ravel()}
     if not scheme.calibration.of_values and result.range is not None:
         # The range was searched for, which the browser does not do.
         arrays |= {
