@@ -113,8 +113,8 @@ def _domain(values: Sequence[float], first: int, last: int, x: float) -> tuple[f
 
 
 def _end(end: float, inner: float, span: float, x: float) -> float:
-    """Return where the axis ends beyond an end of the format: there is room to bring x beyond it, and an x not
-    far outside is in sight.
+    """Return where the axis ends beyond an end of the format: there is room to bring x beyond it, and an x
+    that is not far outside is in sight.
     """
     out = 1 if end > inner else -1
     room = max(abs(end - inner), _ROOM * span)

@@ -81,7 +81,7 @@ class Handles:
 
 @dataclass(frozen=True)
 class Single:
-    """What a ruler of one value alone needs, so that the browser finds where the value lands while it moves."""
+    """What the browser needs to find where a ruler's only value lands while it moves."""
 
     #: Beyond which values x is held at the end, half a gap after it.
     held: tuple[float, float]
