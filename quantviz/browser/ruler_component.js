@@ -14,7 +14,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   let now = parentElement.qvRuler;
   if (now?.look !== look) {
     now?.close();
-    now = parentElement.qvRuler = new RulerOfPage(parentElement, settings, picture, look);
+    now = parentElement.qvRuler = new RulerOfPage(parentElement, settings, picture.handles, look);
   }
   now.send = setTriggerValue;
   now.show(picture);
@@ -25,11 +25,11 @@ export default function ({ data, parentElement, setTriggerValue }) {
 }
 
 class RulerOfPage {
-  constructor(host, settings, picture, look) {
+  constructor(host, settings, handles, look) {
     this.look = look;
     // Outside of the component, for the buttons of the page.
     this.style = host.ownerDocument.createElement("style");
-    const moves = Object.values(picture.handles).some(Boolean);
+    const moves = Object.values(handles).some(Boolean);
     const on = {
       move: (message) => this.move(message),
       release: (message) => this.send("moved", message),
