@@ -2,24 +2,62 @@
 //
 // Python joins this file and what it imports into one: see `__init__.py`.
 
+import { bitsStyle } from "./page/format_bits.js";
+import { nearestLevel } from "./ruler/comb.js";
 import { readPicture } from "./ruler/picture.js";
 import { Ruler } from "./ruler/ruler.js";
+import { onSameAxis, withValue } from "./ruler/single.js";
 
 export default function ({ data, parentElement, setTriggerValue }) {
   const { settings, picture } = readPicture(data);
   const look = JSON.stringify(settings);
   let now = parentElement.qvRuler;
   if (now?.look !== look) {
-    now?.ruler.close();
-    const { handles } = picture;
-    const moves = Object.values(handles).some(Boolean);
-    const on = moves ? { move() {}, release: (message) => now.send("moved", message) } : {};
-    now = parentElement.qvRuler = { ruler: new Ruler(parentElement, settings, on), look };
+    now?.close();
+    now = parentElement.qvRuler = new RulerOfPage(parentElement, settings, picture.handles, look);
   }
   now.send = setTriggerValue;
-  now.ruler.show(picture);
+  now.show(picture);
   return () => {
-    parentElement.qvRuler?.ruler.close();
+    parentElement.qvRuler?.close();
     delete parentElement.qvRuler;
   };
+}
+
+class RulerOfPage {
+  constructor(host, settings, handles, look) {
+    this.look = look;
+    // Outside of the component, for the buttons of the page.
+    this.style = host.ownerDocument.createElement("style");
+    const moves = Object.values(handles).some(Boolean);
+    const on = {
+      move: (message) => this.move(message),
+      release: (message) => this.send("moved", message),
+    };
+    this.ruler = new Ruler(host, settings, moves ? on : {});
+  }
+
+  // What the server sent.
+  show(picture) {
+    this.picture = onSameAxis(picture, this.picture);
+    this.style.remove();
+    this.ruler.show(this.picture);
+  }
+
+  // Of a single value the browser knows itself where it lands; all else is the server's to answer.
+  move({ kind, value }) {
+    const { picture, ruler, style } = this;
+    if (kind !== "value" || !picture.single) return;
+    const moved = withValue(picture, value);
+    ruler.show(moved);
+    if (moved === picture) return style.remove();
+    const rules = bitsStyle(picture.single.bits[nearestLevel(moved.levels, moved.landed[0])]);
+    if (style.textContent !== rules) style.textContent = rules;
+    if (!style.isConnected) ruler.host.ownerDocument.head.append(style);
+  }
+
+  close() {
+    this.style.remove();
+    this.ruler.close();
+  }
 }

@@ -30,7 +30,7 @@ from quantviz.text import DEFAULT_LANGUAGE, text
 #: For `st.plotly_chart(config=…)`.
 FORMATS_CONFIG = SMALL_PLOT_CONFIG
 #: The usual width in pixels; heights of the line with one format and with two, and of the gaps.
-HEIGHT_ONE, HEIGHT_TWO = 150, 216
+HEIGHT_ONE, HEIGHT_TWO = 150, 196
 #: Heights above the line, in units of the tallest mark.
 _TALLEST, _SHORTEST, _LABEL, _ARROW, _TOP = 0.8, 0.42, 0.98, 1.28, 1.9
 #: Between the axis' numbers and a format's marks, above and below.
@@ -255,7 +255,7 @@ class _LinePainter:
             if abs(other - x) * self.data.width > (CHARACTER_WIDTH * len(words) + 12) * width:
                 colour = self._arrow_colour if neighbour == landing.value else self.theme.muted
                 up = 1 if y > 0 else -1
-                yield self._note((x + other) / 2, y + up * 0.17, words, colour, 11, "center")
+                yield self._note((x + other) / 2, y + up * 0.19, words, colour, 11, "center")
 
     @property
     def _two(self) -> bool:

@@ -234,7 +234,7 @@ def _labels(
     there = set(map(float, seen))
     yield from _free(
         (
-            (value, _label(value, gap_at(value, fmt) or 1.0))
+            (value, value_label(value, gap_at(value, fmt) or 1.0))
             for value in dict.fromkeys(wanted)
             if value in there
         ),
@@ -257,11 +257,13 @@ def _free(labels: Iterable[Label], axis: Axis, width: int) -> Iterator[Label]:
             yield value, words
 
 
-def _label(value: float, step: float) -> str:
+def value_label(value: float, step: float) -> str:
     """Return a value as it is written on the line: told from its neighbours, `step` away.
 
-    >>> _label(1000.5, 0.5), _label(-57344.0, 8192.0), _label(0.0078125, 0.001), _label(3.4e38, 1e36)
-    ('1000.5', '−57344', '0.007812', '3.4e38')
+    >>> value_label(1000.5, 0.5), value_label(-57344.0, 8192.0), value_label(0.0078125, 0.001)
+    ('1000.5', '−57344', '0.007812')
+    >>> value_label(3.4e38, 1e36)
+    '3.4e38'
     """
     digits = digits_for(value, step)
     return number(value, max(6, digits) if value == round(value) and abs(value) < 1e6 else digits)
@@ -295,7 +297,7 @@ def _ticks(axis: Axis, width: int) -> tuple[Label, ...]:
         sorted(
             _free(
                 (
-                    (value, _label(value, step or abs(value) or 1.0))
+                    (value, value_label(value, step or abs(value) or 1.0))
                     for value in wanted
                     if 0 <= axis.share(value) <= 1
                 ),

@@ -79,6 +79,18 @@ class Handles:
         return any(asdict(self).values())
 
 
+@dataclass(frozen=True)
+class Single:
+    """What the browser needs to find where a ruler's only value lands while it moves."""
+
+    #: Beyond which values x is held at the end, half a gap after it.
+    held: tuple[float, float]
+    #: Whether the axis is a stretch of the format that stays as long as x is well inside.
+    part: bool
+    #: The bits of each level's code.
+    bits: tuple[str, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class RulerPicture:
     """A block's values over the comb of its codes. Values are in the units of x."""
@@ -106,6 +118,8 @@ class RulerPicture:
     symmetric: bool
     #: The error against the range's upper end, below the comb.
     curve: RangeCurve | None = None
+    #: Of a ruler of one value alone, which is lower and says the error too.
+    single: Single | None = None
 
     def alone(self) -> RulerPicture:
         """Return the same with the selected value alone, for where the others' codes are hidden."""
@@ -119,13 +133,20 @@ class RulerPicture:
             histogram=None,
         )
 
-    def packed(self, settings: Mapping[str, Any], label: str, handles: Handles | None = None) -> bytes:
+    def packed(
+        self,
+        settings: Mapping[str, Any],
+        label: str,
+        handles: Handles | None = None,
+        words: Mapping[str, str] | None = None,
+    ) -> bytes:
         """Return the picture for the script: a JSON header, then the arrays, each at a multiple of 8.
 
         Args:
             settings: the colours and words of every ruler on the page.
             label: the picture in a sentence, for people who cannot see it.
             handles: what a hand may move; nothing where not given.
+            words: this picture's own, in place of those of `settings`.
         """
         arrays = {
             "values": self.values,
@@ -148,8 +169,9 @@ class RulerPicture:
             "symmetric": self.symmetric,
             "handles": asdict(handles or Handles()),
             "curve": None if self.curve is None else {"now": None},
-            "words": {"label": label},
+            "words": {"label": label, **(words or {})},
             "dim": False,
+            "single": None if self.single is None else asdict(self.single),
         }
         return _packed({"settings": settings, "picture": picture}, arrays)
 

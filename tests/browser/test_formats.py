@@ -109,3 +109,77 @@ def test_on_a_phone_the_chosen_row_is_in_view(new_page, serve, shot):
                 or other[3] <= one[2] + 2
             )
             assert apart, (one, other)
+
+
+#: What stands on the buttons of the bits, as it is seen: a hand's digits cover the server's.
+BITS = """() => [...document.querySelectorAll("[class*=st-key-formats_bit_] button p")]
+    .filter((words) => words.checkVisibility({visibilityProperty: true})).map((words) => {
+    const cover = getComputedStyle(words, "::after").content;
+    return cover === "none" ? words.textContent : cover.replaceAll('"', "");
+}).join("")"""
+
+
+@pytest.mark.parametrize(("width", "height"), [(1366, 625), (390, 844)])
+def test_a_hand_moves_the_number_on_the_ruler(new_page, serve, shot, width, height):
+    page = opened(
+        new_page(width, height, touch=width < 500),
+        f"{serve(APP)}/formats?a=float4_e2m1fn&b=none&x=2.5&lang=en",
+    )
+    dot = page.locator('.st-key-formats_ruler [data-handle="value"]')
+    box = dot.bounding_box()
+    assert box["y"] + box["height"] <= height
+    assert min(box["width"], box["height"]) >= (44 if width < 500 else 24)
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    assert page.evaluate(BITS) == "0100"
+    # The axis goes from -8 to 8, 24 pixels inside the ruler.
+    step = (page.locator(".st-key-formats_ruler canvas").bounding_box()["width"] - 48) / 16
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + 1.4 * step, y, steps=3)
+    # The bits follow the hand, the address does not yet.
+    page.wait_for_function(f"({BITS})() === '0110'")
+    assert "x=2.5" in page.url
+    shot(page, f"held_{width}")
+    page.keyboard.press("Escape")
+    page.mouse.up()
+    page.wait_for_function(f"({BITS})() === '0100'")
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + 1.4 * step, y, steps=3)
+    page.mouse.up()
+    page.wait_for_function("new URLSearchParams(location.search).get('x').startsWith('3.9')")
+    page.wait_for_function("document.querySelector('.qv-reading').innerText.endsWith('= 4')")
+    wait_idle(page)
+    assert page.evaluate(BITS) == "0110"
+    # Keys go on from there, and the focus stays when the page has answered.
+    dot.press("End")
+    page.wait_for_function("new URLSearchParams(location.search).get('x') === '8'")
+    wait_idle(page)
+    assert page.evaluate(BITS) == "0111"
+    dot.press("Home")
+    page.wait_for_function("new URLSearchParams(location.search).get('x') === '-8'")
+    wait_idle(page)
+    assert page.evaluate(BITS) == "1111"
+    focused = "document.activeElement.closest('.st-key-formats_ruler') !== null"
+    assert page.evaluate(focused)
+
+
+def test_the_axis_stays_while_the_number_is_well_in_sight(new_page, serve):
+    page = opened(new_page(1366, 625), f"{serve(APP)}/formats?a=float8_e4m3fn&b=none&x=2.3&lang=en")
+    dot = page.locator('.st-key-formats_ruler [data-handle="value"]')
+
+    def ends():
+        return dot.get_attribute("aria-valuemin"), dot.get_attribute("aria-valuemax")
+
+    first = ends()
+    dot.press("Shift+ArrowRight")
+    page.wait_for_function("new URLSearchParams(location.search).get('x') === '2.4'")
+    wait_idle(page)
+    assert ends() == first
+    dot.press("End")
+    page.wait_for_function("Number(new URLSearchParams(location.search).get('x')) > 5")
+    wait_idle(page)
+    assert float(ends()[1]) > float(first[1])
+    # A format of more than 8 bits has too many values for teeth.
+    page = opened(page, f"{serve(APP)}/formats?a=bfloat16&b=int4&x=2.3&lang=en")
+    assert not page.locator(".st-key-formats_ruler").count()

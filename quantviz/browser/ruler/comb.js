@@ -92,6 +92,8 @@ function paintBelow(ruling, words, x, y, color) {
 function paintToothValues(ruling, labelled, zero) {
   const { bands, colors, picture } = ruling;
   const { codes, levels } = picture;
+  // A single value's teeth are called by their values.
+  if (picture.single) return;
   const gap = evenGap(levels) * (labelled.length > 1 ? labelled[1].i - labelled[0].i : 1);
   const values = labelled.map(({ i }) => levels[i]);
   const texts = gap ? writtenAlike(values, gap) : values.map((value) => written(value, 3));

@@ -200,13 +200,17 @@ export class RulerPainter {
       ? codes[nearestLevel(levels, landed[selected])]
       : written(landed[selected], 6);
     this.fontOf(SMALL, 600);
-    const words = `${written(values[selected], levels?.length ? 4 : 6)} → ${code}`;
+    let words = `${written(values[selected], levels?.length ? 4 : 6)} → ${code}`;
+    if (picture.single)
+      words += filled(this.words.error, { value: `${error > 0 ? "+" : ""}${written(error)}` });
     const width = this.widthOf(words);
     const leftwards = end > x || (end === x && x > (axis.left + axis.right) / 2);
-    const fitsLeft = x - 12 - width > 2;
-    const fitsRight = x + 12 + width < axis.right + axis.left - 2;
+    // Beside the frame of the focus too, where a hand holds the dot.
+    const beside = picture.single ? bands.reach / 2 + 3 : 11;
+    const fitsLeft = x - beside - 1 - width > 2;
+    const fitsRight = x + beside + 1 + width < axis.right + axis.left - 2;
     const toLeft = leftwards ? fitsLeft : !fitsRight;
-    this.label(words, toLeft ? x - 11 : x + 11, y - 3, color, toLeft ? "right" : "left");
+    this.label(words, toLeft ? x - beside : x + beside, y - 3, color, toLeft ? "right" : "left");
   }
 
   paintRange() {

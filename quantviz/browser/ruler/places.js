@@ -7,16 +7,20 @@ export const NARROW = 560;
 // Above so many teeth in sight they are a dense comb; above so many values the histogram stands alone.
 export const MOST_TEETH = 64;
 export const MOST_DOTS = 2000;
+// Of one value alone: no others lie above it, and its teeth have one label.
+const LOW_BANDS = [44, 31, 0];
 
 // The bands from top to bottom: sliders (only where there are any), dots, comb, curve.
 export function bandsOf(width, picture) {
   const narrow = width < NARROW;
   const sliders = picture.handles.bits || picture.handles.group ? (narrow ? 44 : 26) : 0;
-  const [dots, comb, curve] = !narrow
-    ? [84, 40, picture.curve ? 60 : 0]
-    : picture.curve
-      ? [50, 34, 36]
-      : [84, 36, 0];
+  const [dots, comb, curve] = picture.single
+    ? LOW_BANDS
+    : !narrow
+      ? [84, 40, picture.curve ? 60 : 0]
+      : picture.curve
+        ? [50, 34, 36]
+        : [84, 36, 0];
   const top = sliders;
   return {
     narrow,

@@ -33,6 +33,7 @@ _WORDS = (
     "clipping",
     "curve",
     "outside",
+    "error",
 )
 
 
@@ -44,16 +45,18 @@ def show_ruler(
     handles: Handles | None = None,
     on_moved: Callable[[], None] | None = None,
     width: float = 0,
+    words: Mapping[str, str] | None = None,
 ) -> None:
     """Show a ruler; `moved(key)` tells in `on_moved` what a hand has moved.
 
     `label` is the picture in a sentence, for people who cannot see it. Without `handles` nothing can be
     moved. `width` is the page's in pixels, where it is known: a projector's picture is enlarged by it.
+    `words` are this ruler's own, in place of those of every ruler.
     """
     settings = {**ruler_settings(theme(), language()), "enlarge": enlarge(width)}
     _component()(
         key=key,
-        data=picture.packed(settings, label, handles),
+        data=picture.packed(settings, label, handles, words),
         on_moved_change=on_moved or _nothing,
     )
 

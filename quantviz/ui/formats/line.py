@@ -80,13 +80,14 @@ def show_landings(
 ) -> None:
     formats = [each for each in (first, second) if each]
     lines = (
-        f"<li>{colour_swatch(row)} {as_html(_landing_words(fmt, landing, state.ties))}</li>"
+        f"<li>{colour_swatch(row)} {as_html(landing_words(fmt, landing, state.ties))}</li>"
         for row, (fmt, landing) in enumerate(zip(formats, landings, strict=True))
     )
     st.html(f'<ul class="qv-landings">{"".join(lines)}</ul>')
 
 
-def _landing_words(fmt: NumberFormat, landing: Landing, ties: str) -> str:
+def landing_words(fmt: NumberFormat, landing: Landing, ties: str) -> str:
+    """Say where a number lands, and why there."""
     said = {
         "name": format_name(fmt),
         "x": number(landing.x, 9),

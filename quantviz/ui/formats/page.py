@@ -20,6 +20,7 @@ from quantviz.ui.formats.codes import show_codes
 from quantviz.ui.formats.facts import show_facts, show_terms
 from quantviz.ui.formats.line import show_gaps, show_landings, show_line
 from quantviz.ui.formats.names import format_name
+from quantviz.ui.formats.ruler import show_format_ruler
 from quantviz.ui.formats.state import (
     PROBLEMS,
     FormatsState,
@@ -61,6 +62,7 @@ def show_page() -> None:
             vertical_alignment="center",
         )
     warm_up()
+    from quantviz.figures.format_ruler import has_ruler
     from quantviz.quantization.format_facts import land
 
     state = current_state()
@@ -84,11 +86,18 @@ def show_page() -> None:
     landings = tuple(land(state.x, fmt, state.ties, unit_of(state, fmt)) for fmt in (first, second) if fmt)
     code = landings[0].code if state.code is None else state.code
     show_line(state, first, second)
-    left, right = st.columns([1, 1], gap="medium")
+    # With a name, so that a hand on the ruler keeps what it holds when something comes or goes above.
+    with st.container(key="formats_answer"):
+        left, right = st.columns([1, 1], gap="small")
     with left, st.container(key="formats_code", gap="xxsmall"):
         show_bits(first, code)
-    with right:
+    if has_ruler(first):
+        with right:
+            show_format_ruler(state, first, landings[0])
         show_landings(state, first, second, landings)
+    else:
+        with right:
+            show_landings(state, first, second, landings)
     show_facts(state, first, second)
     left, right = st.columns([5, 7], gap="medium")
     with left:

@@ -1,0 +1,122 @@
+"""The ruler of a number format: its values as teeth around a number, which a hand moves."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from quantviz.figures.format_values import value_label
+from quantviz.figures.ruler_data import MOST_BITS, RulerPicture, Single
+from quantviz.quantization.format_facts import Landing, finite_values, float_end, word
+from quantviz.schemes.formats import NumberFormat
+
+#: A format with no more values is shown whole where its teeth can be told apart; of others as many are shown
+#: on each side of x.
+_MOST_WHOLE, _EACH_SIDE = 32, 10
+#: Teeth can be told apart where their smallest gap is at least this part of the axis.
+_LEAST_GAP = 1 / 64
+#: The axis goes on beyond its teeth by this part of it, and to a number outside up to the other part.
+_ROOM, _OUTSIDE = 0.04, 1 / 3
+#: It goes no farther than this part of the way to the next tooth that is not shown.
+_NO_OTHER = 0.9
+
+
+def has_ruler(fmt: NumberFormat) -> bool:
+    """Return whether a format has few enough values for a comb of teeth."""
+    return fmt.bits <= MOST_BITS
+
+
+def ruler_of_format(fmt: NumberFormat, landing: Landing, unit: float = 1.0) -> RulerPicture:
+    """Return the teeth of a format of at most 8 bits around `landing.x`, with all values divided by `unit`.
+
+    >>> from quantviz.quantization.format_facts import land
+    >>> from quantviz.schemes.formats import FORMATS
+    >>> fp4, fp8 = FORMATS["float4_e2m1fn"], FORMATS["float8_e4m3fn"]
+    >>> picture = ruler_of_format(fp4, land(2.4, fp4))
+    >>> picture.domain, picture.codes[-3:], picture.single.bits[-1]
+    ((-8.0, 8.0), ('3', '4', '6'), '0111')
+    >>> [round(end, 2) for end in ruler_of_format(fp8, land(2.3, fp8)).domain]
+    [0.94, 5.68]
+    """
+    values = [value / unit for value in finite_values(fmt)]
+    words = [word(fmt, code) for code in dict(fmt.finite).values()]
+    gaps = [high - low for low, high in itertools.pairwise(values)]
+    first, last = _stretch(values, landing.x)
+    shown = values[first:last]
+    end = float_end(fmt)
+    after = end.following / unit - values[-1] if end else gaps[-1]
+    return RulerPicture(
+        # As float64: a number of any size can be typed.
+        values=np.array([landing.x]),
+        landed=np.array([landing.value]),
+        clipped=np.array([bool(landing.beyond)], dtype=np.uint8),
+        selected=0,
+        histogram=None,
+        levels=np.array(values),
+        codes=tuple(value_label(each, _gap_of(k, gaps)) for k, each in enumerate(values)),
+        zero=values.index(0.0) if 0.0 in values else -1,
+        range=None,
+        symmetric=False,
+        domain=_domain(values, first, last, landing.x),
+        single=Single(
+            held=(values[0] - gaps[0] / 2, values[-1] + after / 2),
+            part=len(shown) < len(values),
+            bits=tuple(words),
+        ),
+    )
+
+
+def _gap_of(k: int, gaps: Sequence[float]) -> float:
+    """Return the smaller gap beside a value."""
+    return min(gaps[max(k - 1, 0) : k + 1])
+
+
+def _stretch(values: Sequence[float], x: float) -> tuple[int, int]:
+    """Return the first value in sight and the one after the last: all, or those around x that can be told
+    apart.
+    """
+    if len(values) <= _MOST_WHOLE and _told_apart(values):
+        return 0, len(values)
+    at = min(max(bisect.bisect_left(values, x), 1), len(values) - 1)
+    found = at - 1, at + 1
+    for side in range(2, _EACH_SIDE + 1):
+        wider = max(at - side, 0), min(at + side, len(values))
+        if not _told_apart(values[slice(*wider)]):
+            break
+        found = wider
+    return found
+
+
+def _told_apart(values: Sequence[float]) -> bool:
+    least = min(high - low for low, high in itertools.pairwise(values))
+    return least >= _LEAST_GAP * (values[-1] - values[0])
+
+
+def _domain(values: Sequence[float], first: int, last: int, x: float) -> tuple[float, float]:
+    """Return the ends of the axis for the values from `first` to before `last`, and no others."""
+    lo, hi = values[first], values[last - 1]
+    span = hi - lo
+    low = (
+        lo - min(_ROOM * span, _NO_OTHER * (lo - values[first - 1]))
+        if first
+        else _end(lo, values[1], span, x)
+    )
+    high = (
+        hi + min(_ROOM * span, _NO_OTHER * (values[last] - hi))
+        if last < len(values)
+        else _end(hi, values[-2], span, x)
+    )
+    return low, high
+
+
+def _end(end: float, inner: float, span: float, x: float) -> float:
+    """Return where the axis ends beyond an end of the format: there is room to bring x beyond it, and an x
+    that is not far outside is in sight.
+    """
+    out = 1 if end > inner else -1
+    room = max(abs(end - inner), _ROOM * span)
+    beyond = (x - end) * out
+    return end + out * (beyond + _ROOM * span if room < beyond <= _OUTSIDE * span else room)
