@@ -147,8 +147,9 @@ def test_every_handle_moves_all_that_follows_and_is_one_step(way, url, new_page)
         assert not problems
         r = qv.quantize(reached.source.tensor(), reached.scheme)
         assert figures(page)["mse"] == number(qv.metrics(r)["mse"]), name
+        there = address(page)[part]
         page.get_by_role("button", name="Undo").click()
-        page.wait_for_function(CHANGED, arg=[part, address(page)[part]])
+        page.wait_for_function(CHANGED, arg=[part, there])
         wait_idle(page)
         assert address(page)[part] == link[part]
         assert figures(page) == before[0], name

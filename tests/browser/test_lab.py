@@ -86,9 +86,9 @@ def test_on_a_cold_server_what_draws_is_fetched_before_there_is_something_to_dra
                   (each) => [each.name.split("/").pop().split(".")[0], each.startTime])"""
             )
         )
-    # The tiles come with the panels' data, and what shows a tile is fetched when one has come; buttons are of
-    # the frame.
-    assert began["ButtonGroup"] < began["PlotlyChart"] < began["Metric"]
+    # The panels' bridge comes with their data, and what runs it is fetched when it has come; buttons are of the
+    # frame.
+    assert began["ButtonGroup"] < began["PlotlyChart"] < began["BidiComponent"]
 
 
 def test_a_scheme_change_repaints_the_panels(new_page, url, shot):

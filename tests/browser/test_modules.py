@@ -16,7 +16,7 @@ NAMES = {
     "cells": "cellAt, cellShown, errorOf, leftOut, pixelAt, readCells, shownError",
     "geometry": "cellBox, clamp, close, inSight, placeIn, rangesOf, same, sameWindow, sharesOf, turned, "
     "windowOf, within",
-    "numbers": "bitsOf, blockPlace, ems, significant, span, written",
+    "numbers": "bitsOf, blockPlace, ems, significant, span, numberText",
     "printed_values": "fitting, inkOn",
 }
 WRITTEN = dataclasses.asdict(WRITING)
@@ -109,7 +109,8 @@ def test_significant_digits(call, value, digits, text):
 )
 def test_a_value_in_a_style(call, value, style, text):
     assert (
-        call("written", value, dict(zip(("decimals", "zero", "power"), style, strict=True)), WRITTEN) == text
+        call("numberText", value, dict(zip(("decimals", "zero", "power"), style, strict=True)), WRITTEN)
+        == text
     )
 
 

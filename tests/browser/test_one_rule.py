@@ -28,7 +28,7 @@ def bridge(browser):
     """A blank page with the bridge's own functions."""
     page = browser.new_page()
     page.goto("about:blank")
-    source = BRIDGE + "\nObject.assign(window, { significant, written, fitting, shownError, inkOn });"
+    source = BRIDGE + "\nObject.assign(window, { significant, numberText, fitting, shownError, inkOn });"
     page.evaluate(
         """async (source) => {
             await import(URL.createObjectURL(new Blob([source], { type: "text/javascript" })));

@@ -272,7 +272,7 @@ export class Hand {
             : null,
       },
       curve: this.curve && { ...this.curve, now: this.rangeOf(shown)?.hi },
-      words: {},
+      words: { label: data.label },
       dim: false,
     });
     this.say(reason);

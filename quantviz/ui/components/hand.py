@@ -61,6 +61,7 @@ def show_hand(
     key: str,
     chart: str,
     stamp: int,
+    label: str,
     curve: bool,
     locked: bool,
     on_release: Callable[[], None],
@@ -73,13 +74,14 @@ def show_hand(
         key: Names the component, for `released`.
         chart: The key of the panels' container, which follow the hand.
         stamp: The checksum of the panels that show this state.
+        label: The ruler in a sentence, for people who cannot see it.
         curve: Whether the error against the range is drawn too.
         locked: Whether nothing may be moved.
         on_release: Called before the page runs when the hand has let go; `released(key)` tells of what.
     """
     _component()(
         key=key,
-        data=packed(*_told_browser(study, state, chart, stamp, curve, locked)),
+        data=packed(*_told_browser(study, state, chart, stamp, label, curve, locked)),
         on_release_change=on_release,
         on_try_change=_nothing,
     )
@@ -93,6 +95,7 @@ def show_far_hand(
     key: str,
     chart: str,
     stamp: int,
+    label: str,
     locked: bool,
     figures: Mapping[str, str],
     tried: Mapping[str, str] | None,
@@ -105,7 +108,9 @@ def show_far_hand(
     """
     _component()(
         key=key,
-        data=packed(*_told_of_large(study, state, why, chart, stamp, locked, figures, tried, asked(key))),
+        data=packed(
+            *_told_of_large(study, state, why, chart, stamp, label, locked, figures, tried, asked(key))
+        ),
         on_release_change=on_release,
         on_try_change=_nothing,
     )
@@ -128,7 +133,7 @@ def released(key: str) -> Mapping[str, Any] | None:
 
 
 def _told_browser(
-    study: Study, state: LabState, chart: str, stamp: int, curve: bool, locked: bool
+    study: Study, state: LabState, chart: str, stamp: int, label: str, curve: bool, locked: bool
 ) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
     from quantviz.compiled.javascript import packed_together
     from quantviz.figures.panels_data import shown_places
@@ -141,7 +146,7 @@ def _told_browser(
     places = {each: i for i, each in enumerate(programs)}
     sizes = dict(zip(choices.sizes.schemes, choices.sizes.values, strict=True))
     header: dict[str, Any] = {
-        **_common(state, chart, stamp),
+        **_common(state, chart, stamp, label),
         "shape": shape,
         "selected": int(np.ravel_multi_index(state.cell, shape)),
         # The numbers of a slice are not those of the whole tensor, which the browser knows.
@@ -179,6 +184,7 @@ def _told_of_large(
     why: Explanation,
     chart: str,
     stamp: int,
+    label: str,
     locked: bool,
     figures: Mapping[str, str],
     tried: Mapping[str, str] | None,
@@ -195,7 +201,7 @@ def _told_of_large(
     assert program is not None
     handles = {**_handles(state, True), "range": not locked and range_counts(scheme)}
     header: dict[str, Any] = {
-        **_common(state, chart, stamp),
+        **_common(state, chart, stamp, label),
         "far": True,
         "whole": False,
         "shape": shape,
@@ -221,7 +227,7 @@ def _told_of_large(
     return header, arrays
 
 
-def _common(state: LabState, chart: str, stamp: int) -> dict[str, Any]:
+def _common(state: LabState, chart: str, stamp: int, label: str) -> dict[str, Any]:
     """Return what the browser is told of a tensor of any size."""
     from quantviz.compiled.javascript import write_metrics
 
@@ -232,6 +238,7 @@ def _common(state: LabState, chart: str, stamp: int) -> dict[str, Any]:
     return {
         "chart": chart,
         "stamp": stamp,
+        "label": label,
         "symmetric": state.scheme.mode == "symmetric",
         "metrics": write_metrics().packed(),
         "writing": asdict(WRITING),

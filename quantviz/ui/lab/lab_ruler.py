@@ -19,7 +19,7 @@ from quantviz.ui.lab.tensor_panels import BRIDGE_KEY, PANELS_KEY
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked
 from quantviz.ui.shell.fragments import fragment
-from quantviz.ui.shell.words import number, share
+from quantviz.ui.shell.words import language, number, share
 
 if TYPE_CHECKING:
     from quantviz.analysis.study import Study
@@ -31,6 +31,7 @@ _HAND_KEY = "hand"
 def show_lab_ruler(study: Study, why: Any, state: LabState, panels: PanelsData, *, curve: bool) -> None:
     """Show the ruler; with `curve` also the error against the range."""
     fixed = locked("scheme") or locked("range")
+    label = "" if why.cause == "left_out" else _sentence(study, why)
     if study.result is not None and hand.fits_hand(state):
         hand.show_hand(
             study,
@@ -38,18 +39,26 @@ def show_lab_ruler(study: Study, why: Any, state: LabState, panels: PanelsData, 
             key=_HAND_KEY,
             chart=PANELS_KEY,
             stamp=panels.stamp,
+            label=label,
             curve=curve,
             locked=fixed,
             on_release=session.safely(_let_go),
         )
     elif hand.has_program(state.scheme) and why.cause != "left_out":
-        _show_far(study, why, state, panels.stamp, fixed)
+        _show_far(study, why, state, panels.stamp, label, fixed)
     else:
         show_cell_ruler(why, study, key="cell_ruler", width=bridge_width(BRIDGE_KEY))
 
 
+def _sentence(study: Study, why: Any) -> str:
+    """Return the ruler in a sentence."""
+    from quantviz.figures.ruler_data import ruler_of_cell, ruler_sentence
+
+    return ruler_sentence(why, ruler_of_cell(study, why), study.qparams, language())
+
+
 @fragment
-def _show_far(study: Study, why: Any, state: LabState, stamp: int, fixed: bool) -> None:
+def _show_far(study: Study, why: Any, state: LabState, stamp: int, label: str, fixed: bool) -> None:
     """Show the ruler of a large tensor. It runs by itself while a hand drags the range, to sum the error."""
     if session.state() != state:
         st.rerun()  # The hand let go: the whole page follows.
@@ -61,6 +70,7 @@ def _show_far(study: Study, why: Any, state: LabState, stamp: int, fixed: bool) 
         key=_HAND_KEY,
         chart=PANELS_KEY,
         stamp=stamp,
+        label=label,
         locked=fixed,
         figures=_figures(study.measured.metrics),
         tried=_tried(study, state, question) if question else None,
