@@ -215,3 +215,16 @@ def test_locked_schemes_keep_every_new_control():
         button.disabled for button in at.button if button.key in ("per_row", "per_flat", "rules_as_engine")
     )
     assert at.number_input(key="rule_seed").disabled
+
+
+def test_other_blocks_begin_with_their_own_range(monkeypatch):
+    """A range that was dragged is one for the whole tensor: each column is not clipped to it."""
+    at = opened_in(monkeypatch, "en", s="int4,symmetric,per_tensor,manual_range(lo=-10.0,hi=10.0),course")
+    next(each for each in at.button if each.label == "column").click().run()
+    scheme = qv.Scheme.parse(address(healthy(at))["s"])
+    assert (scheme.granularity, scheme.calibration) == (qv.PerChannel(1), qv.MinMax())
+    assert any(
+        "was for the blocks as they were. It is now: " in each.value.replace("\\", "") for each in at.caption
+    )
+    at.button(key="undo").click().run()
+    assert qv.Scheme.parse(address(healthy(at))["s"]).calibration == qv.ManualRange(-10.0, 10.0)

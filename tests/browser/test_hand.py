@@ -14,6 +14,7 @@ from quantviz.ui.shell.classroom import PARAMETER
 from quantviz.ui.shell.words import share
 from tests.helpers import ROOT
 from tests.helpers.browser import server, wait_idle
+from tests.helpers.offered import of_today
 from tests.helpers.picture import address, middle, opened
 
 APP = ROOT / "app.py"
@@ -123,7 +124,9 @@ def test_every_handle_moves_all_that_follows_and_is_one_step(way, url, new_page)
     sent = []
     page.on("websocket", lambda socket: socket.on("framesent", lambda _: sent.append(1)))
     shown = None
-    for name, (_, _, state, part, wanted) in DRAGS.items():
+    # Each is moved by mouse; by touch and by keys the ruler's own tests move them all.
+    for name in DRAGS if way == "mouse" else of_today(tuple(DRAGS), 2):
+        _, _, state, part, wanted = DRAGS[name]
         if state != shown:
             open_lab(page, url, state)
             shown = state

@@ -86,8 +86,8 @@ def test_on_a_cold_server_what_draws_is_fetched_before_there_is_something_to_dra
                   (each) => [each.name.split("/").pop().split(".")[0], each.startTime])"""
             )
         )
-    # The panels' bridge comes with their data, and what runs it is fetched when it has come; buttons are of the
-    # frame.
+    # The panels' bridge comes with their data, and what runs it is fetched when it has come; buttons are of
+    # the frame.
     assert began["ButtonGroup"] < began["PlotlyChart"] < began["BidiComponent"]
 
 

@@ -38,6 +38,8 @@ export class Grasp {
     if (!handle) return;
     if (this.hand) this.release();
     if (handle.kind === "tooth") this.ruler.tooth = handle.id;
+    // The focus shows where keys go: a hand knows where it is.
+    this.ruler.root.dataset.by = "hand";
     this.ruler.elementOf(handle.id).focus({ preventScroll: true });
     this.ruler.root.setPointerCapture(event.pointerId);
     // The handle keeps its place under the pointer, except on a track, where a press is a place.
@@ -71,6 +73,7 @@ export class Grasp {
   }
 
   type(event) {
+    delete this.ruler.root.dataset.by;
     if (event.altKey || event.ctrlKey || event.metaKey) return;
     if (event.key === "Escape") {
       if (!this.hand) return;

@@ -15,6 +15,7 @@ export class RulerPainter {
     this.context = context;
     this.colors = colors;
     this.widths = new Map();
+    this.places = new Float32Array(0);
   }
 
   paint(picture, axis, bands, words, held) {

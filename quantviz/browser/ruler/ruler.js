@@ -198,7 +198,7 @@ function rulerRules({ handle }) {
       position: absolute; left: 0; top: 0; touch-action: none; cursor: ew-resize; outline: none;
       border-radius: 6px; user-select: none; -webkit-user-select: none;
     }
-    .qv-ruler-handle:focus-visible { box-shadow: inset 0 0 0 2px ${handle}; }
+    .qv-ruler:not([data-by="hand"]) .qv-ruler-handle:focus-visible { box-shadow: inset 0 0 0 2px ${handle}; }
     @media (forced-colors: active) { .qv-ruler-handle:focus-visible { outline: 2px solid Highlight; } }
   `;
 }

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 #: The two rows, as their charts and bridges are called.
 ROWS = ("correct", "broken")
 #: A row's height for a laptop, of which two are to be seen at once; a wider page is also higher.
-_LEAST_HEIGHT, _MOST_HEIGHT, _HEIGHT_OF_WIDTH = 173.88, 330.0, 0.172
+_LEAST_HEIGHT, _MOST_HEIGHT, _HEIGHT_OF_WIDTH = 184.0, 330.0, 0.1655
 SIGNS: Mapping[str, str] = MappingProxyType({"correct": "✓", "broken": "✗"})
 
 

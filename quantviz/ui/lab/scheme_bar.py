@@ -16,6 +16,7 @@ import streamlit as st
 
 from quantviz.lab.state import LabState
 from quantviz.schemes.arithmetic import Offer
+from quantviz.schemes.calibration import Given, ManualRange, MinMax
 from quantviz.schemes.formats import FORMATS, NumberFormat
 from quantviz.schemes.granularity import (
     Flat,
@@ -317,8 +318,11 @@ def _help(state: LabState, name: str, granularity: Granularity) -> str:
 def set_granularity(granularity: Granularity) -> None:
     if granularity.id == session.state().scheme.granularity.id and _KINDS[granularity.id].sizes:
         return
+    now = session.state().scheme
     with session.complaining("strip"):
-        session.put_scheme(granularity=granularity)
+        # What was set by hand was for the blocks as they were: other ones begin with their own range.
+        own = {"calibration": MinMax()} if isinstance(now.calibration, ManualRange | Given) else {}
+        session.adapt_scheme(now.replace(granularity=granularity, **own), "granularity")
 
 
 # ---- the sizes of blocks ------------------------------------------------------------------------
@@ -469,7 +473,9 @@ def _reasons(state: LabState) -> None:
             ", ".join(part_words(scheme, name, state.source) for name in change.others)
             for scheme in (change.before, change.after)
         )
-        if change.asked:
+        if change.asked == ("granularity",) and change.others == ("calibration",):
+            said = say("strip.range_again", after=after)
+        elif change.asked:
             said = say(
                 "strip.adapted",
                 name=part_words(change.after, change.asked[0], state.source),
