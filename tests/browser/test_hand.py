@@ -296,6 +296,14 @@ def test_the_range_of_a_large_tensor_is_dragged_with_the_servers_sums(url, new_p
     assert figures(page) == during
     assert during["mse"] == number(m["mse"])
     assert during["clipped"] == share(m["clipped_share"])
+    # In the tab Range the curve has a real quantization at every point.
+    page.locator(".st-key-stage_tab button", has_text="Range").click()
+    page.wait_for_function("window.__quantviz.hands.get('panels')?.curve")
+    curve = page.evaluate("[...window.__quantviz.hands.get('panels').curve.at]")
+    found = page.evaluate("[...window.__quantviz.hands.get('panels').curve.clipping]")
+    scheme = state.scheme.replace(calibration=qv.ManualRange(-curve[7], curve[7]))
+    m = qv.metrics(qv.quantize(source.tensor(), scheme))
+    assert found[7] == pytest.approx(m["clipping_mse"], rel=1e-6)
 
 
 def test_a_locked_scheme_has_no_handles(url, new_page):

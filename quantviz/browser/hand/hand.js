@@ -220,6 +220,8 @@ export class Hand {
   }
 
   curveOf(choice) {
+    const { curve_at: at, curve_rounding: rounding, curve_clipping: clipping } = this.data;
+    if (at) return { at, rounding, clipping };
     const { x } = this.shown;
     let [lo, hi] = [Infinity, -Infinity];
     for (const value of x) if (Number.isFinite(value)) [lo, hi] = [Math.min(lo, value), Math.max(hi, value)];

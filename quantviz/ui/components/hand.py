@@ -30,6 +30,7 @@ from quantviz.ui.components.ruler import ruler_settings
 from quantviz.ui.shell.words import language, say, theme
 
 if TYPE_CHECKING:
+    from quantviz.analysis.range_error import RangeCurve
     from quantviz.analysis.study import Study
     from quantviz.compiled.javascript import Program
     from quantviz.quantization.explanation import Explanation
@@ -96,6 +97,7 @@ def show_far_hand(
     chart: str,
     stamp: int,
     label: str,
+    curve: RangeCurve | None,
     locked: bool,
     figures: Mapping[str, str],
     tried: Mapping[str, str] | None,
@@ -103,13 +105,14 @@ def show_far_hand(
 ) -> None:
     """Show the ruler of a large tensor: its range can be dragged, and the server sums the error meanwhile.
 
-    `why` explains the selected cell, `figures` are the numbers above the panels by their keys, and `tried`
-    those under the range that `asked(key)` told of; else as `show_hand`.
+    `why` explains the selected cell, `curve` is the error against the range, where it is shown, `figures` are
+    the numbers above the panels by their keys, and `tried` those under the range that `asked(key)` told of;
+    else as `show_hand`.
     """
     _component()(
         key=key,
         data=packed(
-            *_told_of_large(study, state, why, chart, stamp, label, locked, figures, tried, asked(key))
+            *_told_of_large(study, state, why, chart, stamp, label, curve, locked, figures, tried, asked(key))
         ),
         on_release_change=on_release,
         on_try_change=_nothing,
@@ -185,6 +188,7 @@ def _told_of_large(
     chart: str,
     stamp: int,
     label: str,
+    curve: RangeCurve | None,
     locked: bool,
     figures: Mapping[str, str],
     tried: Mapping[str, str] | None,
@@ -212,7 +216,7 @@ def _told_of_large(
         "bits": [],
         "groups": [],
         "handles": handles,
-        "with_curve": False,
+        "with_curve": curve is not None,
         "figures": dict(figures),
         "tried": {"number": question["number"], "figures": dict(tried)} if question and tried else None,
     }
@@ -222,6 +226,8 @@ def _told_of_large(
         "found_lo": np.array([lo], np.float64),
         "found_hi": np.array([hi], np.float64),
     }
+    if curve is not None:
+        arrays |= {"curve_at": curve.at, "curve_rounding": curve.rounding, "curve_clipping": curve.clipping}
     if bars is not None:
         arrays |= {"bar_edges": bars.edges, "bar_counts": bars.counts}
     return header, arrays

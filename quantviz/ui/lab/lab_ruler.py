@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from quantviz.errors import QuantVizError
-from quantviz.lab.moves import moved
+from quantviz.lab.moves import moved, range_counts
 from quantviz.lab.state import LabState
-from quantviz.schemes.calibration import ManualRange
+from quantviz.schemes.calibration import ManualRange, MinMax
 from quantviz.ui.components import hand
 from quantviz.ui.components.cell import show_cell_ruler
 from quantviz.ui.components.panels_bridge import bridge_width
-from quantviz.ui.lab.tensor import at_hand
+from quantviz.ui.lab.tensor import at_hand, kept
 from quantviz.ui.lab.tensor_panels import BRIDGE_KEY, PANELS_KEY
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked
@@ -22,10 +22,13 @@ from quantviz.ui.shell.fragments import fragment
 from quantviz.ui.shell.words import language, number, share
 
 if TYPE_CHECKING:
+    from quantviz.analysis.range_error import RangeCurve
     from quantviz.analysis.study import Study
     from quantviz.figures.panels_data import PanelsData
 
 _HAND_KEY = "hand"
+#: Points of a large tensor's error against the range: each is a pass over all values.
+_POINTS = 16
 
 
 def show_lab_ruler(study: Study, why: Any, state: LabState, panels: PanelsData, *, curve: bool) -> None:
@@ -45,7 +48,7 @@ def show_lab_ruler(study: Study, why: Any, state: LabState, panels: PanelsData, 
             on_release=session.safely(_let_go),
         )
     elif hand.has_program(state.scheme) and why.cause != "left_out":
-        _show_far(study, why, state, panels.stamp, label, fixed)
+        _show_far(study, why, state, panels.stamp, label, fixed, curve)
     else:
         show_cell_ruler(why, study, key="cell_ruler", width=bridge_width(BRIDGE_KEY))
 
@@ -58,7 +61,9 @@ def _sentence(study: Study, why: Any) -> str:
 
 
 @fragment
-def _show_far(study: Study, why: Any, state: LabState, stamp: int, label: str, fixed: bool) -> None:
+def _show_far(
+    study: Study, why: Any, state: LabState, stamp: int, label: str, fixed: bool, curve: bool
+) -> None:
     """Show the ruler of a large tensor. It runs by itself while a hand drags the range, to sum the error."""
     if session.state() != state:
         st.rerun()  # The hand let go: the whole page follows.
@@ -71,11 +76,22 @@ def _show_far(study: Study, why: Any, state: LabState, stamp: int, label: str, f
         chart=PANELS_KEY,
         stamp=stamp,
         label=label,
+        curve=_curve(study, state) if curve else None,
         locked=fixed,
         figures=_figures(study.measured.metrics),
         tried=_tried(study, state, question) if question else None,
         on_release=session.safely(_let_go),
     )
+
+
+def _curve(study: Study, state: LabState) -> RangeCurve | None:
+    """Return the error against the range; none where a pass for each point would take too long."""
+    from quantviz.analysis.range_error import range_curve
+
+    if state.scheme.number_format.kind != "integer" or not range_counts(state.scheme):
+        return None
+    scheme = state.scheme.replace(calibration=MinMax())
+    return kept(state.source, f"curve {scheme}", lambda: range_curve(study, _POINTS))
 
 
 def _tried(study: Study, state: LabState, question: Mapping[str, Any]) -> Mapping[str, str] | None:
