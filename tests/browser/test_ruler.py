@@ -1,5 +1,6 @@
 """The ruler in a blank page: what it draws, and what a mouse, a finger and keys make it tell its owner."""
 
+import itertools
 import json
 import random
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from quantviz.browser import FOLDER, join_modules
 from quantviz.ui.components.ruler import ruler_settings
 from tests.helpers.browser import violations, wait_idle
+from tests.helpers.offered import of_today
 
 APP = Path(__file__).parent / "ruler_demo.py"
 DEMO = (Path(__file__).parent / "ruler_demo.js").read_text(encoding="utf-8")
@@ -137,8 +139,7 @@ MOVES = {
 }
 
 
-@pytest.mark.parametrize("name", MOVES)
-@pytest.mark.parametrize("by", ["mouse", "touch", "keys"])
+@pytest.mark.parametrize(("name", "by"), of_today(itertools.product(MOVES, ("mouse", "touch", "keys")), 9))
 def test_each_handle_tells_its_owner(ruler, name, by):
     page = ruler(touch=by == "touch", width=1000)
     pixels, key, expected, holds = MOVES[name]
@@ -308,9 +309,10 @@ LABELS = """() => {
 }"""
 
 
-@pytest.mark.parametrize("width", [390, 820, 1366, 1920])
-@pytest.mark.parametrize("bits", [2, 3, 4, 6, 8])
-@pytest.mark.parametrize("asymmetric", [False, True])
+@pytest.mark.parametrize(
+    ("width", "bits", "asymmetric"),
+    of_today(itertools.product((390, 820, 1366, 1920), (2, 3, 4, 6, 8), (False, True)), 8),
+)
 def test_no_label_touches_another_or_leaves_the_ruler(ruler, width, bits, asymmetric):
     page = ruler(width=width)
     for hi in (0.4, 1.7, 3.5, 4.4):
@@ -406,9 +408,10 @@ def test_a_closed_ruler_leaves_nothing(ruler):
     page.mouse.move(500, 50)
 
 
-@pytest.mark.parametrize("language", ["en", "zh"])
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1366])
+@pytest.mark.parametrize(
+    ("language", "theme", "width"),
+    of_today(itertools.product(("en", "zh"), ("light", "dark"), (390, 1366)), 2),
+)
 def test_the_ruler_looks_right(ruler, shot, width, theme, language):
     page = ruler(width=width, theme=theme, language=language, hi=2, lo=-2)
     page.evaluate(

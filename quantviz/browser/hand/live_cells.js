@@ -33,8 +33,8 @@ export function liveCells(sent, result, variant, places) {
   return live;
 }
 
-// The same where a pixel of the picture stands for several cells and shows the one of largest magnitude, or of
-// the largest error. `seen` are the rows and columns of cells that `places` has.
+// The same where a pixel of the picture stands for several cells and shows the one of largest magnitude, or
+// of the largest error. `seen` are the rows and columns of cells that `places` has.
 export function livePixels(sent, result, variant, places, seen) {
   const { row_edges: rowEdges, col_edges: colEdges, rows, cols } = sent;
   const [shownPlaces, errorPlaces] = [new Int32Array(rows * cols), new Int32Array(rows * cols)];
