@@ -509,3 +509,17 @@ def test_a_phone_s_bar_opens_all_settings_and_a_number_explains_itself(new_page,
     page.wait_for_selector(".st-key-scheme", state="hidden")
     page.locator(".qv-number-sqnr .qv-term").focus()
     assert "10·log₁₀" in page.locator(".qv-number-sqnr .qv-meaning:visible").inner_text()
+
+
+def test_a_change_of_the_scheme_is_small_and_sends_no_script(new_page, url):
+    page = new_page(1366, 625)
+    received = []
+    page.on("websocket", lambda socket: socket.on("framereceived", lambda frame: received.append(frame)))
+    opened(page, url, lang="en")
+    page.wait_for_selector("[data-handle=hi]")
+    for bits in (8, 3):
+        received.clear()
+        page.locator(".st-key-bits button", has_text=str(bits)).first.click()
+        wait_address(page, "s", f"int{bits},symmetric,per_tensor,min_max,course")
+        assert 4_000 < sum(map(len, received)) < 120_000
+        assert not any(b"addEventListener" in message for message in received if isinstance(message, bytes))

@@ -10,13 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import streamlit as st
 
-from quantviz.browser import read_script
 from quantviz.errors import QuantVizError
 from quantviz.export.files import scope_of
 from quantviz.figures.numbers import WRITING
@@ -25,6 +23,7 @@ from quantviz.lab.moves import HandChoices, hand_choices, range_counts
 from quantviz.lab.state import LabState
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
+from quantviz.ui.components.component import component
 from quantviz.ui.components.panels_bridge import packed, told
 from quantviz.ui.components.ruler import ruler_settings
 from quantviz.ui.shell.words import language, say, theme
@@ -80,7 +79,7 @@ def show_hand(
         locked: Whether nothing may be moved.
         on_release: Called before the page runs when the hand has let go; `released(key)` tells of what.
     """
-    _component()(
+    component(_COMPONENT, "hand_component")(
         key=key,
         data=packed(*_told_browser(study, state, chart, stamp, label, curve, locked)),
         on_release_change=on_release,
@@ -109,7 +108,7 @@ def show_far_hand(
     the numbers above the panels by their keys, and `tried` those under the range that `asked(key)` told of;
     else as `show_hand`.
     """
-    _component()(
+    component(_COMPONENT, "hand_component")(
         key=key,
         data=packed(
             *_told_of_large(study, state, why, chart, stamp, label, curve, locked, figures, tried, asked(key))
@@ -322,10 +321,3 @@ def _program(scheme: Scheme) -> Program | None:
         return write_program(scheme)
     except Untraceable:
         return None
-
-
-@cache
-def _component() -> Callable[..., Any]:
-    # Registered once a process: a second registration of the same name is a warning.
-    component: Callable[..., Any] = st.components.v2.component(_COMPONENT, js=read_script("hand_component"))
-    return component

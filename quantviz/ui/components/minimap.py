@@ -6,15 +6,12 @@ new window it asks for itself (`chart_bridge(on_window=…)`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import streamlit as st
-
-from quantviz.browser import read_script
 from quantviz.figures.theme import THEMES
 from quantviz.text import text
+from quantviz.ui.components.component import component
 from quantviz.ui.shell.words import language, theme
 
 if TYPE_CHECKING:
@@ -75,7 +72,7 @@ def show_minimap(
             "font": colours.font,
         },
     }
-    _component()(key=key, data=data)
+    component(_COMPONENT, "minimap")(key=key, data=data)
 
 
 def _picture(values: Array, theme_name: str) -> str:
@@ -96,11 +93,3 @@ def _labels(language_name: str) -> dict[str, str]:
         "map": text("minimap.map", language_name),
         "whole": text("minimap.whole", language_name),
     }
-
-
-@cache
-def _component() -> Callable[..., Any]:
-    # Registered once a process: a second registration of the same name is a warning.
-    script = read_script("minimap")
-    component: Callable[..., Any] = st.components.v2.component(_COMPONENT, js=script)
-    return component

@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import streamlit as st
 
-from quantviz.browser import read_script
 from quantviz.figures.arrangement import BREAKPOINTS, PANELS, USUAL_WIDTH
 from quantviz.figures.numbers import WRITING
 from quantviz.figures.theme import THEMES, Theme, rgb, stops
 from quantviz.schemes.formats import FORMATS
 from quantviz.tensors.views import ERROR_VIEWS
 from quantviz.text import text
+from quantviz.ui.components.component import component
 
 if TYPE_CHECKING:
     from quantviz.figures.panels_data import BlockMap, PanelsData, Pixels
@@ -87,8 +87,8 @@ def chart_bridge(
         first: the panel that a phone shows first.
         picture: the name and titles of a saved picture.
     """
-    _component(_CELLS)(key=f"{key}_cells", data=pack_cells(data, chart_key, theme))
-    _component(_STATE)(
+    component(_CELLS, "panels_bridge")(key=f"{key}_cells", data=pack_cells(data, chart_key, theme))
+    component(_STATE, "panels_bridge")(
         key=key,
         data={
             **_state(chart_key, len(data.panels), selected, width, language, theme, enlarge),
@@ -298,14 +298,6 @@ def _labels(language: str) -> dict[str, Any]:
             for name in ("largest", "largest_error", "mean", "rms")
         },
     }
-
-
-@cache
-def _component(name: str) -> Callable[..., Any]:
-    # Registered once a process: a second registration of the same name is a warning.
-    script = read_script("panels_bridge")
-    component: Callable[..., Any] = st.components.v2.component(name, js=script)
-    return component
 
 
 def told(key: str, name: str) -> Any:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from quantviz.browser import read_script
 from quantviz.figures.theme import THEMES
 from quantviz.text import text
+from quantviz.ui.components.component import component
 from quantviz.ui.shell.classroom import enlarge
 from quantviz.ui.shell.words import language, theme
 
@@ -54,7 +54,7 @@ def show_ruler(
     `words` are this ruler's own, in place of those of every ruler.
     """
     settings = {**ruler_settings(theme(), language()), "enlarge": enlarge(width)}
-    _component()(
+    component(_COMPONENT, "ruler_component")(
         key=key,
         data=picture.packed(settings, label, handles, words),
         on_moved_change=on_moved or _nothing,
@@ -66,14 +66,6 @@ def moved(key: str) -> Mapping[str, Any] | None:
     state = st.session_state.get(key)
     told = state.get("moved") if isinstance(state, Mapping) else getattr(state, "moved", None)
     return told if isinstance(told, Mapping) else None
-
-
-@cache
-def _component() -> Callable[..., Any]:
-    # Registered once a process: a second registration of the same name is a warning.
-    script = read_script("ruler_component")
-    component: Callable[..., Any] = st.components.v2.component(_COMPONENT, js=script)
-    return component
 
 
 def _nothing() -> None:

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import streamlit as st
-
-from quantviz.browser import read_script
 
 #: The line's widths in pixels that it is laid out for; the browser tells which of them fits.
 WIDTHS = (300, 340, 480, 660, 820, 960, 1040, 1180, 1320, 1500, 1700)
 _USUAL_WIDTH = 1040
 BRIDGE = "formats_bridge"
-
-
-@functools.cache
-def bridge_component() -> Callable[..., Any]:
-    # Registered once a process: a second registration of the same name is a warning.
-    script = read_script("formats_bridge")
-    component: Callable[..., Any] = st.components.v2.component("quantviz_formats", js=script)
-    return component
 
 
 def told_by_browser(name: str) -> Any:

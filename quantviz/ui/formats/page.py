@@ -12,9 +12,10 @@ import streamlit as st
 from quantviz.errors import QuantVizError
 from quantviz.schemes.formats import FORMATS, NumberFormat
 from quantviz.ui.components.clipboard import copy_button
+from quantviz.ui.components.component import component
 from quantviz.ui.components.language_switch import show_language
 from quantviz.ui.formats.bits import show_bits
-from quantviz.ui.formats.bridge import BRIDGE, WIDTHS, bridge_component, line_width, nothing, told_by_browser
+from quantviz.ui.formats.bridge import BRIDGE, WIDTHS, line_width, nothing, told_by_browser
 from quantviz.ui.formats.choices import show_choices
 from quantviz.ui.formats.codes import show_codes
 from quantviz.ui.formats.facts import show_facts, show_terms
@@ -105,7 +106,7 @@ def show_page() -> None:
     with right:
         show_codes(first, code)
     show_terms()
-    bridge_component()(
+    component("quantviz_formats", "formats_bridge")(
         key=BRIDGE,
         # The language is not read there: with another one the table is written anew, and the script is to run
         # again.

@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import html
 import secrets
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Mapping
 from typing import Any, cast
 
 import streamlit as st
 
-from quantviz.browser import read_script
 from quantviz.errors import QuantVizError
 from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.model import Lesson
@@ -36,6 +34,7 @@ from quantviz.teaching.lessons.progress import (
     told,
 )
 from quantviz.ui.components.clipboard import copy_button
+from quantviz.ui.components.component import component
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import classroom
 from quantviz.ui.shell.words import language, say, say_error
@@ -87,7 +86,7 @@ def keep_in_browser() -> None:
     Call it last: it shows the step as soon as the browser has told what it kept, and by then the step must
     be drawn with those answers. Mounted first, it showed the open question for one frame.
     """
-    _component()(
+    component(_COMPONENT, "progress")(
         key=_COMPONENT,
         data={
             "key": _KEY,
@@ -100,14 +99,6 @@ def keep_in_browser() -> None:
         on_stored_change=_nothing,
         on_refused_change=_nothing,
     )
-
-
-@cache
-def _component() -> Callable[..., Any]:
-    # Registered once a process: a second registration of the same name is a warning.
-    script = read_script("progress")
-    component: Callable[..., Any] = st.components.v2.component(_COMPONENT, js=script)
-    return component
 
 
 def take_from_browser() -> None:

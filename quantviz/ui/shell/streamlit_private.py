@@ -66,3 +66,12 @@ def uninterrupted() -> Iterator[None]:
         yield
     finally:
         object.__setattr__(state, "_yield_callback", usual)
+
+
+def serve_file(content: bytes, mimetype: str, place: str) -> str:
+    """Return the address, below the app's own, at which this process serves a file to its sessions, as long
+    as one of them has asked for it at that `place` in its last run; none in Streamlit's own tests of a page.
+    """
+    if not runtime.exists():
+        return ""
+    return runtime.get_instance().media_file_mgr.add(content, mimetype, place)

@@ -1,0 +1,48 @@
+"""Components of our own: a browser fetches their scripts once, and after that is only sent what they show.
+
+Streamlit sends the text of a component's script with each change of what it shows: 200 KB for each change
+of a scheme in the Lab, times the heads of a class. So the component itself is a few lines that import the
+script from its address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import streamlit as st
+
+from quantviz.browser import read_script
+from quantviz.ui.shell.streamlit_private import serve_file
+
+#: Streamlit calls a component again while its script is on the way: the last call shows what is then true.
+_IMPORT = """
+const streamlit = document.querySelector("script[type=module][src]").src;
+let show = null;
+const script = import(new URL("../..ADDRESS", streamlit)).then((module) => (show = module.default));
+
+export default function (component) {
+  if (show) return show(component);
+  let leave = null;
+  let left = false;
+  script.then(() => left || (leave = show(component)));
+  return () => {
+    left = true;
+    leave?.();
+  };
+}
+"""
+
+
+def component(name: str, script: str) -> Callable[..., Any]:
+    """Return what mounts the component `name`, whose `script` is a file of `quantviz.browser`."""
+    # Each run says that its session has need of the file, or Streamlit would throw it away.
+    return _registered(name, serve_file(read_script(script).encode(), "text/javascript", f"script {script}"))
+
+
+@cache
+def _registered(name: str, address: str) -> Callable[..., Any]:
+    # Registered once a process: a second registration of the same name is a warning.
+    mount: Callable[..., Any] = st.components.v2.component(name, js=_IMPORT.replace("ADDRESS", address))
+    return mount
