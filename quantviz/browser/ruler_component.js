@@ -3,13 +3,13 @@
 // Python joins this file and what it imports into one: see `__init__.py`.
 
 import { bitsStyle } from "./page/format_bits.js";
+import { readPacked } from "./page/packed.js";
 import { nearestLevel } from "./ruler/comb.js";
-import { readPicture } from "./ruler/picture.js";
 import { Ruler } from "./ruler/ruler.js";
 import { onSameAxis, withValue } from "./ruler/single.js";
 
 export default function ({ data, parentElement, setTriggerValue }) {
-  const { settings, picture } = readPicture(data);
+  const { settings, picture } = readPacked(data);
   const look = JSON.stringify(settings);
   let now = parentElement.qvRuler;
   if (now?.look !== look) {

@@ -7,9 +7,7 @@ values than can be told apart the histogram alone is given.
 from __future__ import annotations
 
 import functools
-import json
 import math
-import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -133,14 +131,14 @@ class RulerPicture:
             histogram=None,
         )
 
-    def packed(
+    def for_script(
         self,
         settings: Mapping[str, Any],
         label: str,
         handles: Handles | None = None,
         words: Mapping[str, str] | None = None,
-    ) -> bytes:
-        """Return the picture for the script: a JSON header, then the arrays, each at a multiple of 8.
+    ) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Return the picture for the script: what JSON can say, and the arrays by their way in it.
 
         Args:
             settings: the colours and words of every ruler on the page.
@@ -173,20 +171,8 @@ class RulerPicture:
             "dim": False,
             "single": None if self.single is None else asdict(self.single),
         }
-        return _packed({"settings": settings, "picture": picture}, arrays)
-
-
-def _packed(header: dict[str, Any], arrays: Mapping[str, Array]) -> bytes:
-    places, offset, parts = {}, 0, []
-    for name, array in arrays.items():
-        data = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).tobytes()
-        places[name] = (f"{array.dtype.kind}{array.dtype.itemsize}", offset, array.size)
-        parts.append(data + bytes(-len(data) % 8))
-        offset += len(parts[-1])
-    head = json.dumps({**header, "arrays": places}).encode("ascii")
-    # Spaces at its end bring what follows to a multiple of 8.
-    head += b" " * (-(len(head) + 4) % 8)
-    return b"".join((struct.pack("<I", len(head)), head, *parts))
+        header = {"settings": settings, "picture": picture}
+        return header, {f"picture.{way}": array for way, array in arrays.items()}
 
 
 def ruler_of_cell(study: Study, explanation: Explanation) -> RulerPicture:

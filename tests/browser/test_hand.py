@@ -6,12 +6,11 @@ import pytest
 from playwright.sync_api import expect
 
 import quantviz as qv
-from quantviz.figures.numbers import number
 from quantviz.lab.classroom import Classroom
 from quantviz.lab.state import opening, read_link, write_link
 from quantviz.sources import Builtin, Normal
+from quantviz.ui.lab.tiles import metric_texts
 from quantviz.ui.shell.classroom import PARAMETER
-from quantviz.ui.shell.words import share
 from tests.helpers import ROOT
 from tests.helpers.browser import server, wait_idle
 from tests.helpers.offered import of_today
@@ -149,7 +148,7 @@ def test_every_handle_moves_all_that_follows_and_is_one_step(way, url, new_page)
         reached, problems = read_link(address(page))
         assert not problems
         r = qv.quantize(reached.source.tensor(), reached.scheme)
-        assert figures(page)["mse"] == number(qv.metrics(r)["mse"]), name
+        assert figures(page)["mse"] == metric_texts(qv.metrics(r))["mse"], name
         there = address(page)[part]
         page.get_by_role("button", name="Undo").click()
         page.wait_for_function(CHANGED, arg=[part, there])
@@ -276,7 +275,7 @@ def test_a_range_that_was_searched_for_is_where_the_hand_begins(url, new_page):
     assert float(page.locator("[data-handle=hi]").get_attribute("aria-valuenow")) == pytest.approx(
         float(r.range.hi), rel=1e-6
     )
-    assert figures(page)["mse"] == number(qv.metrics(r)["mse"])
+    assert figures(page)["mse"] == metric_texts(qv.metrics(r))["mse"]
 
 
 def test_the_range_of_a_large_tensor_is_dragged_with_the_servers_sums(url, new_page):
@@ -297,8 +296,7 @@ def test_the_range_of_a_large_tensor_is_dragged_with_the_servers_sums(url, new_p
     state, _ = read_link(address(page))
     m = qv.metrics(qv.quantize(source.tensor(), state.scheme))
     assert figures(page) == during
-    assert during["mse"] == number(m["mse"])
-    assert during["clipped"] == share(m["clipped_share"])
+    assert metric_texts(m).items() <= during.items()
     # In the tab Range the curve has a real quantization at every point.
     page.locator(".st-key-stage_tab button", has_text="Range").click()
     page.wait_for_function("window.__quantviz.hands.get('panels')?.curve")

@@ -1,14 +1,13 @@
 """The panels' modules, function by function: numbers, cells and geometry, in a blank page."""
 
 import dataclasses
-import json
 import math
-import struct
 
 import numpy as np
 import pytest
 
 from quantviz.browser import FOLDER, read_script
+from quantviz.browser.packing import pack
 from quantviz.figures.numbers import WRITING
 
 #: What the tests call, by the module it is in.
@@ -16,6 +15,7 @@ NAMES = {
     "cells": "cellAt, cellShown, errorOf, leftOut, pixelAt, readCells, shownError",
     "geometry": "cellBox, clamp, close, inSight, placeIn, rangesOf, same, sameWindow, sharesOf, turned, "
     "windowOf, within",
+    "packed": "readPacked",
     "numbers": "bitsOf, blockPlace, ems, significant, span, numberText",
     "printed_values": "fitting, inkOn",
 }
@@ -254,33 +254,55 @@ def test_the_numbers_of_a_cell(call, more, pixel, cell):
     assert call("cellAt", {**CELLS, **more}, pixel) == cell
 
 
-def test_cells_are_read_from_any_place_in_a_buffer(blank):
-    arrays = {"x": ["f4", 256, 6], "code": ["u1", 280, 6], "block_of_row": ["i4", 288, 2]}
-    header = json.dumps({"chart": "c", "top": 2, "left": 5, "rows": 2, "cols": 3, "arrays": arrays}).encode()
-    head = struct.pack("<I", len(header)) + header
-    packed = head.ljust(256, b"\0") + struct.pack(
-        "<6f6B2x2i", 1, 2, -3, 4.5, 5, 6, 250, 1, 2, 3, 4, 5, -7, 70_000
-    )
-    read = blank.evaluate(
-        """bytes => {
-            const { arrays, ...cells } = window.joined.readCells(new Uint8Array([0, ...bytes]).subarray(1));
-            return Object.fromEntries(
-              Object.entries(cells).map(([name, it]) => [name, ArrayBuffer.isView(it) ? [...it] : it]),
-            );
-        }""",
-        list(packed),
-    )
-    assert read == {
-        "chart": "c",
-        "top": 2,
-        "left": 5,
-        "rows": 2,
-        "cols": 3,
-        "row_edges": [2, 3, 4],
-        "col_edges": [5, 6, 7, 8],
-        "x": [1, 2, -3, 4.5, 5, 6],
-        "code": [250, 1, 2, 3, 4, 5],
-        "block_of_row": [-7, 70_000],
+#: Calls a reader of the joined script on a message that begins at an odd place of its buffer.
+READ = """([name, bytes]) => {
+    const plain = (it) =>
+      ArrayBuffer.isView(it)
+        ? [it.constructor.name, ...it]
+        : it && typeof it === "object" && !Array.isArray(it)
+          ? Object.fromEntries(Object.entries(it).map(([name, each]) => [name, plain(each)]))
+          : it;
+    return plain(window.joined[name](new Uint8Array([0, ...bytes]).subarray(1)));
+}"""
+
+#: What JavaScript calls an array of each type; 8-byte integers are sent as 4.
+ARRAYS = {
+    "f4": "Float32Array",
+    "f8": "Float64Array",
+    "i1": "Int8Array",
+    "u1": "Uint8Array",
+    "i2": "Int16Array",
+    "u2": "Uint16Array",
+    "i4": "Int32Array",
+    "u4": "Uint32Array",
+    "i8": "Int32Array",
+    ">f8": "Float64Array",
+}
+
+
+@pytest.mark.parametrize("length", range(8))
+def test_what_python_packs_is_read(blank, length):
+    arrays = {f"all.{kind}": np.arange(length).astype(kind) for kind in ARRAYS}
+    turned = np.arange(6, dtype=np.float32).reshape(2, 3).T
+    header = {"word": "−" * length, "all": {"list": [1, None]}}
+    packed = pack(header, {**arrays, "turned": turned})
+    assert blank.evaluate(READ, ["readPacked", list(packed)]) == {
+        "word": "−" * length,
+        "all": {"list": [1, None], **{kind: [name, *range(length)] for kind, name in ARRAYS.items()}},
+        "turned": ["Float32Array", 0, 3, 1, 4, 2, 5],
+    }
+    assert header == {"word": "−" * length, "all": {"list": [1, None]}}, "it is left as it was"
+
+
+def test_cells_are_read_with_their_edges(blank):
+    header = {"chart": "c", "top": 2, "left": 5, "rows": 2, "cols": 3}
+    packed = pack(header, {"x": np.float32([1, 2, -3, 4.5, 5, 6]), "code": np.uint8([250, 1, 2, 3, 4, 5])})
+    assert blank.evaluate(READ, ["readCells", list(packed)]) == {
+        **header,
+        "row_edges": ["Int32Array", 2, 3, 4],
+        "col_edges": ["Int32Array", 5, 6, 7, 8],
+        "x": ["Float32Array", 1, 2, -3, 4.5, 5, 6],
+        "code": ["Uint8Array", 250, 1, 2, 3, 4, 5],
     }
 
 

@@ -3,6 +3,7 @@ hands it.
 """
 
 import dataclasses
+import itertools
 import json
 import re
 
@@ -18,6 +19,7 @@ from quantviz.figures.printing import Style, ems, fitting, printed, printing_sty
 from quantviz.figures.theme import THEMES, rgb
 from quantviz.tensors.views import ERROR_VIEWS
 from quantviz.ui.components.panels_bridge import _color_scale
+from quantviz.ui.lab.tiles import WORDED_METRICS, metric_texts
 from tests.helpers.colours import luminance
 
 BRIDGE = read_script("panels_bridge")
@@ -26,17 +28,26 @@ BRIDGE = read_script("panels_bridge")
 @pytest.fixture(scope="module")
 def bridge(browser):
     """A blank page with the bridge's own functions."""
+    yield from _page_with(browser, BRIDGE, "significant, numberText, fitting, shownError, inkOn")
+
+
+def _page_with(browser, script, names):
     page = browser.new_page()
     page.goto("about:blank")
-    source = BRIDGE + "\nObject.assign(window, { significant, numberText, fitting, shownError, inkOn });"
     page.evaluate(
         """async (source) => {
             await import(URL.createObjectURL(new Blob([source], { type: "text/javascript" })));
         }""",
-        source,
+        f"{script}\nObject.assign(window, {{ {names} }});",
     )
     yield page
     page.close()
+
+
+@pytest.fixture(scope="module")
+def hand(browser):
+    """A blank page with the hand's own functions."""
+    yield from _page_with(browser, read_script("hand_component"), "figuresOf")
 
 
 def numbers():
@@ -84,6 +95,22 @@ def test_the_browser_writes_a_number_as_the_server_does(bridge):
         "(writing) => [NaN, Infinity, -Infinity].map((value) => significant(value, 3, writing))", writing
     )
     assert strange == [short_number(value) for value in (float("nan"), float("inf"), float("-inf"))]
+
+
+def test_the_line_of_numbers_is_written_alike(hand):
+    """While a hand moves the browser writes it, before and afterwards the server."""
+    errors = [0.0, 1e-30, 0.00012345, 1.5732, 9999.4, 9999.6, 12345.678, 123456.0, 3e7, float("nan")]
+    decibels = [0.0, -3.21, 18.94, 123.45, float("inf"), float("nan")]
+    shares = [0.0, 1e-5, 0.00125, 0.8281, 0.99951, 1.0, float("nan")]
+    found = [
+        dict(zip(WORDED_METRICS, values, strict=True))
+        for values in itertools.zip_longest(errors, decibels, shares, shares, fillvalue=0.5)
+    ]
+    got = hand.evaluate(
+        "([found, writing]) => found.map((metrics) => figuresOf(metrics, { bits_text: '4.5' }, writing))",
+        [found, dataclasses.asdict(WRITING)],
+    )
+    assert got == [{**metric_texts(each), "bits": "4.5"} for each in found]
 
 
 @pytest.mark.parametrize(

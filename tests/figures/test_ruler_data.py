@@ -1,7 +1,6 @@
 """The ruler's picture shows the block that the cell lies in, and the grid that it was rounded to."""
 
 import json
-import struct
 from dataclasses import replace
 
 import numpy as np
@@ -174,24 +173,17 @@ def test_a_large_tensor_has_the_histogram_of_the_cells_block(granularity):
     assert picture.domain == whole.domain
 
 
-def test_packed_it_is_read_back():
+def test_what_the_script_is_told():
     picture = ruler(normal(4, 4), qv.Scheme("int4"), (2, 1))
-    packed = picture.packed({"colors": {}}, "A ruler.", Handles(range=True, bits=Choice(1, ("2", "4"))))
-    (length,) = struct.unpack("<I", packed[:4])
-    header = json.loads(packed[4 : 4 + length])
-    assert (4 + length) % 8 == 0
-    for name, values in (
-        ("values", picture.values),
-        ("clipped", picture.clipped),
-        ("levels", picture.levels),
-        ("histogram.counts", picture.histogram.counts),
-    ):
-        kind, offset, count = header["arrays"][name]
-        assert offset % 8 == 0
-        found = np.frombuffer(packed, f"<{kind}", count, 4 + length + offset)
-        assert found.dtype == values.dtype
-        assert found.tolist() == values.tolist()
-    shown = header["picture"]
+    header, arrays = picture.for_script(
+        {"colors": {}}, "A ruler.", Handles(range=True, bits=Choice(1, ("2", "4")))
+    )
+    assert arrays["picture.values"] is picture.values
+    assert arrays["picture.clipped"] is picture.clipped
+    assert arrays["picture.levels"] is picture.levels
+    assert arrays["picture.histogram.counts"] is picture.histogram.counts
+    shown = json.loads(json.dumps(header))["picture"]
+    assert shown["histogram"] == {}, "its arrays have a place"
     assert shown["handles"]["bits"] == {"at": 1, "labels": ["2", "4"]}
     assert shown["handles"]["range"]
     assert shown["words"] == {"label": "A ruler."}
@@ -200,13 +192,12 @@ def test_packed_it_is_read_back():
     assert not Handles()
 
 
-def test_a_curve_is_packed_with_it():
+def test_a_curve_is_told_with_it():
     study = Study.of_result(qv.quantize(normal(4, 4), qv.Scheme("int4")))
     picture = ruler_of_cell(study, study.explain((1, 1)))
-    packed = replace(picture, curve=range_curve(study, 8)).packed({}, "A ruler.")
-    header = json.loads(packed[4 : 4 + struct.unpack("<I", packed[:4])[0]])
+    header, arrays = replace(picture, curve=range_curve(study, 8)).for_script({}, "A ruler.")
     assert header["picture"]["curve"] == {"now": None}
-    assert [header["arrays"][f"curve.{name}"][2] for name in ("at", "rounding", "clipping")] == [8, 8, 8]
+    assert [arrays[f"picture.curve.{name}"].size for name in ("at", "rounding", "clipping")] == [8, 8, 8]
 
 
 # ---- in words -----------------------------------------------------------------------------------

@@ -57,23 +57,3 @@ export function paddingOf(layout, b) {
 export function isShort(layout, b) {
   return layout.tail === "short" && layout.starts[b + 1] - layout.starts[b] < layout.size ? 1 : 0;
 }
-
-/** Return the place of a cell along each axis of the tensor. */
-export function indexOfCell(layout, cell) {
-  return placeAmong(layout.shape, cell);
-}
-
-/** Return the place of a block along each axis of the grid. */
-export function indexOfBlock(layout, b) {
-  return placeAmong(layout.grid, b);
-}
-
-function placeAmong(shape, flat) {
-  const index = [];
-  let rest = flat;
-  for (const length of shape.toReversed()) {
-    index.unshift(rest % length);
-    rest = Math.floor(rest / length);
-  }
-  return index;
-}

@@ -1,7 +1,8 @@
 // Quantize a tensor by the arithmetic that Python wrote: the same codes, scales and values as `quantize`
 // gives, bit for bit, and refused where it refuses.
 
-import { indexOfBlock, indexOfCell, isShort } from "./blocks.js";
+import { indexIn } from "../page/index_in.js";
+import { isShort } from "./blocks.js";
 import { ROUNDING } from "./rounding.js";
 import { answersOf, extremesOf } from "./statistics.js";
 
@@ -144,7 +145,7 @@ function finiteInput(x, rule, layout) {
     return { x, counted: null };
   }
   if (rule === "refuse") {
-    const index = indexOfCell(layout, first);
+    const index = indexIn(layout.shape, first);
     return { refused: { key: "input_nonfinite", value: x[first], index, count: bad } };
   }
   if (rule === "ignore") {
@@ -238,7 +239,7 @@ function refusedInfinite({ x, layout }, { x_hat, error }, { scale }) {
     // What is finite is 0 off itself.
     if (error[i] - error[i] + (x_hat[i] - x_hat[i]) !== 0 && Number.isFinite(x[i])) {
       const b = layout.numbers[i];
-      const where = { index: indexOfCell(layout, i), block: indexOfBlock(layout, b) };
+      const where = { index: indexIn(layout.shape, i), block: indexIn(layout.grid, b) };
       const refused =
         scale[b] === 0
           ? { key: "scale_is_zero", ...where }

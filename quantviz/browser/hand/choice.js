@@ -1,5 +1,7 @@
 // What a hand's message means: what is quantized while it moves, and what the server is told when it lets go.
 
+import { indexIn } from "../page/index_in.js";
+
 // What is chosen: the scheme (`variant`), a range or scale in place of what its calibration finds, and cells
 // whose value was changed, `Map` of place → value.
 export function unchanged(hand) {
@@ -46,18 +48,8 @@ export function released(message, choice, hand, places) {
     return { kind: "given", scale: calibration.scale, zero_point: calibration.zero_point };
   if (kind === "value") {
     const place = places[message.cell];
-    return { kind: "cell", cell: indexOf(place, hand.shape), value: choice.edits.get(place) };
+    return { kind: "cell", cell: indexIn(hand.shape, place), value: choice.edits.get(place) };
   }
   const variant = hand.variants[choice.variant];
   return kind === "bits" ? { kind: "format", id: variant.format } : { kind, size: variant.size };
-}
-
-// The index of a place of the flattened tensor, one number an axis.
-function indexOf(place, shape) {
-  const index = [];
-  for (let axis = shape.length - 1; axis >= 0; axis--) {
-    index.unshift(place % shape[axis]);
-    place = Math.floor(place / shape[axis]);
-  }
-  return index;
 }

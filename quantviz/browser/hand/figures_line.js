@@ -5,17 +5,20 @@ import { significant } from "../panels/numbers.js";
 // A share as a percentage: 0 % and 100 % only where it is exactly that.
 export function percentage(share, writing) {
   const percent = 100 * share;
-  if (Number.isNaN(percent)) return writing.none;
   if (percent > 0 && percent < 0.1) return "< 0.1 %";
   if (percent > 99.9 && percent < 100) return "> 99.9 %";
-  return `${significant(percent, 3, writing)} %`;
+  return Number.isNaN(percent) ? writing.none : `${significant(percent, 3, writing)} %`;
 }
 
-// The text of each number by its key.
+function figure(value, digits, writing) {
+  return Number.isNaN(value) ? writing.none : significant(value, digits, writing);
+}
+
+// The text of each number by its key: the server's `metric_texts` gives the same.
 export function figuresOf(metrics, variant, writing) {
   return {
-    mse: significant(metrics.mse, 4, writing),
-    sqnr: `${significant(metrics.sqnr_db, 3, writing)} dB`,
+    mse: figure(metrics.mse, 4, writing),
+    sqnr: `${figure(metrics.sqnr_db, 3, writing)} dB`,
     zeroed: percentage(metrics.zeroed_share, writing),
     clipped: percentage(metrics.clipped_share, writing),
     bits: variant.bits_text,

@@ -1,27 +1,6 @@
 // The cells that the server sent: their numbers, and which cell each pixel of a picture shows.
 
-const TYPES = {
-  f4: Float32Array,
-  f8: Float64Array,
-  i1: Int8Array,
-  u1: Uint8Array,
-  i2: Int16Array,
-  u2: Uint16Array,
-  i4: Int32Array,
-  u4: Uint32Array,
-};
-
-// Read a packed message: the header's length, a JSON header, then the arrays it names, each at a multiple of
-// 8 bytes. Returns the header with the arrays beside its own entries.
-export function readPacked(bytes) {
-  const aligned = bytes.slice().buffer;
-  const length = new DataView(aligned).getUint32(0, true);
-  const header = JSON.parse(new TextDecoder().decode(new Uint8Array(aligned, 4, length)));
-  const arrays = {};
-  for (const [name, [type, offset, count]] of Object.entries(header.arrays))
-    arrays[name] = new TYPES[type](aligned, offset, count);
-  return { ...header, ...arrays };
-}
+import { readPacked } from "../page/packed.js";
 
 // Read what `pack_cells` wrote.
 export function readCells(bytes) {

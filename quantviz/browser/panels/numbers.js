@@ -1,5 +1,7 @@
 // Numbers and places as text. Pure functions.
 
+import { indexIn } from "../page/index_in.js";
+
 // A code's bits in groups of the given widths, for sign, exponent and mantissa: "0 1111 010".
 export function bitsOf(code, widths) {
   const bits = code.toString(2).padStart(
@@ -15,12 +17,9 @@ export function bitsOf(code, widths) {
 
 // A block's place in the grid, without axes that hold only one block: "3" or "3, 1".
 export function blockPlace(number, grid) {
-  const place = [];
-  for (let axis = grid.length - 1; axis >= 0; axis--) {
-    if (grid[axis] > 1) place.unshift(number % grid[axis]);
-    number = Math.floor(number / grid[axis]);
-  }
-  return place.join(", ");
+  return indexIn(grid, number)
+    .filter((_, axis) => grid[axis] > 1)
+    .join(", ");
 }
 
 // `count` places from `first` on: "3" or "3–7".

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from quantviz.browser.packing import pack
 from quantviz.errors import QuantVizError
 from quantviz.export.files import scope_of
 from quantviz.figures.numbers import WRITING
@@ -24,7 +25,7 @@ from quantviz.lab.state import LabState
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.ui.components.component import component
-from quantviz.ui.components.panels_bridge import packed, told
+from quantviz.ui.components.panels_bridge import told
 from quantviz.ui.components.ruler import ruler_settings
 from quantviz.ui.shell.words import language, say, theme
 
@@ -81,7 +82,7 @@ def show_hand(
     """
     component(_COMPONENT, "hand_component")(
         key=key,
-        data=packed(*_told_browser(study, state, chart, stamp, label, curve, locked)),
+        data=pack(*_told_browser(study, state, chart, stamp, label, curve, locked)),
         on_release_change=on_release,
         on_try_change=_nothing,
     )
@@ -110,7 +111,7 @@ def show_far_hand(
     """
     component(_COMPONENT, "hand_component")(
         key=key,
-        data=packed(
+        data=pack(
             *_told_of_large(study, state, why, chart, stamp, label, curve, locked, figures, tried, asked(key))
         ),
         on_release_change=on_release,

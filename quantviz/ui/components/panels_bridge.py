@@ -13,8 +13,6 @@ does these things for the chart inside one keyed container:
 from __future__ import annotations
 
 import dataclasses
-import json
-import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -23,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import streamlit as st
 
+from quantviz.browser.packing import pack
 from quantviz.figures.arrangement import BREAKPOINTS, PANELS, USUAL_WIDTH
 from quantviz.figures.numbers import WRITING
 from quantviz.figures.theme import THEMES, Theme, rgb, stops
@@ -177,7 +176,7 @@ def pack_cells(data: PanelsData, chart_key: str, theme: str) -> bytes:
         header["styles"] = {
             name: [dataclasses.asdict(style) for style in data.styles(name)] for name in data.open
         }
-    return packed(header, arrays)
+    return pack(header, arrays)
 
 
 def _pixel_arrays(pixels: Pixels) -> dict[str, np.ndarray[Any, Any]]:
@@ -225,34 +224,6 @@ def _block_arrays(blocks: BlockMap) -> dict[str, np.ndarray[Any, Any]]:
         "scale_of_col": of_col.astype(np.int32),
         "scale": blocks.scale[np.ix_(first_rows, first_cols)].astype(np.float64),
     }
-
-
-def packed(header: dict[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) -> bytes:
-    """Return a message for `readPacked` of the browser: its header as JSON, and the arrays it names."""
-    places: dict[str, tuple[str, int, int]] = {}
-    plain = {name: np.ascontiguousarray(array, dtype=_plain_dtype(array)) for name, array in arrays.items()}
-    header["arrays"] = places
-    # The offsets stand in the header and its length moves them, so room is left for the longest.
-    room = _aligned(len(json.dumps(header)) + 48 * len(plain) + 4)
-    offset = room
-    for name, array in plain.items():
-        places[name] = (f"{array.dtype.kind}{array.dtype.itemsize}", offset, array.size)
-        offset = _aligned(offset + array.nbytes)
-    head = json.dumps(header).encode("ascii")
-    parts = [struct.pack("<I", len(head)), head, bytes(room - 4 - len(head))]
-    for array in plain.values():
-        parts += [array.tobytes(), bytes(_aligned(array.nbytes) - array.nbytes)]
-    return b"".join(parts)
-
-
-def _plain_dtype(array: np.ndarray[Any, Any]) -> np.dtype[Any]:
-    """Return the little-endian type; 4-byte integers for 8-byte ones, which JavaScript reads as BigInt."""
-    dtype = np.dtype(np.int32) if array.dtype.kind in "iu" and array.dtype.itemsize == 8 else array.dtype
-    return dtype.newbyteorder("<")
-
-
-def _aligned(count: int) -> int:
-    return -(-count // 8) * 8
 
 
 def _state(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from quantviz.browser.packing import pack
 from quantviz.figures.theme import THEMES
 from quantviz.text import text
 from quantviz.ui.components.component import component
@@ -56,7 +57,7 @@ def show_ruler(
     settings = {**ruler_settings(theme(), language()), "enlarge": enlarge(width)}
     component(_COMPONENT, "ruler_component")(
         key=key,
-        data=picture.packed(settings, label, handles, words),
+        data=pack(*picture.for_script(settings, label, handles, words)),
         on_moved_change=on_moved or _nothing,
     )
 

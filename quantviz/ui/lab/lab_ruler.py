@@ -16,10 +16,11 @@ from quantviz.ui.components.cell import show_cell_ruler
 from quantviz.ui.components.panels_bridge import bridge_width
 from quantviz.ui.lab.tensor import at_hand, kept
 from quantviz.ui.lab.tensor_panels import BRIDGE_KEY, PANELS_KEY
+from quantviz.ui.lab.tiles import WORDED_METRICS, metric_texts
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked
 from quantviz.ui.shell.fragments import fragment
-from quantviz.ui.shell.words import language, number, share
+from quantviz.ui.shell.words import language
 
 if TYPE_CHECKING:
     from quantviz.analysis.range_error import RangeCurve
@@ -78,7 +79,7 @@ def _show_far(
         label=label,
         curve=_curve(study, state) if curve else None,
         locked=fixed,
-        figures=_figures(study.measured.metrics),
+        figures=metric_texts(study.measured.metrics),
         tried=_tried(study, state, question) if question else None,
         on_release=session.safely(_let_go),
     )
@@ -101,22 +102,9 @@ def _tried(study: Study, state: LabState, question: Mapping[str, Any]) -> Mappin
     try:
         scheme = moved(state, {**question, "kind": "range"}).scheme
         assert isinstance(scheme.calibration, ManualRange)
-        return _figures(measure(study.x, scheme, metrics=tuple(_FIGURES), known=study.facts).metrics)
+        return metric_texts(measure(study.x, scheme, metrics=WORDED_METRICS, known=study.facts).metrics)
     except QuantVizError:
         return None
-
-
-#: The metrics that the line of numbers shows and a range changes.
-_FIGURES = ("mse", "sqnr_db", "zeroed_share", "clipped_share")
-
-
-def _figures(metrics: Mapping[str, float]) -> dict[str, str]:
-    return {
-        "mse": number(metrics["mse"]),
-        "sqnr": f"{number(metrics['sqnr_db'], 3)} dB",
-        "zeroed": share(metrics["zeroed_share"]),
-        "clipped": share(metrics["clipped_share"]),
-    }
 
 
 def _let_go() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import numpy as np
 import streamlit as st
 
 from quantviz.export.files import scope_of
+from quantviz.figures.numbers import WRITING, short_number
 from quantviz.lab.state import LabState
 from quantviz.schemes.scheme import Scheme
 from quantviz.ui.lab.tensor import gaussian_db
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 #: The layer size that "bits per weight" is also told for.
 _USUAL_LAYER = (4096, 4096)
+#: What `metric_texts` words.
+WORDED_METRICS = ("mse", "sqnr_db", "zeroed_share", "clipped_share")
 
 
 @dataclass(frozen=True)
@@ -46,12 +50,29 @@ def measured(study: Study, state: LabState) -> Measured:
     )
 
 
+def metric_texts(metrics: Mapping[str, float]) -> dict[str, str]:
+    """Return the values of the tiles that a range changes, as they are written, by the tiles' keys.
+
+    `browser/hand/figures_line.js` writes the same while a hand moves.
+    """
+    return {
+        "mse": _figure(metrics["mse"]),
+        "sqnr": f"{_figure(metrics['sqnr_db'], 3)} dB",
+        "zeroed": share(metrics["zeroed_share"]),
+        "clipped": share(metrics["clipped_share"]),
+    }
+
+
+def _figure(value: float, digits: int = 4) -> str:
+    return WRITING.none if math.isnan(value) else short_number(value, digits)
+
+
 def tiles(study: Study, state: LabState) -> tuple[Tile, ...]:
     """Return the five tiles of a study."""
     from quantviz.evaluation.metric_formulas import bits_per_element
 
     own = measured(study, state)
-    m, count = own.metrics, own.counted
+    m, count, values = own.metrics, own.counted, metric_texts(own.metrics)
     cells = math.prod(study.shape if scope_of(state) == "tensor" else state.view.size(study.shape))
     mse, zeroed, clipped, bits = (
         m["mse"],
@@ -74,18 +95,18 @@ def tiles(study: Study, state: LabState) -> tuple[Tile, ...]:
         else say("tiles.mse.uneven")
     )
     return (
-        Tile("mse", number(mse), line, {"steps": in_steps, "rmse": number(m["rmse"])}, mse),
-        _sqnr(own, state),
+        Tile("mse", values["mse"], line, {"steps": in_steps, "rmse": number(m["rmse"])}, mse),
+        _sqnr(own, values["sqnr"], state),
         Tile(
             "zeroed",
-            share(zeroed),
+            values["zeroed"],
             say("tiles.zeroed.line", count=count_text(round(zeroed * nonzero)), all=count_text(nonzero)),
             {},
             zeroed,
         ),
         Tile(
             "clipped",
-            share(clipped),
+            values["clipped"],
             say("tiles.clipped.line", share=share(m["clipping_mse"] / mse if mse else 0.0)),
             {"count": str(round(clipped * count) if count else 0)},
             clipped,
@@ -100,7 +121,7 @@ def tiles(study: Study, state: LabState) -> tuple[Tile, ...]:
     )
 
 
-def _sqnr(own: Measured, state: LabState) -> Tile:
+def _sqnr(own: Measured, value: str, state: LabState) -> Tile:
     """Return the SQNR, with the median of the axis in view that fares worse, and what a Gaussian would
     get.
     """
@@ -125,7 +146,7 @@ def _sqnr(own: Measured, state: LabState) -> Tile:
         if worst is None
         else say("tiles.sqnr.line", one=say_axis(state.source, worst, "one"), median=number(found[worst], 3))
     )
-    return Tile("sqnr", f"{number(whole, 3)} dB", line, {"gaussian": _gaussian_words(state, whole)}, whole)
+    return Tile("sqnr", value, line, {"gaussian": _gaussian_words(state, whole)}, whole)
 
 
 def _gaussian_words(state: LabState, sqnr_db: float) -> str:
