@@ -139,7 +139,7 @@ def test_a_tensor_too_large_to_be_made_as_a_whole(monkeypatch):
     )
     healthy(at.run())
     assert (len(at.get("plotly_chart")), surveyed) == (1, [])
-    at.session_state["histograms_of_large"] = True
+    at.session_state["histograms"] = True
     healthy(at.run())
     assert (len(at.get("plotly_chart")), len(surveyed)) == (3, 1)
     at.radio(key="scope").set_value("slice").run()

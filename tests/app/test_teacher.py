@@ -81,16 +81,23 @@ CONTROL_KEYS = {
 COMPARED = ("set_baseline", "recipe_table", "recipe_plot", "compare_open")
 
 
+def unfolded(room=None):
+    """The Lab with its histograms open."""
+    at = opened(room)
+    at.session_state["histograms"] = True
+    return at.run()
+
+
 @pytest.fixture(scope="module")
 def whole():
     """The page with nothing hidden, with the tab of the cell and with the one to compare, to read only."""
-    return opened(None), turned(opened(None), "compare")
+    return unfolded(), turned(unfolded(), "compare")
 
 
 @pytest.mark.parametrize("part", of_today(HIDEABLE, 9))
 def test_what_is_hidden_is_not_in_the_page(part, whole):
     room = Classroom(hidden=frozenset({part}))
-    at, compared = opened(room), turned(opened(room), "compare")
+    at, compared = unfolded(room), turned(unfolded(room), "compare")
     for group, names in CONTROL_KEYS.items():
         assert all(has(whole[name in COMPARED], name) for name in names), group
         assert [has((at, compared)[name in COMPARED], name) for name in names] == [group != part] * len(names)

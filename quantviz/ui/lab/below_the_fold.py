@@ -29,12 +29,10 @@ _MOST_LISTED = 10_000
 
 
 def show_histograms(study: Study, state: LabState) -> None:
-    """Show x over the grid, and the error in steps. On a large tensor each scheme takes one more pass for
-    them, so they wait to be asked for.
+    """Show x over the grid, and the error in steps. They wait to be asked for: two more charts make a change
+    of the scheme take a third longer in the browser, and a large tensor takes one more pass for them.
     """
-    # Two keys: what was open for a small tensor is not for a large one.
-    key = "histograms_of_large" if state.large else "histograms"
-    opened = st.expander(say("below.histograms"), expanded=not state.large, key=key, on_change="rerun")
+    opened = st.expander(say("below.histograms"), expanded=False, key="histograms", on_change="rerun")
     if not opened.open:
         return
     with opened:
