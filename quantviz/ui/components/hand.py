@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,6 @@ from quantviz.browser import read_script
 from quantviz.browser.packing import pack
 from quantviz.errors import QuantVizError
 from quantviz.export.files import scope_of
-from quantviz.figures.numbers import WRITING
 from quantviz.figures.theme import THEMES
 from quantviz.lab.moves import HandChoices, hand_choices, range_counts
 from quantviz.lab.state import LabState
@@ -248,7 +246,6 @@ def _common(state: LabState, chart: str, stamp: int, label: str) -> dict[str, An
         "label": label,
         "symmetric": state.scheme.mode == "symmetric",
         "metrics": write_metrics().packed(),
-        "writing": asdict(WRITING),
         "settings": {
             **ruler_settings(theme(), language()),
             "colours": {"border": own.border, "font": own.font, "text": own.text, "surface": own.surface},

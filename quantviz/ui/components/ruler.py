@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import streamlit as st
 
 from quantviz.browser import read_script
 from quantviz.browser.packing import pack
+from quantviz.figures.numbers import WRITING
 from quantviz.figures.theme import THEMES
 from quantviz.text import text
 from quantviz.ui.shell.classroom import enlarge
@@ -83,7 +85,7 @@ def _nothing() -> None:
 
 @cache
 def ruler_settings(theme: str, language: str) -> dict[str, Any]:
-    """Return the colours and the words of every ruler on a page: what the script calls `settings`.
+    """Return how every ruler on a page looks and writes: what the script calls `settings`.
 
     `theme` is one of `THEMES`.
     """
@@ -105,6 +107,7 @@ def ruler_settings(theme: str, language: str) -> dict[str, Any]:
             "clippingText": colours.clipping,
             "font": colours.font,
         },
+        "writing": asdict(WRITING),
         # The browser fills in the places.
         "words": {
             name: text(f"ruler.{name}", language, count="{count}", code="{code}", value="{value}")
