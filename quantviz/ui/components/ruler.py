@@ -14,6 +14,7 @@ from quantviz.browser.packing import pack
 from quantviz.figures.numbers import WRITING
 from quantviz.figures.theme import THEMES
 from quantviz.text import text
+from quantviz.ui.components.panels_bridge import told
 from quantviz.ui.shell.classroom import enlarge
 from quantviz.ui.shell.words import language, theme
 
@@ -66,9 +67,8 @@ def show_ruler(
 
 def moved(key: str) -> Mapping[str, Any] | None:
     """Return what was moved on the ruler called `key`, as its script tells it, in the run that it caused."""
-    state = st.session_state.get(key)
-    told = state.get("moved") if isinstance(state, Mapping) else getattr(state, "moved", None)
-    return told if isinstance(told, Mapping) else None
+    message = told(key, "moved")
+    return message if isinstance(message, Mapping) else None
 
 
 @cache

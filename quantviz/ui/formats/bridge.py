@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import streamlit as st
 
 from quantviz.browser import read_script
+from quantviz.ui.components.panels_bridge import told
 
 #: The line's widths in pixels that it is laid out for; the browser tells which of them fits.
 WIDTHS = (300, 340, 480, 660, 820, 960, 1040, 1180, 1320, 1500, 1700)
@@ -24,14 +25,9 @@ def bridge_component() -> Callable[..., Any]:
     return component
 
 
-def told_by_browser(name: str) -> Any:
-    told = st.session_state.get(BRIDGE)
-    return told.get(name) if isinstance(told, Mapping) else getattr(told, name, None)
-
-
 def line_width() -> int:
     """Return the line's width in pixels, as far as the browser has told."""
-    width = told_by_browser("width")
+    width = told(BRIDGE, "width")
     return int(width) if isinstance(width, int | float) and width in WIDTHS else _USUAL_WIDTH
 
 

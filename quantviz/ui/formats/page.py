@@ -13,8 +13,9 @@ from quantviz.errors import QuantVizError
 from quantviz.schemes.formats import FORMATS, NumberFormat
 from quantviz.ui.components.clipboard import show_copy_link
 from quantviz.ui.components.page_header import show_header
+from quantviz.ui.components.panels_bridge import told
 from quantviz.ui.formats.bits import show_bits
-from quantviz.ui.formats.bridge import BRIDGE, WIDTHS, bridge_component, line_width, nothing, told_by_browser
+from quantviz.ui.formats.bridge import BRIDGE, WIDTHS, bridge_component, line_width, nothing
 from quantviz.ui.formats.choices import show_choices
 from quantviz.ui.formats.codes import show_codes
 from quantviz.ui.formats.facts import show_facts, show_terms
@@ -39,9 +40,9 @@ from quantviz.ui.shell.words import language, say, say_error
 
 
 def _row_clicked() -> None:
-    told = told_by_browser("code")
-    if isinstance(told, int | float) and int(told) in FORMATS[current_state().first].codes:
-        choose_code(int(told))
+    code = told(BRIDGE, "code")
+    if isinstance(code, int | float) and int(code) in FORMATS[current_state().first].codes:
+        choose_code(int(code))
 
 
 def show_page() -> None:

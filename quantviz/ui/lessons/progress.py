@@ -36,6 +36,7 @@ from quantviz.teaching.lessons.progress import (
     told,
 )
 from quantviz.ui.components.clipboard import copy_button
+from quantviz.ui.components.panels_bridge import told as told_by_browser
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import classroom
 from quantviz.ui.shell.words import language, say, say_error
@@ -115,7 +116,7 @@ def take_from_browser() -> None:
 
     Not in a callback: Streamlit drops the rest of one that another message from the browser overtakes.
     """
-    stored = _told("stored")
+    stored = told_by_browser(_COMPONENT, "stored")
     if not isinstance(stored, Mapping) or stored["count"] == st.session_state.get(_READ):
         return
     try:
@@ -126,18 +127,15 @@ def take_from_browser() -> None:
     st.session_state[_READ] = stored["count"]
 
 
-def _told(name: str) -> Any:
-    state = st.session_state.get(_COMPONENT)
-    return state.get(name) if isinstance(state, Mapping) else getattr(state, name, None)
-
-
 def _nothing() -> None:
     pass
 
 
 def refused() -> bool:
     """Return whether this browser keeps nothing."""
-    st.session_state[_REFUSED] = st.session_state.get(_REFUSED, False) or bool(_told("refused"))
+    st.session_state[_REFUSED] = st.session_state.get(_REFUSED, False) or bool(
+        told_by_browser(_COMPONENT, "refused")
+    )
     return cast(bool, st.session_state[_REFUSED])
 
 
