@@ -1,4 +1,5 @@
-"""The JavaScript of the pages: a script and the modules it imports, joined into one text. Without streamlit.
+"""The JavaScript of the pages, each script joined with the modules it imports, and `packing`, which packs the
+numbers that Python sends it. Without streamlit.
 
 Streamlit takes a component's script as one text, and serves folders of files only for installed packages. So
 the files here are ES modules, which a linter and an editor understand, and Python joins them: it puts each

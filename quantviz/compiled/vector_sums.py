@@ -69,7 +69,6 @@ _ENDS: dict[str, tuple[str, Any, str]] = {
     "first": ("f4", math.inf, "<"),
     "last": ("f4", -math.inf, ">"),
 }
-_pair: Any = types.UniTuple
 
 
 class Summing(Loops):

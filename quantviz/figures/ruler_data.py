@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from quantviz.figures.numbers import digits_for, number
+from quantviz.figures.numbers import digits_for, number, short_number
 from quantviz.quantization.code_to_value import value_operations
 from quantviz.quantization.explanation import Explanation
 from quantviz.quantization.grids import GRIDS
@@ -275,7 +275,7 @@ def _levels(scheme: Scheme, qparams: QParams, block: Shape) -> tuple[Array, tupl
     _, first = np.unique(values, return_index=True)
     kept = first[np.isfinite(values[first])]
     unscaled = [fmt.value(codes[i]) for i in kept]
-    return values[kept], tuple(number(each, 8 if each == round(each) else 4) for each in unscaled)
+    return values[kept], tuple(short_number(each, 4) for each in unscaled)
 
 
 def _values(scheme: Scheme, qparams: QParams, block: Shape, codes: Sequence[int]) -> Array:

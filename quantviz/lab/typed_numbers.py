@@ -26,7 +26,8 @@ _GROUPED = re.compile(r"\d{1,3}(?:([,.'_ ])\d{3})(?:\1\d{3})*(?:(?!\1)[.,]\d*)?"
 _PLAIN = re.compile(r"\d+[.,]?\d*|[.,]\d+", re.ASCII)
 #: Three digits after one comma: grouped in English, decimals in most of Europe. Nobody groups a zero.
 _AMBIGUOUS = re.compile(r"[1-9]\d{0,2},\d{3}", re.ASCII)
-_BINARY: Mapping[type[ast.operator], Callable[[float, float], float]] = MappingProxyType(
+#: What each sign between two numbers computes.
+BINARY: Mapping[type[ast.operator], Callable[[float, float], float]] = MappingProxyType(
     {
         ast.Add: operator.add,
         ast.Sub: operator.sub,
@@ -125,8 +126,8 @@ def _value(node: ast.expr) -> float:
             operand, ast.UnaryOp
         ):
             return -_value(operand) if isinstance(sign, ast.USub) else _value(operand)
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
-            value = _BINARY[type(op)](_value(left), _value(right))
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in BINARY:
+            value = BINARY[type(op)](_value(left), _value(right))
             if isinstance(value, complex):
                 raise ArithmeticError("a root of a negative number")
             return value

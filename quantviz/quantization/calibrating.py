@@ -60,7 +60,7 @@ def one_by_one(error_of: Callable[[Range], torch.Tensor]) -> Trial:
     return trial
 
 
-def error_of_range(
+def errors_of_blocks(
     found: Range, x: torch.Tensor, absmax: torch.Tensor, scheme: Scheme, layout: BlockLayout
 ) -> torch.Tensor:
     """Return Σ error² of each block with a range, float64; infinite where the range would be refused, or the

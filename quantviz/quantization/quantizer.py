@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from quantviz.errors import Note, QuantVizError
-from quantviz.quantization.calibrating import calibrated, error_of_range, one_by_one
+from quantviz.quantization.calibrating import calibrated, errors_of_blocks, one_by_one
 from quantviz.quantization.cells import cell_index, dequantize_with, quantize_with
 from quantviz.quantization.code_to_value import block_names
 from quantviz.quantization.operations import run_operations
@@ -155,7 +155,7 @@ def _choose(
     absmax = largest_magnitude(x)
     of_blocks = blocks.Blocks(x, layout, torch_dtype(scheme.arithmetic.scale_math), counted_cells(x, scheme))
     found = calibrated(
-        of_blocks, scheme, one_by_one(lambda found: error_of_range(found, x, absmax, scheme, layout))
+        of_blocks, scheme, one_by_one(lambda found: errors_of_blocks(found, x, absmax, scheme, layout))
     )
     return qparams_of_range(found, absmax, scheme, layout, strict), found if isinstance(
         found, Range

@@ -42,7 +42,6 @@ quantviz.sources.SOURCES = MappingProxyType({**quantviz.sources.SOURCES, Ramp.id
 quantviz.sources.Ramp = Ramp
 words = {
     "sources.ramp.name": "A made-up ramp",
-    "sources.ramp.help": "It rises.",
     "source_fields.slope": "Slope",
 }
 real = quantviz.text.catalogue

@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 
 import quantviz as qv
-from quantviz.browser import read_script
+from quantviz.browser import FOLDER, read_script
 from quantviz.figures.arrangement import PANELS
 from quantviz.figures.numbers import WRITING, short_number
 from quantviz.figures.panels_data import as_picture, result_panels
 from quantviz.figures.printing import Style, ems, fitting, printed, printing_styles
+from quantviz.figures.ruler_data import ruler_of_result
 from quantviz.figures.theme import THEMES, rgb
+from quantviz.schemes.formats import FORMATS
 from quantviz.tensors.views import ERROR_VIEWS
 from quantviz.ui.components.panels_bridge import _color_scale
 from quantviz.ui.lab.tiles import WORDED_METRICS, metric_texts
@@ -47,7 +49,7 @@ def _page_with(browser, script, names):
 @pytest.fixture(scope="module")
 def hand(browser):
     """A blank page with the hand's own functions."""
-    yield from _page_with(browser, read_script("hand_component"), "figuresOf")
+    yield from _page_with(browser, read_script("hand_component"), "figuresOf, combOf")
 
 
 def numbers():
@@ -195,9 +197,31 @@ def test_the_browser_shows_the_error_as_the_server_does(bridge, view, form):
     np.testing.assert_array_equal(got, data.shown_error.astype(np.float64))
 
 
+@pytest.mark.parametrize(
+    "name", ["int8", *(name for name, each in FORMATS.items() if each.kind != "integer" and each.bits <= 8)]
+)
+def test_the_combs_codes_are_called_alike(hand, name):
+    """While a hand moves the browser calls them, before and afterwards the server."""
+    result = qv.quantize([[1.0]], qv.Scheme(name, calibration=qv.Given(1.0)))
+    picture = ruler_of_result(result, qv.explain(result, (0, 0)))
+    got = hand.evaluate(
+        """([values, writing]) =>
+            combOf({ values, codes: values.map((_, i) => i) }, values, writing).names""",
+        [picture.levels.tolist(), dataclasses.asdict(WRITING)],
+    )
+    assert got == list(picture.codes)
+
+
+def test_no_script_writes_numbers_by_a_rule_of_its_own():
+    for path in sorted(FOLDER.rglob("*.js")):
+        found = re.findall(r"""["'`](?:NaN|[^"'`]*∞|−)["'`]""", path.read_text(encoding="utf-8"))
+        # The mini-map's keys are no numbers.
+        assert not found or path.name == "minimap.js", (path.name, found)
+
+
 def test_the_browser_has_no_list_of_views_and_no_digits_of_its_own():
     """What an error view is and how a number is written stands in Python alone."""
-    assert not re.findall(r"""["'](?:signed|relative|steps|NaN|∞|−∞)["']""", BRIDGE)
+    assert not re.findall(r"""["'](?:signed|relative|steps)["']""", BRIDGE)
     assert not re.findall(r"significant\([^)]*,\s*\d", BRIDGE)
     assert all(name in BRIDGE for name in ("writing.least", "writing.most", "cells.rounding"))
     assert json.loads(json.dumps(dataclasses.asdict(WRITING)))["card"] == WRITING.card

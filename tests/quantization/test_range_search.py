@@ -46,7 +46,7 @@ def noise_of_rows(x, scheme, lo, hi):
     extreme = x[x.abs().argmax()].to(torch.float64).expand(len(lo), 1)
     scheme = scheme.replace(granularity=qv.PerChannel(0))
     found = Range(lo.unsqueeze(1), hi.unsqueeze(1), extreme)
-    return calibrating.error_of_range(
+    return calibrating.errors_of_blocks(
         found, rows, x.abs().max(), scheme, scheme.layout(tuple(rows.shape))
     ).flatten()
 
@@ -170,9 +170,9 @@ def test_a_list_of_ranges_has_the_errors_of_the_reference_quantizer(form, granul
         end.flatten()[of] * torch.linspace(0.2, 1, len(of), dtype=torch.float64) for end in whole.min_max()
     )
     found = Range(lo, hi, whole.extreme())
-    wanted = calibrating.one_by_one(lambda each: calibrating.error_of_range(each, x, absmax, scheme, layout))(
-        found, of
-    )
+    wanted = calibrating.one_by_one(
+        lambda each: calibrating.errors_of_blocks(each, x, absmax, scheme, layout)
+    )(found, of)
     for piece in (50, 1000, 2**19):
         trial = range_trials.Trial(
             InMemory(x), 0, x.numel(), scheme, layout, lambda: absmax, alone=False, piece=piece
@@ -201,7 +201,7 @@ def test_kernels_search_the_ranges_of_a_small_tensor_too(monkeypatch):
     def slowly(*_):
         raise AssertionError("ranges are searched by the reference")
 
-    monkeypatch.setattr(quantizer, "error_of_range", slowly)
+    monkeypatch.setattr(quantizer, "errors_of_blocks", slowly)
     study = Study.of(InMemory(x), scheme)
     assert torch.equal(study.range.lo, wanted.range.lo)
     assert torch.equal(study.range.hi, wanted.range.hi)

@@ -56,8 +56,7 @@ export class Hand {
     this.curve = data.with_curve ? this.curveOf(this.choice) : null;
     this.showRuler();
     // What a hand wrote there the server may have no reason to write again.
-    if (data.figures) writeFigures(data.figures);
-    else if (data.whole) writeFigures(figuresOf(this.shown.metrics, this.shown.variant, data.writing));
+    this.writeNumbers();
     this.settle();
   }
 
@@ -109,7 +108,14 @@ export class Hand {
     this.showRuler(all ? this.data.settings.all_blocks.replace("{count}", count) : "");
     if (this.data.far) return this.ask(choice.calibration);
     this.showPanels();
-    if (this.data.whole) writeFigures(figuresOf(shown.metrics, shown.variant, this.data.writing));
+    this.writeNumbers();
+  }
+
+  // Above the panels: the server's of a large tensor, else the browser's own. A slice's stay as they are.
+  writeNumbers() {
+    const { figures, whole, settings } = this.data;
+    if (figures) writeFigures(figures);
+    else if (whole) writeFigures(figuresOf(this.shown.metrics, this.shown.variant, settings.writing));
   }
 
   // Of a large tensor only the server has all values: it is asked for the sums with a range, one question at
@@ -157,9 +163,7 @@ export class Hand {
     this.asked = null;
     if (this.before) [this.choice, this.shown] = [this.before, this.start];
     this.showRuler();
-    if (this.data.figures) writeFigures(this.data.figures);
-    else if (this.data.whole)
-      writeFigures(figuresOf(this.shown.metrics, this.shown.variant, this.data.writing));
+    this.writeNumbers();
     this.stopPainting();
     if (this.waiting) this.update(this.waiting, this.send);
   }
@@ -186,7 +190,11 @@ export class Hand {
       ...result,
       variant,
       places,
-      levels: combOf(levelsOf(this.partsOf(choice.variant).arithmetic, params), variant.decoded),
+      levels: combOf(
+        levelsOf(this.partsOf(choice.variant).arithmetic, params),
+        variant.decoded,
+        data.settings.writing,
+      ),
       params: { ...params, lo: result.blocks.lo[block], hi: result.blocks.hi[block] },
       metrics: metricsOf(this.metrics, momentsOf(result), variant.bits, METRICS),
     };

@@ -1,6 +1,6 @@
 // What the ruler shows of a result: the values of one block over the comb of its codes.
 
-import { written } from "../ruler/figures.js";
+import { significant } from "../panels/numbers.js";
 
 // Bars of the histogram behind the dots.
 const BARS = 64;
@@ -15,10 +15,10 @@ export function placesOf(result, block) {
 
 // The comb of a block's codes: each value once, with what its code is called. `decoded` are the values of
 // codes that are no numbers themselves.
-export function combOf(levels, decoded) {
+export function combOf(levels, decoded, writing) {
   if (!levels) return null;
   const kept = [...levels.values.keys()].filter((i) => levels.values[i] !== levels.values[i + 1]);
-  const name = (code) => written(decoded ? decoded[code] : code);
+  const name = (code) => significant(decoded ? decoded[code] : code, 4, writing);
   return {
     values: Float64Array.from(kept, (i) => levels.values[i]),
     names: kept.map((i) => name(levels.codes[i])),

@@ -44,6 +44,8 @@ function strange(value, writing) {
 
 // Round a tie to the even digit, as the server does; `toPrecision` would round it away from 0.
 function roundedTo(value, digits) {
+  // A tie has one digit more and no others: most values need no look at all their digits.
+  if (Number(value.toPrecision(digits + 1)) !== value) return Number(value.toPrecision(digits));
   const [mantissa, exponent] = Math.abs(value).toExponential(60).split("e");
   const figures = mantissa.replace(".", "");
   const down = /^50*$/.test(figures.slice(digits)) && Number(figures[digits - 1]) % 2 === 0;

@@ -60,7 +60,7 @@ function valueIn(name, cell, cells) {
 
 // The labels of values in cells of so many pixels, and the size of their font: in the first style in which
 // all fit, null where they fit in none.
-export function fitting(values, styles, { width, height }, most, writing) {
+function fitting(values, styles, { width, height }, most, writing) {
   const tallest = height * writing.tall;
   if (tallest < writing.smallest || !values.length) return null;
   for (const style of styles) {

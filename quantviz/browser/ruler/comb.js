@@ -1,6 +1,6 @@
 // The comb of codes: its teeth, their labels, and the values below them.
 
-import { written, writtenAlike } from "./figures.js";
+import { writtenAlike } from "./figures.js";
 import { MOST_TEETH, labelledTeeth, roundPlaces } from "./places.js";
 
 const TOOTH_LABEL = 12;
@@ -96,7 +96,9 @@ function paintToothValues(ruling, labelled, zero) {
   if (picture.single) return;
   const gap = evenGap(levels) * (labelled.length > 1 ? labelled[1].i - labelled[0].i : 1);
   const values = labelled.map(({ i }) => levels[i]);
-  const texts = gap ? writtenAlike(values, gap) : values.map((value) => written(value, 3));
+  const texts = gap
+    ? writtenAlike(values, gap, ruling.writing)
+    : values.map((value) => ruling.written(value, 3));
   const words = new Map(labelled.map(({ i }, k) => [i, texts[k]]));
   if (labelled.every(({ i }) => words.get(i) === codes[i])) return;
   ruling.fontOf(10.5);
@@ -114,7 +116,7 @@ function paintRoundNumbers(ruling) {
   context.fillStyle = colors.muted;
   for (const { x, value, step } of roundPlaces(axis, 80)) {
     context.fillRect(x - 0.5, bands.line - 5, 1, 5);
-    context.fillText(written(Math.round(value / step) * step, 6), x, bands.line + 13);
+    context.fillText(ruling.written(Math.round(value / step) * step, 6), x, bands.line + 13);
   }
 }
 

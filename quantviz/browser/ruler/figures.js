@@ -1,6 +1,6 @@
-// Numbers as the ruler writes and steps them. Pure functions.
+// Numbers as the ruler writes and steps them, by the server's `WRITING`. Pure functions.
 
-const MINUS = "−";
+import { numberText, significant } from "../panels/numbers.js";
 
 // The power of ten at or below `size`: what a hand or a key moves by on an axis.
 export function powerOfTen(size) {
@@ -12,27 +12,18 @@ export function toUnit(value, unit) {
   return Number((Math.round(value / unit) * unit).toPrecision(12));
 }
 
-// A number alone: at most so many significant digits, without needless zeros.
-export function written(value, digits = 4) {
-  if (!Number.isFinite(value)) return Number.isNaN(value) ? "NaN" : value > 0 ? "∞" : `${MINUS}∞`;
-  const rounded = Number(value.toPrecision(digits));
-  const plain = rounded === 0 || (Math.abs(rounded) >= 1e-4 && Math.abs(rounded) < 1e6);
-  const text = plain ? String(rounded === 0 ? 0 : rounded) : rounded.toExponential().replace("e+", "e");
-  return text.replaceAll("-", MINUS);
-}
-
 // A number among others that lie `gap` apart: all with the same decimals, three digits of the gap.
-export function writtenAmong(value, gap) {
+export function writtenAmong(value, gap, writing) {
   const decimals = 2 - Math.floor(Math.log10(gap));
   if (!(gap > 0) || !Number.isFinite(gap) || decimals > 8 || decimals < -6 || Math.abs(value) >= 1e7)
-    return written(value, 3);
+    return significant(value, 3, writing);
   if (Math.abs(value) < gap * 1e-6) return "0";
-  return value.toFixed(Math.max(0, decimals)).replace("-", MINUS);
+  return numberText(value, { decimals: Math.max(0, decimals), zero: true }, writing);
 }
 
 // Numbers that lie `gap` apart, without the zeros that all of them end in.
-export function writtenAlike(values, gap) {
-  let texts = values.map((value) => writtenAmong(value, gap));
+export function writtenAlike(values, gap, writing) {
+  let texts = values.map((value) => writtenAmong(value, gap, writing));
   const bare = (text) => text === "0" || !text.includes(".");
   while (!texts.every(bare) && texts.every((text) => bare(text) || /[.0]$/.test(text)))
     texts = texts.map((text) => (bare(text) ? text : text.slice(0, -1)));

@@ -1,21 +1,23 @@
 // What can be moved on a ruler: each handle with its place, its limits and the message that a move sends.
 
-import { filled, powerOfTen, toUnit, written, writtenAmong } from "./figures.js";
+import { significant } from "../panels/numbers.js";
+import { filled, powerOfTen, toUnit, writtenAmong } from "./figures.js";
 import { MOST_TEETH } from "./places.js";
 
 // Handles of a picture as it was painted: `marks` are the painter's, `hand` what a hand holds.
-export function handlesOf(picture, axis, bands, marks, words, hand) {
+export function handlesOf(picture, axis, bands, marks, words, writing, hand) {
   const { handles, range, levels, selected, values, codes } = picture;
   // While the zero point's tooth is dragged, another one comes to stand at 0.
   const zero = hand?.id === "zero" ? hand.handle.index : picture.zero;
   const unit = powerOfTen(1 / axis.perValue);
   const step = powerOfTen((axis.hi - axis.lo) / 50);
   const found = [];
+  const written = (value) => significant(value, 4, writing);
   const add = (id, value, limits, box, words_, more = {}) =>
     found.push({ id, kind: id.split(":")[0], value, unit, step, ...limits, box, ...words_, ...more });
   const column = (x) => ({ x, y: marks.knobs, left: x - bands.reach / 2, width: bands.reach });
   if (handles.range && range) {
-    const told = (value) => writtenAmong(value, step * 10);
+    const told = (value) => writtenAmong(value, step * 10, writing);
     const whole = { top: bands.top, height: bands.height - bands.top };
     const low = {
       least: Math.min(axis.lo, range.lo),

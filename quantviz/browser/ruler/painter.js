@@ -2,7 +2,8 @@
 
 import { nearestLevel, paintComb } from "./comb.js";
 import { paintCurve, paintCurveMarks } from "./curve.js";
-import { filled, written } from "./figures.js";
+import { significant } from "../panels/numbers.js";
+import { filled } from "./figures.js";
 import { MOST_DOTS, barsOf, dotPlaces, dotSize, pileUp, teethOf } from "./places.js";
 import { paintSliders } from "./sliders.js";
 
@@ -11,9 +12,10 @@ const SMALL = 12;
 
 // Paints one picture; `marks` afterwards says where the teeth with labels and the selected dot are.
 export class RulerPainter {
-  constructor(context, colors) {
+  constructor(context, { colors, writing }) {
     this.context = context;
     this.colors = colors;
+    this.writing = writing;
     this.widths = new Map();
     this.places = new Float32Array(0);
   }
@@ -52,6 +54,10 @@ export class RulerPainter {
       this.known.set(text, (width = this.context.measureText(text).width));
     }
     return width;
+  }
+
+  written(value, digits = 4) {
+    return significant(value, digits, this.writing);
   }
 
   // Text that stays readable on whatever lies below it.
@@ -199,11 +205,11 @@ export class RulerPainter {
     context.stroke();
     const code = levels?.length
       ? codes[nearestLevel(levels, landed[selected])]
-      : written(landed[selected], 6);
+      : this.written(landed[selected], 6);
     this.fontOf(SMALL, 600);
-    let words = `${written(values[selected], levels?.length ? 4 : 6)} → ${code}`;
+    let words = `${this.written(values[selected], levels?.length ? 4 : 6)} → ${code}`;
     if (picture.single)
-      words += filled(this.words.error, { value: `${error > 0 ? "+" : ""}${written(error)}` });
+      words += filled(this.words.error, { value: `${error > 0 ? "+" : ""}${this.written(error)}` });
     const width = this.widthOf(words);
     const leftwards = end > x || (end === x && x > (axis.left + axis.right) / 2);
     // Beside the frame of the focus too, where a hand holds the dot.

@@ -7,11 +7,11 @@ import { handlesOf, pictureInHand } from "./handles.js";
 import { RulerPainter } from "./painter.js";
 import { Axis, bandsOf } from "./places.js";
 
-// `host` is an element that is as wide as the ruler shall be. `settings` has `colors`, `words` that a
-// picture's own words go before, and `enlarge` for a projector. `on` has `move(message)`, called at most once
-// a frame while a hand moves something, and `release(message)` at its end. It may have `cancel(message)`,
-// called after a move was given up and `move` has brought back what was before, and `hover(index)`, called
-// with the number of the dot under the pointer, or -1.
+// `host` is an element that is as wide as the ruler shall be. `settings` has `colors`, `writing`, which says
+// how the server writes numbers, `words` that a picture's own words go before, and `enlarge` for a projector.
+// `on` has `move(message)`, called at most once a frame while a hand moves something, and `release(message)`
+// at its end. It may have `cancel(message)`, called after a move was given up and `move` has brought back
+// what was before, and `hover(index)`, called with the number of the dot under the pointer, or -1.
 export class Ruler {
   constructor(host, settings, on = {}) {
     Object.assign(this, {
@@ -39,7 +39,7 @@ export class Ruler {
         transformOrigin: "0 0",
       });
     host.append(this.root);
-    this.painter = new RulerPainter(this.canvas.getContext("2d"), settings.colors);
+    this.painter = new RulerPainter(this.canvas.getContext("2d"), settings);
     this.grasp = new Grasp(this);
     this.width = this.root.clientWidth;
     this.root.addEventListener("pointerleave", () => this.tellHover(-1));
@@ -76,7 +76,8 @@ export class Ruler {
     this.marks = this.painter.paint(picture, this.axis, this.bands, words, hand);
     this.canvas.style.opacity = picture.dim ? "0.55" : "";
     setAttribute(this.canvas, "aria-label", words.label ?? "");
-    this.handles = this.on.move ? handlesOf(picture, this.axis, this.bands, this.marks, words, hand) : [];
+    const { axis, bands, marks, settings } = this;
+    this.handles = this.on.move ? handlesOf(picture, axis, bands, marks, words, settings.writing, hand) : [];
     this.placeHandles(hand);
   }
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from quantviz.errors import QuantVizError
 from quantviz.figures.numbers import number
 from quantviz.lab.state import LabState
+from quantviz.lab.typed_numbers import BINARY
 
 if TYPE_CHECKING:
     import torch
@@ -223,15 +224,6 @@ def _of_metric(name: str) -> Quantity:
 
 # ---- reading and working out --------------------------------------------------------------------
 
-_BINARY: Mapping[type[ast.operator], Callable[[float, float], float]] = MappingProxyType(
-    {
-        ast.Add: operator.add,
-        ast.Sub: operator.sub,
-        ast.Mult: operator.mul,
-        ast.Div: operator.truediv,
-        ast.Pow: operator.pow,
-    }
-)
 _COMPARED: Mapping[type[ast.cmpop], Callable[[float, float], bool]] = MappingProxyType(
     {
         ast.Lt: operator.lt,
@@ -309,7 +301,7 @@ class _Checker:
             case ast.Attribute(value=ast.Name(id=state), attr=name):
                 self._state(state)
                 self._known(name)
-            case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in BINARY:
                 self._all(left, right)
             case ast.UnaryOp(op=ast.USub() | ast.UAdd() | ast.Not(), operand=operand):
                 self.visit(operand)
@@ -366,7 +358,7 @@ def _value(node: ast.expr, scenes: Scenes) -> float:
             a, b = _value(left, scenes), _value(right, scenes)
             if isinstance(op, ast.Pow) and abs(b) > _LARGEST_POWER:
                 raise ArithmeticError
-            return _BINARY[type(op)](a, b)
+            return BINARY[type(op)](a, b)
         case ast.UnaryOp(op=op, operand=operand):
             inner = _value(operand, scenes)
             return not inner if isinstance(op, ast.Not) else -inner if isinstance(op, ast.USub) else inner

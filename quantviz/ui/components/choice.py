@@ -12,7 +12,9 @@ from typing import Any, TypeVar
 
 import streamlit as st
 
+from quantviz.lab.state import LabState
 from quantviz.ui.shell import session
+from quantviz.ui.shell.words import say
 
 T = TypeVar("T")
 
@@ -43,6 +45,40 @@ def choose(
         if callback:
             look |= {event: _heed, "args": (key, offered, callback, args)}
     return control(label, offered, key=key, format_func=format_func, **look)
+
+
+def choose_field(
+    state: LabState,
+    field: str,
+    question: str,
+    options: Iterable[str],
+    words: str,
+    *,
+    helped: bool = False,
+    **look: Any,
+) -> None:
+    """Show a field of the Lab's state as a question with its answers below each other.
+
+    Args:
+        state: What is chosen now.
+        field: The field's name, which is the control's key.
+        question: The control's label.
+        options: The ids that the field may have.
+        words: The key in the catalogue under which each id has its name.
+        helped: Whether each id also has a line that explains it, under its name's key and `_help`.
+        **look: More for `st.radio`.
+    """
+    ids = tuple(options)
+    choose(
+        st.radio,
+        question,
+        ids,
+        key=session.show(field, getattr(state, field), folded=True),
+        on_change=session.safely(lambda: session.change(**{field: st.session_state[field]})),
+        format_func=lambda name: say(f"{words}.{name}"),
+        captions=[say(f"{words}.{name}_help") for name in ids] if helped else None,
+        **look,
+    )
 
 
 def _heed(key: str, offered: tuple[Any, ...], callback: Callable[..., None], args: tuple[Any, ...]) -> None:

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import streamlit as st
 
+from quantviz.ui.shell.words import say
+
 _JS = """
 export default function ({ data, parentElement }) {
   const button = parentElement.querySelector("button");
@@ -57,6 +59,11 @@ def copy_button(key: str, label: str, done: str, text: str | None = None, explan
         height="content",
         width="content",
     )
+
+
+def show_copy_link() -> None:
+    """Show the button that copies the page's address."""
+    copy_button("copy_link", say("lab.copy_link"), say("lab.copied"), explanation=say("lab.copy_link_help"))
 
 
 def picture_button(key: str, label: str, chart: str, ending: str, figure: str | None = None) -> None:

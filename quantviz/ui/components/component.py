@@ -7,7 +7,7 @@ script from its address.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -39,6 +39,12 @@ def component(name: str, script: str) -> Callable[..., Any]:
     """Return what mounts the component `name`, whose `script` is a file of `quantviz.browser`."""
     # Each run says that its session has need of the file, or Streamlit would throw it away.
     return _registered(name, serve_file(read_script(script).encode(), "text/javascript", f"script {script}"))
+
+
+def told(key: str, name: str) -> Any:
+    """Return what the component `key` last said by `name`; None where it has said nothing."""
+    state = st.session_state.get(key)
+    return state.get(name) if isinstance(state, Mapping) else getattr(state, name, None)
 
 
 @cache

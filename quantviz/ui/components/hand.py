@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -18,14 +17,12 @@ import numpy as np
 from quantviz.browser.packing import pack
 from quantviz.errors import QuantVizError
 from quantviz.export.files import scope_of
-from quantviz.figures.numbers import WRITING
 from quantviz.figures.theme import THEMES
 from quantviz.lab.moves import HandChoices, hand_choices, range_counts
 from quantviz.lab.state import LabState
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
-from quantviz.ui.components.component import component
-from quantviz.ui.components.panels_bridge import told
+from quantviz.ui.components.component import component, told
 from quantviz.ui.components.ruler import ruler_settings
 from quantviz.ui.shell.words import language, say, theme
 
@@ -247,7 +244,6 @@ def _common(state: LabState, chart: str, stamp: int, label: str) -> dict[str, An
         "label": label,
         "symmetric": state.scheme.mode == "symmetric",
         "metrics": write_metrics().packed(),
-        "writing": asdict(WRITING),
         "settings": {
             **ruler_settings(theme(), language()),
             "colours": {"border": own.border, "font": own.font, "text": own.text, "surface": own.surface},

@@ -19,7 +19,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import streamlit as st
 
 from quantviz.browser.packing import pack
 from quantviz.figures.arrangement import BREAKPOINTS, PANELS, USUAL_WIDTH
@@ -28,7 +27,7 @@ from quantviz.figures.theme import THEMES, Theme, rgb, stops
 from quantviz.schemes.formats import FORMATS
 from quantviz.tensors.views import ERROR_VIEWS
 from quantviz.text import text
-from quantviz.ui.components.component import component
+from quantviz.ui.components.component import component, told
 
 if TYPE_CHECKING:
     from quantviz.figures.panels_data import BlockMap, PanelsData, Pixels
@@ -269,12 +268,6 @@ def _labels(language: str) -> dict[str, Any]:
             for name in ("largest", "largest_error", "mean", "rms")
         },
     }
-
-
-def told(key: str, name: str) -> Any:
-    """Return what the component `key` last said by `name`; None where it has said nothing."""
-    state = st.session_state.get(key)
-    return state.get(name) if isinstance(state, Mapping) else getattr(state, name, None)
 
 
 def _nothing() -> None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import streamlit as st
-
 from quantviz.browser.packing import pack
+from quantviz.figures.numbers import WRITING
 from quantviz.figures.theme import THEMES
 from quantviz.text import text
-from quantviz.ui.components.component import component
+from quantviz.ui.components.component import component, told
 from quantviz.ui.shell.classroom import enlarge
 from quantviz.ui.shell.words import language, theme
 
@@ -64,9 +64,8 @@ def show_ruler(
 
 def moved(key: str) -> Mapping[str, Any] | None:
     """Return what was moved on the ruler called `key`, as its script tells it, in the run that it caused."""
-    state = st.session_state.get(key)
-    told = state.get("moved") if isinstance(state, Mapping) else getattr(state, "moved", None)
-    return told if isinstance(told, Mapping) else None
+    message = told(key, "moved")
+    return message if isinstance(message, Mapping) else None
 
 
 def _nothing() -> None:
@@ -75,7 +74,7 @@ def _nothing() -> None:
 
 @cache
 def ruler_settings(theme: str, language: str) -> dict[str, Any]:
-    """Return the colours and the words of every ruler on a page: what the script calls `settings`.
+    """Return how every ruler on a page looks and writes: what the script calls `settings`.
 
     `theme` is one of `THEMES`.
     """
@@ -97,6 +96,7 @@ def ruler_settings(theme: str, language: str) -> dict[str, Any]:
             "clippingText": colours.clipping,
             "font": colours.font,
         },
+        "writing": asdict(WRITING),
         # The browser fills in the places.
         "words": {
             name: text(f"ruler.{name}", language, count="{count}", code="{code}", value="{value}")

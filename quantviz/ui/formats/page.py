@@ -11,11 +11,11 @@ import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes.formats import FORMATS, NumberFormat
-from quantviz.ui.components.clipboard import copy_button
-from quantviz.ui.components.component import component
-from quantviz.ui.components.language_switch import show_language
+from quantviz.ui.components.clipboard import show_copy_link
+from quantviz.ui.components.component import component, told
+from quantviz.ui.components.page_header import show_header
 from quantviz.ui.formats.bits import show_bits
-from quantviz.ui.formats.bridge import BRIDGE, WIDTHS, line_width, nothing, told_by_browser
+from quantviz.ui.formats.bridge import BRIDGE, WIDTHS, line_width, nothing
 from quantviz.ui.formats.choices import show_choices
 from quantviz.ui.formats.codes import show_codes
 from quantviz.ui.formats.facts import show_facts, show_terms
@@ -36,32 +36,20 @@ from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import parameters
 from quantviz.ui.shell.startup import warm_up
 from quantviz.ui.shell.tab import name_tab
-from quantviz.ui.shell.words import language, plain, say, say_error
+from quantviz.ui.shell.words import language, say, say_error
 
 
 def _row_clicked() -> None:
-    told = told_by_browser("code")
-    if isinstance(told, int | float) and int(told) in FORMATS[current_state().first].codes:
-        choose_code(int(told))
+    code = told(BRIDGE, "code")
+    if isinstance(code, int | float) and int(code) in FORMATS[current_state().first].codes:
+        choose_code(int(code))
 
 
 def show_page() -> None:
     """Show the choices, the line with the number landing on it, bits and facts; below, the gap and the table
     of codes.
     """
-    with st.sidebar:
-        show_language()
-    with st.container(key="header", horizontal=True, vertical_alignment="center", gap="small"):
-        # Torch comes in only after this is painted.
-        st.markdown(f"# {say('formats.page.title')}\n\n{plain(say('formats.page.hint'))}", width="stretch")
-        actions = st.container(
-            key="actions",
-            horizontal=True,
-            gap="small",
-            width="content",
-            wrap=False,
-            vertical_alignment="center",
-        )
+    _, actions = show_header(say("formats.page.title"), say("formats.page.hint"))
     warm_up()
     from quantviz.figures.format_ruler import has_ruler
     from quantviz.quantization.format_facts import land
@@ -75,9 +63,7 @@ def show_page() -> None:
             disabled=not can_be_one(state),
             help=say("formats.page.to_one_help" if can_be_one(state) else "formats.page.to_one_large"),
         )
-        copy_button(
-            "copy_link", say("lab.copy_link"), say("lab.copied"), explanation=say("lab.copy_link_help")
-        )
+        show_copy_link()
     problems = cast(tuple[QuantVizError, ...], st.session_state.get(PROBLEMS, ()))
     if problems:
         st.warning("\n\n".join(map(say_error, problems)))

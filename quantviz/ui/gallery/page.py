@@ -8,8 +8,8 @@ import streamlit as st
 
 from quantviz.errors import QuantVizError
 from quantviz.ui.components.choice import choose
-from quantviz.ui.components.clipboard import copy_button
-from quantviz.ui.components.language_switch import show_language
+from quantviz.ui.components.clipboard import show_copy_link
+from quantviz.ui.components.page_header import show_header, title_words
 from quantviz.ui.gallery.comparison import show_comparison
 from quantviz.ui.gallery.puzzle import show_puzzle
 from quantviz.ui.gallery.state import (
@@ -24,7 +24,7 @@ from quantviz.ui.gallery.state import (
 from quantviz.ui.shell import session
 from quantviz.ui.shell.startup import warm_up
 from quantviz.ui.shell.tab import name_tab
-from quantviz.ui.shell.words import plain, say, say_error
+from quantviz.ui.shell.words import say, say_error
 
 _MODES = ("compare", "spot")
 
@@ -41,19 +41,7 @@ def show_page() -> None:
 
 def show_controls() -> GalleryState:
     """Show title and choices."""
-    with st.sidebar:
-        show_language()
-    with st.container(key="header", horizontal=True, vertical_alignment="center", gap="small"):
-        # Torch comes in only after this is painted.
-        hint = st.markdown(f"# {say('bugs.page.title')}", width="stretch")
-        actions = st.container(
-            key="actions",
-            horizontal=True,
-            gap="small",
-            width="content",
-            wrap=False,
-            vertical_alignment="center",
-        )
+    title, actions = show_header(say("bugs.page.title"))
     warm_up()
     from quantviz.teaching.gallery import BUGS
 
@@ -63,7 +51,7 @@ def show_controls() -> GalleryState:
         say("pages.bugs"), say("bugs.page.spot") if state.spotting else say(f"bugs.{bug_of(state).id}.name")
     )
     words = say("bugs.page.hint_spot", all=len(BUGS)) if state.spotting else say("bugs.page.hint")
-    hint.markdown(f"# {say('bugs.page.title')}\n\n{plain(words)}", width="stretch")
+    title.markdown(title_words(say("bugs.page.title"), words), width="stretch")
     with actions:
         choose(
             st.segmented_control,
@@ -77,9 +65,7 @@ def show_controls() -> GalleryState:
             format_func=lambda name: say("bugs.page.spot") if name == "spot" else say("bugs.page.compare"),
             label_visibility="collapsed",
         )
-        copy_button(
-            "copy_link", say("lab.copy_link"), say("lab.copied"), explanation=say("lab.copy_link_help")
-        )
+        show_copy_link()
     for problem in cast(tuple[QuantVizError, ...], st.session_state.get(PROBLEMS, ())):
         st.warning(say_error(problem))
     return state

@@ -101,10 +101,6 @@ def example_state() -> LabState:
     )
 
 
-def _group_of(shown: Shown, name: str) -> tuple[str, ...]:
-    return next(group for group in shown.comparison.groups if name in group)
-
-
 def show_comparison(shown: Shown, state: LabState, *, pooled: bool) -> None:
     """Show the choices, the table of engines, the first cells that differ, and why the selected one does.
 

@@ -15,7 +15,7 @@ from quantviz.figures.arrangement import MOST_CELLS
 from quantviz.lab.state import LabState
 from quantviz.schemes.granularity import BlockLayout, Shape
 from quantviz.tensors.views import POOLS, View
-from quantviz.ui.components.choice import choose
+from quantviz.ui.components.choice import choose, choose_field
 from quantviz.ui.components.minimap import minimap_size, show_minimap
 from quantviz.ui.lab.tensor import kept, stored_of, study_of
 from quantviz.ui.shell import session
@@ -123,15 +123,7 @@ def go(cell: Shape) -> None:
 
 def show_pool(state: LabState) -> None:
     """Show the choice of what a pixel of many cells shows."""
-    choose(
-        st.radio,
-        say("places.pool"),
-        POOLS,
-        key=session.show("pool", state.pool, folded=True),
-        on_change=session.safely(lambda: session.change(pool=st.session_state["pool"])),
-        format_func=lambda name: say(f"places.pools.{name}"),
-        captions=[say(f"places.pools.{name}_help") for name in POOLS],
-    )
+    choose_field(state, "pool", say("places.pool"), POOLS, "places.pools", helped=True)
 
 
 # ---- the ranked table ---------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import streamlit as st
 
 from quantviz.lab.state import LabState
 from quantviz.tensors.views import MOST_PART
-from quantviz.ui.components.clipboard import copy_button, picture_button
+from quantviz.ui.components.clipboard import copy_button, picture_button, show_copy_link
 from quantviz.ui.components.code import show_python
 from quantviz.ui.shell.classroom import visible
 from quantviz.ui.shell.words import language, say, theme
@@ -31,9 +31,7 @@ def show_share(study: Study, state: LabState, chart: str, whole: Callable[[], Pa
     `whole` gives.
     """
     if visible("actions"):
-        copy_button(
-            "copy_link", say("lab.copy_link"), say("lab.copied"), explanation=say("lab.copy_link_help")
-        )
+        show_copy_link()
     if not visible("below"):
         return
     with st.container(key="share_pictures", horizontal=True, gap="small"):

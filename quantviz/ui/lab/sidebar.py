@@ -226,24 +226,16 @@ def _slice(state: LabState) -> None:
     if len(shape) > 2:
         left, right = st.columns(2, gap="small", wrap=False)
         axes = tuple(range(len(shape)))
-        choose(
-            left.selectbox,
-            say("sidebar.rows"),
-            axes,
-            key=session.show("view_rows", view.rows),
-            format_func=lambda axis: say_axis(state.source, axis),
-            on_change=session.safely(_set_axes),
-            args=("rows",),
-        )
-        choose(
-            right.selectbox,
-            say("sidebar.cols"),
-            axes,
-            key=session.show("view_cols", view.cols),
-            format_func=lambda axis: say_axis(state.source, axis),
-            on_change=session.safely(_set_axes),
-            args=("cols",),
-        )
+        for place, name in ((left, "rows"), (right, "cols")):
+            choose(
+                place.selectbox,
+                say(f"sidebar.{name}"),
+                axes,
+                key=session.show(f"view_{name}", getattr(view, name)),
+                format_func=lambda axis: say_axis(state.source, axis),
+                on_change=session.safely(_set_axes),
+                args=(name,),
+            )
         for axis in axes:
             if axis not in (view.rows, view.cols):
                 st.number_input(

@@ -13,7 +13,7 @@ from quantviz.lab.picture_parts import PANEL_PARTS
 from quantviz.lab.state import LabState
 from quantviz.tensors.views import ERROR_RANGES, ERROR_VIEWS, SCOPES, VALUE_SCALES
 from quantviz.ui.components.cell import select
-from quantviz.ui.components.choice import choose
+from quantviz.ui.components.choice import choose_field
 from quantviz.ui.components.panels import show_panels
 from quantviz.ui.components.panels_bridge import Picture, bridge_width, clicked_cell, zoomed_window
 from quantviz.ui.components.scheme_words import scheme_words
@@ -170,48 +170,26 @@ def is_pooled(state: LabState) -> bool:
 
 def show_value_choices(state: LabState) -> None:
     """Show the choice of how the colours of x and x̂ are spread."""
-    choose(
-        st.radio,
-        say("values.question"),
-        VALUE_SCALES,
-        key=session.show("value_scale", state.value_scale, folded=True),
-        on_change=session.safely(lambda: session.change(value_scale=st.session_state["value_scale"])),
-        format_func=lambda name: say(f"values.{name}"),
-        captions=[say(f"values.{name}_help") for name in VALUE_SCALES],
-    )
+    choose_field(state, "value_scale", say("values.question"), VALUE_SCALES, "values", helped=True)
 
 
 def show_error_choices(state: LabState) -> None:
     """Show the choice of what the error panel shows, how far its colours reach, and what is counted."""
-    choose(
-        st.radio,
-        say("error.view"),
-        tuple(ERROR_VIEWS),
-        key=session.show("error_view", state.error_view, folded=True),
-        on_change=session.safely(lambda: session.change(error_view=st.session_state["error_view"])),
-        format_func=lambda name: say(f"error.views.{name}"),
-    )
+    choose_field(state, "error_view", say("error.view"), ERROR_VIEWS, "error.views")
     if not ERROR_VIEWS[state.error_view].pooled and is_pooled(state):
         st.caption(say("error.of_one_cell"))
-    choose(
-        st.radio,
+    fixed = _has_fixed_end(state)
+    choose_field(
+        state,
+        "error_range",
         say("error.range"),
         ERROR_RANGES,
-        key=session.show("error_range", state.error_range, folded=True),
-        on_change=session.safely(lambda: session.change(error_range=st.session_state["error_range"])),
-        disabled=_has_fixed_end(state),
-        help=say("error.range_fixed") if _has_fixed_end(state) else None,
-        format_func=lambda name: say(f"error.ranges.{name}"),
+        "error.ranges",
+        disabled=fixed,
+        help=say("error.range_fixed") if fixed else None,
     )
     if state.sliced:
-        choose(
-            st.radio,
-            say("error.scope"),
-            SCOPES,
-            key=session.show("scope", state.scope, folded=True),
-            on_change=session.safely(lambda: session.change(scope=st.session_state["scope"])),
-            format_func=lambda name: say(f"error.scopes.{name}"),
-        )
+        choose_field(state, "scope", say("error.scope"), SCOPES, "error.scopes")
         if state.scope != scope_of(state):
             st.caption(say("error.scope_too_large"))
     if is_pooled(state):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import html
 import secrets
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import cast
 
 import streamlit as st
 
@@ -35,6 +35,7 @@ from quantviz.teaching.lessons.progress import (
 )
 from quantviz.ui.components.clipboard import copy_button
 from quantviz.ui.components.component import component
+from quantviz.ui.components.component import told as told_by_browser
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import classroom
 from quantviz.ui.shell.words import language, say, say_error
@@ -106,7 +107,7 @@ def take_from_browser() -> None:
 
     Not in a callback: Streamlit drops the rest of one that another message from the browser overtakes.
     """
-    stored = _told("stored")
+    stored = told_by_browser(_COMPONENT, "stored")
     if not isinstance(stored, Mapping) or stored["count"] == st.session_state.get(_READ):
         return
     try:
@@ -117,18 +118,15 @@ def take_from_browser() -> None:
     st.session_state[_READ] = stored["count"]
 
 
-def _told(name: str) -> Any:
-    state = st.session_state.get(_COMPONENT)
-    return state.get(name) if isinstance(state, Mapping) else getattr(state, name, None)
-
-
 def _nothing() -> None:
     pass
 
 
 def refused() -> bool:
     """Return whether this browser keeps nothing."""
-    st.session_state[_REFUSED] = st.session_state.get(_REFUSED, False) or bool(_told("refused"))
+    st.session_state[_REFUSED] = st.session_state.get(_REFUSED, False) or bool(
+        told_by_browser(_COMPONENT, "refused")
+    )
     return cast(bool, st.session_state[_REFUSED])
 
 
