@@ -7,7 +7,6 @@ It takes minutes, and exits with 1 where something differs.
 
 from __future__ import annotations
 
-import importlib
 import re
 import sys
 from collections import defaultdict
@@ -20,7 +19,7 @@ from types import ModuleType
 import torch
 
 import quantviz as qv
-from tests.engines import ENGINES
+from tests.engines import ENGINES, engine
 from tests.engines.compare import COMPARED_PARTS, EngineTally
 from tests.engines.data import tensors
 
@@ -42,7 +41,7 @@ def main() -> None:
     torch.set_num_threads(1)
     tallies: dict[tuple[str, str, str], EngineTally] = defaultdict(EngineTally)
     for name in ENGINES:
-        module = importlib.import_module(f"tests.engines.{name}")
+        module = engine(name)
         data = list(getattr(module, "tensors", tensors)())
         for form, case in module.CASES.items():
             scheme = qv.Scheme.parse(form)
