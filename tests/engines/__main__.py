@@ -68,7 +68,7 @@ def producer(module: ModuleType) -> str:
 def _lines(tallies: dict[tuple[str, str, str], EngineTally]) -> Iterator[str]:
     yield f"| {' | '.join(COLUMNS)} |"
     yield f"|{'---|' * 3}{'--:|' * (len(COLUMNS) - 3)}"
-    for (engine, convention, _), tally in tallies.items():
+    for (answered_by, convention, _), tally in tallies.items():
         found = [f"{tally.different[part]:,}" if tally.compared[part] else "–" for part in COMPARED_PARTS]
         counts = [f"{count:,}" for count in (tally.cases, tally.tensors, tally.compared["values"])]
         formats = folded(sorted({fmt for fmt, _ in tally.reached}))
