@@ -68,11 +68,11 @@ def producer(module: ModuleType) -> str:
 def _lines(tallies: dict[tuple[str, str, str], EngineTally]) -> Iterator[str]:
     yield f"| {' | '.join(COLUMNS)} |"
     yield f"|{'---|' * 3}{'--:|' * (len(COLUMNS) - 3)}"
-    for (answered_by, convention, _), tally in tallies.items():
+    for (producer_of, convention, _), tally in tallies.items():
         found = [f"{tally.different[part]:,}" if tally.compared[part] else "–" for part in COMPARED_PARTS]
         counts = [f"{count:,}" for count in (tally.cases, tally.tensors, tally.compared["values"])]
         formats = folded(sorted({fmt for fmt, _ in tally.reached}))
-        yield f"| {' | '.join((engine, f'`{convention}`', formats, *counts, *found))} |"
+        yield f"| {' | '.join((producer_of, f'`{convention}`', formats, *counts, *found))} |"
 
 
 def folded(formats: Sequence[str]) -> str:
