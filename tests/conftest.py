@@ -12,6 +12,7 @@ import datetime
 import os
 import shutil
 import tempfile
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,7 @@ def pytest_configure(config):
         config.add_cleanup(lambda: (shutil.rmtree(made, ignore_errors=True), os.environ.pop(KERNELS)))
 
 
+@cache
 def is_quick(path):
     """Whether the file's tests belong to `-m quick`."""
     here = Path(__file__).parent

@@ -1,13 +1,15 @@
 """Every convention gives what its engine gives, bit for bit: here on a sample, with `python -m tests.engines`
 on everything.
 
-A missing engine is an error when this file is collected, never a skip.
+A missing engine is an error, never a skip. Engines take seconds to import: each is imported by the process
+that asks it, when it is asked.
 """
 
-import importlib
+import itertools
 import math
 import re
 from collections import defaultdict
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -16,22 +18,38 @@ import torch
 
 import quantviz as qv
 from quantviz.schemes.granularity import Flat, PerBlock, PerChannel, PerGroup
-from tests.engines import ENGINES, Answer, Refused
+from tests.engines import ENGINES, Answer, Refused, engine
 from tests.engines.__main__ import COLUMNS, MARKS, README, folded
 from tests.engines.compare import COMPARED_PARTS, EngineTally, mismatches, ulps
 from tests.engines.data import tensors
 
 ROOT = Path(__file__).parent.parent
-MODULES = {name: importlib.import_module(f"tests.engines.{name}") for name in ENGINES}
 DATA = list(tensors())
 #: One tensor in so many is tried with a case, other ones with the next case. It shares no divisor with the
 #: number of distributions.
 STEP = 23
-#: By module and convention: the cases.
-VARIANTS = defaultdict(dict)
-for name, module in MODULES.items():
-    for form, case in module.CASES.items():
-        VARIANTS[name, form.split(",min_max,")[1]][form] = case
+#: Modules, each with one of its conventions.
+ASKED = [(name, convention) for name, conventions in ENGINES.items() for convention in conventions]
+
+
+@cache
+def cases(name):
+    """A module's cases: by convention, and of that by each of its variants, the scheme's form, the scheme and
+    what asks the engine.
+    """
+    found = defaultdict(lambda: defaultdict(list))
+    for form, case in engine(name).CASES.items():
+        scheme = qv.Scheme.parse(form)
+        found[scheme.arithmetic.id][str(scheme.arithmetic)].append((form, scheme, case))
+    return found
+
+
+def all_cases():
+    """Every scheme of every module, with what asks the engine."""
+    for name in ENGINES:
+        for variants in cases(name).values():
+            for variant in variants.values():
+                yield from variant
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -130,33 +148,32 @@ def narrower(shape, scheme):
     return own is not None and own(shape, scheme)
 
 
-@pytest.mark.parametrize(("name", "convention"), VARIANTS)
+@pytest.mark.parametrize(("name", "convention"), ASKED)
 def test_it_is_the_engine(name, convention):
-    tally = EngineTally()
-    recorded = getattr(MODULES[name], "tensors", None)
-    for number, (form, case) in enumerate(VARIANTS[name, convention].items()):
-        tally.add(form, case, recorded() if recorded else sample(DATA, number))
-    assert not tally.examples, tally.examples
-    schemes = [qv.Scheme.parse(form) for form in VARIANTS[name, convention]]
-    assert {(scheme.format, scheme.granularity.id) for scheme in schemes} == tally.reached, (
-        "something was compared of every format and granularity"
-    )
-    allowed = {
-        (str(scheme), shape)
-        for scheme, shape in tally.refused
-        if not scheme.problems(shape) and not narrower(shape, scheme)
-    }
-    assert not allowed, "the engine refuses what the scheme allows: these belong in NARROWER"
+    recorded = getattr(engine(name), "tensors", None)
+    for variant in cases(name)[convention].values():
+        tally = EngineTally()
+        for number, (form, _, case) in enumerate(variant):
+            tally.add(form, case, recorded() if recorded else sample(DATA, number))
+        assert not tally.examples, tally.examples
+        assert {(scheme.format, scheme.granularity.id) for _, scheme, _ in variant} == tally.reached, (
+            "something was compared of every format and granularity"
+        )
+        allowed = {
+            (str(scheme), shape)
+            for scheme, shape in tally.refused
+            if not scheme.problems(shape) and not narrower(shape, scheme)
+        }
+        assert not allowed, "the engine refuses what the scheme allows: these belong in NARROWER"
 
 
 @pytest.mark.parametrize(("convention", "granularity"), NARROWER)
 def test_what_is_said_to_be_refused_is(convention, granularity):
     data = [(label, x) for label, x in DATA if label.startswith("normal ")]
-    for (name, _), cases in VARIANTS.items():
-        for form, case in cases.items():
-            scheme = qv.Scheme.parse(form)
-            if (scheme.arithmetic.id, type(scheme.granularity)) == (convention, granularity):
-                inputs = list(getattr(MODULES[name], "tensors", lambda: data)())
+    for name in (name for name, own in ASKED if own == convention):
+        inputs = list(getattr(engine(name), "tensors", lambda: data)())
+        for _, scheme, case in itertools.chain.from_iterable(cases(name)[convention].values()):
+            if type(scheme.granularity) is granularity:
                 for _, x in inputs:
                     if not scheme.problems(tuple(x.shape)) and narrower(tuple(x.shape), scheme):
                         try:
@@ -169,12 +186,14 @@ def test_what_is_said_to_be_refused_is(convention, granularity):
 # ---- the cases are all there ---------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("name", ENGINES)
+def test_a_module_has_cases_of_the_conventions_that_are_said(name):
+    """Those and no others are asked above."""
+    assert tuple(cases(name)) == ENGINES[name]
+
+
 def test_every_convention_is_asked_of_its_engine_with_all_that_it_offers():
-    asked = {
-        (scheme.arithmetic.id, scheme.format, scheme.granularity.id)
-        for cases in VARIANTS.values()
-        for scheme in map(qv.Scheme.parse, cases)
-    }
+    asked = {(scheme.arithmetic.id, scheme.format, scheme.granularity.id) for _, scheme, _ in all_cases()}
     for convention in qv.CONVENTIONS.values():
         if convention.id != "course":
             offer = convention.offer
@@ -186,8 +205,8 @@ def test_every_convention_is_asked_of_its_engine_with_all_that_it_offers():
 
 
 def test_no_scheme_is_asked_twice_of_a_module():
-    for module in MODULES.values():
-        schemes = [qv.Scheme.parse(form) for form in module.CASES]
+    for name in ENGINES:
+        schemes = [qv.Scheme.parse(form) for form in engine(name).CASES]
         assert len(set(schemes)) == len(schemes) > 0
 
 
@@ -203,7 +222,7 @@ def test_each_engine_is_installed_as_pinned():
         lines = (ROOT / listing).read_text(encoding="utf-8").splitlines()
         pinned |= dict(line.split("==") for line in lines if "==" in line)
     # What has a version of its own was asked elsewhere, and its answers are recorded.
-    producers = {module.PRODUCER for module in MODULES.values() if not hasattr(module, "VERSION")}
+    producers = {module.PRODUCER for module in map(engine, ENGINES) if not hasattr(module, "VERSION")}
     assert producers <= pinned.keys()
     assert {name: metadata.version(name).partition("+")[0] for name in pinned} == pinned
 
@@ -248,7 +267,7 @@ VARIED = [
 )
 def test_other_arithmetic_is_told_apart(form, other, parts):
     found = [
-        mismatches(MODULES["torchao"].CASES[form](x), qv.quantize(x, qv.Scheme.parse(other), strict=True))
+        mismatches(engine("torchao").CASES[form](x), qv.quantize(x, qv.Scheme.parse(other), strict=True))
         for x in VARIED
     ]
     assert {part for differs in found for part, where in differs.items() if bool(where.any())} == parts
@@ -290,7 +309,7 @@ def test_the_table_has_every_convention_and_no_mismatch():
     assert inside, "no table in tests/engines/README.md: `python -m tests.engines` writes it"
     rows = [line.strip("| ").split(" | ") for line in inside[1].splitlines()]
     assert tuple(rows[0]) == COLUMNS
-    asked = {str(qv.Scheme.parse(form).arithmetic) for cases in VARIANTS.values() for form in cases}
+    asked = {str(scheme.arithmetic) for _, scheme, _ in all_cases()}
     assert {row[1].strip("`") for row in rows[2:]} == asked, "`python -m tests.engines` writes the table"
     assert all(set(row[-len(COMPARED_PARTS) :]) <= {"0", "–"} and row[-1] == "0" for row in rows[2:])
 

@@ -8,26 +8,42 @@ to a function that runs the engine on a tensor. An engine is added there and in 
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import ModuleType
 
 import torch
 
-#: The modules, in the order of the table.
-ENGINES = (
-    "torch_quantize",
-    "torch_fake_quantize",
-    "torchao",
-    "onnxruntime",
-    "litert",
-    "compressed_tensors",
-    "quanto",
-    "hqq",
-    "bitsandbytes",
-    "gguf",
-    "microxcaling",
-    "modelopt",
-)
+#: The modules, in the order of the table, and the conventions of each: who asks for one convention need not
+#: import every engine.
+ENGINES = {
+    "torch_quantize": ("torch",),
+    "torch_fake_quantize": ("torch_fake_quantize",),
+    "torchao": ("torchao", "torchao_tinygemm", "torchao_float8", "torchao_mx", "torchao_nvfp4"),
+    "onnxruntime": ("onnxruntime_dynamic", "onnxruntime", "onnxruntime_blocked", "onnxruntime_nbits"),
+    "litert": ("litert", "litert_blockwise"),
+    "compressed_tensors": ("compressed_tensors", "compressed_tensors_mx", "compressed_tensors_nvfp4"),
+    "quanto": ("quanto", "quanto_qbits"),
+    "hqq": ("hqq",),
+    "bitsandbytes": ("bitsandbytes", "bitsandbytes_dynamic8", "bitsandbytes_int8"),
+    "gguf": ("gguf_signed", "gguf_minimum", "gguf", "gguf_mx"),
+    "microxcaling": ("microxcaling",),
+    "modelopt": (
+        "modelopt",
+        "modelopt_float8",
+        "modelopt_packed",
+        "modelopt_int4",
+        "modelopt_mxfp4",
+        "modelopt_mxfp8",
+        "modelopt_nvfp4",
+    ),
+}
+
+
+def engine(name: str) -> ModuleType:
+    """The module that asks an engine; its packages take up to seconds to import."""
+    return importlib.import_module(f"tests.engines.{name}")
 
 
 class Refused(Exception):

@@ -7,7 +7,6 @@ It takes minutes, and exits with 1 where something differs.
 
 from __future__ import annotations
 
-import importlib
 import re
 import sys
 from collections import defaultdict
@@ -20,7 +19,7 @@ from types import ModuleType
 import torch
 
 import quantviz as qv
-from tests.engines import ENGINES
+from tests.engines import ENGINES, engine
 from tests.engines.compare import COMPARED_PARTS, EngineTally
 from tests.engines.data import tensors
 
@@ -42,7 +41,7 @@ def main() -> None:
     torch.set_num_threads(1)
     tallies: dict[tuple[str, str, str], EngineTally] = defaultdict(EngineTally)
     for name in ENGINES:
-        module = importlib.import_module(f"tests.engines.{name}")
+        module = engine(name)
         data = list(getattr(module, "tensors", tensors)())
         for form, case in module.CASES.items():
             scheme = qv.Scheme.parse(form)
@@ -69,11 +68,11 @@ def producer(module: ModuleType) -> str:
 def _lines(tallies: dict[tuple[str, str, str], EngineTally]) -> Iterator[str]:
     yield f"| {' | '.join(COLUMNS)} |"
     yield f"|{'---|' * 3}{'--:|' * (len(COLUMNS) - 3)}"
-    for (engine, convention, _), tally in tallies.items():
+    for (producer_of, convention, _), tally in tallies.items():
         found = [f"{tally.different[part]:,}" if tally.compared[part] else "–" for part in COMPARED_PARTS]
         counts = [f"{count:,}" for count in (tally.cases, tally.tensors, tally.compared["values"])]
         formats = folded(sorted({fmt for fmt, _ in tally.reached}))
-        yield f"| {' | '.join((engine, f'`{convention}`', formats, *counts, *found))} |"
+        yield f"| {' | '.join((producer_of, f'`{convention}`', formats, *counts, *found))} |"
 
 
 def folded(formats: Sequence[str]) -> str:
