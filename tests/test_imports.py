@@ -202,8 +202,8 @@ ALLOWED = {
     "ui/missing": "ui/components ui/shell",
     "ui/lab": "analysis errors evaluation export figures lab schemes sources streaming teaching tensors text "
     "ui/components ui/shell",
-    "ui/lessons": "analysis browser errors figures lab quantization teaching ui/components ui/lab ui/shell",
-    "ui/formats": "browser errors figures lab quantization schemes text ui/components ui/shell",
+    "ui/lessons": "analysis errors figures lab quantization teaching ui/components ui/lab ui/shell",
+    "ui/formats": "errors figures lab quantization schemes text ui/components ui/shell",
     "ui/gallery": "errors figures sources teaching ui/components ui/shell",
     "ui/teacher": "errors lab teaching text ui/components ui/shell",
 }
