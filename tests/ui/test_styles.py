@@ -1,0 +1,38 @@
+"""The style sheets: each rule is for something that a page shows."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2] / "quantviz"
+SHEETS = sorted((ROOT / "ui").rglob("*.css"))
+CODE = "\n".join(
+    path.read_text(encoding="utf-8") for kind in ("*.py", "*.js") for path in sorted(ROOT.rglob(kind))
+)
+#: What the pages call their elements: whole names, and the beginnings of those that end in a value.
+KEYS = set(re.findall(r"[\"']([\w-]+)[\"']", CODE))
+CLASSES = set(re.findall(r"qv-[\w-]+", re.sub(r"\.qv-", "", CODE)))
+BEGINNINGS = tuple(set(re.findall(r"f\"([\w-]{4,})\{", CODE)) | set(re.findall(r"(qv-\w+-)\$?\{", CODE)))
+#: The parts of a code on the formats page, whose classes are made of their names.
+ROLES = {f"qv-{role}" for role in ("sign", "exponent", "mantissa", "integer", "index")}
+
+
+def strangers(rules):
+    """The keys and classes of a style sheet that no page has."""
+    rules = re.sub(r"/\*.*?\*/", "", rules, flags=re.DOTALL)
+    named = set(re.findall(r"st-key-([\w-]+)", rules)) - KEYS
+    named |= set(re.findall(r"\.(qv-[\w-]+)", rules)) - CLASSES - ROLES
+    return {name for name in named if not name.startswith(BEGINNINGS)}
+
+
+@pytest.mark.parametrize("sheet", SHEETS, ids=lambda path: path.name)
+def test_a_style_sheet_has_no_rule_for_what_no_page_shows(sheet):
+    assert strangers(sheet.read_text(encoding="utf-8")) == set()
+
+
+def test_a_rule_for_what_no_page_shows_is_found():
+    assert strangers(".st-key-panels .qv-numbers { gap: 0; } .st-key-no_page, .qv-none { gap: 0; }") == {
+        "no_page",
+        "qv-none",
+    }
