@@ -95,11 +95,11 @@ def test_a_puzzle_s_tab_does_not_tell_the_bug(new_page, url):
     titled(page, "Spot the bug", "Common bugs")
 
 
-@pytest.mark.parametrize("language", ["en", "zh"])
-def test_a_wrong_address_says_so_and_leads_home(new_page, tmp_path, shot, language):
+@pytest.mark.parametrize("visitors", of_today(itertools.permutations(("en", "zh")), 1), ids="-".join)
+def test_a_wrong_address_says_so_and_leads_home(new_page, tmp_path, shot, visitors):
     # The first visitor of a process, whom Streamlit tells it in another way, and the second.
     with server(APP, tmp_path / "log") as cold:
-        for _ in range(2):
+        for language in visitors:
             page = opened(new_page(), cold, "missing", language)
             page.wait_for_function("!document.querySelector('[data-testid=stDialog]')")
             said = page.inner_text("[data-testid=stMain]")

@@ -887,10 +887,10 @@ add("code.txt", b"__import__('os').system('true')", "typed.no_number")
 add("call.txt", b"tensor([1., 2.], device=__import__('os'))", "typed.unclosed")
 add("infs.csv", lambda: b"1,inf\n-Infinity,nan\n" * 2**16, {"infs": (2**17, 2)})
 add("hidden.csv", lambda: b"1,2\n" * 2**18 + b"1,1e39\n", "typed.beyond_float32")
-add("hidden999.csv", lambda: b"1,inf\n" * 2**18 + b"1,1e999\n", "typed.beyond_float32")
+add("hidden999.csv", lambda: b"1,inf\n" * (2**20 // 6 + 1) + b"1,1e999\n", "typed.beyond_float32")
 add("halves.csv", lambda: b"1,2\n" * 2**19 + b"1,2,3\n", "typed.ragged")
-add("longlocale.csv", lambda: b"1,5;2,5\n" * 2**18, {"longlocale": (2**18, 2)})
-add("longloose.csv", lambda: b"1,5;2,\n" * 2**18, "typed.ragged")
+add("longlocale.csv", lambda: b"1,5;2,5\n" * (2**17 + 1), {"longlocale": (2**17 + 1, 2)})
+add("longloose.csv", lambda: b"1,5;2,\n" * (2**20 // 7 + 1), "typed.ragged")
 add("longbrackets.txt", lambda: b"[" + b"1, " * 2**19 + b"2]", "file.too_large")
 
 # gguf

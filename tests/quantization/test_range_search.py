@@ -155,9 +155,17 @@ TRIED = (
 )
 
 
-@pytest.mark.parametrize("nonfinite", ["refuse", "ignore"])
-@pytest.mark.parametrize("granularity", [*LAYOUTS, "per_group(size=8,axis=0)", "per_block(rows=8,cols=24)"])
-@pytest.mark.parametrize("form", TRIED)
+@pytest.mark.parametrize(
+    ("form", "granularity", "nonfinite"),
+    of_today(
+        itertools.product(
+            TRIED,
+            (*LAYOUTS, "per_group(size=8,axis=0)", "per_block(rows=8,cols=24)"),
+            ("refuse", "ignore"),
+        ),
+        14,
+    ),
+)
 def test_a_list_of_ranges_has_the_errors_of_the_reference_quantizer(form, granularity, nonfinite):
     x, scheme = normal(40, 96), qv.Scheme.parse(form.format(granularity)).replace(nonfinite=nonfinite)
     if nonfinite == "ignore":

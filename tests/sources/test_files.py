@@ -18,7 +18,7 @@ import torch
 
 import quantviz as qv
 from quantviz.errors import QuantVizError
-from quantviz.sources.files import CATALOGS, READERS, Limits, cut_out_snippet, open_tensors
+from quantviz.sources.files import CATALOGS, READERS, Limits, cut_out_snippet, open_tensors, table
 from tests.helpers.hostile import (
     DAMAGED,
     FILES,
@@ -341,8 +341,10 @@ def test_tables(text, shape, notes):
         ('"a,b\n1,2', "typed.unclosed_quote", None),
     ],
 )
-def test_what_may_be_meant_as_a_number_is_refused_and_not_read_otherwise(text, key, got):
-    for whole in (text, text + "\n" + "1,2\n" * 2**18):
+def test_what_may_be_meant_as_a_number_is_refused_and_not_read_otherwise(text, key, got, monkeypatch):
+    # A long table is one of more than a block.
+    monkeypatch.setattr(table, "_BLOCK", 2**12)
+    for whole in (text, text + "\n" + "1,2\n" * 2**10):
         with pytest.raises(QuantVizError) as caught, open_tensors(whole.encode(), "t.csv"):
             pass
         problem = caught.value.params["problem"]
@@ -617,8 +619,6 @@ def test_open_tensors_wants_a_with_block(tmp_path):
 
 
 def test_a_table_too_slow_to_read_names_the_limit_it_hits(monkeypatch):
-    from quantviz.sources.files import table
-
     monkeypatch.setattr(table, "_BLOCK", 64)
     monkeypatch.setattr(table, "_SLOW", 96)
     monkeypatch.setattr(table, "_fast", lambda block, decimal_comma: None)

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import quantviz as qv
+from quantviz.teaching.lessons import __main__ as command
 from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.check import problems_of
 from quantviz.teaching.lessons.code import step_code
@@ -167,12 +169,25 @@ def test_what_people_believe_is_said_and_put_to_a_question(belief, name):
     assert step.rule
 
 
-def test_the_command_has_kept_its_first_address():
+def test_the_command_has_kept_its_first_address(tmp_path):
+    folder = tmp_path / "en"
+    folder.mkdir()
+    shutil.copy(Path(command.__file__).parent / "en" / "02_symmetric.md", folder)
+
     def printed(module):
         done = subprocess.run(
-            [sys.executable, "-m", module], cwd=ROOT, capture_output=True, text=True, timeout=120
+            [sys.executable, "-m", module, str(folder)], cwd=ROOT, capture_output=True, text=True, timeout=120
         )
         assert (done.returncode, done.stderr) == (0, "")
         return done.stdout
 
-    assert printed("quantviz.lessons") == printed("quantviz.teaching.lessons") != ""
+    assert printed("quantviz.lessons") == printed("quantviz.teaching.lessons") == "en/symmetric: ok\n"
+
+
+def test_the_command_checks_every_lesson_where_no_folder_is_named(monkeypatch, capsys):
+    """That each has no problems is `test_a_lesson_is_sound`."""
+    checked = []
+    monkeypatch.setattr(command, "problems_of", lambda lesson, name: checked.append(name) or ())
+    assert command.main([]) == 0
+    assert checked == [f"{language}/{name}" for language in sorted(languages()) for name in lessons(language)]
+    assert capsys.readouterr().out == "".join(f"{name}: ok\n" for name in checked)
