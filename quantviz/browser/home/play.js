@@ -14,7 +14,7 @@ import { playRules } from "./rules.js";
 const REST = 450;
 // The picture's own ends, and the height of half the row's picture.
 const GREY_ENDS = [0, 255];
-const ROW_END = 3.4;
+const ROW_END = 4.2;
 const MOVES = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
 
 export class Play {
@@ -66,13 +66,13 @@ export class Play {
       <div class="qv-views">
         <figure><canvas class="qv-made" tabindex="0" role="button"></canvas><figcaption></figcaption></figure>
         <figure><canvas class="qv-error" role="img"></canvas><figcaption></figcaption></figure>
+        <a class="qv-every"><span></span></a>
       </div>
       <div class="qv-bits"><span class="qv-count" aria-hidden="true"></span>
         <span class="qv-note"><span class="qv-size"></span><span class="qv-hold"></span></span>
         <div class="qv-track"><span class="qv-fill"></span><input type="range" step="1">
           <span class="qv-thumb" aria-hidden="true"></span></div></div>
       <div class="qv-way"><div class="qv-sum" aria-hidden="true"></div><canvas role="img"></canvas></div>
-      <div class="qv-foot"><a class="qv-every"></a></div>
       <div class="qv-heard" role="status"></div></div>`;
     const find = (name) => root.querySelector(name);
     this.parts = {
@@ -93,7 +93,7 @@ export class Play {
     };
     find(".qv-hold").textContent = words.hold;
     find(".qv-switch").setAttribute("aria-label", words.choice);
-    this.parts.every.textContent = `${words.every} →`;
+    this.parts.every.firstElementChild.textContent = `${words.every} →`;
     this.parts.input.setAttribute("aria-label", words.slider);
     this.toys.forEach((toy, i) => (this.parts.switches[i].textContent = toy.label));
     this.views = this.toys.map((toy) => {
@@ -289,10 +289,12 @@ export class Play {
     const drawn = this.holding ? toy.x : result.x_hat;
     if (toy.name === "row") this.paintRow(result, drawn);
     else this.paintPicture(result, drawn);
+    const row = toy.name === "row";
     const told = { bits: this.bits, zeros: result.zeros, count: toy.x.length };
-    const caption = toy.name === "row" ? words.made_row : words.made;
-    parts.captions[0].textContent = this.holding ? words.original : filled(caption, told);
-    parts.captions[1].textContent = filled(words.error, { end: written(this.errorEnd(), 3) });
+    const caption = filled(row ? words.made_row : words.made, told);
+    const end = written(row ? result.largest : this.errorEnd(), 3);
+    parts.captions[0].textContent = this.holding ? words.original : caption;
+    parts.captions[1].textContent = filled(row ? words.error_row : words.error, { end });
     parts.error.setAttribute("aria-label", parts.captions[1].textContent);
     parts.made.setAttribute("aria-label", filled(words.hold_keys, { name: toy.label, bits: this.bits }));
     parts.made.setAttribute("aria-pressed", String(this.holding));

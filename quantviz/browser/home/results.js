@@ -24,7 +24,7 @@ export class Toy {
     return this.variants.at(-1).bits;
   }
 
-  // The result with so many bits, with its comb of codes and the largest |error|.
+  // The result with so many bits, with its comb of codes, how many became 0, and the largest |error|.
   result(bits) {
     if (!this.made.has(bits)) {
       const variant = this.variants.find((each) => each.bits === bits);
@@ -32,12 +32,16 @@ export class Toy {
       const result = quantizeTensor(arithmetic, this.x, this.layout);
       const params = paramsOf(result, 0);
       const { values, codes } = levelsOf(arithmetic, params);
-      let zeros = 0;
-      for (let i = 0; i < this.x.length; i++) zeros += result.x_hat[i] === 0 && this.x[i] !== 0 ? 1 : 0;
+      let [zeros, largest] = [0, 0];
+      for (let i = 0; i < this.x.length; i++) {
+        zeros += result.x_hat[i] === 0 && this.x[i] !== 0 ? 1 : 0;
+        largest = Math.max(largest, Math.abs(result.error[i]));
+      }
       this.made.set(bits, {
         ...result,
         variant,
         zeros,
+        largest,
         scale: params.scale,
         levels: values,
         codes: Array.from(codes, (code) => written(code)),

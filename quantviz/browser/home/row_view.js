@@ -48,7 +48,7 @@ export class RowView {
       context.fillRect(left(i), high, bar, low - high);
       if (Math.abs(values[i]) > end * 1.06) this.cut(left(i), bar, high, values[i], colors);
     }
-    this.places = { left, bar, top, middle, values };
+    this.places = { left, bar, top, middle, values, others };
   }
 
   // A break in a bar that is longer than the picture is high, with its value above.
@@ -70,9 +70,9 @@ export class RowView {
 
   mark(at, color) {
     const { context, places } = this;
-    const { left, bar, top, middle, values } = places;
-    const high = Math.min(top(values[at]), middle) - 5;
-    const low = Math.max(top(values[at]), middle) + 5;
+    const { left, bar, top, middle, values, others } = places;
+    const ends = [middle, top(values[at]), others ? top(others[at]) : middle];
+    const [high, low] = [Math.min(...ends) - 5, Math.max(...ends) + 5];
     context.strokeStyle = color;
     context.lineWidth = 2.5;
     context.strokeRect(left(at) - 3, high, bar + 6, low - high);

@@ -1,6 +1,6 @@
 // How what one plays with is laid out. Its own width decides, not the window's.
 
-export function playRules({ text, muted, line, surface, handle, mark }) {
+export function playRules({ text, muted, line, surface, handle }) {
   return `
     .qv-play { container-type: inline-size; color: ${text}; font-size: 14px; line-height: 1.35;
       font-variant-numeric: tabular-nums; }
@@ -34,7 +34,7 @@ export function playRules({ text, muted, line, surface, handle, mark }) {
     .qv-track input:active { cursor: grabbing; }
     .qv-track input:focus-visible ~ .qv-thumb { outline: 3px solid ${text}; outline-offset: 2px; }
     .qv-count { font-size: 16px; font-weight: 600; white-space: nowrap; }
-    .qv-note { color: ${muted}; text-align: right; }
+    .qv-note { color: ${muted}; text-align: right; font-size: 12px; white-space: nowrap; }
     .qv-size { color: ${muted}; white-space: nowrap; }
     .qv-note .qv-size::after { content: " · "; }
     .qv-way { display: grid; gap: 2px; }
@@ -44,11 +44,13 @@ export function playRules({ text, muted, line, surface, handle, mark }) {
     .qv-sum span.qv-said { opacity: 1; }
     .qv-sum b { font-weight: 600; }
     .qv-way canvas { display: block; width: 100%; height: 98px; }
-    .qv-every { justify-self: start; color: ${handle}; text-decoration: none; font-weight: 600;
-      min-height: 24px; }
-    .qv-every:hover { text-decoration: underline; }
-    .qv-every:focus-visible { outline: 2px solid ${handle}; outline-offset: 2px; border-radius: 3px; }
-    .qv-foot { display: flex; justify-content: space-between; align-items: baseline; }
+    .qv-views { position: relative; }
+    .qv-every { position: absolute; right: 0; bottom: 0; display: flex; align-items: flex-end; height: 44px;
+      padding: 8px; color: #ffffff; font-size: 12px; font-weight: 600; text-decoration: none; }
+    .qv-every span { padding: 4px 10px; border-radius: 12px; background: rgba(0, 0, 0, 0.6); }
+    .qv-every:focus-visible { outline: none; }
+    .qv-every:focus-visible span { outline: 2px solid #ffffff; }
+    .qv-every:hover span { text-decoration: underline; }
     .qv-heard { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
     @container (min-width: 640px) {
       .qv-play-top { display: flex; }
@@ -61,10 +63,13 @@ export function playRules({ text, muted, line, surface, handle, mark }) {
       .qv-note { display: none; }
       .qv-sum { font-size: 16px; column-gap: 0.6em; }
       .qv-way canvas { height: 118px; }
+      .qv-play-grid { position: relative; padding-bottom: 32px; }
+      .qv-views { position: static; }
+      .qv-every { right: auto; left: 0; height: 24px; padding: 0; color: ${handle}; font-size: 14px; }
+      .qv-every span { padding: 0; border-radius: 3px; background: none; }
+      .qv-every:focus-visible span { outline-color: ${handle}; }
     }
-    @media (pointer: coarse) { .qv-every { min-height: 44px; display: inline-flex; align-items: center; }
-      .qv-switch button { min-height: 44px; } }
+    @media (pointer: coarse) { .qv-switch button { min-height: 44px; } }
     @media (forced-colors: active) { .qv-thumb { border: 2px solid ButtonText; } .qv-track::before { border: 1px solid; } }
-    .qv-original::after { content: none; } .qv-mark { color: ${mark}; }
   `;
 }

@@ -54,7 +54,7 @@ def show_page() -> None:
         with st.container(key="home_words"):
             _show_words()
         play = st.container(key="home_play")
-        with st.container(key="home_doors", gap=None):
+        with st.container(key="home_doors"):
             _show_doors()
     with play:
         _component(_PLAY, "home_component")(
@@ -79,8 +79,8 @@ def _show_doors() -> None:
         st.error(say_error(problem))
     with st.container(key="home_learn"):
         st.page_link(LESSONS, label=_door("learn"), width="stretch")
-    with st.container(key="home_explore", gap=None):
-        st.page_link(LAB, label=f"{_door('explore')}*{say('home.doors.explore.drop')}*", width="stretch")
+    with st.container(key="home_explore"):
+        st.page_link(LAB, label=f"{_door('explore')} *{say('home.doors.explore.drop')}*", width="stretch")
         st.file_uploader(
             say("home.drop"),
             key=_DROPPED,

@@ -43,6 +43,7 @@ _WORDS = (
     "made",
     "made_row",
     "error",
+    "error_row",
     "divide",
     "round",
     "multiply",
@@ -154,6 +155,6 @@ def _bytes(count: float) -> str:
     """Return a number of bytes as it is read.
 
     >>> _bytes(98304.0), _bytes(14.0)
-    ('98.3 kB', '14 B')
+    ('98 kB', '14 B')
     """
-    return f"{count / 1000:.3g} kB" if count >= 1000 else f"{math.ceil(count)} B"
+    return f"{count / 1000:.2g} kB" if count >= 1000 else f"{math.ceil(count)} B"
