@@ -52,9 +52,5 @@ function continueRules({ muted, handle }) {
     .qv-continue a:hover { text-decoration: underline; }
     .qv-continue a:focus-visible { outline: 2px solid ${handle}; outline-offset: 2px; border-radius: 3px; }
     @media (pointer: coarse) { .qv-continue a { padding-block: 12px; } }
-    @media (max-width: 639px) {
-      .qv-continue { flex-wrap: nowrap; }
-      .qv-continue a { min-width: 0; white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
-    }
   `;
 }

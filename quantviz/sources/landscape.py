@@ -39,9 +39,7 @@ def landscape() -> npt.NDArray[np.uint8]:
     import numpy as np
 
     rows, cols = SHAPE
-    down, across = np.meshgrid(
-        (np.arange(rows) + 0.5) / rows, (np.arange(cols) + 0.5) / rows, indexing="ij"
-    )
+    down, across = np.meshgrid((np.arange(rows) + 0.5) / rows, (np.arange(cols) + 0.5) / rows, indexing="ij")
     scene = _sky(down, across)
     scene = _mountains(scene, down, across)
     scene = _water(scene, down, across)
@@ -74,7 +72,10 @@ def _sky(down: Array, across: Array) -> Array:
 
     away = np.hypot(across - _SUN[0], down - _SUN[1])
     sky = 0.20 + 0.46 * (down / _HORIZON) ** 1.5 + 0.42 * np.exp(-((away / 0.30) ** 1.3))
-    for height, bend, turn, thick, bright in ((0.20, 0.020, 3.1, 0.035, 0.10), (0.29, 0.015, 4.0, 0.018, 0.09)):
+    for height, bend, turn, thick, bright in (
+        (0.20, 0.020, 3.1, 0.035, 0.10),
+        (0.29, 0.015, 4.0, 0.018, 0.09),
+    ):
         band = np.exp(-(((down - height - bend * np.sin(turn * across + 1)) / thick) ** 2))
         sky = sky + bright * band * (0.5 + 0.5 * np.sin(1.4 * turn * across + 0.6))
     disc = _blend(0.078 - away)
@@ -86,7 +87,11 @@ def _mountains(scene: Array, down: Array, across: Array) -> Array:
     """Put three ridges into the scene, far to near, with mist at their feet."""
     import numpy as np
 
-    peak = 0.52 - 0.20 * np.exp(-(((across - 0.36) / 0.20) ** 2)) - 0.07 * np.exp(-(((across - 0.72) / 0.10) ** 2))
+    peak = (
+        0.52
+        - 0.20 * np.exp(-(((across - 0.36) / 0.20) ** 2))
+        - 0.07 * np.exp(-(((across - 0.72) / 0.10) ** 2))
+    )
     far = peak + 0.016 * np.abs(np.sin(17 * across + 0.5)) + 0.008 * np.sin(41 * across)
     scene = _shaded(scene, down, far, 0.36, 0.64, 0.30)
     near = 0.575 + 0.035 * np.sin(4.3 * across + 2.2) + 0.015 * np.sin(11 * across + 0.3)

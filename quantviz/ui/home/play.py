@@ -89,6 +89,8 @@ TOYS: Mapping[str, Toy] = MappingProxyType(
 
 def play_data(language: str, theme: str) -> bytes:
     """Return what the component is told, in a language and for one of `THEMES`."""
+
+
 @cache
 def _arrays() -> Mapping[str, np.ndarray[Any, Any]]:
     import numpy as np
@@ -118,9 +120,7 @@ def play_data(language: str, theme: str) -> bytes:
                         "scheme": str(scheme),
                         "bits": scheme.number_format.bits,
                         "levels": scheme.number_format.levels,
-                        "size": text(
-                            "home.size", language, before=_bytes(before), after=_bytes(after)
-                        ),
+                        "size": text("home.size", language, before=_bytes(before), after=_bytes(after)),
                     }
                     for i, (scheme, (before, after)) in enumerate(zip(toy.schemes, toy.sizes(), strict=True))
                 ],
