@@ -66,7 +66,8 @@ def show_page() -> None:
 
 def _show_words() -> None:
     st.html(
-        f"<h1 class='qv-headline'><span>{say('home.headline')}</span> <span>{say('home.question')}</span></h1>"
+        f"<h1 class='qv-headline'><span>{say('home.headline')}</span> "
+        f"<span>{say('home.question')}</span></h1>"
         f"<p class='qv-about-home'>{say('home.sentence')}</p>"
     )
 

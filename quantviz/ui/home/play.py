@@ -87,10 +87,6 @@ TOYS: Mapping[str, Toy] = MappingProxyType(
 )
 
 
-def play_data(language: str, theme: str) -> bytes:
-    """Return what the component is told, in a language and for one of `THEMES`."""
-
-
 @cache
 def _arrays() -> Mapping[str, np.ndarray[Any, Any]]:
     import numpy as np
