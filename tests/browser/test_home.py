@@ -78,7 +78,7 @@ def test_nothing_moves_for_who_wants_it_still(new_page, url):
     before = (drawn(page), page.locator(".qv-way canvas").evaluate(DRAWN))
     page.wait_for_timeout(1200)
     assert (drawn(page), page.locator(".qv-way canvas").evaluate(DRAWN)) == before
-    page.get_by_role("radio").nth(1).click()
+    page.locator(".qv-switch button").nth(1).click()
     assert page.locator(".qv-sum span:not(.qv-said)").count() == 0
     assert page.locator(".qv-thumb").inner_text() == "4"
 
@@ -140,7 +140,7 @@ def test_a_number_is_chosen_by_keys_and_opens_in_the_lab(new_page, url):
 
 def test_a_row_with_an_outlier_is_ruined_by_one_scale(new_page, url):
     page = opened(new_page(), url)
-    page.get_by_role("radio", name=text("home.toys.row", "en")).click()
+    page.locator(".qv-switch button", has_text=text("home.toys.row", "en")).click()
     x = Builtin("outlier_row").tensor()
     for number in (2, 4, 8):
         assert f"{2**number} levels" in bits(page, number)
