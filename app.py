@@ -1,6 +1,7 @@
 """Page config, language, navigation, error boundary. Nothing else."""
 
 import os
+from typing import Literal
 
 # Before torch is imported: idle threads must not spin while other processes use the cores.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -18,6 +19,7 @@ from quantviz.ui.shell.history import keep_history
 from quantviz.ui.shell.narrow import close_sidebar_at_first
 from quantviz.ui.shell.session import arrive, leave
 from quantviz.ui.shell.startup import forget_ended_sessions, turns
+from quantviz.ui.shell.streamlit_private import is_asked_for
 from quantviz.ui.shell.style import show_style
 from quantviz.ui.shell.words import say
 
@@ -31,21 +33,21 @@ with st.container(key="unseen"):  # what only runs
     keep_history()
     close_sidebar_at_first()
 cold = cold_start.before_navigation()
-# Streamlit gives the default page the address "/" alone, and links say /lab: the Lab answers at both.
-lab, title = "pages/lab/playground.py", say("pages.lab")
-home = st.Page(lab, title=title, url_path="home", default=True, visibility="hidden")
+home = st.Page("pages/home/home.py", title=say("pages.home"), url_path="home", default=True)
 sections = {
     "learn": [
         st.Page("pages/learn/lessons.py", title=say("pages.lessons"), url_path="lessons"),
         st.Page("pages/learn/formats.py", title=say("pages.formats"), url_path="formats"),
         st.Page("pages/learn/bugs.py", title=say("pages.bugs"), url_path="bugs"),
     ],
-    "explore": [st.Page(lab, title=title, url_path="lab")],
+    "explore": [st.Page("pages/lab/playground.py", title=say("pages.lab"), url_path="lab")],
     "teach": [st.Page("pages/learn/teacher.py", title=say("pages.teacher"), url_path="teacher")],
 }
 pages = [home, *(page for section in sections.values() for page in section)]
 named = {say(f"pages.sections.{name}"): section for name, section in sections.items()}
-page = st.navigation({"": [home, *missing_pages(pages, home)], **named})
+# The front door has no sidebar: it has the same doors on it.
+position: Literal["hidden", "sidebar"] = "hidden" if is_asked_for(home) else "sidebar"
+page = st.navigation({"": [home, *missing_pages(pages, home)], **named}, position=position)
 cold_start.help_the_browser(cold)
 forget_ended_sessions()
 with turns().take(), error_boundary(), at_once():

@@ -70,7 +70,7 @@ def test_choosing_does_not_import_torch(module):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("page", ["lab", "lessons", "formats", "gallery", "teacher"])
+@pytest.mark.parametrize("page", ["lab", "lessons", "formats", "gallery", "teacher", "home"])
 def test_a_page_paints_its_frame_before_torch_comes_in(page):
     """`warm_up` imports torch, after the frame: a module that needs it at once would hold the frame up."""
     done = run(
@@ -206,6 +206,7 @@ ALLOWED = {
     "ui/formats": "errors figures lab quantization schemes text ui/components ui/shell",
     "ui/gallery": "errors figures sources teaching ui/components ui/shell",
     "ui/teacher": "errors lab teaching text ui/components ui/shell",
+    "ui/home": "browser compiled figures lab schemes sources text ui/components ui/lab ui/shell",
 }
 
 

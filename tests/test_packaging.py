@@ -142,7 +142,7 @@ from streamlit.testing.v1 import AppTest
 from quantviz.cli.serve import app_file
 assert str(app_file()).startswith({str(installed)!r}), app_file()
 at = AppTest.from_file(str(app_file()), default_timeout=60).run()
-for page in ("lab/playground", "learn/lessons", "learn/formats", "learn/bugs", "learn/teacher"):
+for page in ("home/home", "lab/playground", "learn/lessons", "learn/formats", "learn/bugs", "learn/teacher"):
     at.switch_page(f"pages/{{page}}.py").run()
     assert not at.exception and len(at.main) and not at.error, page
 """

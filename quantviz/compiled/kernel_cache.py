@@ -4,11 +4,13 @@ imported.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import stat
 import sys
 import tempfile
+from collections.abc import Callable
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -35,6 +37,42 @@ def cache_folder() -> Path | None:
     `QUANTVIZ_CACHE_DIR`, else `XDG_CACHE_HOME/quantviz`, else `~/.cache/quantviz`, and in it one folder for
     each version.
     """
+    plain = ("plain", *sorted(plain_pieces())) if plain_pieces() else ()
+    return own_folder("-".join(("numba", version("numba"), _digest(), *plain)))
+
+
+def kept_text(name: str, make: Callable[[], str]) -> str:
+    """Return what `make` writes, kept in the same place from one process to the next.
+
+    `make` depends on this package's code alone; `name` tells its texts apart.
+    """
+    folder = own_folder("-".join(("texts", version("torch"), _digest())))
+    file = folder / f"{name}.txt" if folder else None
+    if file is not None and file.is_file():
+        return file.read_text(encoding="utf-8")
+    made = make()
+    if file is not None:
+        # Written aside and moved, so that nobody reads half of it. On a full disk the next process makes it
+        # again.
+        with (
+            contextlib.suppress(OSError),
+            tempfile.NamedTemporaryFile("w", dir=folder, encoding="utf-8", delete=False) as aside,
+        ):
+            aside.write(made)
+            aside.close()
+            Path(aside.name).replace(file)
+    return made
+
+
+@cache
+def _digest() -> str:
+    return digest_of_code(Path(__file__).parents[1])
+
+
+def own_folder(name: str) -> Path | None:
+    """Return the folder called `name` in which this user keeps things; none where no folder can be written
+    that is this user's alone.
+    """
     named = os.environ.get("QUANTVIZ_CACHE_DIR")
     try:
         base = (
@@ -44,8 +82,7 @@ def cache_folder() -> Path | None:
         )
     except RuntimeError:  # there is no home
         return None
-    plain = ("plain", *sorted(plain_pieces())) if plain_pieces() else ()
-    folder = base / "-".join(("numba", version("numba"), digest_of_code(Path(__file__).parents[1]), *plain))
+    folder = base / name
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

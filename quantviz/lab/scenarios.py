@@ -55,6 +55,8 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
         "real_weight": Scenario(
             Builtin("real_weight"), Scheme("int4", granularity=PerChannel(1)), (0, 0), Scheme("int4")
         ),
+        "landscape": Scenario(Builtin("landscape"), Scheme("uint3"), (37, 143)),
+        "outlier_row": Scenario(Builtin("outlier_row"), Scheme("int4"), (0, 5)),
     }
 )
 

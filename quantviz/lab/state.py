@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -213,6 +213,15 @@ def read_link(params: Mapping[str, str]) -> tuple[LabState, tuple[QuantVizError,
         ),
     )
     return state.with_scheme(scheme), tuple(problems)
+
+
+def has_state(params: Iterable[str]) -> bool:
+    """Return whether an address has any part of the state.
+
+    >>> has_state({"t": "builtin(name=picture)", "lang": "en"}), has_state({"lang": "en"})
+    (True, False)
+    """
+    return not _PARTS.union("x").isdisjoint(params)
 
 
 def _write_place(place: Shape) -> str:

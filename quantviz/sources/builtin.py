@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
 from quantviz.sources.base import Source
+from quantviz.sources.landscape import SHAPE as LANDSCAPE_SHAPE
+from quantviz.sources.landscape import landscape
 from quantviz.text import text
 
 if TYPE_CHECKING:
@@ -33,6 +35,8 @@ class BuiltinTensor:
     literal: Any = None
     #: Makes the tensor, for those that are not.
     make: Callable[[], torch.Tensor] | None = None
+    #: Whether it is a picture, and shown in grey.
+    picture: bool = False
 
 
 def _of(literal: Any) -> BuiltinTensor:
@@ -91,6 +95,31 @@ _COURSE_4X4_C = (
 
 _COURSE_W8A32 = ((-2.0, -1.13, 0.42), (-1.51, 0.25, 1.62), (0.23, 1.35, 2.15))
 
+# Under int4, symmetric, the outlier sets the scale to 24.6 / 7 = 3.514: 25 of the other 31 round to 0.
+_OUTLIER_ROW = (
+    (
+        *(-1.80, -0.25, 0.80, -0.20, 0.16, -1.55, -0.26, -0.41, 0.97, 0.17, -0.02, -0.76, -0.87, -0.01, 1.37),
+        *(
+            -1.98,
+            -2.93,
+            2.08,
+            1.69,
+            24.60,
+            0.41,
+            -0.40,
+            -0.35,
+            -1.23,
+            0.66,
+            -0.19,
+            -2.00,
+            -0.51,
+            -0.55,
+            -0.66,
+        ),
+        *(2.06, 1.17),
+    ),
+)
+
 _COURSE_VECTOR = (5.47, 3.08, -7.59, 0.0, -1.95, -4.57, 10.8)
 
 
@@ -126,6 +155,13 @@ def _picture() -> torch.Tensor:
     return (torch.round(grey * 255) / 255).to(torch.float32)
 
 
+def _landscape() -> torch.Tensor:
+    """Return a lake at sunset, grey levels from 0 to 255."""
+    import torch
+
+    return torch.from_numpy(landscape()).to(torch.float32)
+
+
 def _real_weight() -> torch.Tensor:
     """Return the stored slice; its origin is told in `data/README.md`."""
     import torch
@@ -145,8 +181,10 @@ BUILTINS: Mapping[str, BuiltinTensor] = MappingProxyType(
         "course_4x4_c": _of(_COURSE_4X4_C),
         "course_w8a32": _of(_COURSE_W8A32),
         "course_vector": _of(_COURSE_VECTOR),
-        "picture": BuiltinTensor((_SIDE, _SIDE), make=_picture),
+        "picture": BuiltinTensor((_SIDE, _SIDE), make=_picture, picture=True),
         "real_weight": BuiltinTensor((_SIDE, _SIDE), make=_real_weight),
+        "landscape": BuiltinTensor(LANDSCAPE_SHAPE, make=_landscape, picture=True),
+        "outlier_row": _of(_OUTLIER_ROW),
     }
 )
 
@@ -202,8 +240,8 @@ class Builtin(Source):
 
     @property
     def picture(self) -> bool:
-        """Return whether it is the picture."""
-        return self._entry().make is _picture
+        """Return whether it is a picture."""
+        return self._entry().picture
 
     def _entry(self) -> BuiltinTensor:
         for problem in self.problems():

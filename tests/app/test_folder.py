@@ -93,9 +93,10 @@ def opened_with_complaint(**link):
     """All that a new session is told in place of an error or warning."""
     from streamlit.testing.v1 import AppTest
 
-    from tests.helpers.session import APP
+    from tests.helpers.session import APP, LAB
 
     at = AppTest.from_file(str(APP), default_timeout=60)
+    at.switch_page(LAB)
     for name, value in link.items():
         at.query_params[name] = value
     at.run()

@@ -5,7 +5,9 @@
 Each round starts two fresh servers, one after the other, and opens /lab: one as it is, one where
 `import torch` fails at once. Counted is the time from the navigation until the title, the controls and
 the panels' skeleton are on the screen. Beside them a bare Python process imports streamlit, torch, pandas and
-plotly: what the panels cannot be shown without. Prints the medians and their ratios.
+plotly: what the panels cannot be shown without. Then the front door, until its slider first moves by itself:
+on a server that has the programs from a process before, and on the first one ever. Prints the medians and
+their ratios.
 """
 
 import argparse
@@ -25,6 +27,8 @@ from tests.helpers.browser import FLAGS, chromium_path
 BAR = 1.1
 #: The most that the panels may take, as a multiple of the imports.
 PANELS_BAR = 1.4
+#: The most milliseconds until something on the front door moves.
+MOVES_BAR = 3000
 
 _NO_TORCH = """
 import sys
@@ -41,6 +45,17 @@ _PAINTED = """
 () => document.querySelector(".st-key-title")
   && document.querySelector(".st-key-bits button") && document.querySelector(".st-key-per_block button")
   && document.querySelector(".st-key-panels [data-testid=stSkeletonElement]")
+"""
+_MOVED = """
+() => {
+  const thumb = document.querySelector(".st-key-home_play [data-testid]")
+    && [...document.querySelectorAll(".st-key-home_play *")]
+      .map((each) => each.shadowRoot?.querySelector(".qv-thumb") ?? null).find(Boolean)
+    || document.querySelector(".qv-thumb");
+  if (!thumb) return false;
+  window.firstPlace ??= thumb.style.transform;
+  return thumb.style.transform !== window.firstPlace;
+}
 """
 _PANELS = "() => document.querySelectorAll('.st-key-panels .hm image').length === 4"
 
@@ -62,6 +77,19 @@ def paint_ms(browser: Browser, folder: str | None) -> tuple[float, float | None]
     return float(frame), panels
 
 
+def moves_ms(browser: Browser, cache: str) -> float:
+    """Milliseconds until something on the front door moves; programs are kept in the folder `cache`."""
+    with serving(ROOT / "app.py", cwd=ROOT, env={"QUANTVIZ_CACHE_DIR": cache}) as url:
+        page = browser.new_page(viewport={"width": 390, "height": 844})
+        page.goto("about:blank")
+        start = page.evaluate("Date.now()")
+        page.goto(f"{url}/")
+        page.wait_for_function(_MOVED, polling="raf", timeout=60000)
+        moved = page.evaluate("Date.now()") - start
+        page.close()
+    return float(moved)
+
+
 def import_ms() -> float:
     """Milliseconds of a process that imports what the panels need."""
     start = time.perf_counter()
@@ -81,6 +109,10 @@ def main() -> None:
         (Path(folder) / "sitecustomize.py").write_text(_NO_TORCH, encoding="utf-8")
         browser = playwright.chromium.launch(executable_path=chromium_path(), args=list(FLAGS))
         paint_ms(browser, None)  # files into the disk cache
+        doors = []
+        for turn in range(rounds):
+            cache = str(Path(folder) / f"cache{turn}")
+            doors.append((moves_ms(browser, cache), moves_ms(browser, cache)))
         measured = [(paint_ms(browser, None), paint_ms(browser, folder), import_ms()) for _ in range(rounds)]
     with_torch = statistics.median(lab[0] for lab, _, _ in measured)
     without = statistics.median(bare[0] for _, bare, _ in measured)
@@ -92,6 +124,8 @@ def main() -> None:
         f"first paint: lab {with_torch:.0f} ms   without torch {without:.0f} ms   "
         f"ratio {with_torch / without:.2f}   bar {BAR}"
     )
+    ever, kept = (statistics.median(each) for each in zip(*doors, strict=True))
+    print(f"front door moves: after {kept:.0f} ms   bar {MOVES_BAR}   on the first server ever {ever:.0f} ms")
     print(
         f"first panels: after {panels:.0f} ms   imports alone {imports:.0f} ms   "
         f"ratio {ratio:.2f}   bar {PANELS_BAR}"

@@ -13,13 +13,13 @@ from streamlit.testing.v1 import AppTest
 import quantviz as qv
 
 APP = Path(__file__).parents[2] / "app.py"
+LAB = "pages/lab/playground.py"
 
 
 def opened(page=None, **params):
     """The app at this address; `page` is another page's file than the Lab's."""
     at = AppTest.from_file(str(APP), default_timeout=60)
-    if page:
-        at.switch_page(page)
+    at.switch_page(page or LAB)
     for name, value in params.items():
         at.query_params[name] = value
     return healthy(at.run())

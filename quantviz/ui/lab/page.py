@@ -39,6 +39,7 @@ from quantviz.ui.lab.tiles import tiles
 from quantviz.ui.lab.title_line import show_title, tensor_name
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import classroom, visible
+from quantviz.ui.shell.places import keep_place
 from quantviz.ui.shell.startup import warm_up
 from quantviz.ui.shell.tab import name_tab
 from quantviz.ui.shell.words import say, say_error, say_note
@@ -178,7 +179,9 @@ def _more(state: LabState) -> None:
 
 
 def show_link() -> None:
-    """Write the address bar, and say what a link cannot carry."""
+    """Write the address bar, have the browser keep the place, and say what a link cannot carry."""
     problem = session.write_address()
     if problem:
         st.info(say_error(problem))
+    elif not classroom().projector:
+        keep_place("lab", tensor_name(session.state()), st.query_params.to_dict())

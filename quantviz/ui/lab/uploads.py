@@ -22,12 +22,35 @@ from quantviz.ui.shell.words import say, say_error
 if TYPE_CHECKING:
     from quantviz.tensors.lazy import Stored
 
+#: A file that was dropped on another page; a file in the uploader of its kind goes before it.
+_DROPPED_PICTURE, _DROPPED_FILE = "dropped_picture", "dropped_file"
+_PICTURES = ("png", "jpg", "jpeg")
+
+
+def open_dropped(uploaded: Any) -> None:
+    """Open a file that was dropped on another page: a picture, else the first tensor of it."""
+    picture = uploaded.name.lower().rpartition(".")[2] in _PICTURES
+    st.session_state[_DROPPED_PICTURE] = uploaded if picture else None
+    st.session_state[_DROPPED_FILE] = None if picture else uploaded
+    if picture:
+        _read_image()
+    else:
+        _open_file()
+
+
+def _picture() -> Any:
+    return st.session_state.get("image_file") or st.session_state.get(_DROPPED_PICTURE)
+
+
+def _file() -> Any:
+    return st.session_state.get("tensor_file") or st.session_state.get(_DROPPED_FILE)
+
 
 def show_image(state: LabState) -> None:
     """Upload a picture and choose its channel."""
     st.file_uploader(
         say("upload.image"),
-        type=["png", "jpg", "jpeg"],
+        type=list(_PICTURES),
         key="image_file",
         on_change=session.safely(_read_image),
         help=say("upload.private"),
@@ -45,7 +68,7 @@ def show_image(state: LabState) -> None:
 
 
 def _read_image() -> None:
-    uploaded = st.session_state.get("image_file")
+    uploaded = _picture()
     if uploaded is None:
         return
     from quantviz.sources.image import read_image
@@ -70,16 +93,14 @@ def show_file(state: LabState) -> None:
         on_change=session.safely(_open_file),
         help=say("upload.private"),
     )
-    listed: dict[str, str] = (
-        st.session_state.get("file_tensors", {}) if st.session_state.get("tensor_file") is not None else {}
-    )
+    listed: dict[str, str] = st.session_state.get("file_tensors", {}) if _file() is not None else {}
     if listed:
         choose_tensor("file_tensor", tuple(listed), listed.__getitem__, _load_tensor)
     _complaint("file")
     with st.expander(say("upload.too_large"), expanded="file" in session.complaints()):
         from quantviz.sources.files import cut_out_snippet, reader_of
 
-        uploaded = st.session_state.get("tensor_file")
+        uploaded = _file()
         # A file that is no tensor file has been refused above: nothing can be cut out of it.
         known = uploaded is not None and reader_of(uploaded.name)
         named = (
@@ -91,7 +112,7 @@ def show_file(state: LabState) -> None:
 
 
 def _open_file() -> None:
-    uploaded = st.session_state.get("tensor_file")
+    uploaded = _file()
     st.session_state["file_tensors"] = {}
     if uploaded is None:
         return
@@ -108,7 +129,7 @@ def _open_file() -> None:
 
 
 def _load_tensor() -> None:
-    uploaded = st.session_state.get("tensor_file")
+    uploaded = _file()
     if uploaded is not None:
         with session.complaining("file"):
             _load(uploaded, st.session_state["file_tensor"])

@@ -25,7 +25,8 @@ from quantviz.ui.lessons.progress import (
 )
 from quantviz.ui.lessons.step import show_step
 from quantviz.ui.shell import session
-from quantviz.ui.shell.classroom import parameters
+from quantviz.ui.shell.classroom import classroom, parameters
+from quantviz.ui.shell.places import keep_place
 from quantviz.ui.shell.tab import name_tab
 from quantviz.ui.shell.words import language, plain, say, say_error
 
@@ -63,6 +64,8 @@ def show_page() -> None:
         st.error(say_error(lesson))
     if isinstance(lesson, Lesson) and place.lesson:
         show_step(place, lesson)
+        if not classroom().projector:
+            keep_place("lesson", lesson.title, st.query_params.to_dict(), step=place.step + 1)
     else:
         _show_list(found)
     keep_in_browser()

@@ -144,13 +144,24 @@ def _take(new: LabState) -> None:
     st.session_state[_COMPLAINTS] = {}
 
 
-def put_from_lesson(new: LabState, lesson: str, step: int) -> None:
-    """Take the state of a lesson's step, counted from 0, and remember the way back to it."""
-    if _GOOD in st.session_state:
+def was_seen() -> bool:
+    """Return whether the session has shown the Lab."""
+    return _GOOD in st.session_state
+
+
+def put_from_page(new: LabState, problems: tuple[QuantVizError, ...] = ()) -> None:
+    """Take a state from another page, and name what of its link cannot be had."""
+    if was_seen():
         put(new)
     else:
         # Nobody has seen the Lab yet: this is where it begins, and there is nothing to go back to.
         _take(_as_locked(new))
+    st.session_state[_NAMED] = problems
+
+
+def put_from_lesson(new: LabState, lesson: str, step: int) -> None:
+    """Take the state of a lesson's step, counted from 0, and remember the way back to it."""
+    put_from_page(new)
     st.session_state[_ORIGIN] = Origin(lesson, step, state())
     st.session_state[_SCENARIO] = None
 

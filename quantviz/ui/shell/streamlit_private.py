@@ -27,6 +27,16 @@ def pages_are_unknown() -> bool:
     return bool(PagesManager.uses_pages_directory)
 
 
+def is_asked_for(default: StreamlitPage) -> bool:
+    """Return whether this run shows the default page, to be asked before `st.navigation`."""
+    context = get_script_run_ctx(suppress_warning=True)
+    if context is None:
+        return False
+    manager = context.pages_manager
+    wanted = manager.intended_page_script_hash
+    return wanted == default._script_hash if wanted else not manager.intended_page_name
+
+
 def drawing_script() -> str | None:
     """Return the name of the script with which the browser draws charts, beside Streamlit's own; none where
     this release has no such file.

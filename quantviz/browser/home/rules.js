@@ -1,0 +1,75 @@
+// How what one plays with is laid out. Its own width decides, not the window's.
+
+export function playRules({ text, muted, line, surface, handle }) {
+  return `
+    .qv-play { container-type: inline-size; color: ${text}; font-size: 14px; line-height: 1.35;
+      font-variant-numeric: tabular-nums; }
+    .qv-play * { box-sizing: border-box; }
+    .qv-play-grid { display: grid; gap: 8px; }
+    .qv-play-top { display: none; align-items: center; justify-content: space-between; min-height: 34px; }
+    .qv-switch { display: inline-flex; border: 1px solid ${line}; border-radius: 8px; overflow: hidden; }
+    .qv-switch button { all: unset; box-sizing: border-box; padding: 0 14px; min-height: 34px; cursor: pointer;
+      display: inline-flex; align-items: center; }
+    .qv-switch button[aria-checked=true] { background: ${handle}; color: ${surface}; font-weight: 600; }
+    .qv-switch button:focus-visible { outline: 2px solid ${text}; outline-offset: -4px; border-radius: 6px; }
+    .qv-views { display: grid; grid-template-columns: minmax(0, 1fr); gap: 16px; }
+    .qv-views figure { margin: 0; min-width: 0; }
+    .qv-views canvas { display: block; width: 100%; height: clamp(150px, calc(100svh - 626px), 62cqw);
+      border-radius: 10px; touch-action: pan-y; user-select: none; -webkit-user-select: none;
+      -webkit-touch-callout: none; }
+    .qv-made { cursor: crosshair; }
+    .qv-made:focus-visible { outline: 3px solid ${handle}; outline-offset: 2px; }
+    .qv-play[data-toy=row] .qv-views canvas { box-shadow: inset 0 0 0 1px ${line}; }
+    .qv-views figcaption { display: none; color: ${muted}; margin-top: 4px; min-height: 19px; }
+    .qv-views figure + figure { display: none; }
+    .qv-bits { display: grid; grid-template-columns: 1fr auto; align-items: center; column-gap: 12px; }
+    .qv-track { grid-column: 1 / -1; position: relative; height: 44px; }
+    .qv-track::before { content: ""; position: absolute; inset: 18px 0; border-radius: 4px; background: ${line}; }
+    .qv-fill { position: absolute; left: 0; top: 18px; height: 8px; border-radius: 4px; background: ${handle}; }
+    .qv-thumb { position: absolute; left: 0; top: 0; width: 44px; height: 44px; border-radius: 50%;
+      background: ${handle}; color: ${surface}; font-size: 16px; font-weight: 600; display: grid;
+      place-items: center; will-change: transform; }
+    .qv-track input { position: absolute; inset: 0; width: 100%; height: 44px; margin: 0; opacity: 0;
+      cursor: grab; touch-action: pan-y; }
+    .qv-track input:active { cursor: grabbing; }
+    .qv-track input:focus-visible ~ .qv-thumb { outline: 3px solid ${text}; outline-offset: 2px; }
+    .qv-count { font-size: 16px; font-weight: 600; white-space: nowrap; }
+    .qv-note { color: ${muted}; text-align: right; font-size: 12px; white-space: nowrap; }
+    .qv-size { color: ${muted}; white-space: nowrap; }
+    .qv-note .qv-size::after { content: " · "; }
+    .qv-way { display: grid; gap: 2px; }
+    .qv-sum { display: flex; flex-wrap: wrap; column-gap: 0.45em; align-items: baseline; min-height: 20px;
+      font-size: 14px; }
+    .qv-sum span { opacity: 0.3; }
+    .qv-sum span.qv-said { opacity: 1; }
+    .qv-sum b { font-weight: 600; }
+    .qv-way canvas { display: block; width: 100%; height: 98px; }
+    .qv-views { position: relative; }
+    .qv-every { position: absolute; right: 0; bottom: 0; display: flex; align-items: flex-end; height: 44px;
+      padding: 8px; color: #ffffff; font-size: 12px; font-weight: 600; text-decoration: none; }
+    .qv-every span { padding: 4px 10px; border-radius: 12px; background: rgba(0, 0, 0, 0.6); }
+    .qv-every:focus-visible { outline: none; }
+    .qv-every:focus-visible span { outline: 2px solid #ffffff; }
+    .qv-every:hover span { text-decoration: underline; }
+    .qv-heard { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
+    @container (min-width: 640px) {
+      .qv-play-top { display: flex; }
+      .qv-views { grid-template-columns: repeat(2, minmax(0, 1fr)); }
+      .qv-views figure + figure { display: block; }
+      .qv-views figcaption { display: block; }
+      .qv-views canvas { height: clamp(170px, calc(100svh - 375px), 32.6cqw); border-radius: 8px; }
+      .qv-bits { grid-template-columns: 11em 1fr; }
+      .qv-track { grid-column: auto; }
+      .qv-note { display: none; }
+      .qv-sum { font-size: 16px; column-gap: 0.6em; }
+      .qv-way canvas { height: 118px; }
+      .qv-play-grid { position: relative; padding-bottom: 32px; }
+      .qv-views { position: static; }
+      .qv-every { right: auto; left: 0; height: 24px; padding: 0; color: ${handle}; font-size: 14px; }
+      .qv-every span { padding: 0; border-radius: 3px; background: none; }
+      .qv-every:focus-visible span { outline-color: ${handle}; }
+    }
+    @media (pointer: coarse) { .qv-switch button { min-height: 44px; } }
+    @media (forced-colors: active) { .qv-thumb { border: 2px solid ButtonText; } .qv-track::before { border: 1px solid; } }
+  `;
+}

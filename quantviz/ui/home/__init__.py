@@ -1,0 +1,1 @@
+"""The front door: a picture and a slider, and three doors."""

@@ -1,0 +1,164 @@
+"""The front door: what fewer bits do to a picture, moved by hand, and three doors behind it.
+
+The frame is painted first, then what one plays with; torch comes in at the end, for the next page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from quantviz.browser import read_script
+from quantviz.figures.theme import THEMES
+from quantviz.lab.state import has_state, read_link
+from quantviz.ui.components.component import component, told
+from quantviz.ui.components.language_switch import show_language
+from quantviz.ui.components.lesson_place import PLACE
+from quantviz.ui.home.play import play_data
+from quantviz.ui.lab.title_line import tensor_name
+from quantviz.ui.lab.uploads import open_dropped
+from quantviz.ui.shell import classroom, places, session
+from quantviz.ui.shell.startup import warm_up
+from quantviz.ui.shell.tab import name_tab
+from quantviz.ui.shell.words import language, say, say_error, theme
+
+LAB, LESSONS, TEACHER = "pages/lab/playground.py", "pages/learn/lessons.py", "pages/learn/teacher.py"
+_PLAY, _CONTINUE = "quantviz_home", "quantviz_continue"
+_DROPPED = "home_file"
+#: The page that a component of this one has asked for, and its parameters.
+_GOAL = "home_goal"
+
+
+def show_page() -> None:
+    """Show the front door; the Lab instead, where the address has anything of the Lab's."""
+    asked = st.query_params.to_dict()
+    if has_state(asked) or classroom.PARAMETER in asked:
+        # Until now this was the Lab's address, and such links exist.
+        st.switch_page(LAB, query_params=asked)
+    goal = st.session_state.pop(_GOAL, None)
+    if goal:
+        st.switch_page(goal[0], query_params=goal[1])
+    session.put_address({"lang": language()})
+    name_tab(say("pages.home"))
+    st.html(Path(__file__).with_name("home.css"))
+    with st.container(key="home_drop"):
+        st.html(f"<script>{read_script('drop')}</script>", unsafe_allow_javascript=True)
+    with st.container(key="home_head", horizontal=True):
+        st.html(f'<span class="qv-brand">{say("app.title")}</span>')
+        show_language()
+    with st.container(key="home"):
+        with st.container(key="home_words"):
+            _show_words()
+        play = st.container(key="home_play")
+        with st.container(key="home_doors"):
+            _show_doors()
+    with play:
+        component(_PLAY, "home_component")(
+            key=_PLAY, data=play_data(language(), theme()), on_go_change=session.safely(_go(_PLAY))
+        )
+    # Whatever door is taken: what is behind it is there the sooner.
+    warm_up()
+
+
+def _show_words() -> None:
+    st.html(
+        f"<h1 class='qv-headline'><span>{say('home.headline')}</span> "
+        f"<span>{say('home.question')}</span></h1>"
+        f"<p class='qv-about-home'>{say('home.sentence')}</p>"
+    )
+
+
+# ---- doors --------------------------------------------------------------------------------------
+
+
+def _show_doors() -> None:
+    for problem in session.named():
+        st.error(say_error(problem))
+    with st.container(key="home_learn"):
+        st.page_link(LESSONS, label=_door("learn"), width="stretch")
+    with st.container(key="home_explore"):
+        st.page_link(LAB, label=f"{_door('explore')} *{say('home.doors.explore.drop')}*", width="stretch")
+        st.file_uploader(
+            say("home.drop"),
+            key=_DROPPED,
+            on_change=session.safely(_open_dropped),
+            label_visibility="collapsed",
+        )
+        complaint = session.complaints().get("file") or session.complaints().get("image")
+    with st.container(key="home_teach"):
+        st.page_link(TEACHER, label=_door("teach"), width="stretch")
+    if complaint:
+        st.error(say_error(complaint))
+    _show_continue()
+
+
+def _door(name: str) -> str:
+    return f"**{say(f'home.doors.{name}.name')}** *{say(f'home.doors.{name}.about')}*"
+
+
+def _open_dropped() -> None:
+    uploaded = st.session_state.get(_DROPPED)
+    if uploaded is not None:
+        open_dropped(uploaded)
+        if not session.complaints() or session.waiting():
+            st.session_state[_GOAL] = LAB, None
+
+
+# ---- going on -----------------------------------------------------------------------------------
+
+
+def _show_continue() -> None:
+    own = THEMES[theme()]
+    component(_CONTINUE, "continue_component")(
+        key=_CONTINUE,
+        data={
+            "key": places.KEY,
+            "title": say("home.continue.title"),
+            "labels": {
+                "lab": say("home.continue.lab", name="{name}"),
+                "lesson": say("home.continue.lesson", name="{name}", step="{step}"),
+            },
+            "pages": {"lab": "lab", "lesson": "lessons"},
+            "here": _here(),
+            "language": language(),
+            "colors": {"muted": own.muted, "handle": own.accent},
+        },
+        on_go_change=session.safely(_go(_CONTINUE)),
+    )
+
+
+def _here() -> dict[str, Any]:
+    """Return what this session itself has open in the Lab: it is newer than what the browser keeps, and may
+    be what no link carries.
+    """
+    if not session.was_seen():
+        return {}
+    return {"lab": {"name": tensor_name(session.state()), "parameters": None}}
+
+
+def _go(key: str) -> Callable[[], None]:
+    """Return what to do where the component `key` asks for a page."""
+
+    def go_there() -> None:
+        asked = told(key, "go")
+        if not isinstance(asked, Mapping):
+            return
+        parameters = asked.get("parameters")
+        wanted = (
+            {str(name): str(value) for name, value in parameters.items()}
+            if isinstance(parameters, Mapping)
+            else None
+        )
+        if asked.get("page") == "lesson":
+            # The page reads its address again.
+            st.session_state.pop(PLACE, None)
+            st.session_state[_GOAL] = LESSONS, wanted
+        else:
+            if wanted is not None:
+                session.put_from_page(*read_link(wanted))
+            st.session_state[_GOAL] = LAB, None
+
+    return go_there

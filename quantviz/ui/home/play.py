@@ -1,0 +1,158 @@
+"""What one plays with on the front door: a picture, and a row of weights, at few bits.
+
+The browser quantizes both by the schemes' own arithmetic (`quantviz.compiled.javascript`), so that all of it
+follows the hand. Nothing here needs torch, but where the programs were never written before.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from quantviz.browser.packing import pack
+from quantviz.compiled.kept_programs import kept_programs
+from quantviz.figures.numbers import WRITING
+from quantviz.figures.theme import THEMES, rgb
+from quantviz.schemes.granularity import Shape
+from quantviz.schemes.scheme import Scheme
+from quantviz.sources import Builtin, write_source
+from quantviz.sources.landscape import landscape
+from quantviz.text import text
+from quantviz.ui.shell.startup import warm_up
+
+if TYPE_CHECKING:
+    import numpy as np
+
+#: Shades that an error is told by, from the lowest to the highest.
+_SHADES = 257
+#: Bytes of a value before it is quantized.
+_BEFORE = 4
+#: The places of the script's words, which the browser fills in.
+_PLACES = ("bits", "levels", "name", "zeros", "count", "end", "x", "scale", "ratio", "code", "x_hat", "error")
+#: What the script says.
+_WORDS = (
+    "bit",
+    "bits",
+    "slider",
+    "hold",
+    "hold_keys",
+    "original",
+    "made",
+    "made_row",
+    "error",
+    "error_row",
+    "divide",
+    "round",
+    "multiply",
+    "off",
+    "choice",
+    "every",
+    "ruler",
+)
+
+
+@dataclass(frozen=True)
+class Toy:
+    """A tensor to play with."""
+
+    source: Builtin
+    #: From the fewest bits to the most.
+    schemes: tuple[Scheme, ...]
+    #: The bits that show best what rounding does.
+    telling: int
+    #: The cell that is explained at first.
+    cell: Shape
+
+    def sizes(self) -> tuple[tuple[float, float], ...]:
+        """Return the bytes of the tensor before and after, for each scheme: codes, and one scale."""
+        cells = math.prod(self.source.shape)
+        return tuple(
+            (_BEFORE * cells, (scheme.number_format.bits * cells + scheme.arithmetic.scale_bits) / 8)
+            for scheme in self.schemes
+        )
+
+
+#: What can be played with, by what the switch calls it.
+TOYS: Mapping[str, Toy] = MappingProxyType(
+    {
+        "picture": Toy(
+            Builtin("landscape"), tuple(Scheme(f"uint{bits}") for bits in range(1, 9)), 3, (37, 143)
+        ),
+        # A sign and no size is no number: symmetric integers begin at 2 bits.
+        "row": Toy(Builtin("outlier_row"), tuple(Scheme(f"int{bits}") for bits in range(2, 9)), 4, (0, 5)),
+    }
+)
+
+
+@cache
+def _arrays() -> Mapping[str, np.ndarray[Any, Any]]:
+    import numpy as np
+
+    row = np.array(TOYS["row"].source.literal, np.float32).ravel()
+    return {"picture": landscape().ravel(), "row": row}
+
+
+@cache
+def play_data(language: str, theme: str) -> bytes:
+    """Return what the component is told, in a language and for one of `THEMES`."""
+    own, other = THEMES[theme], THEMES["dark"]
+    programs = kept_programs([scheme for toy in TOYS.values() for scheme in toy.schemes], warm_up)
+    toys, first = [], 0
+    for name, toy in TOYS.items():
+        toys.append(
+            {
+                "name": name,
+                "label": text(f"home.toys.{name}", language),
+                "shape": toy.source.shape,
+                "source": write_source(toy.source),
+                "cell": toy.cell,
+                "telling": toy.telling,
+                "variants": [
+                    {
+                        "program": first + i,
+                        "scheme": str(scheme),
+                        "bits": scheme.number_format.bits,
+                        "levels": scheme.number_format.levels,
+                        "size": text("home.size", language, before=_bytes(before), after=_bytes(after)),
+                    }
+                    for i, (scheme, (before, after)) in enumerate(zip(toy.schemes, toy.sizes(), strict=True))
+                ],
+            }
+        )
+        first += len(toy.schemes)
+    kept = {name: f"{{{name}}}" for name in _PLACES}
+    header = {
+        **programs,
+        "language": language,
+        "writing": asdict(WRITING),
+        "toys": toys,
+        "words": {name: text(f"home.{name}", language, **kept) for name in _WORDS},
+        "colors": {
+            "text": own.text,
+            "muted": own.muted,
+            "line": own.line,
+            "surface": own.surface,
+            "tooth": own.muted,
+            "handle": own.accent,
+            "dot": own.accent,
+            "over": own.errors[-1],
+            "under": own.errors[0],
+            # On a picture, which is as bright on any page.
+            "mark": other.errors[-1],
+            "font": own.font,
+        },
+    }
+    return pack(header, {**_arrays(), "errors": rgb(own.errors, _SHADES).ravel()})
+
+
+def _bytes(count: float) -> str:
+    """Return a number of bytes as it is read.
+
+    >>> _bytes(98304.0), _bytes(14.0)
+    ('98 kB', '14 B')
+    """
+    return f"{count / 1000:.2g} kB" if count >= 1000 else f"{math.ceil(count)} B"

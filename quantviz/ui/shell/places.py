@@ -1,0 +1,39 @@
+"""Where a person was last in the Lab and in the lessons: kept in their browser, for the front door to lead
+back to. The server keeps nothing of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import streamlit as st
+
+#: Where the browser keeps them. Another form of them gets another number, and leaves these alone.
+KEY = "quantviz.places.v1"
+_KEEP = """<script>
+try {
+  const [key, page, place] = WORDS;
+  const kept = JSON.parse(localStorage.getItem(key) ?? "{}");
+  localStorage.setItem(key, JSON.stringify({ ...kept, [page]: { ...place, at: Date.now() } }));
+} catch {
+  // Storage can be switched off, or be full: then the front door leads nowhere back.
+}
+</script>"""
+
+
+def keep_place(page: str, name: str, parameters: Mapping[str, str], **more: Any) -> None:
+    """Have the browser keep this place of a page, "lab" or "lesson", called `name`.
+
+    Args:
+        page: which of the two it is.
+        name: what it is called, in the session's language.
+        parameters: its address.
+        more: what else is said of it.
+    """
+    words = [KEY, page, {"name": name, "parameters": dict(parameters), **more}]
+    # A name may hold what ends a script.
+    script = _KEEP.replace("WORDS", json.dumps(words).replace("<", "\\u003c"))
+    with st.container(key="keep_place"):
+        st.html(script, unsafe_allow_javascript=True)

@@ -1,0 +1,132 @@
+"""The front door through AppTest: what is on it, where its doors lead, and which addresses are the Lab's."""
+
+import io
+import math
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import quantviz as qv
+from quantviz.evaluation.metric_formulas import bits_per_element
+from quantviz.lab.state import has_state, opening, write_link
+from quantviz.sources import Builtin
+from quantviz.tensors.views import ERROR_VIEWS
+from quantviz.text import catalogue
+from quantviz.ui.home.play import TOYS
+from tests.helpers.session import APP, address, healthy, panels
+
+#: Where each door leads.
+DOORS = {"lessons": "learn", "lab": "explore", "teacher": "teach"}
+
+
+def at_the_root(**params):
+    at = AppTest.from_file(str(APP), default_timeout=60)
+    for name, value in params.items():
+        at.query_params[name] = value
+    return healthy(at.run())
+
+
+def is_home(at):
+    return any("qv-headline" in element.proto.body for element in at.get("html"))
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_front_door_says_what_this_is_and_has_three_doors(language):
+    at = at_the_root(lang=language)
+    words = catalogue(language)
+    said = " ".join(element.proto.body for element in at.get("html"))
+    for key in ("headline", "question", "sentence"):
+        assert words[f"home.{key}"] in said
+    doors = {link.proto.page: link.proto.label for link in at.get("page_link")}
+    for page, name in DOORS.items():
+        assert words[f"home.doors.{name}.name"] in doors[page]
+    assert address(at) == {"lang": language}
+    assert not at.sidebar.children, "a sidebar with something in it would be shown"
+
+
+def test_every_part_of_a_state_and_a_class_opens_the_lab():
+    state = opening("picture").replace(
+        held=0.2, compared="all", error_view=list(ERROR_VIEWS)[1], error_range="fit"
+    )
+    link = write_link(state)
+    assert {"v", "t", "s", "c", "e", "r", "h", "m", "x"} <= link.keys()
+    for name, value in link.items():
+        assert has_state({name: value}), name
+    at = at_the_root(**link)
+    assert not is_home(at)
+    assert len(panels(at)) == 4
+    assert address(at).items() >= link.items(), "the address reopens the state"
+    at = at_the_root(k="no-below")
+    assert not is_home(at)
+    assert address(at)["k"] == "no-below"
+
+
+def test_an_address_without_the_lab_s_parts_is_the_front_door():
+    assert is_home(at_the_root())
+    assert is_home(at_the_root(lang="zh", utm_source="mail"))
+
+
+def test_the_doors_have_the_toys_size_as_the_metrics_count_it():
+    for toy in TOYS.values():
+        cells = math.prod(toy.source.shape)
+        for scheme, (before, after) in zip(toy.schemes, toy.sizes(), strict=True):
+            assert before == 4 * cells
+            assert after == pytest.approx(bits_per_element(scheme, toy.source.shape) * cells / 8)
+
+
+def test_the_toys_show_what_they_are_there_for():
+    picture, row = TOYS["picture"], TOYS["row"]
+    assert picture.source.tensor().max() == 255
+    exact = qv.quantize(picture.source.tensor(), picture.schemes[-1])
+    assert not exact.error.any(), "with 8 bits the picture is the original"
+    assert len(qv.quantize(picture.source.tensor(), qv.Scheme("uint3")).x_hat.unique()) == 8
+    result = qv.quantize(row.source.tensor(), qv.Scheme("int4"))
+    assert int((result.x_hat == 0).sum()) == 25, "the hint in the Lab says so"
+    grouped = qv.quantize(row.source.tensor(), qv.Scheme("int4", granularity=qv.PerGroup(8)))
+    assert int((grouped.x_hat == 0).sum()) < 10
+
+
+def npy(values):
+    file = io.BytesIO()
+    np.save(file, values)
+    return file.getvalue()
+
+
+def test_a_file_at_the_door_opens_in_the_lab_with_all_its_tensors():
+    at = at_the_root(lang="en")
+    data = io.BytesIO()
+    np.savez(data, first=np.eye(3, dtype=np.float32), second=np.ones((2, 4), np.float32))
+    at.file_uploader(key="home_file").upload("two.npz", data.getvalue()).run()
+    assert not is_home(healthy(at))
+    assert at.session_state["lab_state"].source.shape == (3, 3)
+    # The Lab's own controls go on with the file: its other tensor is there to be chosen.
+    at.selectbox(key="file_tensor").set_value("second").run()
+    assert at.session_state["lab_state"].source.shape == (2, 4)
+    assert not is_home(healthy(at))
+
+
+def test_a_picture_at_the_door_is_opened_as_a_picture():
+    from PIL import Image
+
+    data = io.BytesIO()
+    Image.new("L", (6, 4), 90).save(data, "PNG")
+    at = at_the_root()
+    at.file_uploader(key="home_file").upload("grey.PNG", data.getvalue()).run()
+    assert at.session_state["lab_state"].source.shape == (4, 6)
+    assert at.session_state["kind"] == "image"
+
+
+def test_a_file_that_is_no_tensor_is_refused_at_the_door():
+    at = at_the_root(lang="en")
+    at.file_uploader(key="home_file").upload("notes.txt", b"hello").run()
+    assert is_home(at)
+    assert not at.exception
+    assert any("notes" in error.value for error in at.error)
+
+
+def test_what_was_dropped_by_one_reaches_no_other():
+    first, second = at_the_root(), at_the_root()
+    first.file_uploader(key="home_file").upload("mine.npy", npy(np.eye(5, dtype=np.float32))).run()
+    second.switch_page("pages/lab/playground.py").run()
+    assert second.session_state["lab_state"].source == Builtin("loud_column")

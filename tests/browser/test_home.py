@@ -1,0 +1,256 @@
+"""The front door in Chromium: what moves, what a hand does, and where its doors lead."""
+
+import base64
+import io
+import itertools
+import re
+import time
+from urllib.parse import parse_qs, urlsplit
+
+import numpy as np
+import pytest
+
+import quantviz as qv
+from quantviz.sources import Builtin
+from quantviz.text import text
+from tests.helpers import ROOT
+from tests.helpers.browser import violations, wait_idle
+from tests.helpers.offered import of_today
+
+#: What is drawn on a canvas of the front door, as one string.
+DRAWN = "element => element.toDataURL()"
+
+
+@pytest.fixture(scope="module")
+def url(serve):
+    return serve(ROOT / "app.py")
+
+
+def opened(page, url, query="lang=en", still=True):
+    if still:
+        page.emulate_media(reduced_motion="reduce")
+    page.goto(f"{url}/?{query}")
+    page.wait_for_selector(".qv-play .qv-count")
+    if still:
+        wait_idle(page)
+    return page
+
+
+def bits(page, number):
+    slider = page.get_by_role("slider")
+    slider.focus()
+    page.keyboard.press("Home")
+    for _ in range(number - int(slider.get_attribute("min"))):
+        page.keyboard.press("ArrowRight")
+    return page.locator(".qv-count").inner_text()
+
+
+def drawn(page, name="made"):
+    return page.locator(f".qv-{name}").evaluate(DRAWN)
+
+
+def numbers(page):
+    """The numbers of the way of the touched one: x, scale, quotient, code, scale, x̂, error."""
+    said = page.locator(".qv-sum").inner_text().replace("−", "-")
+    return [float(number) for number in re.findall(r"[+-]?\d+\.?\d*(?:e-?\d+)?", said)]
+
+
+def test_the_first_thing_moves_by_itself_and_ends_at_a_telling_place(new_page, url):
+    page = opened(new_page(390, 844, touch=True), url, still=False)
+    seen, until = [], time.monotonic() + 8
+    while time.monotonic() < until and seen[-1:] != ["3"]:
+        thumb = page.locator(".qv-thumb").inner_text()
+        if thumb not in seen[-1:]:
+            seen.append(thumb)
+        if seen[-1] == "3" and "1" not in seen:
+            seen.append("on the way down")
+    assert "1" in seen
+    assert seen[-1] == "3"
+    # Then the touched number goes its way: not all of it is said at once.
+    page.wait_for_function("document.querySelector('.st-key-home_play')")
+    page.wait_for_selector(".qv-sum span:not(.qv-said)")
+    page.wait_for_selector(".qv-sum span:last-child.qv-said")
+
+
+def test_nothing_moves_for_who_wants_it_still(new_page, url):
+    page = opened(new_page(), url)
+    assert page.locator(".qv-count").inner_text() == text("home.bits", "en", bits=3, levels=8)
+    before = (drawn(page), page.locator(".qv-way canvas").evaluate(DRAWN))
+    page.wait_for_timeout(1200)
+    assert (drawn(page), page.locator(".qv-way canvas").evaluate(DRAWN)) == before
+    page.locator(".qv-switch button").nth(1).click()
+    assert page.locator(".qv-sum span:not(.qv-said)").count() == 0
+    assert page.locator(".qv-thumb").inner_text() == "4"
+
+
+def test_the_bits_change_picture_label_and_numbers_as_the_reference_says(new_page, url):
+    page = opened(new_page(), url)
+    x, cell, pictures = Builtin("landscape").tensor(), (37, 143), set()
+    for number in range(1, 9):
+        said = bits(page, number)
+        assert f"{2**number} levels" in said
+        pictures.add(drawn(page))
+        result = qv.quantize(x, qv.Scheme(f"uint{number}"))
+        scale = float(result.qparams.scale)
+        expected = [float(x[cell]), scale, float(x[cell]) / scale, int(result.q[cell])]
+        expected += [scale, float(result.x_hat[cell]), float(result.error[cell])]
+        assert numbers(page) == pytest.approx(expected, rel=1e-3, abs=1e-3)
+    assert len(pictures) == 8
+
+
+def test_holding_shows_the_original_by_pointer_and_by_key(new_page, url):
+    page = opened(new_page(), url)
+    picture = page.locator(".qv-made")
+    # A press chooses the number under it: the one that is chosen already.
+    picture.focus()
+    quantized = drawn(page)
+    page.keyboard.down(" ")
+    held = drawn(page)
+    assert picture.get_attribute("aria-pressed") == "true"
+    page.keyboard.up(" ")
+    assert drawn(page) == quantized != held
+    bits(page, 8)
+    assert drawn(page) == held, "with 8 bits this picture is the original"
+    bits(page, 2)
+    box = picture.bounding_box()
+    page.mouse.move(box["x"] + 40, box["y"] + 30)
+    page.mouse.down()
+    held = drawn(page)
+    assert picture.get_attribute("aria-pressed") == "true"
+    page.mouse.up()
+    assert picture.get_attribute("aria-pressed") == "false"
+    assert drawn(page) != held
+    assert numbers(page)[0] != 162, "the touched number is another one"
+
+
+def test_a_number_is_chosen_by_keys_and_opens_in_the_lab(new_page, url):
+    page = opened(new_page(), url)
+    page.locator(".qv-made").focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Shift+ArrowLeft")
+    assert numbers(page)[0] == float(Builtin("landscape").tensor()[38, 133])
+    bits(page, 2)
+    page.locator(".qv-every").click()
+    page.wait_for_selector(".st-key-panels .js-plotly-plot")
+    page.wait_for_url("**/lab?*c=*")
+    asked = parse_qs(urlsplit(page.url).query)
+    assert (asked["t"], asked["c"]) == (["builtin(name=landscape)"], ["38.133"])
+    assert asked["s"][0].startswith("uint2,symmetric,per_tensor")
+
+
+def test_a_row_with_an_outlier_is_ruined_by_one_scale(new_page, url):
+    page = opened(new_page(), url)
+    page.locator(".qv-switch button", has_text=text("home.toys.row", "en")).click()
+    x = Builtin("outlier_row").tensor()
+    for number in (2, 4, 8):
+        assert f"{2**number} levels" in bits(page, number)
+        zeros = int((qv.quantize(x, qv.Scheme(f"int{number}")).x_hat == 0).sum())
+        assert page.locator("figcaption").first.inner_text() == text(
+            "home.made_row", "en", bits=number, zeros=zeros, count=32
+        )
+    page.keyboard.press("Home")
+    assert page.locator(".qv-thumb").inner_text() == "2"
+
+
+@pytest.mark.parametrize(
+    ("door", "path", "there"),
+    of_today(
+        [
+            ("learn", "lessons", ".st-key-lesson_list"),
+            ("explore", "lab", ".st-key-panels .js-plotly-plot"),
+            ("teach", "teacher", ".st-key-teacher_hidden"),
+        ],
+        2,
+    ),
+)
+def test_each_door_leads_where_it_says_and_home_leads_back(new_page, url, door, path, there):
+    page = opened(new_page(), url, "lang=zh")
+    assert page.locator("[data-testid=stSidebar]").count() == 0
+    page.locator(f".st-key-home_{door} a").click()
+    page.wait_for_selector(there)
+    assert urlsplit(page.url).path == f"/{path}"
+    page.locator("[data-testid=stSidebarNavLink]", has_text=text("pages.home", "zh")).click()
+    page.wait_for_selector(".qv-play .qv-count")
+    wait_idle(page)
+    assert page.locator("[data-testid=stSidebar]").count() == 0
+
+
+def test_a_file_dropped_on_the_door_opens_in_the_lab(new_page, url):
+    page = opened(new_page(), url)
+    data = io.BytesIO()
+    np.save(data, np.arange(12, dtype=np.float32).reshape(3, 4))
+    page.evaluate(
+        """(bytes) => {
+            const file = new File([Uint8Array.from(atob(bytes), (c) => c.charCodeAt(0))], "mine.npy");
+            const dataTransfer = new DataTransfer();
+            dataTransfer.items.add(file);
+            const tell = (where, name) => where.dispatchEvent(
+                new DragEvent(name, { bubbles: true, cancelable: true, dataTransfer }));
+            tell(document.body, "dragenter");
+            const door = document.querySelector(".st-key-home_explore").getBoundingClientRect();
+            // What lies under the pointer takes the file, wherever on the door it is.
+            const under = document.elementFromPoint(door.left + 30, door.top + door.height / 2);
+            for (const name of ["dragenter", "dragover", "drop"]) tell(under, name);
+        }""",
+        base64.b64encode(data.getvalue()).decode(),
+    )
+    page.wait_for_selector(".st-key-panels .js-plotly-plot")
+    page.wait_for_function("document.title.startsWith('mine.npy')")
+    assert urlsplit(page.url).path == "/lab"
+    assert "3 × 4" in page.locator("[data-testid=stSidebar]").inner_text()
+
+
+def test_who_returns_goes_on_where_they_were(new_page, url):
+    page = opened(new_page(), url)
+    assert page.locator(".qv-continue").count() == 0, "nobody was here before"
+    page.goto(f"{url}/lessons?l=range_to_grid&p=3&lang=en")
+    page.wait_for_function("localStorage.getItem('quantviz.places.v1')?.includes('lesson')")
+    page.goto(f"{url}/?t=builtin(name=picture)&s=uint2,symmetric,per_tensor,min_max,course&lang=en")
+    page.wait_for_function("localStorage.getItem('quantviz.places.v1')?.includes('uint2')")
+    assert urlsplit(page.url).path == "/lab", "a link of before opens its state"
+    opened(page, url, "lang=zh")
+    page.wait_for_selector(".qv-continue")
+    links = page.locator(".qv-continue a")
+    assert links.count() == 2
+    assert text("scenarios.picture.name", "en") in links.nth(0).inner_text(), "the newest first"
+    links.nth(1).click()
+    page.wait_for_selector(".st-key-lesson_step")
+    page.wait_for_url("**/lessons?*p=3*")
+    opened(page, url, "lang=en")
+    page.locator(".qv-continue a", has_text=text("scenarios.picture.name", "en")).click()
+    page.wait_for_selector(".st-key-panels .js-plotly-plot")
+    page.wait_for_url("**/lab?*")
+    assert parse_qs(urlsplit(page.url).query)["s"][0].startswith("uint2")
+
+
+FOLD = """() => Math.max(...[...document.querySelectorAll(".st-key-home_doors, .st-key-home_play")].map(
+    (part) => part.getBoundingClientRect().bottom)) - innerHeight"""
+
+
+@pytest.mark.parametrize(
+    ("size", "language"), of_today(itertools.product([(390, 844), (1366, 625)], ["en", "zh"]), 2)
+)
+def test_all_of_it_is_seen_at_once_and_by_everybody(new_page, url, shot, size, language):
+    page = opened(new_page(*size, theme="dark" if language == "zh" else "light"), url, f"lang={language}")
+    assert page.evaluate(FOLD) <= 0
+    shot(page, f"{size[0]}_{language}")
+    assert violations(page) == []
+    wide = page.evaluate("document.querySelector('[data-testid=stMain]').scrollWidth - innerWidth")
+    assert wide <= 0
+    if size[0] == 390:
+        heights = page.evaluate(
+            "[...document.querySelectorAll('[data-testid=stPageLink-NavLink]')].map((a) => a.offsetHeight)"
+        )
+        assert heights == [48, 48, 48]
+        assert page.locator(".qv-track input").bounding_box()["height"] == 44
+
+
+def test_another_language_keeps_what_was_chosen(new_page, url):
+    page = opened(new_page(), url)
+    bits(page, 5)
+    before = drawn(page)
+    page.locator(".st-key-language_choice button", has_text="中文").click()
+    page.wait_for_function("document.documentElement.lang === 'zh-CN'")
+    wait_idle(page)
+    assert page.locator(".qv-count").inner_text() == text("home.bits", "zh", bits=5, levels=32)
+    assert drawn(page) == before
