@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from quantviz.errors import QuantVizError
 from quantviz.lab.state import LabState
-from quantviz.teaching.lessons.formulas import HERE, Formula, Scene, Scenes, Words
+from quantviz.teaching.lessons.drags import can_be_dragged, dragged, solved
+from quantviz.teaching.lessons.formulas import HERE, SOLUTION, START, Formula, Scene, Scenes, Words
 
 if TYPE_CHECKING:
     import torch
@@ -54,10 +55,14 @@ class Question:
     """
 
     kind: ClassVar[str]
+    #: What answers are kept by: its permanent name in the lesson; in the old format its number in the step.
+    id: str | int
     ask: Words
     #: The parts of the picture that are not shown before the answer.
     hidden: frozenset[str]
     mistakes: tuple[Mistake, ...]
+    #: What is said after a first wrong answer, before the second try; none where there is no second try.
+    hint: Words | None
     #: What is said after the answer, right or wrong.
     why: Words | None
 
@@ -72,6 +77,10 @@ class Question:
     def takes(self, given: Any, scenes: Scenes) -> bool:
         """Return whether `given`, which may come from anywhere, can be an answer to this question."""
         raise NotImplementedError
+
+    def told(self, scenes: Scenes) -> Scenes:
+        """Return the states that its words may name: the step's."""
+        return scenes
 
 
 @dataclass(frozen=True)
@@ -134,6 +143,10 @@ class Within:
         return abs(given - truth) <= far + 1e-9 * max(1e-9, abs(truth))
 
 
+#: What a number can be drawn as on the ruler.
+DRAWN = ("value", "code", "scale", "zero_point")
+
+
 @dataclass(frozen=True)
 class Number(Question):
     """How large? Answers are floats."""
@@ -142,6 +155,8 @@ class Number(Question):
     answer: Formula
     within: Within
     unit: str
+    #: What a wrong number is drawn as on the ruler, one of `DRAWN`; empty for nothing.
+    draw: str = ""
 
     def truth(self, scenes: Scenes) -> float:
         """Return the number."""
@@ -257,6 +272,8 @@ class Option:
     text: Words
     when: Formula
     says: Words
+    #: The state whose grid is drawn on the ruler for who chose it wrongly; empty for none.
+    state: str = ""
 
 
 @dataclass(frozen=True)
@@ -330,9 +347,61 @@ def _sorted(values: tuple[Formula, ...], scenes: Scenes) -> tuple[int, ...]:
     return tuple(sorted(range(len(values)), key=lambda i: values[i].value(scenes)))
 
 
+@dataclass(frozen=True)
+class Drag(Question):
+    """Drag it there. Answers are what the learner made of the step's state: see `drags.drag_answer`."""
+
+    kind = "drag"
+    #: Holds for what is right; bare names are about what was handed in.
+    right: Formula
+    #: What is right, by what it is moved with: see `drags.SOLVED_BY`.
+    solution: Mapping[str, Formula]
+    #: What counts as right, in words.
+    tolerance: Words
+    #: What can be moved, of `drags.HANDLES`.
+    moves: tuple[str, ...]
+
+    def truth(self, scenes: Scenes) -> LabState:
+        """Return the state that is right."""
+        return self.told(scenes)[SOLUTION].state
+
+    def judge(self, given: str, scenes: Scenes) -> Verdict:
+        """Judge what was handed in: right where the formula holds."""
+        return self.judge_state(dragged(scenes[HERE].state, given), scenes)
+
+    def judge_state(self, state: LabState, scenes: Scenes) -> Verdict:
+        """Judge a state."""
+        own = {**self.told(scenes), HERE: Scene(state)}
+        if self.right.holds(own):
+            return Verdict(True)
+        for mistake in self.mistakes:
+            assert isinstance(mistake.formula, Formula)
+            if mistake.formula.holds(own):
+                return Verdict(False, mistake.says.say(own))
+        return Verdict(False)
+
+    def takes(self, given: Any, scenes: Scenes) -> bool:
+        """Return whether it tells of a state that the step's handles lead to."""
+        start = scenes[HERE].state
+        try:
+            return isinstance(given, str) and can_be_dragged(start, dragged(start, given), self.moves)
+        except QuantVizError:
+            return False
+
+    def told(self, scenes: Scenes) -> Scenes:
+        """Return the step's states, its own as `START` too, and the right one as `SOLUTION`."""
+        start = scenes[HERE]
+        if self.id not in start.kept:
+            values = {name: float(formula.value(scenes)) for name, formula in self.solution.items()}
+            given = values.keys() & {"scale", "zero_point"}
+            scale, zero = (start.why.scale, start.why.zero_point) if given else (0.0, 0.0)
+            start.kept[self.id] = Scene(solved(start.state, values, scale, zero))
+        return {**scenes, START: start, SOLUTION: start.kept[self.id]}
+
+
 #: Every kind of question by name.
 QUESTIONS: Mapping[str, type[Question]] = MappingProxyType(
-    {each.kind: each for each in (Direction, Number, Cell, Choice, Order)}
+    {each.kind: each for each in (Drag, Direction, Number, Cell, Choice, Order)}
 )
 
 
@@ -367,6 +436,8 @@ class LessonStep:
     questions: tuple[Question, ...]
     #: What remains, in one sentence.
     rule: Words | None
+    #: What the learner can move on the ruler, of `drags.HANDLES`.
+    move: tuple[str, ...]
     #: Where the step begins in its file.
     line: int
 
@@ -403,3 +474,12 @@ class Lesson:
     #: What it is about, in a sentence or two.
     summary: str
     steps: tuple[LessonStep, ...]
+    #: The form of its file: 2 keeps to the rules of FORMAT.md.
+    format: int
+    #: Which course it belongs to.
+    course: int
+
+    def question(self, step: int, id: str | int) -> Question | None:
+        """Return a question of a step by its id; none where there is no such."""
+        asked = self.steps[step].questions if step < len(self.steps) else ()
+        return next((question for question in asked if question.id == id), None)
