@@ -26,8 +26,10 @@ classroom.begin()
 words.begin()
 tab.begin()
 show_style()
-keep_history()
-close_sidebar_at_first()
+with st.container(key="unseen"):  # what only runs
+    tab.speak()
+    keep_history()
+    close_sidebar_at_first()
 cold = cold_start.before_navigation()
 # Streamlit gives the default page the address "/" alone, and links say /lab: the Lab answers at both.
 lab, title = "pages/lab/playground.py", say("pages.lab")

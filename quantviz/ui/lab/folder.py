@@ -5,6 +5,7 @@ the same for uploads.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -58,6 +59,11 @@ def show_folder(state: LabState) -> None:
         show_choice("folder")
 
 
+def allow_long_names() -> None:
+    """Let the lists of files and tensors be wider than the sidebar."""
+    st.html(Path(__file__).with_name("long_names.css"))
+
+
 def choose_tensor(
     key: str, names: Sequence[str], label: Callable[[str], str], change: Callable[[], None]
 ) -> None:
@@ -82,6 +88,7 @@ def choose_tensor(
                 count=len(names),
             )
         )
+    allow_long_names()
     # The chosen one stays in the list whatever is typed, or the widget would choose another.
     now: str | None = st.session_state.get(key)
     some = list(offered[:MOST_OFFERED])
@@ -135,6 +142,7 @@ def _choose_file(listing: Listing) -> None:
     if not files:
         st.caption(say("folder.none"))
         return
+    allow_long_names()
     choose(
         st.selectbox,
         say("folder.file"),

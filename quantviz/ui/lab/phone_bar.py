@@ -12,6 +12,7 @@ from quantviz.schemes.formats import NumberFormat
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.scheme_words import format_name
 from quantviz.ui.lab.scheme_bar import (
+    ALL_SETTINGS,
     button_words,
     choices,
     chosen,
@@ -33,8 +34,8 @@ def show_phone_bar(state: LabState) -> None:
         _bits(state)
         with st.container(key="phone_row", horizontal=True, gap="small", wrap=False):
             _scale(state)
-            # Its style opens the scheme's row above this bar.
-            st.checkbox(say("phone.all"), key="all_settings")
+            # It opens the scheme's row above this bar.
+            st.checkbox(say("phone.all"), key=ALL_SETTINGS)
 
 
 def _family(state: LabState) -> tuple[NumberFormat, ...]:

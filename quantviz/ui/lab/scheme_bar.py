@@ -40,13 +40,25 @@ from quantviz.ui.shell.words import language, plain, say, say_axis, say_error, s
 
 #: Integers are chosen by sign and bits, other formats by name.
 _INTEGERS: Mapping[str, bool] = MappingProxyType({"integer_signed": True, "integer_unsigned": False})
+#: The key of the box in a phone's bar that shows all settings.
+ALL_SETTINGS = "all_settings"
 #: Sizes that are offered at most beyond the divisors.
 _LARGEST_SIZE = 4096
 
 
+def all_settings() -> bool:
+    """Return whether a phone shows all settings, as the box in its bar says."""
+    return bool(st.session_state.get(ALL_SETTINGS))
+
+
 def show_scheme(state: LabState) -> None:
     """Show the recipe, number format, mode, and one scale for what; labels stand inside their controls."""
-    with st.container(key="scheme", horizontal=True, vertical_alignment="center", gap="small"):
+    # The style goes by what there has to be room for, and by whether a phone shows it all.
+    room, place = "sized" if _sizes_of(state) else "plain", "sheet" if all_settings() else "row"
+    with (
+        st.container(key=f"scheme_{room}_{place}"),
+        st.container(key="scheme", horizontal=True, vertical_alignment="center", gap="small"),
+    ):
         if not classroom().projector:
             show_recipe(state, more=_explained(state.scheme))
         _number_format(state)
@@ -292,10 +304,14 @@ def _granularity(state: LabState) -> None:
                     on_click=session.safely(set_granularity),
                     args=(granularity,),
                 )
-    sizes = _KINDS[state.scheme.granularity.id].sizes
-    if sizes:
+    if sizes := _sizes_of(state):
         with st.container(key="sizes", horizontal=True, gap="small", width="content"):
             sizes(state)
+
+
+def _sizes_of(state: LabState) -> Callable[[LabState], None] | None:
+    """Return what shows the controls of its blocks' sizes; None where they have none."""
+    return _KINDS[state.scheme.granularity.id].sizes
 
 
 def button_words(state: LabState, name: str, granularity: Granularity) -> str:

@@ -12,6 +12,7 @@ from quantviz.lab.state import LabState
 from quantviz.ui.components.cell import show_cell_inputs
 from quantviz.ui.components.lesson_place import go
 from quantviz.ui.lab.navigation import block_words
+from quantviz.ui.lab.scheme_bar import all_settings
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import classroom, visible
 from quantviz.ui.shell.words import language, plain, say
@@ -35,7 +36,8 @@ def show_title(state: LabState) -> tuple[Any, Any]:
     share = more = None
     with st.container(key="title", horizontal=True, vertical_alignment="center", gap="small"):
         _crumbs(state)
-        show_cell_inputs(state)
+        with st.container(key="cell_sheet" if all_settings() else "cell_place"):
+            show_cell_inputs(state)
         st.markdown(plain(_hint(state)), width="stretch")
         with st.container(
             key="title_actions",

@@ -18,13 +18,14 @@ _SPEAK = """<script>document.documentElement.lang = "{lang}";</script>"""
 
 
 def begin() -> None:
-    """Set up the page, on each run: icon, layout and language, and until `name_tab` the title that the last
-    run gave.
-    """
+    """Set up the page on each run: icon, layout, and until `name_tab` the title that the last run gave."""
     title = st.session_state.get(_TITLE, say("app.title"))
     st.set_page_config(page_title=title, page_icon="🧮", layout="wide", initial_sidebar_state=212)
-    with st.container(key="speak"):
-        st.html(_SPEAK.format(lang=_HTML_LANG.get(language(), language())), unsafe_allow_javascript=True)
+
+
+def speak() -> None:
+    """Tell the browser the page's language."""
+    st.html(_SPEAK.format(lang=_HTML_LANG.get(language(), language())), unsafe_allow_javascript=True)
 
 
 def name_tab(page: str, *shown: str) -> None:
