@@ -8,7 +8,9 @@ PANEL_PARTS = ("x", "q", "x_hat", "error")
 TILE_PARTS = ("tiles.mse", "tiles.sqnr", "tiles.zeroed", "tiles.clipped", "tiles.bits")
 #: The cell's sentence, its ruler and its derivation.
 CELL_PARTS = ("sentence", "number_line", "steps")
+#: What the ruler can show besides: a normal density behind its dots, and the error against the range.
+RULER_PARTS = ("bell", "curve")
 #: Blocks' scales at the panels and on hover, a lesson's table, the scheme in words, the second lines of
-#: tiles.
-OTHER_PARTS = ("scale", "table", "scheme", "tile_lines")
-PICTURE_PARTS = (*PANEL_PARTS, *TILE_PARTS, *CELL_PARTS, *OTHER_PARTS)
+#: tiles, and SQNR against bits.
+OTHER_PARTS = ("scale", "table", "scheme", "tile_lines", "bits_plot")
+PICTURE_PARTS = (*PANEL_PARTS, *TILE_PARTS, *CELL_PARTS, *RULER_PARTS, *OTHER_PARTS)

@@ -1,32 +1,105 @@
-"""What only shows when a lesson's formulas are worked out: a question without an answer, or one whose
-mistakes are right.
+"""What only shows when a lesson is looked at as a whole, or when its formulas are worked out: too much to
+read, a question without an answer, one whose mistakes are right, or one that is answered before it is asked.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 
 from quantviz.errors import QuantVizError
-from quantviz.teaching.lessons.formulas import HERE, Scenes
-from quantviz.teaching.lessons.model import Choice, Lesson, LessonStep, Number, Question
+from quantviz.figures.numbers import number
+from quantviz.lab.moves import hand_choices
+from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Scenes, Words
+from quantviz.teaching.lessons.model import Choice, Drag, Lesson, LessonStep, Number, Question
 
 #: How often each question is asked once more.
 ATTEMPTS = 4
+#: What a lesson of about eight minutes has at most: questions, typed answers among them, words of a step, and
+#: words in steps, questions and rules.
+MOST_QUESTIONS, MOST_TYPED, MOST_WORDS, MOST_IN_LESSON = 5, 1, 90, 650
+#: Words that take as long to read as a Chinese character.
+_CHARACTER = 0.6
+#: Elements of a tensor that a hand can move, and of one in an integer format.
+_MOST_CELLS, _MOST_INTEGERS = 64 * 64, 256 * 256
 
 
 def problems_of(lesson: Lesson, file: str, attempts: int = ATTEMPTS) -> Iterator[QuantVizError]:
-    """Yield what is wrong with the numbers of a lesson, on its own state and on the first seeds after it."""
+    """Yield what is wrong with a lesson: with its length, and with its numbers on its own state and on the
+    first seeds after it.
+    """
+    if lesson.format > 1:
+        for line, problem in _rules(lesson):
+            yield QuantVizError("lessons.at", file=file, line=line, problem=problem)
     for step in lesson.steps:
         for attempt in range(attempts if step.questions else 1):
             try:
-                for problem in _problems(step, step.scenes(attempt), first=not attempt):
+                for problem in _problems(step, step.scenes(attempt), not attempt, lesson.format):
                     yield QuantVizError("lessons.at", file=file, line=step.line, problem=problem)
             except QuantVizError as problem:
                 yield QuantVizError("lessons.at", file=file, line=step.line, problem=problem)
 
 
-def _problems(step: LessonStep, scenes: Scenes, first: bool) -> Iterator[QuantVizError]:
+# ---- what a lesson keeps to ---------------------------------------------------------------------
+
+
+def words_in(text: str) -> float:
+    """Return how many words a text has; a formula in braces is one, a Chinese character a part of one.
+
+    >>> words_in("The scale is {x_max - x_min}."), words_in("一个步长")
+    (4.0, 2.4)
+    """
+    plain = re.sub(r"\{[^{}]*\}", "1", re.sub(r"\[\[\w+(?:\|([^\]]*))?\]\]", r"\1 ", text))
+    characters = len(re.findall(r"[\u4e00-\u9fff]", plain))
+    others = re.findall(
+        r"[^\s\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]*\w[^\s\u4e00-\u9fff]*",
+        re.sub(r"[\u4e00-\u9fff\u3000-\u303f\uff00-\uffef]", " ", plain),
+    )
+    return len(others) + _CHARACTER * characters
+
+
+def _rules(lesson: Lesson) -> Iterator[tuple[int, QuantVizError]]:
+    """Yield each rule that a lesson does not keep to, with its line."""
+    first = lesson.steps[0].line
+    asked = [(step, question) for step in lesson.steps for question in step.questions]
+    typed = [question for _, question in asked if isinstance(question, Number)]
+    if len(asked) > MOST_QUESTIONS:
+        yield first, QuantVizError("lessons.too_many_questions", got=len(asked), most=MOST_QUESTIONS)
+    if len(typed) > MOST_TYPED:
+        yield first, QuantVizError("lessons.too_many_typed", got=len(typed), most=MOST_TYPED)
+    moved, marked = False, set[str]()
+    for step in lesson.steps:
+        moved |= bool(step.move)
+        if step.questions and not moved:
+            yield step.line, QuantVizError("lessons.nothing_moved")
+        count = words_in(step.words.text)
+        if count > MOST_WORDS:
+            yield step.line, QuantVizError("lessons.too_many_words", got=round(count), most=MOST_WORDS)
+        for term, _ in step.words.terms:
+            if term in marked:
+                yield step.line, QuantVizError("lessons.term_twice", got=term)
+            marked.add(term)
+        for question in step.questions:
+            if not question.hint and not (isinstance(question, Choice) and len(question.options) == 2):
+                yield step.line, QuantVizError("lessons.no_hint")
+    read = [words for step in lesson.steps for words in (step.words, step.rule) if words]
+    read += [words for _, question in asked for words in _asked(question)]
+    total = sum(words_in(words.text) for words in read)
+    if total > MOST_IN_LESSON:
+        yield first, QuantVizError("lessons.lesson_too_long", got=round(total), most=MOST_IN_LESSON)
+
+
+def _asked(question: Question) -> tuple[Words, ...]:
+    """Return the words of a question that everybody reads."""
+    options = tuple(option.text for option in question.options) if isinstance(question, Choice) else ()
+    return (question.ask, *options)
+
+
+# ---- numbers ------------------------------------------------------------------------------------
+
+
+def _problems(step: LessonStep, scenes: Scenes, first: bool, form: int) -> Iterator[QuantVizError]:
     for words in (step.words, step.rule):
         if words:
             words.say(scenes)
@@ -34,15 +107,42 @@ def _problems(step: LessonStep, scenes: Scenes, first: bool) -> Iterator[QuantVi
         for _, state in step.table.rows:
             for _, formula in step.table.columns:
                 formula.value({**scenes, HERE: scenes[state]})
+    yield from _handle_problems(step, scenes)
     for question in step.questions:
-        yield from _question_problems(question, scenes, first)
+        yield from _question_problems(question, scenes, first, form)
 
 
-def _question_problems(question: Question, scenes: Scenes, first: bool) -> Iterator[QuantVizError]:
-    truth = question.truth(scenes)
-    for words in (question.ask, question.why, *(mistake.says for mistake in question.mistakes)):
+def _handle_problems(step: LessonStep, scenes: Scenes) -> Iterator[QuantVizError]:
+    """Yield which handles the step's ruler has not."""
+    if not step.move:
+        return
+    state = scenes[HERE].state
+    most = _MOST_INTEGERS if state.scheme.number_format.kind == "integer" else _MOST_CELLS
+    if math.prod(state.source.shape) > most:
+        yield QuantVizError("lessons.ruler_too_large", shape=state.source.shape)
+    choices = hand_choices(state)
+    missing = {
+        "zero": ("handle_symmetric", state.scheme.mode == "symmetric"),
+        "bits": ("handle_choices", len(choices.formats.values) < 2),
+        "group": ("handle_choices", len(choices.sizes.values) < 2),
+    }
+    for name in step.move:
+        reason, lacks = missing.get(name, ("", False))
+        if lacks:
+            yield QuantVizError("lessons.handle_missing", got=name, reason=QuantVizError(f"lessons.{reason}"))
+
+
+def _question_problems(question: Question, scenes: Scenes, first: bool, form: int) -> Iterator[QuantVizError]:
+    truth, told = question.truth(scenes), question.told(scenes)
+    if isinstance(question, Drag):
+        yield from _drag_problems(question, scenes)
+        question.tolerance.say(scenes)
+    for words in (question.ask, question.hint):
         if words:
             words.say(scenes)
+    for words in (question.why, *(mistake.says for mistake in question.mistakes)):
+        if words:
+            words.say(told)
     if isinstance(question, Choice):
         for option in question.options:
             option.text.say(scenes)
@@ -54,3 +154,22 @@ def _question_problems(question: Question, scenes: Scenes, first: bool) -> Itera
             # On another seed the two may meet by chance, and then the answer is right.
             if first and question.within.accepts(value, truth):
                 yield QuantVizError("lessons.mistake_is_right", says=mistake.says.text)
+        if first and form > 1:
+            early = (question.hint, *(mistake.says for mistake in question.mistakes))
+            for words in filter(None, early):
+                if _tells(words.say(scenes), truth):
+                    yield QuantVizError("lessons.told_too_early", says=words.text)
+
+
+def _tells(said: str, truth: float) -> bool:
+    """Return whether a number stands in a text, in four to six digits."""
+    found = set(re.findall(r"[−-]?\d[\d.,]*\d|[−-]?\d", said.replace("-", "−")))
+    return bool(found & {number(truth, digits) for digits in (4, 5, 6)})
+
+
+def _drag_problems(question: Drag, scenes: Scenes) -> Iterator[QuantVizError]:
+    told = question.told(scenes)
+    if not question.right.holds({**told, HERE: told[SOLUTION]}):
+        yield QuantVizError("lessons.solution_is_wrong", right=question.right.text)
+    if question.right.holds(told):
+        yield QuantVizError("lessons.start_is_right", right=question.right.text)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from quantviz.export.files import python_lines
 from quantviz.lab.state import LabState, write_link
 from quantviz.teaching.lessons.formulas import HERE, Scene
-from quantviz.teaching.lessons.model import Direction, LessonStep, Number, Order
+from quantviz.teaching.lessons.model import Direction, Drag, LessonStep, Number, Order
 from quantviz.text import DEFAULT_LANGUAGE, text
 
 
@@ -65,6 +65,8 @@ def _formulas(step: LessonStep) -> list[str]:
             found += [question.before.text, question.after.text]
         elif isinstance(question, Number):
             found.append(question.answer.text)
+        elif isinstance(question, Drag):
+            found += [formula.text for formula in question.solution.values()]
         elif isinstance(question, Order):
             found += [item.value.text for item in question.items]
     return list(dict.fromkeys(found))

@@ -16,12 +16,13 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from quantviz.errors import QuantVizError
 from quantviz.figures.numbers import number
 from quantviz.lab.state import LabState
 from quantviz.lab.typed_numbers import BINARY
+from quantviz.teaching.glossary import TERMS
 
 if TYPE_CHECKING:
     import torch
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 #: The step's own state, in formulas and tables.
 HERE = "here"
+#: In a question that is answered by dragging: the state before the hand came, and the right one.
+START, SOLUTION = "start", "solution"
 
 
 # ---- what the formulas are about ----------------------------------------------------------------
@@ -41,6 +44,8 @@ class Scene:
 
     def __init__(self, state: LabState) -> None:
         self.state = state
+        #: What others have worked out from it, by a key of theirs.
+        self.kept: dict[object, Any] = {}
 
     @cached_property
     def result(self) -> QuantResult:
@@ -74,6 +79,15 @@ def _squares(scene: Scene) -> torch.Tensor:
     return scene.result.error.to(torch.float64).square()
 
 
+def _range(scene: Scene) -> tuple[float, float]:
+    """Return the range that the scale of the selected cell's block is made of; `ValueError` for none."""
+    if scene.why.range is None:
+        raise ValueError
+    lo, hi = scene.why.range
+    far = max(-lo, hi)
+    return (-far, far) if scene.state.scheme.mode == "symmetric" else (lo, hi)
+
+
 #: What a name in a formula stands for, beside the metrics of `measures.METRICS`.
 QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
     {
@@ -94,6 +108,9 @@ QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
         "scale": lambda s: s.why.scale,
         "zero_point": lambda s: s.why.zero_point,
         "wanted_zero_point": lambda s: s.state.scheme.code_min - float(s.block.min()) / s.why.scale,
+        "range_lo": lambda s: _range(s)[0],
+        "range_hi": lambda s: _range(s)[1],
+        "block_size": lambda s: s.block.numel(),
         "block_min": lambda s: float(s.block.min()),
         "block_max": lambda s: float(s.block.max()),
         "block_absmax": lambda s: float(s.block.abs().max()),
@@ -377,6 +394,9 @@ def _value(node: ast.expr, scenes: Scenes) -> float:
 # ---- numbers in words ---------------------------------------------------------------------------
 
 _HOLE = re.compile(r"\{([^{}|]*)(?:\|([^{}|]*))?\}")
+#: A term of the glossary, `[[scale]]`, and the same in other words, `[[scale|scales]]`; bold where the course
+#: introduces it.
+_TERM = re.compile(r"(\*\*)?\[\[(\w+)(?:\|([^\[\]|]+))?\]\](?(1)\*\*)")
 #: Significant digits of a number in words, unless it says how many.
 _DIGITS = 4
 
@@ -384,10 +404,12 @@ _DIGITS = 4
 @dataclass(frozen=True)
 class Words:
     """A text with formulas in braces: `the scale is {scale}`, `{mse|3}` to three digits, `{clipped_share|%}`
-    as a share.
+    as a share. A term of the glossary stands in double brackets.
 
     >>> Words.read("half is {1 / 2}, a third {1 / 3|2}, a quarter {1 / 4|%}").say({})
     'half is 0.5, a third 0.33, a quarter 25 %'
+    >>> Words.read("a **[[zero_point]]** and two [[scale|scales]]").say({})
+    'a **zero point** and two scales'
     """
 
     text: str
@@ -399,13 +421,34 @@ class Words:
             Formula.read(match[1], states)
             if match[2] is not None and not re.fullmatch(r"[1-9]|%|\+[1-9]?", match[2]):
                 raise QuantVizError("formulas.bad_digits", got=match[2])
+        for match in _TERM.finditer(text):
+            if match[2] not in TERMS:
+                raise QuantVizError("lessons.unknown_term", got=match[2], known=", ".join(TERMS))
         return cls(text.strip())
 
-    def say(self, scenes: Scenes) -> str:
-        """Return the text with its numbers."""
-        return _HOLE.sub(
+    def say(self, scenes: Scenes, term: Callable[[str, str], str] | None = None) -> str:
+        """Return the text with its numbers. `term` makes the HTML of a term, of its id and its words."""
+
+        def words_of(match: re.Match[str]) -> str:
+            words = match[3] or match[2].replace("_", " ")
+            if term:
+                # Beside 汉字 Markdown takes two stars for no beginning of bold.
+                return f"<b>{term(match[2], words)}</b>" if match[1] else term(match[2], words)
+            return f"**{words}**" if match[1] else words
+
+        numbers = _HOLE.sub(
             lambda match: self._number(Formula(match[1]).value(scenes), match[2] or ""), self.text
         )
+        return _TERM.sub(words_of, numbers)
+
+    @property
+    def terms(self) -> tuple[tuple[str, bool], ...]:
+        """Return the terms that are marked, each with whether the course introduces it here.
+
+        >>> Words("a **[[scale]]** of [[bit|bits]]").terms
+        (('scale', True), ('bit', False))
+        """
+        return tuple((match[2], bool(match[1])) for match in _TERM.finditer(self.text))
 
     @staticmethod
     def _number(value: float, form: str) -> str:

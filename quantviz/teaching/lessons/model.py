@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from quantviz.errors import QuantVizError
 from quantviz.lab.state import LabState
-from quantviz.teaching.lessons.formulas import HERE, Formula, Scene, Scenes, Words
+from quantviz.teaching.lessons.close_enough import CellRule, Within
+from quantviz.teaching.lessons.drags import can_be_dragged, dragged, solved
+from quantviz.teaching.lessons.formulas import HERE, SOLUTION, START, Formula, Scene, Scenes, Words
 
 if TYPE_CHECKING:
-    import torch
+    pass
 
 #: The largest tensor, a side, on which a cell can be asked for.
 MOST_ASKED = 6
@@ -54,10 +56,17 @@ class Question:
     """
 
     kind: ClassVar[str]
+    #: What answers are kept by: its permanent name in the lesson; in the old format its number in the step.
+    id: str | int
+    #: In which step and at which place of it the question stood before it had an id, counted from 0: answers
+    #: kept since then are answers to it. None for a new question.
+    was: tuple[int, int] | None
     ask: Words
     #: The parts of the picture that are not shown before the answer.
     hidden: frozenset[str]
     mistakes: tuple[Mistake, ...]
+    #: What is said after a first wrong answer, before the second try; none where there is no second try.
+    hint: Words | None
     #: What is said after the answer, right or wrong.
     why: Words | None
 
@@ -72,6 +81,10 @@ class Question:
     def takes(self, given: Any, scenes: Scenes) -> bool:
         """Return whether `given`, which may come from anywhere, can be an answer to this question."""
         raise NotImplementedError
+
+    def told(self, scenes: Scenes) -> Scenes:
+        """Return the states that its words may name: the step's."""
+        return scenes
 
 
 @dataclass(frozen=True)
@@ -100,38 +113,8 @@ class Direction(Question):
         return isinstance(given, str) and given in DIRECTIONS
 
 
-@dataclass(frozen=True)
-class Within:
-    """How close a number must be: `0.5`, `5 %` or `factor 2`.
-
-    >>> Within.read("5 %").accepts(1.04, 1.0), Within.read("factor 2").accepts(0.4, 1.0)
-    (True, False)
-    >>> Within.read("0").accepts(3, 3)
-    True
-    """
-
-    amount: float
-    kind: str
-
-    @classmethod
-    def read(cls, form: str) -> Within:
-        """Return the tolerance written as `form`."""
-        match = re.fullmatch(r"\s*(?:(\d+\.?\d*)\s*(%)?|(factor)\s+(\d+\.?\d*))\s*", form)
-        if not match or (match[3] and float(match[4]) <= 1):
-            raise QuantVizError("lessons.bad_within", got=form)
-        if match[3]:
-            return cls(float(match[4]), "factor")
-        return cls(float(match[1]), "relative" if match[2] else "absolute")
-
-    def accepts(self, given: float, truth: float) -> bool:
-        """Return whether `given` is close enough to `truth`."""
-        if not math.isfinite(given) or not math.isfinite(truth):
-            return given == truth
-        if self.kind == "factor":
-            return given * truth > 0 and 1 / self.amount <= given / truth <= self.amount
-        # Typed numbers are decimals: the last bit of a float must not decide.
-        far = self.amount / 100 * abs(truth) if self.kind == "relative" else self.amount
-        return abs(given - truth) <= far + 1e-9 * max(1e-9, abs(truth))
+#: What a number can be drawn as on the ruler.
+DRAWN = ("value", "code", "scale", "zero_point")
 
 
 @dataclass(frozen=True)
@@ -142,6 +125,8 @@ class Number(Question):
     answer: Formula
     within: Within
     unit: str
+    #: What a wrong number is drawn as on the ruler, one of `DRAWN`; empty for nothing.
+    draw: str = ""
 
     def truth(self, scenes: Scenes) -> float:
         """Return the number."""
@@ -169,54 +154,6 @@ class Number(Question):
             for mistake in self.mistakes
             if isinstance(mistake.formula, Formula)
         )
-
-
-#: What cells can be told apart by.
-CELL_VALUES = ("x", "abs_x", "q", "x_hat", "error", "abs_error", "relative_error")
-
-
-@dataclass(frozen=True)
-class CellRule:
-    """Which cells: `largest abs_error`, `smallest x`.
-
-    A tie is more than one cell, each of them right.
-    """
-
-    extreme: str
-    value: str
-
-    @classmethod
-    def read(cls, form: str) -> CellRule:
-        """Return the rule written as `form`."""
-        extreme, _, value = form.strip().partition(" ")
-        if extreme not in ("largest", "smallest") or value not in CELL_VALUES:
-            raise QuantVizError("lessons.bad_cells", got=form, known=", ".join(CELL_VALUES))
-        return cls(extreme, value)
-
-    def cells(self, scene: Scene) -> frozenset[tuple[int, ...]]:
-        """Return the places it holds for."""
-        import torch
-
-        values = self._values(scene)
-        end = (
-            values[torch.isfinite(values)].max()
-            if self.extreme == "largest"
-            else values[torch.isfinite(values)].min()
-        )
-        return frozenset(tuple(place) for place in torch.nonzero(values == end).tolist())
-
-    def _values(self, scene: Scene) -> torch.Tensor:
-        r = scene.result
-        match self.value:
-            case "abs_x":
-                return r.x.abs()
-            case "abs_error":
-                return r.error.abs()
-            case "relative_error":
-                return r.error.abs() / r.x.abs()
-            case name:
-                found: torch.Tensor = getattr(r, name)
-                return found.float()
 
 
 @dataclass(frozen=True)
@@ -257,6 +194,8 @@ class Option:
     text: Words
     when: Formula
     says: Words
+    #: The state whose grid is drawn on the ruler for who chose it wrongly; empty for none.
+    state: str = ""
 
 
 @dataclass(frozen=True)
@@ -330,10 +269,66 @@ def _sorted(values: tuple[Formula, ...], scenes: Scenes) -> tuple[int, ...]:
     return tuple(sorted(range(len(values)), key=lambda i: values[i].value(scenes)))
 
 
+@dataclass(frozen=True)
+class Drag(Question):
+    """Drag it there. Answers are what the learner made of the step's state: see `drags.drag_answer`."""
+
+    kind = "drag"
+    #: Holds for what is right; bare names are about what was handed in.
+    right: Formula
+    #: What is right, by what it is moved with: see `drags.SOLVED_BY`.
+    solution: Mapping[str, Formula]
+    #: What counts as right, in words.
+    tolerance: Words
+    #: What can be moved, of `drags.HANDLES`.
+    moves: tuple[str, ...]
+
+    def truth(self, scenes: Scenes) -> LabState:
+        """Return the state that is right."""
+        return self.told(scenes)[SOLUTION].state
+
+    def judge(self, given: str, scenes: Scenes) -> Verdict:
+        """Judge what was handed in: right where the formula holds."""
+        return self.judge_state(dragged(scenes[HERE].state, given), scenes)
+
+    def judge_state(self, state: LabState, scenes: Scenes) -> Verdict:
+        """Judge a state."""
+        own = {**self.told(scenes), HERE: Scene(state)}
+        if self.right.holds(own):
+            return Verdict(True)
+        for mistake in self.mistakes:
+            assert isinstance(mistake.formula, Formula)
+            if mistake.formula.holds(own):
+                return Verdict(False, mistake.says.say(own))
+        return Verdict(False)
+
+    def takes(self, given: Any, scenes: Scenes) -> bool:
+        """Return whether it tells of a state that the step's handles lead to."""
+        start = scenes[HERE].state
+        try:
+            return isinstance(given, str) and can_be_dragged(start, dragged(start, given), self.moves)
+        except QuantVizError:
+            return False
+
+    def told(self, scenes: Scenes) -> Scenes:
+        """Return the step's states, its own as `START` too, and the right one as `SOLUTION`."""
+        start = scenes[HERE]
+        if self.id not in start.kept:
+            values = {name: float(formula.value(scenes)) for name, formula in self.solution.items()}
+            given = values.keys() & {"scale", "zero_point"}
+            scale, zero = (start.why.scale, start.why.zero_point) if given else (0.0, 0.0)
+            start.kept[self.id] = Scene(solved(start.state, values, scale, zero))
+        return {**scenes, START: start, SOLUTION: start.kept[self.id]}
+
+
 #: Every kind of question by name.
 QUESTIONS: Mapping[str, type[Question]] = MappingProxyType(
-    {each.kind: each for each in (Direction, Number, Cell, Choice, Order)}
+    {each.kind: each for each in (Drag, Direction, Number, Cell, Choice, Order)}
 )
+
+
+#: A formula in words that is about the selected cell.
+_OF_CELL = re.compile(r"\{[^{}]*(?<![\w.])(?:x|q|x_hat|error|abs_error|error_share|zeroed|clipped)\b[^{}]*\}")
 
 
 # ---- steps and lessons --------------------------------------------------------------------------
@@ -367,6 +362,8 @@ class LessonStep:
     questions: tuple[Question, ...]
     #: What remains, in one sentence.
     rule: Words | None
+    #: What the learner can move on the ruler, of `drags.HANDLES`.
+    move: tuple[str, ...]
     #: Where the step begins in its file.
     line: int
 
@@ -381,6 +378,13 @@ class LessonStep:
             own = state.replace(source=base.source, cell=base.cell, view=base.view) if along else state
             found[name] = Scene(_reseeded(own, attempt))
         return found
+
+    @property
+    def speaks_of_cell(self) -> bool:
+        """Return whether its words are about the selected cell, or it can be moved."""
+        asked = [(question.ask, question.why) for question in self.questions]
+        every = [self.words, self.rule, *(words for pair in asked for words in pair)]
+        return "value" in self.move or any(_OF_CELL.search(words.text) for words in every if words)
 
     @property
     def hidden(self) -> frozenset[str]:
@@ -403,3 +407,20 @@ class Lesson:
     #: What it is about, in a sentence or two.
     summary: str
     steps: tuple[LessonStep, ...]
+    #: The form of its file: 2 keeps to the rules of FORMAT.md.
+    format: int
+    #: Which course it belongs to.
+    course: int
+
+    def question(self, step: int, id: str | int) -> Question | None:
+        """Return a question of a step by its id; none where there is no such."""
+        asked = self.steps[step].questions if step < len(self.steps) else ()
+        return next((question for question in asked if question.id == id), None)
+
+    def place_now(self, step: int, id: str | int) -> tuple[int, str | int]:
+        """Return where a question stands today that was kept as `id` of a step."""
+        for i, each in enumerate(self.steps):
+            for question in each.questions:
+                if question.id == id if isinstance(id, str) else question.was == (step, id):
+                    return i, question.id
+        return step, id

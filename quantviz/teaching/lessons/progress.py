@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from quantviz.errors import QuantVizError
@@ -30,19 +30,21 @@ class Answer:
     it must not tell.
     """
 
-    #: Id of the lesson, numbers of its step and of the step's question, from 0, and how often it was asked
-    #: before.
+    #: Id of the lesson, number of its step from 0, id of the question (in the old format its number in the
+    #: step), and how often it was asked before.
     lesson: str
     step: int
-    question: int
+    question: int | str
     attempt: int
     #: As the question's kind has it.
     given: Any
     #: How sure the learner was.
     sure: bool
+    #: How often the learner had tried before: 1 for a second try.
+    tried: int = 0
 
     @property
-    def place(self) -> tuple[str, int, int, int]:
+    def place(self) -> tuple[str, int, int | str, int]:
         """Return the question that it answers."""
         return self.lesson, self.step, self.question, self.attempt
 
@@ -67,7 +69,9 @@ class AnswerCounts:
         >>> AnswerCounts.of({Answer("a", 0, 0, 0, 1.0, True): False})
         AnswerCounts(sure_right=0, sure_wrong=1, guessed_right=0, guessed_wrong=0)
         """
-        each = [(answer.sure, right) for answer, right in verdicts.items() if lesson in ("", answer.lesson)]
+        # Of two tries the second one counts.
+        last = {answer.place: answer for answer in sorted(verdicts, key=lambda answer: answer.tried)}
+        each = [(answer.sure, verdicts[answer]) for answer in last.values() if lesson in ("", answer.lesson)]
         return cls(
             *(each.count(kind) for kind in ((True, True), (True, False), (False, True), (False, False)))
         )
@@ -102,7 +106,7 @@ def merged(answers: Iterable[Answer], others: Iterable[Answer]) -> list[Answer]:
     """
     found: dict[Any, Answer] = {}
     for answer in (*answers, *others):
-        found.setdefault(answer.place, answer)
+        found.setdefault((*answer.place, answer.tried), answer)
     return list(found.values())[-MOST_ANSWERS:]
 
 
@@ -114,8 +118,9 @@ def told(answers: Iterable[Answer], lessons: Mapping[str, Lesson]) -> Iterator[A
     answers = list(answers)
     given = {answer.place for answer in answers}
     for answer in answers:
-        every = range(len(lessons[answer.lesson].steps[answer.step].questions))
-        if all((answer.lesson, answer.step, question, answer.attempt) in given for question in every):
+        asked = lessons[answer.lesson].steps[answer.step].questions
+        every = ((answer.lesson, answer.step, question.id, answer.attempt) for question in asked)
+        if all(place in given for place in every):
             yield answer
 
 
@@ -147,16 +152,14 @@ class _Scenes:
         return self._made[key]
 
     def question(self, answer: Answer) -> Question:
-        return self._lessons[answer.lesson].steps[answer.step].questions[answer.question]
+        found = self._lessons[answer.lesson].question(answer.step, answer.question)
+        assert found
+        return found
 
     def fits(self, answer: Answer) -> bool:
         """Return whether there is such a question, and it can be answered so."""
         lesson = self._lessons.get(answer.lesson)
-        if (
-            lesson is None
-            or answer.step >= len(lesson.steps)
-            or answer.question >= len(lesson.steps[answer.step].questions)
-        ):
+        if lesson is None or lesson.question(answer.step, answer.question) is None:
             return False
         return self.question(answer).takes(answer.given, self.of(answer))
 
@@ -229,7 +232,8 @@ def read_json(content: bytes, lessons: Mapping[str, Lesson]) -> tuple[list[Answe
     if len(listed) > MOST_ANSWERS:
         raise QuantVizError("lessons.progress_too_many", got=len(listed), most=MOST_ANSWERS)
     scenes = _Scenes(lessons)
-    read = [answer for answer in map(_answer, listed) if answer and scenes.fits(answer)]
+    kept = [_moved(answer, lessons) for answer in map(_answer, listed) if answer]
+    read = [answer for answer in kept if scenes.fits(answer)]
     return merged([], read), len(listed) - len(read)
 
 
@@ -237,24 +241,36 @@ def read_json(content: bytes, lessons: Mapping[str, Lesson]) -> tuple[list[Answe
 _FIELDS: Mapping[str, Callable[[Any], bool]] = {
     "lesson": lambda value: isinstance(value, str),
     "step": lambda value: type(value) is int and value >= 0,
-    "question": lambda value: type(value) is int and value >= 0,
+    "question": lambda value: isinstance(value, str) or (type(value) is int and value >= 0),
     "attempt": lambda value: type(value) is int and 0 <= value < _MOST_ATTEMPTS,
     "given": lambda value: value is None or isinstance(value, str | int | float | tuple),
     "sure": lambda value: isinstance(value, bool),
+    "tried": lambda value: type(value) is int and value in (0, 1),
 }
 assert [field.name for field in fields(Answer)] == list(_FIELDS)
+#: What files of before have not.
+_USUAL = {"tried": 0}
 
 
 def _answer(raw: object) -> Answer | None:
     """Return the answer as it stands in a file; none where it is no answer."""
-    if not isinstance(raw, dict) or not _FIELDS.keys() <= raw.keys():
+    if not isinstance(raw, dict) or not _FIELDS.keys() <= {**_USUAL, **raw}.keys():
         return None
+    raw = {**_USUAL, **raw}
     values: dict[str, Any] = {
         name: tuple(raw[name]) if isinstance(raw[name], list) else raw[name] for name in _FIELDS
     }
     if not all(fits(values[name]) for name, fits in _FIELDS.items()):
         return None
     return Answer(**values)
+
+
+def _moved(answer: Answer, lessons: Mapping[str, Lesson]) -> Answer:
+    """Return the answer at the place where its question stands today."""
+    if answer.lesson not in lessons:
+        return answer
+    step, question = lessons[answer.lesson].place_now(answer.step, answer.question)
+    return replace(answer, step=step, question=question)
 
 
 def _refuse(constant: str) -> float:

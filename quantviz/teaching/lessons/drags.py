@@ -1,0 +1,125 @@
+"""Answers that are given by dragging: a state as the text that is kept of it, and the state that is right."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from urllib.parse import parse_qsl, urlencode
+
+from quantviz.errors import QuantVizError
+from quantviz.lab.moves import hand_choices, moved
+from quantviz.lab.state import LabState, read_link, write_link
+from quantviz.schemes.calibration import Given, ManualRange
+from quantviz.schemes.formats import find_format
+from quantviz.sources.base import Source
+
+#: What a step can let the learner move on its ruler: both ends of the range, the zero point's tooth, any
+#: other tooth, the selected cell's value, the bits, and the size of a group.
+HANDLES = ("range", "zero", "tooth", "value", "bits", "group")
+#: What a solution can name, by what it is moved with.
+SOLVED_BY: Mapping[str, frozenset[str]] = {
+    "lo": frozenset({"range"}),
+    "hi": frozenset({"range"}),
+    "scale": frozenset({"tooth"}),
+    "zero_point": frozenset({"zero"}),
+    "value": frozenset({"value"}),
+    "bits": frozenset({"bits"}),
+    "size": frozenset({"group"}),
+}
+#: Which handle each message of a hand is about: see `quantviz.lab.moves`.
+_HANDLES_OF = {
+    "range": {"range"},
+    "given": {"zero", "tooth"},
+    "cell": {"value"},
+    "format": {"bits"},
+    "group": {"group"},
+}
+
+
+def moved_by(state: LabState, message: Mapping[str, object], moves: Iterable[str]) -> LabState:
+    """Return the state after a hand's message about one of the handles `moves`.
+
+    Raises:
+        QuantVizError: The message is about another handle, or what it asks for cannot be.
+    """
+    kind = message.get("kind")
+    if not _HANDLES_OF.get(str(kind), set()) & set(moves):
+        raise QuantVizError("hand.kind", got=str(kind)[:40], known=", ".join(moves))
+    return moved(state, message)
+
+
+def drag_answer(start: LabState, now: LabState) -> str:
+    """Return what a learner made of `start` as text to keep: the scheme, and the tensor where a value was
+    dragged.
+    """
+    link = write_link(now)
+    kept = ("s",) if now.source == start.source else ("s", "t")
+    return urlencode({name: link[name] for name in kept})
+
+
+def dragged(start: LabState, answer: str) -> LabState:
+    """Return the state that `answer` tells of; `QuantVizError` where it tells of none."""
+    parts: dict[str, str] = dict(parse_qsl(answer))
+    link = write_link(start) | {name: parts[name] for name in ("s", "t") if name in parts}
+    state, problems = read_link(link)
+    for problem in problems:
+        raise problem
+    return start.replace(scheme=state.scheme, source=state.source)
+
+
+def can_be_dragged(start: LabState, state: LabState, moves: Iterable[str]) -> bool:
+    """Return whether `state` is another one that a hand on the handles `moves` can make of `start`."""
+    moves = frozenset(moves)
+    scheme, own = start.scheme, state.scheme
+    try:
+        if "bits" in moves and own.format != scheme.format:
+            if own.format not in hand_choices(start).formats.values:
+                return False
+            scheme = scheme.with_format(own.format)
+        if "group" in moves:
+            scheme = scheme.replace(granularity=own.granularity)
+        kinds: dict[str, type] = {"range": ManualRange, "zero": Given, "tooth": Given}
+        if any(isinstance(own.calibration, kinds[name]) for name in moves & kinds.keys()):
+            scheme = scheme.replace(calibration=own.calibration)
+    except QuantVizError:
+        return False
+    fits = scheme == own and not own.problems(start.source.shape)
+    if not fits or state.source == start.source:
+        return fits and own != start.scheme
+    return "value" in moves and _one_value(start.source, state.source)
+
+
+def _one_value(before: Source, after: Source) -> bool:
+    """Return whether `after` is `before` with another value in one cell."""
+    if after.shape != before.shape:
+        return False
+    x = after.tensor()
+    cells = (before.tensor() != x).nonzero().tolist()
+    return len(cells) == 1 and after == before.edited(tuple(cells[0]), float(x[tuple(cells[0])]))
+
+
+def solved(start: LabState, values: Mapping[str, float], scale: float, zero_point: float) -> LabState:
+    """Return `start` with what `values` name, of `SOLVED_BY`, in place of its own.
+
+    `scale` and `zero_point` are those of `start`, for the one of them that is not named.
+    """
+    state = start
+    if "bits" in values:
+        formats = hand_choices(start).formats.values
+        found = [name for name in formats if find_format(name).bits == values["bits"]]
+        if not found:
+            raise QuantVizError("lessons.no_such_bits", got=values["bits"])
+        state = moved(state, {"kind": "format", "id": found[0]})
+    if "size" in values:
+        state = moved(state, {"kind": "group", "size": round(values["size"])})
+    if "hi" in values:
+        lo = values.get("lo", -values["hi"])
+        state = moved(state, {"kind": "range", "lo": float(lo), "hi": float(values["hi"])})
+    if values.keys() & {"scale", "zero_point"}:
+        given = {"scale": values.get("scale", scale), "zero_point": values.get("zero_point", zero_point)}
+        state = moved(state, {"kind": "given", **{name: float(value) for name, value in given.items()}})
+    if "value" in values:
+        state = moved(state, {"kind": "cell", "cell": list(start.cell), "value": float(values["value"])})
+    if not all(map(math.isfinite, values.values())):
+        raise QuantVizError("lessons.no_solution")
+    return state

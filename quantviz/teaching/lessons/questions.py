@@ -1,0 +1,226 @@
+"""The questions of a lesson's file, with the line of each mistake."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from quantviz.errors import QuantVizError
+from quantviz.lab.state import LabState
+from quantviz.teaching.lessons.blocks import Block, BlockReader
+from quantviz.teaching.lessons.close_enough import CellRule, Within
+from quantviz.teaching.lessons.drags import SOLVED_BY
+from quantviz.teaching.lessons.formulas import SOLUTION, START, Formula, Words
+from quantviz.teaching.lessons.model import (
+    DIRECTIONS,
+    DRAWN,
+    MOST_ASKED,
+    QUESTIONS,
+    Cell,
+    Choice,
+    Direction,
+    Drag,
+    Item,
+    Mistake,
+    Number,
+    Option,
+    Order,
+    Question,
+)
+
+#: The fields that every question can have.
+_SHARED_FIELDS: Mapping[str, type] = MappingProxyType(
+    {
+        "kind": str,
+        "id": str,
+        "ask": str,
+        "hidden": list,
+        "was": list,
+        "hint": str,
+        "why": str,
+        "mistakes": list,
+    }
+)
+#: Those of each kind.
+_FIELDS: Mapping[str, Mapping[str, type]] = MappingProxyType(
+    {
+        "drag": {"right": str, "solution": dict, "tolerance": str},
+        "direction": {"before": str, "after": str},
+        "number": {"answer": str, "within": str, "unit": str, "draw": str},
+        "cell": {"answer": str},
+        "choice": {"options": list},
+        "order": {"items": list},
+    }
+)
+_OPTIONAL = ("unit", "draw")
+#: What a mistake is told by in each kind of question that has any.
+_MISTAKE_KEYS: Mapping[str, tuple[str, type]] = MappingProxyType(
+    {
+        "drag": ("when", str),
+        "direction": ("given", str),
+        "number": ("value", str),
+        "cell": ("cells", str),
+        "order": ("values", list),
+    }
+)
+
+
+class QuestionReader(BlockReader):
+    """Reads the questions of one file."""
+
+    def question(
+        self,
+        block: Block,
+        states: Collection[str],
+        state: LabState,
+        show: frozenset[str],
+        move: tuple[str, ...],
+        number: int | None,
+    ) -> Question:
+        """Return a question; `number` is its number in the step, in a format that has no ids."""
+        raw = self.toml(block)
+        kind = str(raw.get("kind"))
+        if kind not in QUESTIONS:
+            raise self.wrong(
+                block.line_of("kind"),
+                QuantVizError("lessons.unknown_kind", got=raw.get("kind"), known=", ".join(QUESTIONS)),
+            )
+        own = _FIELDS[kind]
+        raw = self.fields(
+            block,
+            raw,
+            {**_SHARED_FIELDS, **own},
+            (
+                *(("id",) if number is None else ()),
+                *("ask", "hidden"),
+                *(name for name in own if name not in _OPTIONAL),
+            ),
+        )
+        hidden = self.parts(block, "hidden", raw["hidden"])
+        if move and "number_line" in hidden:
+            raise self.wrong(block.line_of("hidden"), QuantVizError("lessons.ruler_hidden"))
+        if "id" in raw and not re.fullmatch(r"[a-z][a-z0-9_]{0,39}", raw["id"]):
+            raise self.wrong(block.line_of("id"), QuantVizError("lessons.bad_id", got=raw["id"]))
+        # In a question that is answered by dragging, two more states have names.
+        outside = states
+        states = (*states, START, SOLUTION) if kind == Drag.kind else states
+        if kind == Cell.kind:
+            self.can_be_clicked(block, state, show - hidden)
+
+        def field(key: str) -> tuple[str, int]:
+            return raw[key], block.line_of(key)
+
+        shared: dict[str, Any] = {
+            "id": raw["id"] if number is None else number,
+            "was": self.was(block, raw["was"]) if "was" in raw else None,
+            "hint": self.read(field("hint"), Words.read, outside) if "hint" in raw else None,
+            "ask": self.read(field("ask"), Words.read, states),
+            "hidden": hidden,
+            "why": self.read(field("why"), Words.read, states) if "why" in raw else None,
+            "mistakes": tuple(
+                self.mistake(block, i, each, kind, raw, states)
+                for i, each in enumerate(raw.get("mistakes", []))
+            ),
+        }
+        match kind:
+            case "drag":
+                if not move:
+                    raise self.wrong(block.line_of("kind"), QuantVizError("lessons.drag_needs_move"))
+                return Drag(
+                    **shared,
+                    right=self.read(field("right"), Formula.read, states),
+                    solution=self.solution(block, raw["solution"], outside, move),
+                    tolerance=self.read(field("tolerance"), Words.read, outside),
+                    moves=move,
+                )
+            case "direction":
+                before, after = (self.read(field(name), Formula.read, states) for name in ("before", "after"))
+                return Direction(**shared, before=before, after=after)
+            case "number":
+                within = self.at(block.line_of("within"), lambda: Within.read(raw["within"]))
+                return Number(
+                    **shared,
+                    answer=self.read(field("answer"), Formula.read, states),
+                    within=within,
+                    unit=raw.get("unit", ""),
+                    draw=self.one_of(block, "draw", raw.get("draw", ""), ("", *DRAWN)),
+                )
+            case "cell":
+                return Cell(
+                    **shared, answer=self.at(block.line_of("answer"), lambda: CellRule.read(raw["answer"]))
+                )
+            case "choice":
+                return Choice(**shared, options=tuple(self.options(block, raw["options"], states)))
+        return Order(**shared, items=tuple(self.items(block, raw["items"], states)))
+
+    def was(self, block: Block, raw: list[Any]) -> tuple[int, int]:
+        if len(raw) != 2 or not all(type(each) is int and each > 0 for each in raw):
+            raise self.wrong(block.line_of("was"), QuantVizError("lessons.bad_was"))
+        return raw[0] - 1, raw[1] - 1
+
+    def solution(
+        self, block: Block, raw: Mapping[str, Any], states: Collection[str], move: tuple[str, ...]
+    ) -> Mapping[str, Formula]:
+        line = block.line_of("solution")
+        found = {}
+        for name, formula in raw.items():
+            handles = SOLVED_BY.get(name, frozenset())
+            if not handles & set(move) or not isinstance(formula, str):
+                known = ", ".join(each for each, by in SOLVED_BY.items() if by & set(move))
+                raise self.wrong(line, QuantVizError("lessons.bad_solution", got=name, known=known))
+            found[name] = self.read((formula, line), Formula.read, states)
+        if not found or ("lo" in found and "hi" not in found):
+            raise self.wrong(line, QuantVizError("lessons.no_solution"))
+        return MappingProxyType(found)
+
+    def can_be_clicked(self, block: Block, state: LabState, seen: frozenset[str]) -> None:
+        if len(state.source.shape) != 2 or max(state.source.shape) > MOST_ASKED:
+            raise self.wrong(
+                block.line_of("kind"),
+                QuantVizError("lessons.cell_too_large", shape=state.source.shape, most=MOST_ASKED),
+            )
+        if "x" not in seen:
+            raise self.wrong(block.line_of("kind"), QuantVizError("lessons.cell_needs_x"))
+
+    def options(self, block: Block, raw: list[Any], states: Collection[str]) -> Iterator[Option]:
+        entries = self.entries(block, raw, "options", ("text", "when", "says"), 2, ("state",))
+        for (text, when, says), entry in zip(entries, raw, strict=True):
+            yield Option(
+                self.read(text, Words.read, states),
+                self.read(when, Formula.read, states),
+                self.read(says, Words.read, states),
+                self.one_of(block, "state", entry.get("state", ""), ("", *states)),
+            )
+
+    def items(self, block: Block, raw: list[Any], states: Collection[str]) -> Iterator[Item]:
+        for text, value in self.entries(block, raw, "items", ("text", "value"), 3):
+            yield Item(self.read(text, Words.read, states), self.read(value, Formula.read, states))
+
+    def mistake(
+        self, block: Block, i: int, raw: Any, kind: str, question: Mapping[str, Any], states: Collection[str]
+    ) -> Mistake:
+        if kind not in _MISTAKE_KEYS:
+            raise self.wrong(block.line_of("", "mistakes", i), QuantVizError("lessons.choice_mistakes"))
+        key, wanted = _MISTAKE_KEYS[kind]
+        raw = self.fields(block, raw, {key: wanted, "says": str}, (key, "says"), "mistakes", i)
+        says = self.read((raw["says"], block.line_of("says", "mistakes", i)), Words.read, states)
+        line, value = block.line_of(key, "mistakes", i), raw[key]
+        match kind:
+            case "direction":
+                if value not in DIRECTIONS:
+                    raise self.wrong(
+                        line, QuantVizError("lessons.bad_direction", got=value, known=", ".join(DIRECTIONS))
+                    )
+                return Mistake(value, says)
+            case "cell":
+                return Mistake(self.at(line, lambda: CellRule.read(value)), says)
+            case "order":
+                if len(value) != len(question["items"]) or not all(isinstance(one, str) for one in value):
+                    raise self.wrong(
+                        line,
+                        QuantVizError("lessons.order_values", got=len(value), wanted=len(question["items"])),
+                    )
+                return Mistake(self.at(line, lambda: tuple(Formula.read(one, states) for one in value)), says)
+        return Mistake(self.at(line, lambda: Formula.read(value, states)), says)
