@@ -102,18 +102,18 @@ SHOWN = {
     "s0_In52": ("range_to_grid", 4, "full.zero_point"),
     "s0_In61": ("range_to_grid", 5, "panel full.q"),
     "s0_In67": ("range_to_grid", 6, "panel full.x_hat"),
-    "s0_In69": ("symmetric", 3, "asym.mse"),
+    "s0_In69": ("symmetric", 3, "nine.mse"),
     "s0_In74": ("range_to_grid", 8, "panel q"),
     "s0_In75": ("range_to_grid", 8, "scale"),
     "s0_In76": ("range_to_grid", 8, "zero_point"),
     "s0_In78": ("range_to_grid", 8, "panel x_hat"),
-    "s0_In79": ("asymmetric", 6, "a.mse"),
-    "s1_In10": ("asymmetric", 7, "panel x"),
-    "s1_In17_scale": ("asymmetric", 7, "sym.scale"),
-    "s1_In17_zp": ("asymmetric", 7, "sym.zero_point"),
+    "s0_In79": ("asymmetric", 5, "a.mse"),
+    "s1_In10": ("asymmetric", 6, "panel x"),
+    "s1_In17_scale": ("asymmetric", 6, "sym.scale"),
+    "s1_In17_zp": ("asymmetric", 6, "sym.zero_point"),
     "s1_In18_scale": ("per_channel", 7, "panel scale"),
-    "s1_In20_scale": ("asymmetric", 7, "here.scale"),
-    "s1_In20_zp": ("asymmetric", 7, "here.zero_point"),
+    "s1_In20_scale": ("asymmetric", 6, "here.scale"),
+    "s1_In20_zp": ("asymmetric", 6, "here.zero_point"),
     "s1_In21_scale": ("per_channel", 7, "panel asym.scale"),
     "s1_In21_zp": ("per_channel", 7, "steps asym.zero_point"),
     "s1_In33": ("per_channel", 7, "panel q"),
@@ -121,10 +121,10 @@ SHOWN = {
     "s1_In36": ("per_channel", 7, "panel x_hat"),
     "s1_In37": ("per_channel", 7, "panel asym.x_hat"),
     "s1_In39_asym": ("per_channel", 7, "panel asym.error"),
-    "s1_In41_q": ("asymmetric", 7, "panel sym.q"),
-    "s1_In41_xhat": ("asymmetric", 7, "panel sym.x_hat"),
-    "s1_In42_q": ("asymmetric", 7, "panel q"),
-    "s1_In42_xhat": ("asymmetric", 7, "panel x_hat"),
+    "s1_In41_q": ("asymmetric", 6, "panel sym.q"),
+    "s1_In41_xhat": ("asymmetric", 6, "panel sym.x_hat"),
+    "s1_In42_q": ("asymmetric", 6, "panel q"),
+    "s1_In42_xhat": ("asymmetric", 6, "panel x_hat"),
     "s2_In51": ("rounding_against_clipping", 8, "panel x_hat"),
     "s2_In51_norm": ("rounding_against_clipping", 8, "l2_norm_error"),
     "s3_In6": ("rounding_against_clipping", 8, "panel q"),
@@ -137,14 +137,14 @@ SHOWN = {
     "s3_In16": ("range_to_grid", 4, "full.zero_point"),
     "s3_In18": ("range_to_grid", 3, "scale"),
     "s3_In18_zp": ("range_to_grid", 4, "full.zero_point"),
-    "s3_In21": ("symmetric", 3, "asym.mse"),
-    "s3_In25_q": ("asymmetric", 6, "panel q"),
-    "s3_In25_s": ("asymmetric", 6, "here.scale"),
-    "s3_In25_z": ("asymmetric", 6, "here.zero_point"),
-    "s3_In26": ("asymmetric", 6, "panel x_hat"),
-    "s3_In27": ("asymmetric", 6, "here.mse"),
-    "s3_In30": ("symmetric", 7, "scale"),
-    "s3_In34": ("symmetric", 7, "mse"),
+    "s3_In21": ("symmetric", 3, "nine.mse"),
+    "s3_In25_q": ("asymmetric", 5, "panel q"),
+    "s3_In25_s": ("asymmetric", 5, "here.scale"),
+    "s3_In25_z": ("asymmetric", 5, "here.zero_point"),
+    "s3_In26": ("asymmetric", 5, "panel x_hat"),
+    "s3_In27": ("asymmetric", 5, "here.mse"),
+    "s3_In30": ("symmetric", 6, "scale"),
+    "s3_In34": ("symmetric", 6, "mse"),
     "s3_In39": ("per_channel", 2, "panel row.scale"),
     "s3_In44": ("per_channel", 2, "panel row.q"),
     "s3_In47": ("per_channel", 2, "row.mse"),
@@ -159,11 +159,11 @@ SHOWN = {
         "output_hat(third, inputs)",
     ),
     "s3_In59": ("w8a32", 5, "output(here, inputs)", "output(second, inputs)", "output(third, inputs)"),
-    "s4_In48": ("symmetric", 8, "panel x"),
-    "s4_In50": ("symmetric", 8, "x_absmax"),
-    "s4_In51": ("symmetric", 8, "scale"),
-    "s4_In54": ("symmetric", 8, "panel q"),
-    "s4_In55": ("symmetric", 8, "panel x_hat"),
+    "s4_In48": ("symmetric", 7, "panel x"),
+    "s4_In50": ("symmetric", 7, "x_absmax"),
+    "s4_In51": ("symmetric", 7, "scale"),
+    "s4_In54": ("symmetric", 7, "panel q"),
+    "s4_In55": ("symmetric", 7, "panel x_hat"),
 }
 #: What the tests below hold in a way of their own, or what is words.
 OTHERWISE = {
@@ -271,12 +271,12 @@ def test_the_gallery_shows_times_255():
 
 
 def test_the_vector_is_divided_and_its_error_turned():
-    step = step_of("symmetric", 8)
+    step = step_of("symmetric", 7)
     r = step.scenes()[HERE].result
     assert "steps" in step.show
     assert "x / scale" in formulas_on_screen(step)
     assert_printed(BY_ID["s4_In52"], r.x / r.qparams.scale)
-    assert step.questions[0].answer.text == "-error"
+    assert "-error" in formulas_on_screen(step)
     assert_printed(BY_ID["s4_In57"], -r.error)
 
 
