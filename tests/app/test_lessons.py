@@ -161,7 +161,15 @@ def not_told(at, step, scenes):
         texts = [question.why, *(mistake.says for mistake in question.mistakes)]
         texts += [option.says for option in question.options] if isinstance(question, Choice) else []
         for words in texts:
-            assert words is None or words.say(scenes).encode() not in sent
+            assert not (words and words.text) or words.say(question.told(scenes)).encode() not in sent
+        if isinstance(question, Drag):
+            # Neither the state that is right nor the grid that the ruler lays below the learner's.
+            solution = question.truth(scenes)
+            assert str(solution.scheme).encode() not in sent or solution.scheme == r.scheme
+            assert b'"tone": "right"' not in sent
+            for formula in question.solution.values():
+                form = number(float(formula.value(scenes)), 4)
+                assert len(form.replace("−", "").replace(".", "")) < 4 or form.encode() not in sent
         if isinstance(question, Number):
             truth = question.truth(scenes)
             # 255 or 3 may stand there for another reason; 3.579 may not.
@@ -531,3 +539,36 @@ def test_a_lesson_with_a_mistake_is_told_and_the_others_work(tmp_path, monkeypat
     finally:
         monkeypatch.undo()
         quantviz.teaching.lessons.lessons.cache_clear()
+
+
+def test_a_dragged_answer_is_drawn_over_the_right_one_only_when_it_is_told():
+    lesson = lessons()["range_to_grid"]
+    scenes = lesson.steps[3].scenes()
+    question = lesson.steps[3].questions[0]
+    at = opened(l="range_to_grid", p="4")
+    commit(at)
+    assert at.error[0].value.startswith("You have not moved anything yet")
+    wrong = wrongly_dragged(question, scenes)
+    moved(at, "range_to_grid", 3, 0, dragged(scenes[HERE].state, wrong))
+    assert b'"tone": "before"' in everything(at)
+    commit(at)
+    assert at.warning
+    assert b'"tone": "right"' not in everything(at)
+    moved(at, "range_to_grid", 3, 0, question.truth(scenes))
+    assert b'"tone": "wrong"' in everything(at)
+    commit(at)
+    assert at.success[0].value.startswith("Right")
+    assert b'"tone": "right"' in everything(at)
+    # A reload finds the step as the answer left it.
+    again = restored(opened(l="range_to_grid", p="4"), at.session_state["lesson_answers"])
+    assert again.success
+    assert b'"tone": "before"' in everything(again)
+
+
+def test_withheld_answers_have_no_second_try():
+    at = opened(l="range_to_grid", p="3", k="withheld")
+    at.text_input(key="answer_range_to_grid_2_0_0").set_value("99")
+    commit(at)
+    assert at.info[0].value == catalogue("en")["lessons.withheld"]
+    assert not at.warning
+    assert not [button for button in at.button if button.key == "commit"]
