@@ -59,7 +59,7 @@ def drag_answer(start: LabState, now: LabState) -> str:
 
 def dragged(start: LabState, answer: str) -> LabState:
     """Return the state that `answer` tells of; `QuantVizError` where it tells of none."""
-    parts = dict(parse_qsl(answer))
+    parts: dict[str, str] = dict(parse_qsl(answer))
     link = {**write_link(start), **{name: parts[name] for name in ("s", "t") if name in parts}}
     state, problems = read_link(link)
     for problem in problems:
