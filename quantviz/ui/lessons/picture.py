@@ -122,18 +122,21 @@ def _panels(now: Now, r: QuantResult, state: LabState, panels: list[str]) -> int
     return data.stamp
 
 
-def _framed(now: Now, state: LabState) -> tuple[int, ...]:
+def _framed(now: Now, state: LabState) -> tuple[int, ...] | None:
     """Return the cell that is explained; where none is, and one was asked for, what was answered, and once it
     is told, what is right.
     """
     clicked = (now.id, now.attempt) in st.session_state.get(_CELLS, {})
-    if clicked or _EXPLAINED & (now.step.show - now.covered):
+    explained = _EXPLAINED & (now.step.show - now.covered)
+    if now.lesson.format > 1:
+        explained = explained if now.step.speaks_of_cell else frozenset()
+    if clicked or explained:
         return state.cell
     for question, answer in zip(reversed(now.step.questions), reversed(now.answers), strict=True):
         if isinstance(question, Cell) and answer is not None:
             given, right = cast("tuple[int, ...]", tuple(answer.given)), question.truth(now.scenes)
             return given if given in right or not now.revealed else min(right)
-    return state.cell
+    return state.cell if now.lesson.format == 1 or now.step.speaks_of_cell else None
 
 
 def _pointing(now: Now) -> bool:
