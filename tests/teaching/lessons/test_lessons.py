@@ -30,10 +30,11 @@ STEPS = [
 ]
 
 
-def test_there_are_ten_lessons_in_their_order():
+def test_the_lessons_are_in_their_order():
     assert IDS == [
         "range_to_grid", "symmetric", "asymmetric", "zero_point_out_of_range", "rounding_against_clipping",
         "per_channel", "per_group", "w8a32", "bits_and_sqnr", "outliers",
+        "float_formats", "four_bits", "block_formats", "engines_disagree",
     ]  # fmt: skip
 
 
