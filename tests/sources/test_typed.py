@@ -276,9 +276,9 @@ def test_size_is_refused_before_much_work():
         "1" * (64 * MOST_ELEMENTS + 1),
         "1,5 " * MOST_ELEMENTS * 4,
     ):
-        start = time.perf_counter()
+        start = time.process_time()
         assert refused(text).key in ("typed.too_many", "typed.too_long", "typed.only_separators")
-        assert time.perf_counter() - start < 4
+        assert time.process_time() - start < 4
     assert parse_tensor("1 " * 512).shape == (512,)
 
 

@@ -227,6 +227,15 @@ FIELDS = [name for name in CHOICES if not name.startswith("scale.") and name not
 OF_FLOATS = ("ties", "overflow", "negative_zero")
 
 
+def refuses(x, scheme):
+    """Whether the reference does not quantize a tensor so."""
+    try:
+        qv.quantize(x, scheme)
+    except qv.QuantVizError:
+        return True
+    return False
+
+
 @pytest.mark.parametrize("field", FIELDS)
 def test_every_field_of_the_arithmetic_is_compiled(field):
     formats = ("uint4", "float8_e4m3fn") if field in OF_FLOATS else ("uint4",)
@@ -237,7 +246,13 @@ def test_every_field_of_the_arithmetic_is_compiled(field):
         for scheme in offered_schemes(convention, formats)
         if scheme.granularity.id == "per_tensor"
     ]
-    assert sum(check(tensor(12, 256), scheme, paths=("fused",)) for scheme in of_today(schemes, 2))
+    x = tensor(12, 256)
+    # What the reference refuses has nothing to compare: the sample is of the others, and of these apart.
+    answers = [scheme for scheme in schemes if not refuses(x, scheme)]
+    assert all(check(x, scheme, paths=("fused",)) for scheme in of_today(answers, 2))
+    assert answers
+    others = [scheme for scheme in schemes if scheme not in answers]
+    assert not any(check(x, scheme, paths=("fused",)) for scheme in of_today(others, 1))
 
 
 SHAPES = [(5003,), (1,), (7, 1), (1, 9), (37, 61), (5, 7, 13), (3, 4, 5, 6)]
