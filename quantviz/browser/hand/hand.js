@@ -259,7 +259,8 @@ export class Hand {
     // A phone has the bits in its bottom bar; the curve takes the sliders' room.
     const narrow = this.ruler.width < NARROW && data.phone_bar;
     const sliders = !data.with_curve || !data.phone_bar;
-    if (data.phone_bar) this.phoneBits.show(data.bits, choice.variant, data.variants, data.settings.words.bits);
+    if (data.phone_bar)
+      this.phoneBits.show(data.bits, choice.variant, data.variants, data.settings.words.bits);
     this.ruler.show({
       domain: this.domain,
       values,
