@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from quantviz.figures.grid_rows import GridRow
 from quantviz.figures.numbers import digits_for, number
 from quantviz.quantization.code_to_value import value_operations
 from quantviz.quantization.explanation import Explanation
@@ -120,6 +121,10 @@ class RulerPicture:
     curve: RangeCurve | None = None
     #: Of a ruler of one value alone, which is lower and says the error too.
     single: Single | None = None
+    #: Other grids below the comb.
+    rows: tuple[GridRow, ...] = ()
+    #: Mean and deviation of the normal density behind the dots; none where it is not shown.
+    bell: tuple[float, float] | None = None
 
     def alone(self) -> RulerPicture:
         """Return the same with the selected value alone, for where the others' codes are hidden."""
@@ -171,6 +176,8 @@ class RulerPicture:
             "curve": None if self.curve is None else {"now": None},
             "words": {"label": label, **(words or {})},
             "dim": False,
+            "rows": [asdict(row) for row in self.rows],
+            "bell": None if self.bell is None else dict(zip(("mean", "deviation"), self.bell, strict=True)),
             "single": None if self.single is None else asdict(self.single),
         }
         return _packed({"settings": settings, "picture": picture}, arrays)

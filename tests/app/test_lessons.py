@@ -1,6 +1,7 @@
 """The lessons in the app: every step in both languages, answered right and wrong, and nothing told before."""
 
 import base64
+import contextlib
 import itertools
 import json
 import shutil
@@ -11,13 +12,17 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import quantviz.teaching.lessons
+from quantviz.errors import QuantVizError
 from quantviz.figures.numbers import number
+from quantviz.lab.moves import hand_choices
 from quantviz.lab.scenarios import SCENARIOS
 from quantviz.teaching.lessons import lessons
+from quantviz.teaching.lessons.drags import drag_answer, dragged, moved_by
 from quantviz.teaching.lessons.formulas import HERE
-from quantviz.teaching.lessons.model import DIRECTIONS, Cell, Choice, Direction, Number, Order
+from quantviz.teaching.lessons.model import DIRECTIONS, Cell, Choice, Direction, Drag, Number, Order
 from quantviz.teaching.lessons.progress import Answer, as_json
 from quantviz.text import catalogue, languages
+from tests.helpers.lessons import right_answer
 from tests.helpers.offered import of_today
 from tests.helpers.session import address, hint
 
@@ -87,7 +92,34 @@ def wrong_answer(question, scenes):
         )
     if isinstance(question, Choice):
         return next(i for i in range(len(question.options)) if i != truth)
+    if isinstance(question, Drag):
+        return wrongly_dragged(question, scenes)
     return tuple(reversed(truth))
+
+
+def wrongly_dragged(question, scenes):
+    """The first state that is wrong, of some that a hand can come to."""
+    start = scenes[HERE].state
+    x = scenes[HERE].result.x
+    lo, hi = float(x.min()), float(x.max())
+    tried = [{"kind": "range", "lo": share * lo, "hi": share * hi} for share in (0.3, 0.9, 1.3)]
+    tried += [{"kind": "given", "scale": scenes[HERE].why.scale, "zero_point": z} for z in (-7, -1, 0, 5)]
+    tried += [{"kind": "cell", "cell": list(start.cell), "value": share * hi} for share in (0.11, 0.93)]
+    tried += [{"kind": "format", "id": name} for name in hand_choices(start).formats.values]
+    tried += [{"kind": "group", "size": size} for size in hand_choices(start).sizes.values]
+    for message in tried:
+        with contextlib.suppress(QuantVizError):
+            given = drag_answer(start, moved_by(start, message, question.moves))
+            if question.takes(given, scenes) and not question.judge(given, scenes).right:
+                return given
+    raise AssertionError(question)
+
+
+def moved(at, name, i, attempt, state):
+    """The session after a hand has come to `state` in a step: tests/browser/test_lessons.py has it come."""
+    found = at.session_state.get("lesson_in_hand", {})
+    at.session_state["lesson_in_hand"] = {**found, (f"{name}/{i}", attempt): state}
+    return healthy(at.run())
 
 
 def answer(at, question, given, key):
@@ -106,7 +138,9 @@ def answer(at, question, given, key):
 
 
 def commit(at, sure=True):
-    return healthy(at.button(key="commit_sure" if sure else "commit_guess").click().run())
+    (guessing,) = (toggle for toggle in at.toggle if str(toggle.key).startswith("guess_"))
+    guessing.set_value(not sure)
+    return healthy(at.button(key="commit").click().run())
 
 
 def not_told(at, step, scenes):
@@ -127,7 +161,15 @@ def not_told(at, step, scenes):
         texts = [question.why, *(mistake.says for mistake in question.mistakes)]
         texts += [option.says for option in question.options] if isinstance(question, Choice) else []
         for words in texts:
-            assert words is None or words.say(scenes).encode() not in sent
+            assert not (words and words.text) or words.say(question.told(scenes)).encode() not in sent
+        if isinstance(question, Drag):
+            # Neither the state that is right nor the grid that the ruler lays below the learner's.
+            solution = question.truth(scenes)
+            assert str(solution.scheme).encode() not in sent or solution.scheme == r.scheme
+            assert b'"tone": "right"' not in sent
+            for formula in question.solution.values():
+                form = number(float(formula.value(scenes)), 4)
+                assert len(form.replace("−", "").replace(".", "")) < 4 or form.encode() not in sent
         if isinstance(question, Number):
             truth = question.truth(scenes)
             # 255 or 3 may stand there for another reason; 3.579 may not.
@@ -145,18 +187,22 @@ def test_each_step_answered_wrong_and_right(name, language):
         assert asked(at, "p") == str(i + 1)
         for attempt, right in enumerate((False, True) if step.questions else ()):
             scenes = step.scenes(attempt)
+            if step.move and step.questions and not isinstance(step.questions[0], Drag):
+                # Nothing is asked before something was moved.
+                assert not [button for button in at.button if button.key == "commit"]
+                moved(at, name, i, attempt, scenes[HERE].state)
             for k, question in enumerate(step.questions):
                 if attempt == 0:
                     not_told(at, step, scenes)
-                given = (
-                    (question.truth(scenes) if right else wrong_answer(question, scenes))
-                    if not isinstance(question, Cell) or not right
-                    else min(question.truth(scenes))
-                )
+                given = right_answer(question, scenes) if right else wrong_answer(question, scenes)
                 if given is None:  # every cell is right
-                    given = min(question.truth(scenes))
+                    given = right_answer(question, scenes)
+                if isinstance(question, Drag):
+                    moved(at, name, i, attempt, dragged(scenes[HERE].state, given))
                 answer(at, question, given, f"answer_{name}_{i}_{k}_{attempt}")
                 commit(at, sure=right)
+                if not right and question.hint:
+                    once_more(at, name, i, k, question, given, scenes)
             told = [element.value for element in (*at.success, *at.error)]
             assert len(told) == len(step.questions), told
             start = words["lessons.right" if right else "lessons.wrong"].partition("{")[0]
@@ -166,6 +212,56 @@ def test_each_step_answered_wrong_and_right(name, language):
             if not right:
                 healthy(at.button(key="lesson_again").click().run())
         healthy(at.button(key="lesson_next").click().run())
+
+
+def once_more(at, name, i, k, question, first, scenes):
+    """The second try: a hint was given, the truth was not, and another wrong answer ends it."""
+    key = f"answer_{name}_{i}_{k}_0"
+    assert question.hint.say(scenes) in at.warning[0].value
+    assert not at.success
+    commit(at)
+    assert at.error[0].value.startswith("This was") or at.error[0].value.startswith("这就是")
+    not_told_again(at, question, scenes)
+    second = another_wrong_answer(question, first, scenes)
+    if isinstance(question, Drag):
+        moved(at, name, i, 0, dragged(scenes[HERE].state, second))
+    answer(at, question, second, key)
+    commit(at, sure=False)
+
+
+def not_told_again(at, question, scenes):
+    sent = everything(at)
+    told = question.told(scenes)
+    assert question.why is None or question.why.say(told).encode() not in sent
+
+
+def another_wrong_answer(question, first, scenes):
+    truth = question.truth(scenes)
+    if isinstance(question, Number):
+        return 1e6 + 7 * abs(truth)
+    if isinstance(question, Direction):
+        return next(name for name in DIRECTIONS if name not in (truth, first))
+    if isinstance(question, Choice):
+        return next(i for i in range(len(question.options)) if i not in (truth, first))
+    if isinstance(question, Cell):
+        rows, cols = scenes[HERE].state.source.shape
+        cells = ((row, col) for row in range(rows) for col in range(cols))
+        return next(cell for cell in cells if cell not in truth and cell != tuple(first))
+    if isinstance(question, Order):
+        orders = itertools.permutations(range(len(question.items)))
+        return next(o for o in orders if o != tuple(first) and not question.judge(o, scenes).right)
+    start = dragged(scenes[HERE].state, first)
+    for message in (
+        *({"kind": "given", "scale": scenes[HERE].why.scale, "zero_point": z} for z in (-7, -1, 1, 6)),
+        *({"kind": "range", "lo": -end, "hi": end} for end in (0.1, 1.0, 10.0, 100.0)),
+        *({"kind": "cell", "cell": list(start.cell), "value": end} for end in (0.01, 1.0, 70.0, 300.0)),
+    ):
+        with contextlib.suppress(QuantVizError):
+            given = drag_answer(scenes[HERE].state, moved_by(start, message, question.moves))
+            fits = question.takes(given, scenes) and given != first
+            if fits and not question.judge(given, scenes).right:
+                return given
+    raise AssertionError(question)
 
 
 def test_what_is_typed_wrongly_is_said_beside_it_and_nothing_is_lost():
@@ -335,7 +431,11 @@ def test_noted_answers_get_their_feedback_when_the_teacher_opens_them():
 def test_a_step_asked_again_is_at_the_same_attempt_after_a_reload():
     at = restored(
         opened(l="range_to_grid", p="3"),
-        [Answer("range_to_grid", 2, 0, attempt, 99.0, True) for attempt in (0, 1)],
+        [
+            Answer("range_to_grid", 2, "scale", attempt, 99.0 - tried, True, tried)
+            for attempt in (0, 1)
+            for tried in (0, 1)
+        ],
     )
     assert at.error
     healthy(at.button(key="lesson_again").click().run())
@@ -349,7 +449,7 @@ def load(at, content):
 
 
 def test_a_downloaded_file_is_loaded_again_and_a_bad_one_refused():
-    given = [Answer("range_to_grid", 2, 0, 0, 3.58, True)]
+    given = [Answer("range_to_grid", 2, "scale", 0, 3.58, True)]
     at = opened(l="range_to_grid", p="3")
     for content, said in (
         (b"{", "cannot be read"),
@@ -376,13 +476,13 @@ def test_a_downloaded_file_is_loaded_again_and_a_bad_one_refused():
 def test_a_teacher_can_show_them_at_once():
     at = opened(l="range_to_grid", p="3", k="shown")
     assert at.info[0].value.startswith("The answer:")
-    assert not [button for button in at.button if button.key == "commit_sure"]
+    assert not [button for button in at.button if button.key == "commit"]
 
 
 def test_hands_are_counted_where_a_teacher_wants_it():
     at = opened(l="symmetric")
     assert not [box for box in at.number_input if "_hands_" in box.key]
-    healthy(at.toggle[0].set_value(True).run())
+    healthy(at.sidebar.toggle[0].set_value(True).run())
     direction = [
         (i, k)
         for i, step in enumerate(lessons()["symmetric"].steps)
@@ -439,3 +539,36 @@ def test_a_lesson_with_a_mistake_is_told_and_the_others_work(tmp_path, monkeypat
     finally:
         monkeypatch.undo()
         quantviz.teaching.lessons.lessons.cache_clear()
+
+
+def test_a_dragged_answer_is_drawn_over_the_right_one_only_when_it_is_told():
+    lesson = lessons()["range_to_grid"]
+    scenes = lesson.steps[3].scenes()
+    question = lesson.steps[3].questions[0]
+    at = opened(l="range_to_grid", p="4")
+    commit(at)
+    assert at.error[0].value.startswith("You have not moved anything yet")
+    wrong = wrongly_dragged(question, scenes)
+    moved(at, "range_to_grid", 3, 0, dragged(scenes[HERE].state, wrong))
+    assert b'"tone": "before"' in everything(at)
+    commit(at)
+    assert at.warning
+    assert b'"tone": "right"' not in everything(at)
+    moved(at, "range_to_grid", 3, 0, question.truth(scenes))
+    assert b'"tone": "wrong"' in everything(at)
+    commit(at)
+    assert at.success[0].value.startswith("Right")
+    assert b'"tone": "right"' in everything(at)
+    # A reload finds the step as the answer left it.
+    again = restored(opened(l="range_to_grid", p="4"), at.session_state["lesson_answers"])
+    assert again.success
+    assert b'"tone": "before"' in everything(again)
+
+
+def test_withheld_answers_have_no_second_try():
+    at = opened(l="range_to_grid", p="3", k="withheld")
+    at.text_input(key="answer_range_to_grid_2_0_0").set_value("99")
+    commit(at)
+    assert at.info[0].value == catalogue("en")["lessons.withheld"]
+    assert not at.warning
+    assert not [button for button in at.button if button.key == "commit"]

@@ -81,7 +81,7 @@ export class Hand {
     const { bridge } = this;
     if (!this.painted) return;
     const drawn = bridge?.gd && bridge.meta?.stamp === this.data.stamp;
-    if (drawn || performance.now() - this.painted > PATIENCE) return this.stopPainting();
+    if (!this.data.panels || drawn || performance.now() - this.painted > PATIENCE) return this.stopPainting();
     requestAnimationFrame(() => this.moving || this.settle());
   }
 
@@ -216,7 +216,11 @@ export class Hand {
     const values = Array.from(places, (place) => x[place]);
     const { bar_edges: edges } = this.data;
     if (edges) values.push(edges[0], edges.at(-1));
-    return domainOf(values, this.data.handles.range ? this.rangeOf(this.shown) : null);
+    return domainOf(values, this.showsRange() ? this.rangeOf(this.shown) : null);
+  }
+
+  showsRange() {
+    return this.data.handles.range || this.data.with_range;
   }
 
   curveOf(choice) {
@@ -245,9 +249,10 @@ export class Hand {
     const places = data.far ? Int32Array.of(data.selected) : shown.places;
     const values = Float32Array.from(places, (place) => shown.x[place]);
     // A phone has the bits in its bottom bar; the curve takes the sliders' room.
-    const narrow = this.ruler.width < NARROW;
-    const sliders = !data.with_curve;
-    this.phoneBits.show(data.bits, choice.variant, data.variants, data.settings.words.bits);
+    const narrow = this.ruler.width < NARROW && data.phone_bar;
+    const sliders = !data.with_curve || !data.phone_bar;
+    if (data.phone_bar)
+      this.phoneBits.show(data.bits, choice.variant, data.variants, data.settings.words.bits);
     this.ruler.show({
       domain: this.domain,
       values,
@@ -260,7 +265,7 @@ export class Hand {
       levels: levels?.values ?? null,
       codes: levels?.names ?? null,
       zero: levels ? levels.values.indexOf(0) : -1,
-      range: data.handles.range ? this.rangeOf(shown) : null,
+      range: this.showsRange() ? this.rangeOf(shown) : null,
       symmetric: data.symmetric,
       handles: {
         ...data.handles,
@@ -273,6 +278,8 @@ export class Hand {
             ? this.slider(data.groups, choice.variant, "group_label")
             : null,
       },
+      rows: data.rows,
+      bell: data.bell,
       curve: this.curve && { ...this.curve, now: this.rangeOf(shown)?.hi },
       words: { label: data.label },
       dim: false,

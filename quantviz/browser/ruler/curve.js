@@ -12,7 +12,7 @@ export function paintCurve(ruling) {
   const { picture, axis, bands, context, colors } = ruling;
   const { at, rounding, clipping } = picture.curve;
   const base = bands.height - 6;
-  const top = bands.foot + 3;
+  const top = bands.curve + 3;
   const both = rounding.map((error, i) => error + clipping[i]);
   const all = both.reduce((most, error) => Math.max(most, error), 0);
   const rounded = rounding.reduce((most, error) => Math.max(most, error), 0);
@@ -113,9 +113,9 @@ function paintCurveWords(ruling, xs, feet, seams, tops) {
   beside.forEach((part, k) => {
     const y = bands.height - 8 - 15 * (beside.length - 1 - k);
     if (left - axis.left > wide) ruling.label(part.words, left - 8, y, part.color, "right");
-    else ruling.label(part.words, (left + right) / 2, bands.foot + 14 + 14 * k, part.color);
+    else ruling.label(part.words, (left + right) / 2, bands.curve + 14 + 14 * k, part.color);
   });
   ruling.fontOf(11);
   if (!bands.narrow && left - axis.left > ruling.widthOf(words.curve) + 8)
-    ruling.label(words.curve, left - 8, bands.foot + 12, colors.muted, "right");
+    ruling.label(words.curve, left - 8, bands.curve + 12, colors.muted, "right");
 }

@@ -1,9 +1,11 @@
 // The ruler on its canvas. What stands where comes from `places.js`.
 
+import { paintBell } from "./bell.js";
 import { nearestLevel, paintComb } from "./comb.js";
 import { paintCurve, paintCurveMarks } from "./curve.js";
 import { filled, written } from "./figures.js";
 import { MOST_DOTS, barsOf, dotPlaces, dotSize, pileUp, teethOf } from "./places.js";
+import { paintRows } from "./rows.js";
 import { paintSliders } from "./sliders.js";
 
 const TURN = 2 * Math.PI;
@@ -26,11 +28,13 @@ export class RulerPainter {
     this.teeth = teethOf(picture.levels, axis);
     this.marks = { teeth: [], dot: null, ends: [], knobs: bands.top + 9 };
     this.paintHistogram();
+    paintBell(this);
     const drawsCurve = picture.curve?.at.length > 1;
     if (drawsCurve) paintCurve(this);
     if (picture.range) this.paintRange();
     if (drawsCurve) paintCurveMarks(this);
     paintComb(this);
+    paintRows(this);
     if (picture.values.length) this.paintDots();
     this.paintSelected();
     if (bands.sliders) paintSliders(this);

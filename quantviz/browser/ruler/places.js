@@ -1,5 +1,7 @@
 // Where everything on the ruler stands, in CSS pixels. Pure functions: nothing here draws.
 
+import { ROW } from "./rows.js";
+
 // Free pixels left and right of the axis: half a target of a finger, so that an end can be grasped.
 const SIDE = 24;
 // Narrower than this the ruler has a phone's heights and targets.
@@ -10,7 +12,7 @@ export const MOST_DOTS = 2000;
 // Of one value alone: no others lie above it, and its teeth have one label.
 const LOW_BANDS = [44, 31, 0];
 
-// The bands from top to bottom: sliders (only where there are any), dots, comb, curve.
+// The bands from top to bottom: sliders (only where there are any), dots, comb, other grids, curve.
 export function bandsOf(width, picture) {
   const narrow = width < NARROW;
   const sliders = picture.handles.bits || picture.handles.group ? (narrow ? 44 : 26) : 0;
@@ -22,6 +24,7 @@ export function bandsOf(width, picture) {
         ? [50, 34, 36]
         : [84, 36, 0];
   const top = sliders;
+  const rows = ROW * (picture.rows?.length ?? 0);
   return {
     narrow,
     sliders,
@@ -29,7 +32,8 @@ export function bandsOf(width, picture) {
     tips: top + dots,
     line: top + dots + 13,
     foot: top + dots + comb,
-    height: top + dots + comb + curve,
+    curve: top + dots + comb + rows,
+    height: top + dots + comb + rows + curve,
     reach: narrow ? 44 : 24,
   };
 }

@@ -114,9 +114,11 @@ def _problems(step: LessonStep, scenes: Scenes, first: bool, form: int) -> Itera
 
 def _handle_problems(step: LessonStep, scenes: Scenes) -> Iterator[QuantVizError]:
     """Yield which handles the step's ruler has not."""
+    if not step.move:
+        return
     state = scenes[HERE].state
     most = _MOST_INTEGERS if state.scheme.number_format.kind == "integer" else _MOST_CELLS
-    if step.move and math.prod(state.source.shape) > most:
+    if math.prod(state.source.shape) > most:
         yield QuantVizError("lessons.ruler_too_large", shape=state.source.shape)
     choices = hand_choices(state)
     missing = {

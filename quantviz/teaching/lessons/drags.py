@@ -59,8 +59,8 @@ def drag_answer(start: LabState, now: LabState) -> str:
 
 def dragged(start: LabState, answer: str) -> LabState:
     """Return the state that `answer` tells of; `QuantVizError` where it tells of none."""
-    parts = dict(parse_qsl(answer))
-    link = {**write_link(start), **{name: parts[name] for name in ("s", "t") if name in parts}}
+    parts: dict[str, str] = dict(parse_qsl(answer))
+    link = write_link(start) | {name: parts[name] for name in ("s", "t") if name in parts}
     state, problems = read_link(link)
     for problem in problems:
         raise problem
@@ -68,7 +68,7 @@ def dragged(start: LabState, answer: str) -> LabState:
 
 
 def can_be_dragged(start: LabState, state: LabState, moves: Iterable[str]) -> bool:
-    """Return whether a hand on the handles `moves` can make `state` of `start`."""
+    """Return whether `state` is another one that a hand on the handles `moves` can make of `start`."""
     moves = frozenset(moves)
     scheme, own = start.scheme, state.scheme
     try:
@@ -84,9 +84,9 @@ def can_be_dragged(start: LabState, state: LabState, moves: Iterable[str]) -> bo
     except QuantVizError:
         return False
     fits = scheme == own and not own.problems(start.source.shape)
-    return fits and (
-        state.source == start.source or ("value" in moves and _one_value(start.source, state.source))
-    )
+    if not fits or state.source == start.source:
+        return fits and own != start.scheme
+    return "value" in moves and _one_value(start.source, state.source)
 
 
 def _one_value(before: Source, after: Source) -> bool:

@@ -435,12 +435,14 @@ class Words:
         return cls(text.strip())
 
     def say(self, scenes: Scenes, term: Callable[[str, str], str] | None = None) -> str:
-        """Return the text with its numbers. `term` makes what is shown of a term, of its id and its words."""
+        """Return the text with its numbers. `term` makes the HTML of a term, of its id and its words."""
 
         def words_of(match: re.Match[str]) -> str:
             words = match[3] or match[2].replace("_", " ")
-            shown = term(match[2], words) if term else words
-            return f"**{shown}**" if match[1] else shown
+            if term:
+                # Beside 汉字 Markdown takes two stars for no beginning of bold.
+                return f"<b>{term(match[2], words)}</b>" if match[1] else term(match[2], words)
+            return f"**{words}**" if match[1] else words
 
         numbers = _HOLE.sub(
             lambda match: self._number(Formula(match[1]).value(scenes), match[2] or ""), self.text

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from quantviz.errors import QuantVizError
 from quantviz.lab.state import LabState
+from quantviz.teaching.lessons.close_enough import CellRule, Within
 from quantviz.teaching.lessons.drags import can_be_dragged, dragged, solved
 from quantviz.teaching.lessons.formulas import HERE, SOLUTION, START, Formula, Scene, Scenes, Words
 
 if TYPE_CHECKING:
-    import torch
+    pass
 
 #: The largest tensor, a side, on which a cell can be asked for.
 MOST_ASKED = 6
@@ -57,6 +58,9 @@ class Question:
     kind: ClassVar[str]
     #: What answers are kept by: its permanent name in the lesson; in the old format its number in the step.
     id: str | int
+    #: In which step and at which place of it the question stood before it had an id, counted from 0: answers
+    #: kept since then are answers to it. None for a new question.
+    was: tuple[int, int] | None
     ask: Words
     #: The parts of the picture that are not shown before the answer.
     hidden: frozenset[str]
@@ -109,40 +113,6 @@ class Direction(Question):
         return isinstance(given, str) and given in DIRECTIONS
 
 
-@dataclass(frozen=True)
-class Within:
-    """How close a number must be: `0.5`, `5 %` or `factor 2`.
-
-    >>> Within.read("5 %").accepts(1.04, 1.0), Within.read("factor 2").accepts(0.4, 1.0)
-    (True, False)
-    >>> Within.read("0").accepts(3, 3)
-    True
-    """
-
-    amount: float
-    kind: str
-
-    @classmethod
-    def read(cls, form: str) -> Within:
-        """Return the tolerance written as `form`."""
-        match = re.fullmatch(r"\s*(?:(\d+\.?\d*)\s*(%)?|(factor)\s+(\d+\.?\d*))\s*", form)
-        if not match or (match[3] and float(match[4]) <= 1):
-            raise QuantVizError("lessons.bad_within", got=form)
-        if match[3]:
-            return cls(float(match[4]), "factor")
-        return cls(float(match[1]), "relative" if match[2] else "absolute")
-
-    def accepts(self, given: float, truth: float) -> bool:
-        """Return whether `given` is close enough to `truth`."""
-        if not math.isfinite(given) or not math.isfinite(truth):
-            return given == truth
-        if self.kind == "factor":
-            return given * truth > 0 and 1 / self.amount <= given / truth <= self.amount
-        # Typed numbers are decimals: the last bit of a float must not decide.
-        far = self.amount / 100 * abs(truth) if self.kind == "relative" else self.amount
-        return abs(given - truth) <= far + 1e-9 * max(1e-9, abs(truth))
-
-
 #: What a number can be drawn as on the ruler.
 DRAWN = ("value", "code", "scale", "zero_point")
 
@@ -184,54 +154,6 @@ class Number(Question):
             for mistake in self.mistakes
             if isinstance(mistake.formula, Formula)
         )
-
-
-#: What cells can be told apart by.
-CELL_VALUES = ("x", "abs_x", "q", "x_hat", "error", "abs_error", "relative_error")
-
-
-@dataclass(frozen=True)
-class CellRule:
-    """Which cells: `largest abs_error`, `smallest x`.
-
-    A tie is more than one cell, each of them right.
-    """
-
-    extreme: str
-    value: str
-
-    @classmethod
-    def read(cls, form: str) -> CellRule:
-        """Return the rule written as `form`."""
-        extreme, _, value = form.strip().partition(" ")
-        if extreme not in ("largest", "smallest") or value not in CELL_VALUES:
-            raise QuantVizError("lessons.bad_cells", got=form, known=", ".join(CELL_VALUES))
-        return cls(extreme, value)
-
-    def cells(self, scene: Scene) -> frozenset[tuple[int, ...]]:
-        """Return the places it holds for."""
-        import torch
-
-        values = self._values(scene)
-        end = (
-            values[torch.isfinite(values)].max()
-            if self.extreme == "largest"
-            else values[torch.isfinite(values)].min()
-        )
-        return frozenset(tuple(place) for place in torch.nonzero(values == end).tolist())
-
-    def _values(self, scene: Scene) -> torch.Tensor:
-        r = scene.result
-        match self.value:
-            case "abs_x":
-                return r.x.abs()
-            case "abs_error":
-                return r.error.abs()
-            case "relative_error":
-                return r.error.abs() / r.x.abs()
-            case name:
-                found: torch.Tensor = getattr(r, name)
-                return found.float()
 
 
 @dataclass(frozen=True)
@@ -405,6 +327,10 @@ QUESTIONS: Mapping[str, type[Question]] = MappingProxyType(
 )
 
 
+#: A formula in words that is about the selected cell.
+_OF_CELL = re.compile(r"\{[^{}]*(?<![\w.])(?:x|q|x_hat|error|abs_error|error_share|zeroed|clipped)\b[^{}]*\}")
+
+
 # ---- steps and lessons --------------------------------------------------------------------------
 
 
@@ -454,6 +380,13 @@ class LessonStep:
         return found
 
     @property
+    def speaks_of_cell(self) -> bool:
+        """Return whether its words are about the selected cell, or it can be moved."""
+        asked = [(question.ask, question.why) for question in self.questions]
+        every = [self.words, self.rule, *(words for pair in asked for words in pair)]
+        return "value" in self.move or any(_OF_CELL.search(words.text) for words in every if words)
+
+    @property
     def hidden(self) -> frozenset[str]:
         """Return the parts that are not shown before the last answer."""
         return frozenset().union(*(question.hidden for question in self.questions))
@@ -483,3 +416,11 @@ class Lesson:
         """Return a question of a step by its id; none where there is no such."""
         asked = self.steps[step].questions if step < len(self.steps) else ()
         return next((question for question in asked if question.id == id), None)
+
+    def place_now(self, step: int, id: str | int) -> tuple[int, str | int]:
+        """Return where a question stands today that was kept as `id` of a step."""
+        for i, each in enumerate(self.steps):
+            for question in each.questions:
+                if question.id == id if isinstance(id, str) else question.was == (step, id):
+                    return i, question.id
+        return step, id

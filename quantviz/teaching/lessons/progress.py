@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from quantviz.errors import QuantVizError
@@ -232,7 +232,8 @@ def read_json(content: bytes, lessons: Mapping[str, Lesson]) -> tuple[list[Answe
     if len(listed) > MOST_ANSWERS:
         raise QuantVizError("lessons.progress_too_many", got=len(listed), most=MOST_ANSWERS)
     scenes = _Scenes(lessons)
-    read = [answer for answer in map(_answer, listed) if answer and scenes.fits(answer)]
+    kept = [_moved(answer, lessons) for answer in map(_answer, listed) if answer]
+    read = [answer for answer in kept if scenes.fits(answer)]
     return merged([], read), len(listed) - len(read)
 
 
@@ -262,6 +263,14 @@ def _answer(raw: object) -> Answer | None:
     if not all(fits(values[name]) for name, fits in _FIELDS.items()):
         return None
     return Answer(**values)
+
+
+def _moved(answer: Answer, lessons: Mapping[str, Lesson]) -> Answer:
+    """Return the answer at the place where its question stands today."""
+    if answer.lesson not in lessons:
+        return answer
+    step, question = lessons[answer.lesson].place_now(answer.step, answer.question)
+    return replace(answer, step=step, question=question)
 
 
 def _refuse(constant: str) -> float:

@@ -10,6 +10,7 @@ from typing import Any
 from quantviz.errors import QuantVizError
 from quantviz.lab.state import LabState
 from quantviz.teaching.lessons.blocks import Block, BlockReader
+from quantviz.teaching.lessons.close_enough import CellRule, Within
 from quantviz.teaching.lessons.drags import SOLVED_BY
 from quantviz.teaching.lessons.formulas import SOLUTION, START, Formula, Words
 from quantviz.teaching.lessons.model import (
@@ -18,7 +19,6 @@ from quantviz.teaching.lessons.model import (
     MOST_ASKED,
     QUESTIONS,
     Cell,
-    CellRule,
     Choice,
     Direction,
     Drag,
@@ -28,12 +28,20 @@ from quantviz.teaching.lessons.model import (
     Option,
     Order,
     Question,
-    Within,
 )
 
 #: The fields that every question can have.
 _SHARED_FIELDS: Mapping[str, type] = MappingProxyType(
-    {"kind": str, "id": str, "ask": str, "hidden": list, "hint": str, "why": str, "mistakes": list}
+    {
+        "kind": str,
+        "id": str,
+        "ask": str,
+        "hidden": list,
+        "was": list,
+        "hint": str,
+        "why": str,
+        "mistakes": list,
+    }
 )
 #: Those of each kind.
 _FIELDS: Mapping[str, Mapping[str, type]] = MappingProxyType(
@@ -106,6 +114,7 @@ class QuestionReader(BlockReader):
 
         shared: dict[str, Any] = {
             "id": raw["id"] if number is None else number,
+            "was": self.was(block, raw["was"]) if "was" in raw else None,
             "hint": self.read(field("hint"), Words.read, outside) if "hint" in raw else None,
             "ask": self.read(field("ask"), Words.read, states),
             "hidden": hidden,
@@ -145,6 +154,11 @@ class QuestionReader(BlockReader):
             case "choice":
                 return Choice(**shared, options=tuple(self.options(block, raw["options"], states)))
         return Order(**shared, items=tuple(self.items(block, raw["items"], states)))
+
+    def was(self, block: Block, raw: list[Any]) -> tuple[int, int]:
+        if len(raw) != 2 or not all(type(each) is int and each > 0 for each in raw):
+            raise self.wrong(block.line_of("was"), QuantVizError("lessons.bad_was"))
+        return raw[0] - 1, raw[1] - 1
 
     def solution(
         self, block: Block, raw: Mapping[str, Any], states: Collection[str], move: tuple[str, ...]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from quantviz.figures.grid_rows import GridRow
 from quantviz.figures.numbers import digits_for
 from quantviz.lab.state import LabState
 from quantviz.schemes.granularity import Shape
@@ -20,6 +21,7 @@ from quantviz.ui.shell import session
 from quantviz.ui.shell.words import language, number, say, shape_text
 
 if TYPE_CHECKING:
+    from quantviz.analysis.range_error import RangeCurve
     from quantviz.analysis.study import Study
     from quantviz.quantization.explanation import Explanation, Step
 #: Pixels of a digit in the cell's place, and around them.
@@ -245,11 +247,20 @@ def _place(index: Shape, source: Source) -> str:
 
 
 def show_cell_ruler(
-    why: Explanation, study: Study, *, key: str, alone: bool = False, width: float = 0
+    why: Explanation,
+    study: Study,
+    *,
+    key: str,
+    alone: bool = False,
+    width: float = 0,
+    rows: tuple[GridRow, ...] = (),
+    bell: tuple[float, float] | None = None,
+    curve: RangeCurve | None = None,
 ) -> None:
     """Show the cell's block over the comb of its codes, the cell among its values; nothing of a cell that is
     left out. `alone` shows no other value, for where their codes are hidden. `width` is the page's in pixels,
-    where it is known.
+    where it is known. `rows` are other grids below, `bell` is the normal density behind the dots, and `curve`
+    the error against the range.
     """
     if why.cause == "left_out":
         return
@@ -257,6 +268,8 @@ def show_cell_ruler(
 
     picture = ruler_of_cell(study, why)
     label = ruler_sentence(why, picture, study.qparams, language())
+    if rows or bell or curve:
+        picture = replace(picture, rows=rows, bell=bell, curve=curve)
     show_ruler(picture.alone() if alone else picture, key=key, label=label, width=width)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ import streamlit as st
 from quantviz.browser import read_script
 from quantviz.errors import QuantVizError
 from quantviz.export.files import scope_of
+from quantviz.figures.grid_rows import GridRow
 from quantviz.figures.numbers import WRITING
 from quantviz.figures.theme import THEMES
 from quantviz.lab.moves import HandChoices, hand_choices, range_counts
@@ -44,6 +45,45 @@ _THREE, _ONE_BLOCK = (1, 3), Scheme("int8")
 _REFUSALS = ("manual_range_order", "range_beyond_float32", "scale_not_positive", "zero_point_too_large")
 
 
+@dataclass(frozen=True)
+class LessonRuler:
+    """What is different about the ruler of a lesson's step."""
+
+    #: What can be moved, of `quantviz.teaching.lessons.drags.HANDLES`.
+    moves: tuple[str, ...]
+    #: Other grids below the comb.
+    rows: tuple[GridRow, ...]
+    #: Mean and deviation of the normal density behind the dots; none where it is not shown.
+    bell: tuple[float, float] | None
+    #: Whether the step shows panels.
+    panels: bool
+    #: How much larger everything is, on a projector.
+    enlarge: float
+
+    def of(self, choices: HandChoices) -> HandChoices:
+        """Return those of `choices` that the step's handles go through."""
+        none = HandChoices.none()
+        return HandChoices(
+            choices.formats if "bits" in self.moves else none.formats,
+            choices.sizes if "group" in self.moves else none.sizes,
+        )
+
+    def handles(self, handles: Mapping[str, bool]) -> dict[str, bool]:
+        """Return which of `handles` the step has."""
+        return {name: there and name in self.moves for name, there in handles.items()}
+
+    def told(self) -> dict[str, Any]:
+        """Return what the browser is told of it."""
+        mean, deviation = self.bell or (0.0, 0.0)
+        return {
+            "phone_bar": False,
+            "with_range": True,
+            "panels": self.panels,
+            "rows": [asdict(row) for row in self.rows],
+            "bell": {"mean": mean, "deviation": deviation} if self.bell else None,
+        }
+
+
 def fits_hand(state: LabState) -> bool:
     """Return whether the browser quantizes the state's tensor by itself."""
     most = MOST_INTEGERS if state.scheme.number_format.kind == "integer" else MOST_CELLS
@@ -66,6 +106,7 @@ def show_hand(
     curve: bool,
     locked: bool,
     on_release: Callable[[], None],
+    lesson: LessonRuler | None = None,
 ) -> None:
     """Show the ruler of the selected cell's block, whose handles change the scheme or a value.
 
@@ -79,10 +120,11 @@ def show_hand(
         curve: Whether the error against the range is drawn too.
         locked: Whether nothing may be moved.
         on_release: Called before the page runs when the hand has let go; `released(key)` tells of what.
+        lesson: What is different where a lesson's step shows the ruler.
     """
     _component()(
         key=key,
-        data=packed(*_told_browser(study, state, chart, stamp, label, curve, locked)),
+        data=packed(*_told_browser(study, state, chart, stamp, label, curve, locked, lesson)),
         on_release_change=on_release,
         on_try_change=_nothing,
     )
@@ -136,7 +178,14 @@ def released(key: str) -> Mapping[str, Any] | None:
 
 
 def _told_browser(
-    study: Study, state: LabState, chart: str, stamp: int, label: str, curve: bool, locked: bool
+    study: Study,
+    state: LabState,
+    chart: str,
+    stamp: int,
+    label: str,
+    curve: bool,
+    locked: bool,
+    lesson: LessonRuler | None,
 ) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
     from quantviz.compiled.javascript import packed_together
     from quantviz.figures.panels_data import shown_places
@@ -144,6 +193,8 @@ def _told_browser(
     result, scheme, shape = study.result, state.scheme, state.source.shape
     assert result is not None
     choices = HandChoices.none() if locked else hand_choices(state)
+    if lesson:
+        choices = lesson.of(choices)
     schemes = list(dict.fromkeys((scheme, *choices.formats.schemes, *choices.sizes.schemes)))
     programs = {each: program for each in schemes if (program := _program(each))}
     places = {each: i for i, each in enumerate(programs)}
@@ -161,9 +212,12 @@ def _told_browser(
         "groups": _with_present(
             [places[each] for each in choices.sizes.schemes if each in places], places[scheme]
         ),
-        "handles": _handles(state, locked),
+        "handles": lesson.handles(_handles(state, locked)) if lesson else _handles(state, locked),
         "with_curve": curve and range_counts(scheme),
+        **(lesson.told() if lesson else {}),
     }
+    if lesson:
+        header["settings"] |= {"enlarge": lesson.enlarge}
     seen = shown_places(state.view, shape)
     header["seen"] = seen.shape
     arrays = {"x": result.x.flatten().numpy(), "places": seen.astype(np.int32).ravel()}
@@ -246,6 +300,11 @@ def _common(state: LabState, chart: str, stamp: int, label: str) -> dict[str, An
         "stamp": stamp,
         "label": label,
         "symmetric": state.scheme.mode == "symmetric",
+        "phone_bar": True,
+        "panels": True,
+        "with_range": False,
+        "rows": [],
+        "bell": None,
         "metrics": write_metrics().packed(),
         "writing": asdict(WRITING),
         "settings": {

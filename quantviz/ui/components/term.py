@@ -5,17 +5,19 @@ from __future__ import annotations
 import html
 
 
-def term(word: str, meaning: str, *, key: str, short: str = "") -> str:
+def term(word: str, meaning: str, *, key: str, short: str = "", more: tuple[str, str] | None = None) -> str:
     """Return a word as HTML whose meaning the page's style shows while it is pointed at or has the focus.
 
     `key` tells the terms of a page apart: who hears the page is read the meaning by it. `short` is the word
-    where there is little room.
+    where there is little room. `more` are the words and the address of a link below the meaning.
 
     >>> term("MSE", "mean of (x̂ − x)²", key="mse")[:46]
     '<span class="qv-term" tabindex="0" aria-descri'
     """
+    words, address = more or ("", "")
+    link = f'<a href="{html.escape(address)}" target="_self">{html.escape(words)}</a>' if more else ""
     return (
         f'<span class="qv-term" tabindex="0" aria-describedby="qv-{key}">'
         f'<span class="qv-word" data-short="{html.escape(short or word)}">{html.escape(word)}</span>'
-        f'<span class="qv-meaning" role="tooltip" id="qv-{key}">{html.escape(meaning)}</span></span>'
+        f'<span class="qv-meaning" role="tooltip" id="qv-{key}">{html.escape(meaning)}{link}</span></span>'
     )

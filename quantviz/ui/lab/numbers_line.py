@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import html
+from urllib.parse import urlencode
 
 import streamlit as st
 
 from quantviz.lab.state import LabState
+from quantviz.teaching.glossary import term_home
+from quantviz.teaching.lessons import lessons
+from quantviz.teaching.lessons.model import Lesson
 from quantviz.ui.components.term import term
 from quantviz.ui.lab.tensor import study_of
 from quantviz.ui.lab.tiles import Tile, change_against, tile_name, tiles
-from quantviz.ui.shell.classroom import visible
-from quantviz.ui.shell.words import say
+from quantviz.ui.shell.classroom import parameters, visible
+from quantviz.ui.shell.words import language, say
 
 
 def show_numbers(found: tuple[Tile, ...], state: LabState) -> None:
@@ -38,6 +42,28 @@ def baseline_tiles(state: LabState) -> tuple[Tile, ...]:
     return tiles(study_of(state, baseline), state.replace(scheme=baseline))
 
 
+#: The glossary's term for each number.
+_TERMS = {
+    "mse": "mse",
+    "sqnr": "sqnr",
+    "zeroed": "rounding",
+    "clipped": "clipping",
+    "bits": "effective_bits",
+}
+
+
+def _learn(name: str) -> tuple[str, str] | None:
+    """Return words and address of the step that introduces a term; none where no lesson does."""
+    home = term_home(name)
+    if home is None:
+        return None
+    lesson, step = home
+    found = lessons(language())[lesson]
+    title = found.title if isinstance(found, Lesson) else lesson
+    address = f"lessons?{urlencode({'l': lesson, 'p': step + 1, 'lang': language(), **parameters()})}"
+    return say("glossary.to_step", lesson=title, step=step + 1), address
+
+
 def _number(tile: Tile, before: Tile | None, state: LabState) -> str:
     explained = say(f"tiles.{tile.key}.help", **tile.facts)
     name = term(
@@ -45,6 +71,7 @@ def _number(tile: Tile, before: Tile | None, state: LabState) -> str:
         explained,
         key=f"number_{tile.key}",
         short=say(f"tiles.{tile.key}.shortest"),
+        more=_learn(_TERMS[tile.key]),
     )
     change = ""
     if before:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ import streamlit as st
 from quantviz.export.files import scope_of
 from quantviz.lab.state import LabState
 from quantviz.schemes.scheme import Scheme
+from quantviz.ui.components.term import term
 from quantviz.ui.lab.tensor import gaussian_db
 from quantviz.ui.shell.words import count_text, number, plain, say, say_axis, share
 
@@ -192,6 +194,15 @@ def show_tile(tile: Tile, *, line: bool = True) -> None:
         delta_arrow="off",
         help=say(f"tiles.{tile.key}.help", **facts),
     )
+
+
+def show_live_tile(tile: Tile, *, line: bool = True) -> None:
+    """Show one tile whose number follows a hand on the ruler."""
+    explained = say(f"tiles.{tile.key}.help", **tile.facts)
+    name = term(say(f"tiles.{tile.key}.name"), explained, key=f"tile_{tile.key}")
+    below = f"<small>{html.escape(tile.line)}</small>" if line and tile.line else ""
+    value = f'<b data-qv-metric="{tile.key}">{html.escape(tile.value)}</b>'
+    st.html(f'<div class="qv-tile">{name}{value}{below}</div>')
 
 
 def change_against(tile: Tile, before: Tile) -> tuple[str, bool | None]:

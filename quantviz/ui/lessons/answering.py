@@ -8,10 +8,13 @@ from typing import cast
 import streamlit as st
 
 from quantviz.errors import QuantVizError
-from quantviz.teaching.lessons.model import Question
+from quantviz.teaching.lessons.drags import drag_answer
+from quantviz.teaching.lessons.formulas import HERE
+from quantviz.teaching.lessons.model import Drag, Question
 from quantviz.teaching.lessons.progress import Answer
 from quantviz.ui.components.lesson_place import go_on_from
 from quantviz.ui.lessons import questions
+from quantviz.ui.lessons.moving import has_moved, in_hand
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.lessons.progress import keep_answer
 from quantviz.ui.shell import session
@@ -31,6 +34,9 @@ def _told_key(now: Now, i: int) -> str:
 
 
 def show_questions(now: Now) -> None:
+    if not _is_asked(now):
+        st.info(say("lessons.move_first"))
+        return
     for i, (question, answer) in enumerate(zip(now.step.questions, now.answers, strict=True)):
         with st.container(key=f"lesson_ask_{i}"):
             st.markdown(f"## {question.ask.say(now.scenes)}")
@@ -43,7 +49,7 @@ def show_questions(now: Now) -> None:
             _hands(now, i, question)
         if answer is not None and not now.complete:
             st.caption(say("lessons.after_all"))
-    if now.step.questions and now.revealed:
+    if now.revealed:
         if now.step.rule:
             st.html(
                 f'<p class="qv-rule"><b>{html.escape(say("lessons.rule"))}</b> '
@@ -53,31 +59,65 @@ def show_questions(now: Now) -> None:
         st.info(say("lessons.withheld"))
 
 
+def _is_asked(now: Now) -> bool:
+    """Return whether the questions appear: where something can be moved, first it has to be."""
+    first = next(iter(now.step.questions), None)
+    waits = now.step.move and first and not isinstance(first, Drag)
+    return not waits or now.revealed or has_moved(now)
+
+
 def _open_question(now: Now, i: int, question: Question) -> None:
     key = answer_key(now, i)
+    tries = now.tries[i]
+    if tries:
+        with st.container(key=_told_key(now, i)):
+            st.warning(_first_try(now, question, tries[-1]))
+            questions.show_drawn(question, tries[-1].given, now.scenes)
     questions.ask(question, now.scenes, key)
     questions.complaint(key)
-    st.caption(say("lessons.how_sure"))
-    with st.container(key="lesson_commit", horizontal=True, gap="small"):
-        for sure in (True, False):
-            st.button(
-                say("lessons.sure" if sure else "lessons.guess"),
-                key=f"commit_{'sure' if sure else 'guess'}",
-                type="primary",
-                on_click=session.safely(_commit),
-                args=(now, i, question, sure),
-            )
+    with st.container(key="lesson_commit", horizontal=True, vertical_alignment="center", gap="medium"):
+        st.button(
+            say("lessons.commit"),
+            key="commit",
+            type="primary",
+            on_click=session.safely(_commit),
+            args=(now, i, question),
+        )
+        st.toggle(say("lessons.guess"), key=_guess_key(now, i), help=say("lessons.guess_help"))
 
 
-def _commit(now: Now, i: int, question: Question, sure: bool) -> None:
+def _guess_key(now: Now, i: int) -> str:
+    return f"guess_{answer_key(now, i)}"
+
+
+def _first_try(now: Now, question: Question, answer: Answer) -> str:
+    """Return what is said to a wrong answer that can be given once more."""
+    diagnosis = question.judge(answer.given, now.scenes).diagnosis
+    hint = question.hint.say(now.scenes) if question.hint else ""
+    return " ".join(filter(None, (say("lessons.wrong"), diagnosis, hint, say("lessons.once_more"))))
+
+
+def _commit(now: Now, i: int, question: Question) -> None:
     key = answer_key(now, i)
     with session.complaining(key):
-        answer = questions.given(question, key)
+        answer = _given(now, question, key)
         if answer is None:
             raise QuantVizError(f"lessons.no_answer.{question.kind}")
-        keep_answer(Answer(cast(str, now.place.lesson), now.place.step, i, now.attempt, answer, sure))
+        if answer in [each.given for each in now.tries[i]]:
+            raise QuantVizError("lessons.same_answer")
+        sure = not st.session_state.get(_guess_key(now, i))
+        place = (cast(str, now.place.lesson), now.place.step, question.id, now.attempt)
+        keep_answer(Answer(*place, answer, sure, len(now.tries[i])))
         go_on_from(f".st-key-{_told_key(now, i)}")
         session.forgive()
+
+
+def _given(now: Now, question: Question, key: str) -> object:
+    """Return what is handed in; none where nothing was chosen, typed or moved yet."""
+    if not isinstance(question, Drag):
+        return questions.given(question, key)
+    start, state = now.scenes[HERE].state, in_hand(now)
+    return None if state == start else drag_answer(start, state)
 
 
 def _hands(now: Now, i: int, question: Question) -> None:
@@ -116,5 +156,6 @@ def _answered(now: Now, i: int, question: Question, answer: Answer | None) -> No
             say("lessons.the_answer", truth=truth),
         ]
         st.error(" ".join([*said, say("lessons.was_too_sure")] if answer.sure else said))
+        questions.show_drawn(question, answer.given, now.scenes)
     if question.why:
-        st.markdown(question.why.say(now.scenes))
+        st.markdown(question.why.say(question.told(now.scenes)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from quantviz.teaching.lessons.formulas import Scene
 from quantviz.teaching.lessons.model import Lesson, LessonStep
@@ -28,15 +29,41 @@ class Now:
         """Return what tells this step from every other."""
         return f"{self.place.lesson}/{self.place.step}"
 
-    @property
-    def answers(self) -> tuple[Answer | None, ...]:
-        """Return the answers to the step's questions at this attempt; none for one that is still open."""
-        found = {
-            a.question: a
+    @cached_property
+    def tries(self) -> tuple[tuple[Answer, ...], ...]:
+        """Return the answers to each of the step's questions at this attempt, the first try first."""
+        own = [
+            a
             for a in answers()
             if (a.lesson, a.step, a.attempt) == (self.place.lesson, self.place.step, self.attempt)
-        }
-        return tuple(found.get(i) for i in range(len(self.step.questions)))
+        ]
+        return tuple(
+            tuple(sorted((a for a in own if a.question == question.id), key=lambda a: a.tried))
+            for question in self.step.questions
+        )
+
+    @cached_property
+    def settled(self) -> tuple[bool, ...]:
+        """Return whether each question is done with: right, or wrong without another try."""
+        # What a teacher withholds is noted, right or wrong.
+        once = classroom().answers == "withheld"
+        return tuple(
+            bool(tries)
+            and (
+                once
+                or not question.hint
+                or tries[-1].tried > 0
+                or question.judge(tries[-1].given, self.scenes).right
+            )
+            for question, tries in zip(self.step.questions, self.tries, strict=True)
+        )
+
+    @property
+    def answers(self) -> tuple[Answer | None, ...]:
+        """Return the last answer to each of the step's questions; none for one that is still open."""
+        return tuple(
+            tries[-1] if settled else None for tries, settled in zip(self.tries, self.settled, strict=True)
+        )
 
     @property
     def complete(self) -> bool:

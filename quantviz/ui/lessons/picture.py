@@ -9,7 +9,8 @@ import streamlit as st
 
 from quantviz.lab.picture_parts import PANEL_PARTS, TILE_PARTS
 from quantviz.lab.state import LabState
-from quantviz.teaching.lessons.formulas import HERE
+from quantviz.teaching.lessons.bits import sqnr_of_bits
+from quantviz.teaching.lessons.formulas import HERE, Scene
 from quantviz.teaching.lessons.model import Cell
 from quantviz.ui.components.cell import show_cell_ruler, show_sentence, show_steps
 from quantviz.ui.components.choice import choose
@@ -17,11 +18,12 @@ from quantviz.ui.components.lesson_place import LOOK
 from quantviz.ui.components.panels import show_panels
 from quantviz.ui.components.panels_bridge import clicked_cell
 from quantviz.ui.components.scheme_words import scheme_words
-from quantviz.ui.lab.tiles import cover_tile, show_tile, tiles
+from quantviz.ui.lab.tiles import cover_tile, show_live_tile, show_tile, tiles
 from quantviz.ui.lessons.answering import answer_key
+from quantviz.ui.lessons.moving import bell_of, grid_rows, scene_in_hand, show_hand_ruler
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.shell import session
-from quantviz.ui.shell.words import number, plain, say
+from quantviz.ui.shell.words import language, number, plain, say, theme
 
 if TYPE_CHECKING:
     from quantviz.quantization.explanation import Explanation
@@ -36,7 +38,7 @@ _PANELS = "lesson_panels"
 
 def show_picture(now: Now) -> None:
     look = state_looked_at(now)
-    scene = now.scenes[look]
+    scene = scene_in_hand(now) if look == HERE else now.scenes[look]
     state = scene.state.replace(cell=selected_cell(now, scene.state))
     r, show, covered = scene.result, now.step.show, now.covered
     from quantviz.quantization.explanation import explain
@@ -45,13 +47,13 @@ def show_picture(now: Now) -> None:
         st.caption(plain(scheme_words(state.scheme, state.source)))
     _tiles(now, r, state)
     panels = [name for name in PANEL_PARTS if name in show]
-    if panels:
-        _panels(now, r, state, panels)
+    stamp = _panels(now, r, state, panels) if panels else 0
     if _pointing(now) and _pointed(now):
         _chosen_cell(now, r, cast("tuple[int, ...]", _pointed(now)))
     if _EXPLAINED & (show - covered):
-        hidden = bool(covered & set(PANEL_PARTS))
-        _why(explain(r, state.cell), r, state, show - covered, hidden)
+        _why(now, explain(r, state.cell), r, state, stamp)
+    if "bits_plot" in show:
+        _bits_plot(now, scene)
     if "table" in show and now.step.table:
         _table(now)
 
@@ -60,6 +62,12 @@ def state_looked_at(now: Now) -> str:
     """Return which of the table's states the panels show."""
     found = st.session_state.get(LOOK)
     return found if isinstance(found, str) and found in now.scenes and "table" not in now.covered else HERE
+
+
+def state_shown(now: Now) -> LabState:
+    """Return the state that the picture shows: one of the table's, or what the learner made of the step's."""
+    look = state_looked_at(now)
+    return (scene_in_hand(now) if look == HERE else now.scenes[look]).state
 
 
 def selected_cell(now: Now, state: LabState) -> tuple[int, ...]:
@@ -84,11 +92,14 @@ def _tiles(now: Now, r: QuantResult, state: LabState) -> None:
         for part in wanted:
             if part in now.covered:
                 cover_tile(part.removeprefix("tiles."))
+            elif now.step.move:
+                show_live_tile(computed[part], line="tile_lines" in now.step.show)
             else:
                 show_tile(computed[part], line="tile_lines" in now.step.show)
 
 
-def _panels(now: Now, r: QuantResult, state: LabState, panels: list[str]) -> None:
+def _panels(now: Now, r: QuantResult, state: LabState, panels: list[str]) -> int:
+    """Show the panels, and return their stamp."""
     from quantviz.figures.panels_data import result_panels
 
     data = result_panels(r, view=state.view).only(
@@ -108,20 +119,24 @@ def _panels(now: Now, r: QuantResult, state: LabState, panels: list[str]) -> Non
         on_cell=session.safely(lambda: _clicked(now, state, pointing)),
         first="x" if pointing else None,
     )
+    return data.stamp
 
 
-def _framed(now: Now, state: LabState) -> tuple[int, ...]:
+def _framed(now: Now, state: LabState) -> tuple[int, ...] | None:
     """Return the cell that is explained; where none is, and one was asked for, what was answered, and once it
     is told, what is right.
     """
     clicked = (now.id, now.attempt) in st.session_state.get(_CELLS, {})
-    if clicked or _EXPLAINED & (now.step.show - now.covered):
+    explained = _EXPLAINED & (now.step.show - now.covered)
+    if now.lesson.format > 1:
+        explained = explained if now.step.speaks_of_cell else frozenset()
+    if clicked or explained:
         return state.cell
     for question, answer in zip(reversed(now.step.questions), reversed(now.answers), strict=True):
         if isinstance(question, Cell) and answer is not None:
             given, right = cast("tuple[int, ...]", tuple(answer.given)), question.truth(now.scenes)
             return given if given in right or not now.revealed else min(right)
-    return state.cell
+    return state.cell if now.lesson.format == 1 or now.step.speaks_of_cell else None
 
 
 def _pointing(now: Now) -> bool:
@@ -170,16 +185,47 @@ def _pointed(now: Now) -> tuple[int, ...] | None:
     return None if None in place else cast("tuple[int, ...]", place)
 
 
-def _why(why: Explanation, r: QuantResult, state: LabState, show: frozenset[str], hidden: bool) -> None:
-    """Explain a cell; `hidden` says that not all codes may be told."""
+def _why(now: Now, why: Explanation, r: QuantResult, state: LabState, stamp: int) -> None:
+    """Explain a cell, and show the ruler of its block."""
+    from quantviz.analysis.range_error import range_curve
+    from quantviz.analysis.study import Study
+
+    show, study = now.step.show - now.covered, Study.of_result(r)
     if "sentence" in show:
         show_sentence(why, state.source)
-    if "number_line" in show:
-        from quantviz.analysis.study import Study
-
-        show_cell_ruler(why, Study.of_result(r), key="lesson_ruler", alone=hidden)
+    if "number_line" in show and now.step.move and state_looked_at(now) == HERE:
+        panels = bool(now.step.show & set(PANEL_PARTS))
+        show_hand_ruler(now, study, state, why, chart=_PANELS, stamp=stamp, panels=panels)
+    elif "number_line" in show:
+        # Where a panel is covered, not all codes may be told.
+        show_cell_ruler(
+            why,
+            study,
+            key="lesson_ruler",
+            alone=bool(now.covered & set(PANEL_PARTS)),
+            rows=grid_rows(now),
+            bell=bell_of(now) if "bell" in show else None,
+            curve=range_curve(study) if "curve" in show else None,
+        )
     if "steps" in show:
         show_steps(why)
+
+
+def _bits_plot(now: Now, scene: Scene) -> None:
+    """Show SQNR against bits of the step's tensor."""
+    if "bits_plot" in now.covered:
+        st.caption(say("lessons.plot_later"))
+        return
+    from quantviz.figures.bits_plot import bits_figure
+    from quantviz.figures.small_plots import SMALL_PLOT_CONFIG
+
+    start = now.scenes[HERE]
+    if "bits" not in start.kept:
+        start.kept["bits"] = sqnr_of_bits(start.state)
+    figure = bits_figure(
+        start.kept["bits"], scene.state.scheme.number_format.bits, theme=theme(), language=language()
+    )
+    st.plotly_chart(figure, key="lesson_bits_plot", theme=None, config=dict(SMALL_PLOT_CONFIG))
 
 
 def _table(now: Now) -> None:

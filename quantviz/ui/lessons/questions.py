@@ -10,9 +10,20 @@ from typing import Any
 import streamlit as st
 
 from quantviz.errors import QuantVizError
+from quantviz.lab.state import LabState
 from quantviz.lab.typed_numbers import LONGEST, read_number
-from quantviz.teaching.lessons.formulas import HERE, Scenes
-from quantviz.teaching.lessons.model import DIRECTIONS, Cell, Choice, Direction, Number, Order, Question
+from quantviz.teaching.lessons.drags import dragged
+from quantviz.teaching.lessons.formulas import HERE, Scene, Scenes, quantities
+from quantviz.teaching.lessons.model import (
+    DIRECTIONS,
+    Cell,
+    Choice,
+    Direction,
+    Drag,
+    Number,
+    Order,
+    Question,
+)
 from quantviz.ui.components.choice import choose
 from quantviz.ui.shell import session
 from quantviz.ui.shell.words import number, plain, say
@@ -59,6 +70,8 @@ def truth_told(question: Question, scenes: Scenes) -> str:
         values = [question.items[i].value.value(scenes) for i in question.truth(scenes)]
         names = [question.items[i].text.say(scenes) for i in question.truth(scenes)]
         return " < ".join(f"{name} ({number(value)})" for name, value in zip(names, values, strict=True))
+    if isinstance(question, Drag):
+        return _made(question.truth(scenes), question, scenes)
     return told(question, question.truth(scenes), scenes)
 
 
@@ -118,8 +131,14 @@ def _ask_order(question: Question, scenes: Scenes, key: str) -> None:
     )
 
 
+def _ask_drag(question: Question, scenes: Scenes, key: str) -> None:
+    assert isinstance(question, Drag)
+    st.caption(question.tolerance.say(scenes))
+
+
 _ASK: Mapping[str, Callable[[Question, Scenes, str], None]] = MappingProxyType(
     {
+        "drag": _ask_drag,
         "direction": _ask_direction,
         "number": _ask_number,
         "cell": _ask_cell,
@@ -147,8 +166,36 @@ def _tell_order(question: Question, answer: tuple[int, ...], scenes: Scenes) -> 
     return " < ".join(question.items[i].text.say(scenes) for i in answer)
 
 
+def _tell_drag(question: Question, answer: str, scenes: Scenes) -> str:
+    assert isinstance(question, Drag)
+    return _made(dragged(scenes[HERE].state, answer), question, scenes)
+
+
+def _made(state: LabState, question: Drag, scenes: Scenes) -> str:
+    """Say what a hand made: what of it the solution names."""
+    scene = Scene(state.replace(cell=scenes[HERE].state.cell))
+    values = {name: quantities()[_QUANTITIES[name]](scene) for name in question.solution}
+    return say("lessons.and").join(
+        say(f"lessons.made.{name}", value=number(value)) for name, value in values.items()
+    )
+
+
+#: What is told of a state that was dragged to, by what the solution names.
+_QUANTITIES: Mapping[str, str] = MappingProxyType(
+    {
+        "lo": "range_lo",
+        "hi": "range_hi",
+        "scale": "scale",
+        "zero_point": "zero_point",
+        "value": "x",
+        "bits": "bits",
+        "size": "block_size",
+    }
+)
+
 _TELL: Mapping[str, Callable[[Question, Any, Scenes], str]] = MappingProxyType(
     {
+        "drag": _tell_drag,
         "direction": lambda question, answer, scenes: say(f"lessons.directions.{answer}"),
         "number": _tell_number,
         "cell": lambda question, answer, scenes: say("lessons.cell", row=answer[0], col=answer[1]),
@@ -156,6 +203,22 @@ _TELL: Mapping[str, Callable[[Question, Any, Scenes], str]] = MappingProxyType(
         "order": _tell_order,
     }
 )
+
+
+# ---- what is drawn of a wrong answer -----------------------------------------------------------------
+
+
+def show_drawn(question: Question, answer: Any, scenes: Scenes) -> None:
+    """Draw a wrong order as bars; what else can be drawn is on the ruler or in the picture."""
+    if isinstance(question, Order):
+        values = [question.items[i].value.value(scenes) for i in answer]
+        most = max(map(abs, values)) or 1.0
+        bars = [
+            f'<div><span style="width: {100 * abs(value) / most:.1f}%"></span>'
+            f"<b>{html.escape(question.items[i].text.say(scenes))}</b></div>"
+            for i, value in zip(answer, values, strict=True)
+        ]
+        st.html(f'<div class="qv-bars">{"".join(bars)}</div>')
 
 
 # ---- show of hands ------------------------------------------------------------------------------

@@ -18,10 +18,11 @@ from quantviz.teaching.lessons.formulas import Scene
 from quantviz.teaching.lessons.model import Lesson, LessonStep
 from quantviz.ui.components.code import show_python
 from quantviz.ui.components.lesson_place import Place, go, go_on_from
+from quantviz.ui.components.term import term
 from quantviz.ui.lessons.answering import show_questions
 from quantviz.ui.lessons.focus import show_focus
 from quantviz.ui.lessons.now import Now
-from quantviz.ui.lessons.picture import selected_cell, show_picture, state_looked_at
+from quantviz.ui.lessons.picture import selected_cell, show_picture, state_shown
 from quantviz.ui.lessons.progress import answers
 from quantviz.ui.shell import session
 from quantviz.ui.shell.startup import warm_up
@@ -44,7 +45,7 @@ def show_step(place: Place, lesson: Lesson) -> None:
     try:
         with st.container(key="lesson_step"):
             with st.container(key="lesson_words"):
-                st.markdown(step.words.say(now.scenes))
+                st.markdown(step.words.say(now.scenes, _term), unsafe_allow_html=True)
             with st.container(key="lesson_picture"):
                 show_picture(now)
             with st.container(key="lesson_question"):
@@ -54,6 +55,11 @@ def show_step(place: Place, lesson: Lesson) -> None:
         # A formula without a value on this tensor must not take the rest of the lessons away.
         st.error(say_error(error))
         _onward(now)
+
+
+def _term(name: str, words: str) -> str:
+    """Return a term of the glossary as HTML that explains itself."""
+    return term(words, say(f"glossary.{name}.meaning"), key=f"term_{name}")
 
 
 def _attempt(place: Place) -> int:
@@ -110,14 +116,12 @@ def _onward(now: Now) -> None:
             disabled=now.place.step == 0,
         )
         goal = (following, 0) if last else (now.place.lesson, now.place.step + 1)
-        label = say(
-            "lessons.next_lesson" if last and following else "lessons.finish" if last else "lessons.next"
-        )
+        after = "lessons.next_lesson" if last and following else "lessons.finish" if last else "lessons.next"
         # What is to be done next stands out: the answer while there is one to give.
         st.button(
-            label,
+            say(after if now.revealed else "lessons.skip"),
             key="lesson_next",
-            type="primary" if now.revealed else "secondary",
+            type="primary" if now.revealed else "tertiary",
             on_click=session.safely(go),
             args=goal,
         )
@@ -132,7 +136,23 @@ def _onward(now: Now) -> None:
                 )
             _to_the_lab(now)
     if now.revealed:
+        if last:
+            _way_on(now)
         _code(now)
+
+
+def _way_on(now: Now) -> None:
+    """Show where a lesson leads to besides the next one: course 2."""
+    found = {name: each for name, each in lessons(language()).items() if isinstance(each, Lesson)}
+    second = next((name for name, each in found.items() if each.course == 2), None)
+    if second and now.lesson.course == 1:
+        st.button(
+            say("lessons.to_course_2", lesson=found[second].title),
+            key="lesson_course_2",
+            type="tertiary",
+            on_click=session.safely(go),
+            args=(second,),
+        )
 
 
 def _again(now: Now) -> None:
@@ -142,7 +162,7 @@ def _again(now: Now) -> None:
 
 def _to_the_lab(now: Now) -> None:
     if st.button(say("lessons.open_in_lab"), key="lesson_to_lab", help=say("lessons.open_in_lab_help")):
-        state = now.scenes[state_looked_at(now)].state
+        state = state_shown(now)
         session.put_from_lesson(
             state.replace(cell=selected_cell(now, state)), cast(str, now.place.lesson), now.place.step
         )
@@ -150,7 +170,7 @@ def _to_the_lab(now: Now) -> None:
 
 
 def _code(now: Now) -> None:
-    state = now.scenes[state_looked_at(now)].state
+    state = state_shown(now)
     show_python(
         say("lessons.code"),
         "lesson_code",

@@ -51,7 +51,21 @@ def skeleton(value):
         names = [
             name
             for name in value.__dataclass_fields__
-            if name not in ("title", "summary", "line", "words", "rule", "why", "ask", "says", "text", "unit")
+            if name
+            not in (
+                "title",
+                "summary",
+                "line",
+                "words",
+                "rule",
+                "why",
+                "ask",
+                "says",
+                "text",
+                "unit",
+                "hint",
+                "tolerance",
+            )
         ]
         fields = [skeleton(getattr(value, name)) for name in names]
         return [type(value).__name__, *([value.text] if type(value).__name__ == "Formula" else []), *fields]

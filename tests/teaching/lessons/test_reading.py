@@ -3,10 +3,13 @@
 import pytest
 
 import quantviz as qv
-from quantviz.teaching.lessons import load
+from quantviz.teaching.glossary import term_home
+from quantviz.teaching.lessons import lessons, load
 from quantviz.teaching.lessons.__main__ import main
 from quantviz.teaching.lessons.check import problems_of
-from quantviz.teaching.lessons.model import Cell, Choice, Direction, Number, Order
+from quantviz.teaching.lessons.drags import drag_answer, moved_by
+from quantviz.teaching.lessons.formulas import HERE
+from quantviz.teaching.lessons.model import Cell, Choice, Direction, Number, Order, Verdict
 from quantviz.teaching.lessons.reading import read_lesson
 
 GOOD = """# A title
@@ -240,3 +243,154 @@ def test_the_other_lessons_still_work(tmp_path, capsys):
     told = capsys.readouterr().out
     assert "good: ok" in told
     assert "line 7" in told
+
+
+# ---- lessons that are moved by hand ----------------------------------------------------------------
+
+MOVED = """---
+format: 2
+---
+# A title
+
+What it is about.
+
+## One step
+
+The **[[scale]]** is {scale|3}.
+
+```lab
+link = "t=normal(rows=8,cols=8,mean=0.0,std=1.0,seed=1)&s=int4,symmetric,per_tensor,min_max,course&c=0.2"
+show = ["x", "number_line", "bell", "tiles"]
+move = ["range", "value"]
+[states]
+best = "s=int4,symmetric,per_tensor,mse,course"
+```
+
+```question
+id = "least"
+kind = "drag"
+ask = "Drag the end to the least error."
+hidden = ["tiles"]
+right = "mse <= 1.05 * solution.mse"
+solution = { hi = "best.range_hi" }
+tolerance = "Within 5 % of the least."
+hint = "Look at the dots."
+why = "From {start.mse} to {solution.mse}."
+[[mistakes]]
+when = "range_hi < solution.range_hi"
+says = "Too narrow: {clipped_count}."
+```
+
+> A rule.
+"""
+
+
+def changed(old, new):
+    assert MOVED.count(old) == 1, old
+    return MOVED.replace(old, new)
+
+
+def complaints(text):
+    """The keys of what is wrong with a lesson."""
+    try:
+        lesson = read_lesson(text, "x")
+    except qv.QuantVizError as problem:
+        return [problem.params["problem"].key]
+    return [problem.params["problem"].key for problem in problems_of(lesson, "x")]
+
+
+def test_a_lesson_that_is_moved_by_hand():
+    lesson = read_lesson(MOVED, "x")
+    assert complaints(MOVED) == []
+    (step,) = lesson.steps
+    (question,) = step.questions
+    assert (lesson.format, lesson.course, step.move, question.id) == (2, 1, ("range", "value"), "least")
+    scenes = step.scenes()
+    start, right = scenes[HERE].state, question.truth(scenes)
+    assert question.judge(drag_answer(start, right), scenes) == Verdict(True)
+    narrow = moved_by(start, {"kind": "range", "lo": -0.5, "hi": 0.5}, step.move)
+    given = drag_answer(start, narrow)
+    assert given == "s=int4%2Csymmetric%2Cper_tensor%2Cmanual_range%28lo%3D-0.5%2Chi%3D0.5%29%2Ccourse"
+    assert question.takes(given, scenes)
+    assert question.judge(given, scenes).diagnosis.startswith("Too narrow: ")
+    assert step.words.say(scenes, lambda name, words: f"<{name}>").startswith("The <b><scale></b> is 0.")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "s=int8,symmetric,per_tensor,min_max,course",  # the bits cannot be moved
+        "s=int4,symmetric,per_tensor,min_max,course",  # nothing was moved
+        "s=int4,symmetric,per_channel(axis=0),manual_range(lo=-1.0,hi=1.0),course",
+        "s=int4,symmetric,per_tensor,given(scale=1.0,zero_point=0),course",
+        "t=normal(rows=999,cols=999,mean=0.0,std=1.0,seed=1)",
+        "t=edited(normal(rows=8,cols=8,mean=0.0,std=1.0,seed=1),0.0=1.0,0.1=1.0)",  # two values
+        "s=int4,symmetric,per_tensor,manual_range(lo=1.0,hi=-1.0),course",
+        "x" * 100_000,
+    ],
+)
+def test_only_what_a_hand_can_do_is_an_answer(given):
+    step = read_lesson(MOVED, "x").steps[0]
+    assert not step.questions[0].takes(given, step.scenes())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key"),
+    [
+        ("format: 2", "format: 3", "bad_front"),
+        ("---\n# A", "# A", "open_front"),
+        ('move = ["range", "value"]', 'move = ["lid"]', "unknown_handle"),
+        ('move = ["range", "value"]', "", "drag_needs_move"),
+        ('"number_line", "bell"', '"bell"', "needs_ruler"),
+        ('hidden = ["tiles"]', 'hidden = ["number_line"]', "ruler_hidden"),
+        ('id = "least"', "", "missing_field"),
+        ('id = "least"', 'id = "Least!"', "bad_id"),
+        ('id = "least"', 'id = "least"\nwas = [0, 1]', "bad_was"),
+        ('{ hi = "best.range_hi" }', '{ bits = "4" }', "bad_solution"),
+        ('{ hi = "best.range_hi" }', '{ lo = "-1" }', "no_solution"),
+        ("mse <= 1.05 * solution.mse", "mse <= 0.5 * solution.mse", "solution_is_wrong"),
+        ("mse <= 1.05 * solution.mse", "mse <= 99", "start_is_right"),
+        ('hint = "Look at the dots."', "", "no_hint"),
+        ("[[scale]]", "[[scaleless]]", "unknown_term"),
+        ("{scale|3}.", "{scale|3}, and the [[scale]] again.", "term_twice"),
+        ("The **[[scale]]**", "word " * 90 + "The **[[scale]]**", "too_many_words"),
+        ("rows=8,cols=8", "rows=300,cols=300", "ruler_too_large"),
+        ('move = ["range", "value"]', 'move = ["range", "zero"]', "handle_missing"),
+    ],
+)
+def test_what_is_wrong_with_a_lesson_that_is_moved(old, new, key):
+    assert f"lessons.{key}" in complaints(changed(old, new))
+
+
+def test_a_lesson_is_neither_long_nor_typed_nor_asked_before_it_is_moved():
+    begin = MOVED.index("## One step")
+    head, step = MOVED[:begin], MOVED[begin:].replace("**[[scale]]**", "scale")
+    number = step[: step.index("```question")].replace('move = ["range", "value"]', "") + (
+        '```question\nid = "n"\nkind = "number"\nask = "?"\nhidden = []\nanswer = "scale"\nwithin = "0"\n'
+        'hint = "It is {scale}."\n```\n\n> A rule.\n'
+    )
+    assert "lessons.nothing_moved" in complaints(head + number)
+    assert "lessons.told_too_early" in complaints(head + step + number)
+    assert complaints(head + step + step) == ["lessons.id_twice"]
+    many = "".join(step.replace('"least"', f'"least{i}"') for i in range(6))
+    assert "lessons.too_many_questions" in complaints(head + many)
+    twice = "".join(number.replace('"n"', f'"n{i}"') for i in range(2))
+    assert "lessons.too_many_typed" in complaints(head + step + twice)
+    long = "".join(
+        step.replace('"least"', f'"least{i}"').replace("The scale", "word " * 88 + "The scale")
+        for i in range(8)
+    )
+    assert "lessons.lesson_too_long" in complaints(head + long)
+    assert "lessons.too_many_words" not in complaints(head + step)
+
+
+def test_every_term_is_introduced_once():
+    homes = [
+        term
+        for lesson in lessons().values()
+        for step in lesson.steps
+        for term, introduced in step.words.terms
+        if introduced
+    ]
+    assert len(homes) == len(set(homes))
+    assert term_home("zero_point") == ("range_to_grid", 3)

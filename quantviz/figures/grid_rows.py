@@ -1,0 +1,21 @@
+"""Grids that a ruler shows below its comb: the one before, a learner's, the right one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class GridRow:
+    """A grid in a row of its own, or one value in the place of a grid."""
+
+    #: What it is called.
+    words: str
+    #: `before`, `wrong` or `right`: what it is drawn in.
+    tone: str
+    #: The value of each code.
+    levels: tuple[float, ...] = ()
+    #: The ends of its range; none where there is none.
+    range: tuple[float, float] | None = None
+    #: A value; none where it is a grid.
+    at: float | None = None

@@ -1,0 +1,168 @@
+"""What a learner's hand has made of a step's state, and the ruler that shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, cast
+
+import streamlit as st
+
+from quantviz.figures.grid_rows import GridRow
+from quantviz.lab.state import LabState
+from quantviz.teaching.lessons.drags import dragged, moved_by
+from quantviz.teaching.lessons.formulas import HERE, SOLUTION, Scene
+from quantviz.teaching.lessons.model import Cell, Choice, Drag, Number, Question
+from quantviz.teaching.lessons.progress import Answer
+from quantviz.ui.components import hand
+from quantviz.ui.lessons.now import Now
+from quantviz.ui.shell import session
+from quantviz.ui.shell.classroom import enlarge
+from quantviz.ui.shell.words import language, say
+
+if TYPE_CHECKING:
+    from quantviz.analysis.study import Study
+    from quantviz.quantization.explanation import Explanation
+
+_MOVED, _HAND = "lesson_in_hand", "lesson_hand"
+#: Parts that the sentence of a ruler tells of.
+_TOLD = frozenset({"q", "x_hat", "error"})
+#: Most rows below the comb.
+_MOST_ROWS = 3
+
+
+def in_hand(now: Now) -> LabState:
+    """Return what the learner has made of the step's state: in this session, else as answers tell."""
+    start = now.scenes[HERE].state
+    own = st.session_state.get(_MOVED, {}).get((now.id, now.attempt))
+    if own is not None:
+        return cast(LabState, own)
+    given = [answer for tries in now.tries for answer in tries if _is_drag(now, answer)]
+    return dragged(start, given[-1].given) if given else start
+
+
+def _is_drag(now: Now, answer: Answer) -> bool:
+    return isinstance(now.lesson.question(now.place.step, answer.question), Drag)
+
+
+def has_moved(now: Now) -> bool:
+    """Return whether the learner has moved something in this step, which is then asked about."""
+    moved = (now.id, now.attempt) in st.session_state.get(_MOVED, {})
+    return moved or any(now.tries)
+
+
+def scene_in_hand(now: Now) -> Scene:
+    """Return the state in hand with what was computed of it."""
+    start, state = now.scenes[HERE], in_hand(now)
+    if state == start.state:
+        return start
+    kept = start.kept.get("in hand")
+    if not isinstance(kept, Scene) or kept.state != state:
+        kept = start.kept["in hand"] = Scene(state)
+    return kept
+
+
+def show_hand_ruler(
+    now: Now, study: Study, state: LabState, why: Explanation, *, chart: str, stamp: int, panels: bool
+) -> None:
+    """Show the ruler of a step whose learner can move something. `state` is the one in hand; `chart` and
+    `stamp` are those of its panels.
+    """
+    from quantviz.figures.ruler_data import ruler_of_cell, ruler_sentence
+
+    shown = now.step.show - now.covered
+    told = not now.covered & _TOLD and why.cause != "left_out"
+    hand.show_hand(
+        study,
+        state,
+        key=_HAND,
+        chart=chart,
+        stamp=stamp,
+        label=ruler_sentence(why, ruler_of_cell(study, why), study.qparams, language()) if told else "",
+        curve="curve" in shown,
+        locked=False,
+        on_release=session.safely(lambda: _let_go(now)),
+        lesson=hand.LessonRuler(
+            now.step.move, grid_rows(now), bell_of(now) if "bell" in shown else None, panels, enlarge()
+        ),
+    )
+
+
+def _let_go(now: Now) -> None:
+    message = hand.released(_HAND)
+    if message is not None:
+        state = moved_by(in_hand(now), message, now.step.move)
+        st.session_state.setdefault(_MOVED, {})[(now.id, now.attempt)] = state
+        session.forgive()
+
+
+def bell_of(now: Now) -> tuple[float, float]:
+    """Return mean and deviation of the step's values."""
+    x = now.scenes[HERE].result.x.double()
+    return float(x.mean()), float(x.std(correction=0))
+
+
+# ---- other grids --------------------------------------------------------------------------------
+
+
+def grid_rows(now: Now) -> tuple[GridRow, ...]:
+    """Return what the ruler shows below its comb: the grid from before, a wrong answer, and the right one."""
+    return tuple(_rows(now))[-_MOST_ROWS:]
+
+
+def _rows(now: Now) -> Iterator[GridRow]:
+    start, own = now.scenes[HERE], scene_in_hand(now)
+    if own is not start and start.state.scheme != own.state.scheme:
+        yield _grid(start, "before")
+    for question, tries, settled in zip(now.step.questions, now.tries, now.settled, strict=True):
+        if not tries or (settled and not now.revealed):
+            continue
+        answer = tries[-1]
+        if not question.judge(answer.given, now.scenes).right:
+            yield from _answered(now, question, answer.given, own)
+        if isinstance(question, Drag) and now.revealed:
+            yield _right(now, question, own)
+
+
+def _right(now: Now, question: Drag, own: Scene) -> GridRow:
+    solution = question.told(now.scenes)[SOLUTION]
+    if solution.state.source != own.state.source:
+        return GridRow(say("lessons.rows.right"), "right", at=solution.why.x)
+    return _grid(solution, "right")
+
+
+def _answered(now: Now, question: Question, given: object, own: Scene) -> Iterator[GridRow]:
+    """Yield a wrong answer as it can be drawn."""
+    words, here = say("lessons.rows.wrong"), now.scenes[HERE]
+    if isinstance(question, Drag):
+        state = dragged(here.state, str(given))
+        if state.source != here.state.source:
+            yield GridRow(words, "wrong", at=Scene(state).why.x)
+        elif state.scheme != own.state.scheme:
+            yield _grid(Scene(state), "wrong")
+    elif isinstance(question, Number) and question.draw:
+        yield _number(here, question.draw, float(cast(float, given)), words)
+    elif isinstance(question, Choice) and question.options[cast(int, given)].state:
+        yield _grid(now.scenes[question.options[cast(int, given)].state], "wrong")
+    elif isinstance(question, Cell):
+        place = cast("tuple[int, ...]", tuple(cast("tuple[int, ...]", given)))
+        yield GridRow(words, "wrong", at=float(here.result.x[place]))
+
+
+def _number(here: Scene, draw: str, given: float, words: str) -> GridRow:
+    scale, zero_point = here.why.scale, here.why.zero_point
+    if draw == "value":
+        return GridRow(words, "wrong", at=given)
+    if draw == "code":
+        return GridRow(words, "wrong", at=scale * (given - zero_point))
+    scale, zero_point = (given, zero_point) if draw == "scale" else (scale, given)
+    scheme = here.state.scheme
+    codes = range(scheme.code_min, scheme.code_max + 1)
+    return GridRow(words, "wrong", tuple(scale * (code - zero_point) for code in codes))
+
+
+def _grid(scene: Scene, tone: str) -> GridRow:
+    from quantviz.analysis.study import Study
+    from quantviz.figures.ruler_data import ruler_of_cell
+
+    picture = ruler_of_cell(Study.of_result(scene.result), scene.why)
+    return GridRow(say(f"lessons.rows.{tone}"), tone, tuple(picture.levels.tolist()), picture.range)
