@@ -166,7 +166,7 @@ def test_wrong_answers_can_be_told_from_right_ones(name, i):
         ("asymmetric is never worse", "asymmetric"),
         ("asymmetric is never worse", "zero_point_out_of_range"),
         ("the largest error is always s/2", "zero_point_out_of_range"),
-        ("a higher SQNR means every value improved", "rounding_against_clipping"),
+        ("a lower MSE means every value improved", "per_channel"),
         ("clipping is always bad", "rounding_against_clipping"),
         ("clipping is always good", "rounding_against_clipping"),
         ("RMSE under 0.289 steps is good", "rounding_against_clipping"),
