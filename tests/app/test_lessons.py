@@ -255,6 +255,8 @@ def another_wrong_answer(question, first, scenes):
         *({"kind": "given", "scale": scenes[HERE].why.scale, "zero_point": z} for z in (-7, -1, 1, 6)),
         *({"kind": "range", "lo": -end, "hi": end} for end in (0.1, 1.0, 10.0, 100.0)),
         *({"kind": "cell", "cell": list(start.cell), "value": end} for end in (0.01, 1.0, 70.0, 300.0)),
+        *({"kind": "format", "id": name} for name in hand_choices(start).formats.values),
+        *({"kind": "group", "size": size} for size in hand_choices(start).sizes.values),
     ):
         with contextlib.suppress(QuantVizError):
             given = drag_answer(scenes[HERE].state, moved_by(start, message, question.moves))
