@@ -5,9 +5,9 @@
 Each round starts two fresh servers, one after the other, and opens /lab: one as it is, one where
 `import torch` fails at once. Counted is the time from the navigation until the title, the controls and
 the panels' skeleton are on the screen. Beside them a bare Python process imports streamlit, torch, pandas and
-plotly: what the panels cannot be shown without. Then the front door, until its slider first moves by itself: on a
-server that has the programs from a process before, and on the first one ever. Prints the medians and their
-ratios.
+plotly: what the panels cannot be shown without. Then the front door, until its slider first moves by
+itself: on a server that has the programs from a process before, and on the first one ever. Prints the medians
+and their ratios.
 """
 
 import argparse
@@ -48,10 +48,8 @@ _PAINTED = """
 """
 _MOVED = """
 () => {
-  const thumb = document.querySelector(".st-key-home_play [data-testid]")
-    && [...document.querySelectorAll(".st-key-home_play *")]
-      .map((each) => each.shadowRoot?.querySelector(".qv-thumb") ?? null).find(Boolean)
-    || document.querySelector(".qv-thumb");
+  const thumb = document.querySelector(".st-key-home_play .qv-thumb") ?? [...document.querySelectorAll(
+    ".st-key-home_play *")].map((each) => each.shadowRoot?.querySelector(".qv-thumb")).find(Boolean);
   if (!thumb) return false;
   window.firstPlace ??= thumb.style.transform;
   return thumb.style.transform !== window.firstPlace;
