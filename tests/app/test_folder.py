@@ -93,10 +93,9 @@ def opened_with_complaint(**link):
     """All that a new session is told in place of an error or warning."""
     from streamlit.testing.v1 import AppTest
 
-    from tests.helpers.session import APP, LAB
+    from tests.helpers.session import APP
 
     at = AppTest.from_file(str(APP), default_timeout=60)
-    at.switch_page(LAB)
     for name, value in link.items():
         at.query_params[name] = value
     at.run()

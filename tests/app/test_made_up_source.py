@@ -51,6 +51,7 @@ quantviz.text.catalogue = table.__getitem__
 from streamlit.testing.v1 import AppTest
 
 at = AppTest.from_file(APP, default_timeout=120)
+at.run()
 at.switch_page("pages/lab/playground.py").run()
 at.selectbox(key="kind").set_value("random").run()
 assert "A made-up ramp" in at.selectbox(key="distribution").options, at.selectbox(key="distribution").options

@@ -323,6 +323,7 @@ def test_a_link_that_is_too_long_has_no_code_and_the_way_out():
     values = " ".join(str(0.37 * n**1.5 + 1 / (n + 1)) for n in range(144))
     at = AppTest.from_file("../../app.py", default_timeout=60)
     at.context["url"] = NETWORK
+    at.run()
     at.switch_page("pages/lab/playground.py").run()
     at.selectbox(key="kind").set_value("typed").run()
     at.text_area(key="typed_text").set_value(values).run()

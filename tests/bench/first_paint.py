@@ -48,10 +48,8 @@ _PAINTED = """
 """
 _MOVED = """
 () => {
-  const thumb = document.querySelector(".st-key-home_play [data-testid]")
-    && [...document.querySelectorAll(".st-key-home_play *")]
-      .map((each) => each.shadowRoot?.querySelector(".qv-thumb") ?? null).find(Boolean)
-    || document.querySelector(".qv-thumb");
+  const thumb = document.querySelector(".st-key-home_play .qv-thumb") ?? [...document.querySelectorAll(
+    ".st-key-home_play *")].map((each) => each.shadowRoot?.querySelector(".qv-thumb")).find(Boolean);
   if (!thumb) return false;
   window.firstPlace ??= thumb.style.transform;
   return thumb.style.transform !== window.firstPlace;

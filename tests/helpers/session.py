@@ -11,6 +11,7 @@ import numpy as np
 from streamlit.testing.v1 import AppTest
 
 import quantviz as qv
+from quantviz.lab.state import has_state
 
 APP = Path(__file__).parents[2] / "app.py"
 LAB = "pages/lab/playground.py"
@@ -19,10 +20,15 @@ LAB = "pages/lab/playground.py"
 def opened(page=None, **params):
     """The app at this address; `page` is another page's file than the Lab's."""
     at = AppTest.from_file(str(APP), default_timeout=60)
-    at.switch_page(page or LAB)
+    if page:
+        at.switch_page(page)
     for name, value in params.items():
         at.query_params[name] = value
-    return healthy(at.run())
+    at.run()
+    if not page and not has_state(params) and "k" not in params:
+        # Without anything of the Lab's it is the front door, from which pages are known by their files.
+        at.switch_page(LAB).run()
+    return healthy(at)
 
 
 def healthy(at):

@@ -3,7 +3,7 @@
 // The bits of the sweep: from where to where, and for how many milliseconds it stays or goes.
 export function sweepOf(least, most, telling) {
   return [
-    { from: most, to: most, takes: 350 },
+    { from: most, to: most, takes: 150 },
     { from: most, to: least, takes: 2600 },
     { from: least, to: least, takes: 450 },
     { from: least, to: telling, takes: 900 },

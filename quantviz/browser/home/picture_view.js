@@ -85,11 +85,4 @@ export class PictureView {
     const col = clamped((x * ratio) / scale + this.left, cols);
     return clamped((y * ratio) / scale + this.top, rows) * cols + col;
   }
-
-  // Whether a cell is in the frame.
-  shows(at) {
-    const [row, col] = [Math.floor(at / this.cols), at % this.cols];
-    const [right, foot] = [this.left + this.seenCols, this.top + this.seenRows];
-    return row >= this.top && row + 1 <= foot && col >= this.left && col + 1 <= right;
-  }
 }

@@ -83,8 +83,4 @@ export class RowView {
   cellAt(x) {
     return Math.min(Math.max(Math.floor((x - 10) / this.step), 0), this.count - 1);
   }
-
-  shows() {
-    return true;
-  }
 }

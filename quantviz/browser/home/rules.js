@@ -2,7 +2,7 @@
 
 export function playRules({ text, muted, line, surface, handle }) {
   return `
-    .qv-play { container-type: inline-size; color: ${text}; font-size: 14px; line-height: 1.35;
+    .qv-play { container-type: inline-size; color: ${text}; font-size: 0.9333rem; line-height: 1.35;
       font-variant-numeric: tabular-nums; }
     .qv-play * { box-sizing: border-box; }
     .qv-play-grid { display: grid; gap: 8px; }
@@ -22,31 +22,32 @@ export function playRules({ text, muted, line, surface, handle }) {
     .qv-play[data-toy=row] .qv-views canvas { box-shadow: inset 0 0 0 1px ${line}; }
     .qv-views figcaption { display: none; color: ${muted}; margin-top: 4px; min-height: 19px; }
     .qv-views figure + figure { display: none; }
-    .qv-bits { display: grid; grid-template-columns: 1fr auto; align-items: center; column-gap: 12px; }
-    .qv-track { grid-column: 1 / -1; position: relative; height: 44px; }
+    .qv-bits { display: flex; flex-wrap: wrap; justify-content: space-between; align-items: center;
+      column-gap: 12px; }
+    .qv-track { flex: 0 0 100%; position: relative; height: 44px; }
     .qv-track::before { content: ""; position: absolute; inset: 18px 0; border-radius: 4px; background: ${line}; }
     .qv-fill { position: absolute; left: 0; top: 18px; height: 8px; border-radius: 4px; background: ${handle}; }
     .qv-thumb { position: absolute; left: 0; top: 0; width: 44px; height: 44px; border-radius: 50%;
-      background: ${handle}; color: ${surface}; font-size: 16px; font-weight: 600; display: grid;
+      background: ${handle}; color: ${surface}; font-size: 1.0667rem; font-weight: 600; display: grid;
       place-items: center; will-change: transform; }
     .qv-track input { position: absolute; inset: 0; width: 100%; height: 44px; margin: 0; opacity: 0;
       cursor: grab; touch-action: pan-y; }
     .qv-track input:active { cursor: grabbing; }
     .qv-track input:focus-visible ~ .qv-thumb { outline: 3px solid ${text}; outline-offset: 2px; }
-    .qv-count { font-size: 16px; font-weight: 600; white-space: nowrap; }
-    .qv-note { color: ${muted}; text-align: right; font-size: 12px; white-space: nowrap; }
+    .qv-count { font-size: 1.0667rem; font-weight: 600; white-space: nowrap; }
+    .qv-note { color: ${muted}; text-align: right; font-size: 0.8rem; }
     .qv-size { color: ${muted}; white-space: nowrap; }
     .qv-note .qv-size::after { content: " · "; }
     .qv-way { display: grid; gap: 2px; }
     .qv-sum { display: flex; flex-wrap: wrap; column-gap: 0.45em; align-items: baseline; min-height: 20px;
-      font-size: 14px; }
+      font-size: 0.9333rem; }
     .qv-sum span { opacity: 0.3; }
     .qv-sum span.qv-said { opacity: 1; }
     .qv-sum b { font-weight: 600; }
     .qv-way canvas { display: block; width: 100%; height: 98px; }
     .qv-views { position: relative; }
     .qv-every { position: absolute; right: 0; bottom: 0; display: flex; align-items: flex-end; height: 44px;
-      padding: 8px; color: #ffffff; font-size: 12px; font-weight: 600; text-decoration: none; }
+      padding: 8px; color: #ffffff; font-size: 0.8rem; font-weight: 600; text-decoration: none; }
     .qv-every span { padding: 4px 10px; border-radius: 12px; background: rgba(0, 0, 0, 0.6); }
     .qv-every:focus-visible { outline: none; }
     .qv-every:focus-visible span { outline: 2px solid #ffffff; }
@@ -58,14 +59,15 @@ export function playRules({ text, muted, line, surface, handle }) {
       .qv-views figure + figure { display: block; }
       .qv-views figcaption { display: block; }
       .qv-views canvas { height: clamp(170px, calc(100svh - 375px), 32.6cqw); border-radius: 8px; }
-      .qv-bits { grid-template-columns: 11em 1fr; }
-      .qv-track { grid-column: auto; }
+      .qv-bits { flex-wrap: nowrap; }
+      .qv-count { flex: 0 0 10.5em; }
+      .qv-track { flex: 1 1 0; }
       .qv-note { display: none; }
-      .qv-sum { font-size: 16px; column-gap: 0.6em; }
+      .qv-sum { font-size: 1.0667rem; column-gap: 0.6em; }
       .qv-way canvas { height: 118px; }
       .qv-play-grid { position: relative; padding-bottom: 32px; }
       .qv-views { position: static; }
-      .qv-every { right: auto; left: 0; height: 24px; padding: 0; color: ${handle}; font-size: 14px; }
+      .qv-every { right: auto; left: 0; height: 24px; padding: 0; color: ${handle}; font-size: 0.9333rem; }
       .qv-every span { padding: 0; border-radius: 3px; background: none; }
       .qv-every:focus-visible span { outline-color: ${handle}; }
     }

@@ -22,7 +22,7 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Builtin, write_source
 from quantviz.sources.landscape import landscape
 from quantviz.text import text
-from quantviz.ui.shell.startup import warm_up
+from quantviz.ui.shell.startup import turns
 
 if TYPE_CHECKING:
     import numpy as np
@@ -88,6 +88,12 @@ TOYS: Mapping[str, Toy] = MappingProxyType(
 )
 
 
+def _import_torch() -> None:
+    """Import torch alone, the sooner to have the programs; another run has the turn meanwhile."""
+    with turns().leave():
+        import torch  # noqa: F401
+
+
 @cache
 def _arrays() -> Mapping[str, np.ndarray[Any, Any]]:
     import numpy as np
@@ -100,7 +106,7 @@ def _arrays() -> Mapping[str, np.ndarray[Any, Any]]:
 def play_data(language: str, theme: str) -> bytes:
     """Return what the component is told, in a language and for one of `THEMES`."""
     own, other = THEMES[theme], THEMES["dark"]
-    programs = kept_programs([scheme for toy in TOYS.values() for scheme in toy.schemes], warm_up)
+    programs = kept_programs([scheme for toy in TOYS.values() for scheme in toy.schemes], _import_torch)
     toys, first = [], 0
     for name, toy in TOYS.items():
         toys.append(
