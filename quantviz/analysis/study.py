@@ -311,7 +311,10 @@ class Study:
         if layout.view_shape == self.shape:
             return self.x.read(window)
         places = blocks.flat_indices_of(layout.view_shape, window).flatten()
-        return torch.cat([torch.tensor(self.x.run(int(place), int(place) + 1)) for place in places])
+        # One run of the tensor, but where the elements of a block lie apart.
+        together = places.numel() > 0 and int(places[-1] - places[0]) == places.numel() - 1
+        ends = [places[[0, -1]].tolist()] if together else [[place, place] for place in places.tolist()]
+        return torch.cat([torch.tensor(self.x.run(first, last + 1)) for first, last in ends])
 
     @property
     def largest_step(self) -> float | None:

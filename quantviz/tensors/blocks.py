@@ -173,7 +173,7 @@ def flat_indices_of(shape: Shape, index: Window) -> torch.Tensor:
     """
     flat = torch.zeros((), dtype=torch.int64)
     for part, length in zip(index, shape, strict=True):
-        own = torch.tensor(part) if isinstance(part, int) else torch.arange(length)[part]
+        own = torch.tensor(part) if isinstance(part, int) else torch.arange(*part.indices(length))
         flat = flat.unsqueeze(-1) * length + own if own.dim() else flat * length + own
     return flat
 

@@ -19,7 +19,7 @@ from tests.bench.servers import ROOT, serving
 from tests.helpers.browser import FLAGS, IDLE, chromium_path
 
 #: The most that the Lab may take, as a multiple of the bare page.
-BAR = 1.5
+BAR = 1.2
 SIDES = (8, 32, 128)
 
 #: The pictures of heatmaps and of image traces; the cell out of sight that brings an image its colour bar is
