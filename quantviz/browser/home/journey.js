@@ -1,5 +1,5 @@
-// One number's way through the quantizer: divided by the scale it comes down to the comb of codes, there it is
-// rounded to a tooth, and multiplied by the scale it comes back up, beside where it was.
+// One number's way through the quantizer: divided by the scale it comes down to the comb of codes, there it
+// is rounded to a tooth, and multiplied by the scale it comes back up, beside where it was.
 
 import { paintComb } from "../ruler/comb.js";
 import { RulerPainter } from "../ruler/painter.js";
@@ -116,9 +116,9 @@ export class JourneyPainter {
     // The operations stand beside their way, outside of both.
     const outwards = from < to ? -1 : 1;
     const middle = (top + foot) / 2 + 4;
-    if (divide) this.beside(`÷ ${this.painter.written(scale)}`, from, middle, outwards, colors.muted, divide);
-    if (multiply)
-      this.beside(`× ${this.painter.written(scale)}`, to, middle, -outwards, colors.muted, multiply);
+    const by = this.painter.written(scale);
+    if (divide) this.beside(`÷ ${by}`, from, middle, outwards, colors.muted, divide);
+    if (multiply) this.beside(`× ${by}`, to, middle, -outwards, colors.muted, multiply);
     // The numbers: where they are on their way, then x and x̂ above the line.
     const bead = multiply ? [to, up] : round ? [along, foot] : [from, down];
     const gap = Math.abs(to - from);

@@ -8,7 +8,8 @@ export function playRules({ text, muted, line, surface, handle }) {
     .qv-play-grid { display: grid; gap: 8px; }
     .qv-play-top { display: none; align-items: center; justify-content: space-between; min-height: 34px; }
     .qv-switch { display: inline-flex; border: 1px solid ${line}; border-radius: 8px; overflow: hidden; }
-    .qv-switch button { all: unset; box-sizing: border-box; padding: 0 14px; min-height: 34px; cursor: pointer;
+    .qv-switch button { all: unset; box-sizing: border-box; padding: 0 14px; min-height: 34px;
+      cursor: pointer;
       display: inline-flex; align-items: center; }
     .qv-switch button[aria-checked=true] { background: ${handle}; color: ${surface}; font-weight: 600; }
     .qv-switch button:focus-visible { outline: 2px solid ${text}; outline-offset: -4px; border-radius: 6px; }
@@ -25,8 +26,10 @@ export function playRules({ text, muted, line, surface, handle }) {
     .qv-bits { display: flex; flex-wrap: wrap; justify-content: space-between; align-items: center;
       column-gap: 12px; }
     .qv-track { flex: 0 0 100%; position: relative; height: 44px; }
-    .qv-track::before { content: ""; position: absolute; inset: 18px 0; border-radius: 4px; background: ${line}; }
-    .qv-fill { position: absolute; left: 0; top: 18px; height: 8px; border-radius: 4px; background: ${handle}; }
+    .qv-track::before { content: ""; position: absolute; inset: 18px 0; border-radius: 4px;
+      background: ${line}; }
+    .qv-fill { position: absolute; left: 0; top: 18px; height: 8px; border-radius: 4px;
+      background: ${handle}; }
     .qv-thumb { position: absolute; left: 0; top: 0; width: 44px; height: 44px; border-radius: 50%;
       background: ${handle}; color: ${surface}; font-size: 1.0667rem; font-weight: 600; display: grid;
       place-items: center; will-change: transform; }
@@ -72,6 +75,7 @@ export function playRules({ text, muted, line, surface, handle }) {
       .qv-every:focus-visible span { outline-color: ${handle}; }
     }
     @media (pointer: coarse) { .qv-switch button { min-height: 44px; } }
-    @media (forced-colors: active) { .qv-thumb { border: 2px solid ButtonText; } .qv-track::before { border: 1px solid; } }
+    @media (forced-colors: active) { .qv-thumb { border: 2px solid ButtonText; }
+      .qv-track::before { border: 1px solid; } }
   `;
 }
