@@ -23,6 +23,7 @@ from quantviz.ui.lessons.answering import answer_key
 from quantviz.ui.lessons.moving import bell_of, grid_rows, scene_in_hand, show_hand_ruler
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.shell import session
+from quantviz.ui.shell.classroom import classroom
 from quantviz.ui.shell.words import language, number, plain, say, theme
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 _EXPLAINED = frozenset({"sentence", "number_line", "steps"})
 _CELLS = "lesson_cells"
 _PANELS = "lesson_panels"
+#: Pixels of the panels' height above a ruler.
+_ABOVE_RULER = 212
 
 
 def show_picture(now: Now) -> None:
@@ -109,6 +112,9 @@ def _panels(now: Now, r: QuantResult, state: LabState, panels: list[str]) -> int
     selected = _pointed(now) if pointing else _framed(now, state)
     bridge = st.container(key="lesson_bridge")
     area = st.container(key=_PANELS)
+    # A laptop has room for both, the panels and the ruler below them.
+    rows, cols = data.shape
+    both = "number_line" in now.step.show and not classroom().projector and 2 * rows >= cols
     show_panels(
         data,
         key=_PANELS,
@@ -118,6 +124,7 @@ def _panels(now: Now, r: QuantResult, state: LabState, panels: list[str]) -> int
         selected=state.view.seen(selected, state.source.shape) if selected else None,
         on_cell=session.safely(lambda: _clicked(now, state, pointing)),
         first="x" if pointing else None,
+        height=_ABOVE_RULER if both else None,
     )
     return data.stamp
 
