@@ -11,8 +11,8 @@ from quantviz.lab.state import LabState
 from quantviz.schemes.formats import NumberFormat
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.scheme_words import format_name
+from quantviz.ui.lab import sheet
 from quantviz.ui.lab.scheme_bar import (
-    ALL_SETTINGS,
     button_words,
     choices,
     chosen,
@@ -35,7 +35,7 @@ def show_phone_bar(state: LabState) -> None:
         with st.container(key="phone_row", horizontal=True, gap="small", wrap=False):
             _scale(state)
             # It opens the scheme's row above this bar.
-            st.checkbox(say("phone.all"), key=ALL_SETTINGS)
+            st.checkbox(say("phone.all"), key=sheet.KEY)
 
 
 def _family(state: LabState) -> tuple[NumberFormat, ...]:

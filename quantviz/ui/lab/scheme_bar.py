@@ -1,7 +1,7 @@
 """The row above the picture: the scheme, as a recipe or in its own decisions.
 
-Callbacks turn what a widget shows into another scheme; `session.complaining` keeps what cannot be. What
-the convention's engine does not offer is left out or grey.
+Callbacks make a scheme of what a widget shows; `session.complaining` keeps what cannot be. What the
+convention's engine does not offer is left out or grey.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from quantviz.schemes.scheme import MODES, Scheme
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.classroom_signs import show_lock
 from quantviz.ui.components.scheme_words import convention_name, format_name, part_words
+from quantviz.ui.lab import sheet
 from quantviz.ui.lab.engine_controls import refuse_recipe, show_recipe
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import classroom, locked
@@ -40,21 +41,14 @@ from quantviz.ui.shell.words import language, plain, say, say_axis, say_error, s
 
 #: Integers are chosen by sign and bits, other formats by name.
 _INTEGERS: Mapping[str, bool] = MappingProxyType({"integer_signed": True, "integer_unsigned": False})
-#: The key of the box in a phone's bar that shows all settings.
-ALL_SETTINGS = "all_settings"
 #: Sizes that are offered at most beyond the divisors.
 _LARGEST_SIZE = 4096
-
-
-def all_settings() -> bool:
-    """Return whether a phone shows all settings, as the box in its bar says."""
-    return bool(st.session_state.get(ALL_SETTINGS))
 
 
 def show_scheme(state: LabState) -> None:
     """Show the recipe, number format, mode, and one scale for what; labels stand inside their controls."""
     # The style goes by what there has to be room for, and by whether a phone shows it all.
-    room, place = "sized" if _sizes_of(state) else "plain", "sheet" if all_settings() else "row"
+    room, place = "sized" if _sizes_of(state) else "plain", "sheet" if sheet.is_open() else "row"
     with (
         st.container(key=f"scheme_{room}_{place}"),
         st.container(key="scheme", horizontal=True, vertical_alignment="center", gap="small"),

@@ -11,8 +11,8 @@ from quantviz.lab.scenarios import SCENARIOS
 from quantviz.lab.state import LabState
 from quantviz.ui.components.cell import show_cell_inputs
 from quantviz.ui.components.lesson_place import go
+from quantviz.ui.lab import sheet
 from quantviz.ui.lab.navigation import block_words
-from quantviz.ui.lab.scheme_bar import all_settings
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import classroom, visible
 from quantviz.ui.shell.words import language, plain, say
@@ -36,7 +36,7 @@ def show_title(state: LabState) -> tuple[Any, Any]:
     share = more = None
     with st.container(key="title", horizontal=True, vertical_alignment="center", gap="small"):
         _crumbs(state)
-        with st.container(key="cell_sheet" if all_settings() else "cell_place"):
+        with st.container(key="cell_sheet" if sheet.is_open() else "cell_place"):
             show_cell_inputs(state)
         st.markdown(plain(_hint(state)), width="stretch")
         with st.container(
