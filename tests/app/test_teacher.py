@@ -105,7 +105,7 @@ def test_what_is_hidden_is_not_in_the_page(part, whole):
     tiles = [catalogue("en")[f"{name}.short"] for name in TILE_PARTS if name != part]
     assert [metric.label for metric in numbers(at)] == tiles
     assert bool(html(at, "qv-sentence")) == (part != "sentence")
-    assert has(at, "ruler") == (part != "number_line")
+    assert has(at, "hand") == (part != "number_line")
     assert bool(html(at, "qv-steps")) == (part != "steps")
     assert has(at, "error_view") == (part != "error")
     assert has(at, "language_choice")

@@ -275,7 +275,11 @@ def other_granularities(state: LabState) -> tuple[Granularity, ...]:
     """
     possible = {name: each for name, each in choices(state).items() if why_not(state, each) is None}
     now = chosen(state)
-    others = tuple(each for name, each in possible.items() if name not in (now, PerTensor.id))
+    # A scale for each value is no quantization.
+    shared = {
+        name: each for name, each in possible.items() if math.prod(each.block_shape(state.source.shape)) > 1
+    }
+    others = tuple(each for name, each in shared.items() if name not in (now, PerTensor.id))
     channels = tuple(each for each in others if isinstance(each, PerChannel))
     return channels if channels and isinstance(state.scheme.granularity, PerTensor) else others
 
