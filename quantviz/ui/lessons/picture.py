@@ -23,6 +23,7 @@ from quantviz.ui.lessons.answering import answer_key
 from quantviz.ui.lessons.moving import bell_of, grid_rows, scene_in_hand, show_hand_ruler
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.shell import session
+from quantviz.ui.shell.classroom import classroom
 from quantviz.ui.shell.words import language, number, plain, say, theme
 
 if TYPE_CHECKING:
@@ -47,11 +48,16 @@ def show_picture(now: Now) -> None:
         st.caption(plain(scheme_words(state.scheme, state.source)))
     _tiles(now, r, state)
     panels = [name for name in PANEL_PARTS if name in show]
-    stamp = _panels(now, r, state, panels) if panels else 0
-    if _pointing(now) and _pointed(now):
-        _chosen_cell(now, r, cast("tuple[int, ...]", _pointed(now)))
-    if _EXPLAINED & (show - covered):
-        _why(now, explain(r, state.cell), r, state, stamp)
+    # On a wall the words come below: the ruler stands beside the panels.
+    beside = classroom().projector and panels and "number_line" in show - covered
+    left, right = st.columns([2, 3]) if beside else (st.container(), st.container())
+    with left:
+        stamp = _panels(now, r, state, panels) if panels else 0
+    with right:
+        if _pointing(now) and _pointed(now):
+            _chosen_cell(now, r, cast("tuple[int, ...]", _pointed(now)))
+        if _EXPLAINED & (show - covered):
+            _why(now, explain(r, state.cell), r, state, stamp)
     if "bits_plot" in show:
         _bits_plot(now, scene)
     if "table" in show and now.step.table:
