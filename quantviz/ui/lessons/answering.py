@@ -71,6 +71,7 @@ def _open_question(now: Now, i: int, question: Question) -> None:
     tries = now.tries[i]
     if tries:
         with st.container(key=_told_key(now, i)):
+            _you_said(now, question, tries[-1])
             st.warning(_first_try(now, question, tries[-1]))
             questions.show_drawn(question, tries[-1].given, now.scenes)
     questions.ask(question, now.scenes, key)
@@ -88,6 +89,12 @@ def _open_question(now: Now, i: int, question: Question) -> None:
 
 def _guess_key(now: Now, i: int) -> str:
     return f"guess_{answer_key(now, i)}"
+
+
+def _you_said(now: Now, question: Question, answer: Answer) -> None:
+    words = questions.told(question, answer.given, now.scenes)
+    sure = say("lessons.was_sure" if answer.sure else "lessons.was_guess")
+    st.markdown(say("lessons.you_said", answer=words, sure=sure))
 
 
 def _first_try(now: Now, question: Question, answer: Answer) -> str:
@@ -130,14 +137,7 @@ def _answered(now: Now, i: int, question: Question, answer: Answer | None) -> No
     """Show what was answered, and, once the answers are told, what became of it."""
     verdict = question.judge(answer.given, now.scenes) if answer is not None and now.revealed else None
     if answer is not None and not (verdict and verdict.right):
-        words = questions.told(question, answer.given, now.scenes)
-        st.markdown(
-            say(
-                "lessons.you_said",
-                answer=words,
-                sure=say("lessons.was_sure" if answer.sure else "lessons.was_guess"),
-            )
-        )
+        _you_said(now, question, answer)
     if not now.revealed:
         return
     truth = questions.truth_told(question, now.scenes).rstrip(".。")

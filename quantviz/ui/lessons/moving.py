@@ -16,7 +16,7 @@ from quantviz.teaching.lessons.progress import Answer
 from quantviz.ui.components import hand
 from quantviz.ui.lessons.now import Now
 from quantviz.ui.shell import session
-from quantviz.ui.shell.classroom import enlarge
+from quantviz.ui.shell.classroom import classroom, enlarge
 from quantviz.ui.shell.words import language, say
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _MOVED, _HAND = "lesson_in_hand", "lesson_hand"
 #: Parts that the sentence of a ruler tells of.
 _TOLD = frozenset({"q", "x_hat", "error"})
+#: From the ruler's digits of 12 pixels to those on a projector.
+_WALL = 28 / 12
 #: Most rows below the comb.
 _MOST_ROWS = 3
 
@@ -82,9 +84,14 @@ def show_hand_ruler(
         locked=False,
         on_release=session.safely(lambda: _let_go(now)),
         lesson=hand.LessonRuler(
-            now.step.move, grid_rows(now), bell_of(now) if "bell" in shown else None, panels, enlarge()
+            now.step.move, grid_rows(now), bell_of(now) if "bell" in shown else None, panels, _larger()
         ),
     )
+
+
+def _larger() -> float:
+    """Return how much larger than on a page the ruler is: on a wall its digits have 28 pixels."""
+    return max(enlarge(), _WALL) if classroom().projector else 1.0
 
 
 def _let_go(now: Now) -> None:

@@ -45,8 +45,8 @@ class Now:
     @cached_property
     def settled(self) -> tuple[bool, ...]:
         """Return whether each question is done with: right, or wrong without another try."""
-        # What a teacher withholds is noted, right or wrong.
-        once = classroom().answers == "withheld"
+        # What a teacher withholds is noted, right or wrong, and what is shown needs no second try.
+        once = classroom().answers != "after"
         return tuple(
             bool(tries)
             and (

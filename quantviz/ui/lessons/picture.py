@@ -50,11 +50,16 @@ def show_picture(now: Now) -> None:
         st.caption(plain(scheme_words(state.scheme, state.source)))
     _tiles(now, r, state)
     panels = [name for name in PANEL_PARTS if name in show]
-    stamp = _panels(now, r, state, panels) if panels else 0
-    if _pointing(now) and _pointed(now):
-        _chosen_cell(now, r, cast("tuple[int, ...]", _pointed(now)))
-    if _EXPLAINED & (show - covered):
-        _why(now, explain(r, state.cell), r, state, stamp)
+    # On a wall the words come below: the ruler stands beside the panels.
+    beside = classroom().projector and panels and "number_line" in show - covered
+    left, right = st.columns([2, 3]) if beside else (st.container(), st.container())
+    with left:
+        stamp = _panels(now, r, state, panels) if panels else 0
+    with right:
+        if _pointing(now) and _pointed(now):
+            _chosen_cell(now, r, cast("tuple[int, ...]", _pointed(now)))
+        if _EXPLAINED & (show - covered):
+            _why(now, explain(r, state.cell), r, state, stamp)
     if "bits_plot" in show:
         _bits_plot(now, scene)
     if "table" in show and now.step.table:
