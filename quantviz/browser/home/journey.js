@@ -1,6 +1,7 @@
 // One number's way through the quantizer: divided by the scale it comes down to the comb of codes, there it
 // is rounded to a tooth, and multiplied by the scale it comes back up, beside where it was.
 
+import { sharpen } from "./canvas.js";
 import { paintComb } from "../ruler/comb.js";
 import { RulerPainter } from "../ruler/painter.js";
 import { Axis, NARROW, teethOf } from "../ruler/places.js";
@@ -48,12 +49,8 @@ export class JourneyPainter {
     const bands = narrow
       ? { narrow, top: 27, tips: 60, line: 73, height: 98 }
       : { narrow, top: 30, tips: 76, line: 89, height: 118 };
-    const ratio = window.devicePixelRatio || 1;
-    const [across, down] = [Math.round(width * ratio), Math.round(bands.height * ratio)];
-    if (canvas.width !== across || canvas.height !== down) {
-      Object.assign(canvas, { width: across, height: down });
-      canvas.style.height = `${bands.height}px`;
-    }
+    const ratio = sharpen(canvas, width, bands.height);
+    canvas.style.height = `${bands.height}px`;
     const { context } = painter;
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, width, bands.height);

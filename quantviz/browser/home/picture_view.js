@@ -1,5 +1,7 @@
 // A picture on a canvas: its numbers as greys or as colours of an error, with a frame around one of them.
 
+import { sharpen } from "./canvas.js";
+
 const GREYS = Uint32Array.from({ length: 256 }, (_, grey) => (0xff000000 | (grey * 0x010101)) >>> 0);
 
 // Shades from a list of red, green and blue, as pixels.
@@ -20,12 +22,9 @@ export class PictureView {
   // Take the canvas' size on the page; false while it has none.
   fit(rows, cols) {
     const { canvas } = this;
-    const ratio = window.devicePixelRatio || 1;
-    const [width, height] = [canvas.clientWidth, canvas.clientHeight];
-    if (!width || !height) return false;
-    const [across, down] = [Math.round(width * ratio), Math.round(height * ratio)];
-    if (canvas.width !== across || canvas.height !== down)
-      Object.assign(canvas, { width: across, height: down });
+    if (!canvas.clientWidth || !canvas.clientHeight) return false;
+    const ratio = sharpen(canvas, canvas.clientWidth, canvas.clientHeight);
+    const { width: across, height: down } = canvas;
     // The picture covers its frame; what does not fit is left out on both sides.
     const scale = Math.max(across / cols, down / rows);
     const [seenCols, seenRows] = [across / scale, down / scale];

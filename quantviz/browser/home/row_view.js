@@ -1,6 +1,7 @@
 // A row of weights as bars on both sides of 0. The outlier runs off the picture, and says how far.
 
 import { significant } from "../panels/numbers.js";
+import { sharpen } from "./canvas.js";
 import { DIGITS } from "./results.js";
 
 export class RowView {
@@ -12,12 +13,9 @@ export class RowView {
 
   fit(rows, cols) {
     const { canvas } = this;
-    const ratio = window.devicePixelRatio || 1;
     const [width, height] = [canvas.clientWidth, canvas.clientHeight];
     if (!width || !height) return false;
-    const [across, down] = [Math.round(width * ratio), Math.round(height * ratio)];
-    if (canvas.width !== across || canvas.height !== down)
-      Object.assign(canvas, { width: across, height: down });
+    const ratio = sharpen(canvas, width, height);
     Object.assign(this, { ratio, width, height, count: rows * cols });
     this.step = (width - 20) / this.count;
     return true;

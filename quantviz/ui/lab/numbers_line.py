@@ -8,9 +8,6 @@ from urllib.parse import urlencode
 import streamlit as st
 
 from quantviz.lab.state import LabState
-from quantviz.teaching.glossary import term_home
-from quantviz.teaching.lessons import lessons
-from quantviz.teaching.lessons.model import Lesson
 from quantviz.ui.components.term import term
 from quantviz.ui.lab.tensor import study_of
 from quantviz.ui.lab.tiles import Tile, change_against, tile_name, tiles
@@ -54,6 +51,11 @@ _TERMS = {
 
 def _learn(name: str) -> tuple[str, str] | None:
     """Return words and address of the step that introduces a term; none where no lesson does."""
+    # Imported here: the frame is painted without the lessons.
+    from quantviz.teaching.glossary import term_home
+    from quantviz.teaching.lessons import lessons
+    from quantviz.teaching.lessons.model import Lesson
+
     home = term_home(name)
     if home is None:
         return None

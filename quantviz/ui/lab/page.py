@@ -102,10 +102,11 @@ def show_result(state: LabState, areas: Areas) -> Study:
     session.accept()
     _remember_facts(study, why)
     end = error_end(study, state) if visible("error") else None
-    with areas.numbers:
-        show_numbers(found, state)
     compared = comparing(state, areas.stage)
     panels = show_tensor_panels(study, state, end, areas.bridge, areas.panels, compared)
+    # After the panels: the numbers lead to lessons, which the first to show them reads.
+    with areas.numbers:
+        show_numbers(found, state)
     fill_stage(study, why, state, areas.stage, compared, panels)
     for note in (*study.notes, *notes_of(state.source)):
         st.info(say_note(note))

@@ -48,7 +48,8 @@ _LARGEST_SIZE = 4096
 def show_scheme(state: LabState) -> None:
     """Show the recipe, number format, mode, and one scale for what; labels stand inside their controls."""
     # The style goes by what there has to be room for, and by whether a phone shows it all.
-    room, place = "sized" if _sizes_of(state) else "plain", "sheet" if sheet.is_open() else "row"
+    room = "sized" if _KINDS[state.scheme.granularity.id].sizes else "plain"
+    place = "sheet" if sheet.is_open() else "row"
     with (
         st.container(key=f"scheme_{room}_{place}"),
         st.container(key="scheme", horizontal=True, vertical_alignment="center", gap="small"),
@@ -273,13 +274,10 @@ def other_granularities(state: LabState) -> tuple[Granularity, ...]:
     """Return what one scale could be for in place of what it is for: channels at first, which cost least, and
     where there are none, or a scale is for less than the tensor already, everything that can be.
     """
-    possible = {name: each for name, each in choices(state).items() if why_not(state, each) is None}
-    now = chosen(state)
+    shape, taken = state.source.shape, (chosen(state), PerTensor.id)
+    possible = (each for name, each in choices(state).items() if name not in taken)
     # A scale for each value is no quantization.
-    shared = {
-        name: each for name, each in possible.items() if math.prod(each.block_shape(state.source.shape)) > 1
-    }
-    others = tuple(each for name, each in shared.items() if name not in (now, PerTensor.id))
+    others = tuple(e for e in possible if why_not(state, e) is None and math.prod(e.block_shape(shape)) > 1)
     channels = tuple(each for each in others if isinstance(each, PerChannel))
     return channels if channels and isinstance(state.scheme.granularity, PerTensor) else others
 
@@ -302,14 +300,9 @@ def _granularity(state: LabState) -> None:
                     on_click=session.safely(set_granularity),
                     args=(granularity,),
                 )
-    if sizes := _sizes_of(state):
+    if sizes := _KINDS[state.scheme.granularity.id].sizes:
         with st.container(key="sizes", horizontal=True, gap="small", width="content"):
             sizes(state)
-
-
-def _sizes_of(state: LabState) -> Callable[[LabState], None] | None:
-    """Return what shows the controls of its blocks' sizes; None where they have none."""
-    return _KINDS[state.scheme.granularity.id].sizes
 
 
 def button_words(state: LabState, name: str, granularity: Granularity) -> str:
