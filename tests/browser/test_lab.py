@@ -531,7 +531,7 @@ def test_a_phone_s_bar_opens_all_settings_and_a_number_explains_itself(new_page,
     assert "10·log₁₀" in page.locator(".qv-number-sqnr .qv-meaning:visible").inner_text()
 
 
-def test_a_change_of_the_scheme_is_small_and_sends_no_script(new_page, url):
+def test_a_change_of_the_scheme_sends_little(new_page, url):
     page = new_page(1366, 625)
     received = []
     page.on("websocket", lambda socket: socket.on("framereceived", lambda frame: received.append(frame)))

@@ -27,7 +27,7 @@ _MOVED, _HAND = "lesson_in_hand", "lesson_hand"
 #: Parts that the sentence of a ruler tells of.
 _TOLD = frozenset({"q", "x_hat", "error"})
 #: From the ruler's digits of 12 pixels to those on a projector.
-_WALL = 28 / 12
+_PROJECTED = 28 / 12
 #: Most rows below the comb.
 _MOST_ROWS = 3
 
@@ -90,8 +90,8 @@ def show_hand_ruler(
 
 
 def _larger() -> float:
-    """Return how much larger than on a page the ruler is: on a wall its digits have 28 pixels."""
-    return max(enlarge(), _WALL) if classroom().projector else 1.0
+    """Return how much larger than on a page the ruler is: on a projector its digits have 28 pixels."""
+    return max(enlarge(), _PROJECTED) if classroom().projector else 1.0
 
 
 def _let_go(now: Now) -> None:

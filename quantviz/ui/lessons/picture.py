@@ -50,7 +50,7 @@ def show_picture(now: Now) -> None:
         st.caption(plain(scheme_words(state.scheme, state.source)))
     _tiles(now, r, state)
     panels = [name for name in PANEL_PARTS if name in show]
-    # On a wall the words come below: the ruler stands beside the panels.
+    # On a projector the words come below: the ruler stands beside the panels.
     beside = classroom().projector and panels and "number_line" in show - covered
     left, right = st.columns([2, 3]) if beside else (st.container(), st.container())
     with left:
