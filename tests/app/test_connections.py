@@ -49,9 +49,7 @@ async def visit(session):
     await session.close()
 
 
-@pytest.mark.skipif(
-    not Path("/proc/self/maps").exists(), reason="asks Linux which files a process has loaded"
-)
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="asks Linux what a process has loaded")
 def test_the_imports_begin_before_anybody_has_come():
     """The first visitor waited for all of them."""
     with server_process(ROOT / "app.py", cwd=ROOT) as (_, process):
