@@ -25,7 +25,7 @@ from quantviz.ui.lessons.now import Now
 from quantviz.ui.lessons.picture import selected_cell, show_picture, state_shown
 from quantviz.ui.lessons.progress import answers
 from quantviz.ui.shell import session
-from quantviz.ui.shell.startup import warm_up
+from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.words import language, say, say_error
 
 _ATTEMPTS, _SCENES = "lesson_attempts", "lesson_scenes"
