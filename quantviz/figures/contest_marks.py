@@ -14,6 +14,8 @@ from quantviz.text import text
 
 #: Bits below and above the budget that are seen at least.
 ROOM = (-0.6, 0.2)
+#: So many dB below par the plot ends.
+HOPELESS_DB = 40.0
 
 
 @dataclass(frozen=True)

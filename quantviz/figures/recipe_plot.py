@@ -9,6 +9,7 @@ from typing import Any
 
 from quantviz.analysis.recipe_ranking import CURRENT, RecipeAnswer, RecipeRow, pareto_front
 from quantviz.figures.contest_marks import (
+    HOPELESS_DB,
     ROOM,
     Contest,
     TryPoint,
@@ -108,7 +109,9 @@ def recipe_plot_data(
     shown = [*recipes, current] if current is not None and alone else recipes
     tried = contest.tries if contest else ()
     marks = [(contest.budget + off, contest.par_db) for off in ROOM] if contest else []
-    marks += [(row.bits, row.sqnr_db) for row in (*shown, *tried)]
+    # What is hopeless would leave the others no room: it is drawn at the bottom.
+    lowest = contest.par_db - HOPELESS_DB if contest else -math.inf
+    marks += [(row.bits, max(row.sqnr_db, lowest)) for row in (*shown, *tried)]
     bits_range, db_range = _bits_range([bits for bits, _ in marks]), _db_range([db for _, db in marks])
     margin = 0.06 * (db_range[1] - db_range[0])
     bottom, top = db_range[0] + margin, db_range[1] - margin

@@ -49,10 +49,12 @@ def show_page() -> None:
     name_tab(say("pages.golf"), say(f"golf.holes.{hole.id}.name"))
     score = _title(played)
     wrong = st.container(key="golf_wrong")
-    _controls()
+    cost = _controls()
     said = st.container(key="golf_said")
     board = st.container(key="golf_board")
     warm_up()
+    with cost:
+        st.markdown(_price())
     remember_facts(hole)
     with said, st.spinner(say("golf.working"), show_time=True):
         problems = (*link_problems(), *session.named())
@@ -95,8 +97,8 @@ def _title(played: GolfRound) -> Any:
     return score
 
 
-def _controls() -> None:
-    """Show what chooses the scheme, what it costs, and what tries it."""
+def _controls() -> Any:
+    """Show what chooses the scheme and what tries it, and return the place of what it costs."""
     state = session.state()
     show_scheme(state)
     with st.container(key="golf_more", horizontal=True, gap="small"):
@@ -105,15 +107,15 @@ def _controls() -> None:
         with st.container(
             key="golf_try", horizontal=True, gap="small", width="content", vertical_alignment="center"
         ):
-            st.markdown(_price())
+            price_place = st.container(key="golf_price", width="content")
             st.button(
                 say("golf.try"),
                 key="golf_try_it",
                 type="primary",
                 on_click=session.safely(try_scheme),
-                help=say("golf.try_help"),
             )
     show_phone_bar(state)
+    return price_place
 
 
 def _price() -> str:
