@@ -63,5 +63,6 @@ def test_the_lab_is_left_as_it_was_until_a_try_is_opened_there():
     healthy(at.button(key="golf_lab_0").click().run())
     assert address(at)["t"] == "normal(rows=256,cols=256)"
     assert address(at)["s"] == "int4,symmetric,per_channel,min_max,course"
+    healthy(at.switch_page(LAB).run())  # of which these tests know only when they are told
     healthy(at.button(key="undo").click().run())
     assert address(at)["t"] == before["t"]

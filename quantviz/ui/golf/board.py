@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from quantviz.teaching.golf import Hole
 
 #: Pixels of the plot's height.
-_HEIGHT = 340
+_HEIGHT = 320
 #: Bars of the small histogram.
 _BARS = 96
 
