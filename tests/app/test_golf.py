@@ -1,5 +1,6 @@
 """Quantization golf through AppTest: a try, the budget, a link with faults, and the Lab left as it was."""
 
+from quantviz.schemes.scheme import Scheme
 from quantviz.teaching.golf import read_round
 from quantviz.text import catalogue
 from tests.helpers.session import LAB, address, healthy, opened
@@ -36,7 +37,7 @@ def test_a_link_is_computed_anew_and_its_faults_are_named():
         GOLF,
         lang="zh",
         hole="columns",
-        columns="int9~nf4,,per_group(size=32,axis=0),mse",
+        columns="int9~nf4,,per_group(size=32,axis=0)",
         bell="uint4,asymmetric,,given(scale=1e+38),torchao_tinygemm~int4",
     )
     words = catalogue("zh")
@@ -48,6 +49,19 @@ def test_a_link_is_computed_anew_and_its_faults_are_named():
     played, wrong = read_round(address(at))
     assert wrong == ()
     assert {name: len(tries) for name, tries in played.tries.items()} == {"columns": 1, "bell": 1}
+
+
+def test_what_an_engine_refuses_when_it_is_computed_is_said_and_no_try():
+    refused = "uint4,asymmetric,per_tensor,given(scale=1e+38),torchao_tinygemm"
+    at = opened(GOLF, lang="en", bell=f"int4~{refused}")
+    assert len(at.warning) == 1
+    assert address(at) == {"hole": "bell", "bell": "int4", "lang": "en"}
+    lab = at.session_state["lab_state"]
+    at.session_state["lab_state"] = lab.replace(scheme=Scheme.parse(refused))
+    healthy(at.button(key="golf_try_it").click().run())
+    assert "torchao" in said(at)
+    assert "Try 2" not in said(at)
+    assert address(at) == {"hole": "bell", "bell": "int4", "lang": "en"}
 
 
 def test_the_lab_is_left_as_it_was_until_a_try_is_opened_there():

@@ -16,9 +16,9 @@ from quantviz.ui.golf.board import show_board
 from quantviz.ui.golf.scorecard import show_round, show_scorecard
 from quantviz.ui.golf.state import (
     current_round,
-    link_problems,
     outcome,
     remember_facts,
+    settle,
     show_link,
     standing,
     try_scheme,
@@ -57,7 +57,7 @@ def show_page() -> None:
         st.markdown(_price())
     remember_facts(hole)
     with said, st.spinner(say("golf.working"), show_time=True):
-        problems = (*link_problems(), *session.named())
+        problems = (*settle(), *session.named())
         now = standing(hole.id)
     with wrong:
         for problem in problems:

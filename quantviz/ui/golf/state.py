@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 #: In the session: the round, what of its link could not be had, what came of the last press of *Try it*, and
 #: the holes whose par was asked for.
 _ROUND, _PROBLEMS, _OUTCOME, _ASKED = "golf_round", "golf_problems", "golf_outcome", "golf_asked"
-#: Whether the round comes from a link whose tries were not computed yet.
+#: Whether the round has tries that were not computed yet.
 _UNSEEN = "golf_unseen"
 
 
@@ -48,6 +48,8 @@ class Outcome:
     again: bool = False
     #: Why it could not be tried.
     refused: QuantVizError | None = None
+    #: Whether there is a try because the button was pressed, and not from a link.
+    pressed: bool = False
 
 
 def current_round() -> GolfRound:
@@ -59,23 +61,29 @@ def current_round() -> GolfRound:
     return cast(GolfRound, st.session_state[_ROUND])
 
 
-def link_problems() -> tuple[QuantVizError, ...]:
-    """Return what of the address could not be had, once its tries are computed: some engine may refuse one
-    only then.
+def settle() -> tuple[QuantVizError, ...]:
+    """Compute the tries that are new, leave out what some engine refuses only then, and return what of the
+    address could not be had.
     """
-    if st.session_state.pop(_UNSEEN, False):
-        played, wrong = current_round(), []
+    if st.session_state.get(_UNSEEN):
+        played, wrong, told = current_round(), [], outcome()
         for hole, schemes in played.tries.items():
             for at, scheme in enumerate(schemes, 1):
                 try:
                     score_of(HOLES[hole], scheme)
                 except QuantVizError as problem:
                     played = played.without_try(hole, scheme)
-                    wrong.append(QuantVizError("golf.link_try", number=at, hole=hole, reason=problem.again()))
+                    if told.pressed:
+                        told = Outcome(refused=problem.again())
+                    else:
+                        wrong.append(
+                            QuantVizError("golf.link_try", number=at, hole=hole, reason=problem.again())
+                        )
+        st.session_state[_ROUND], st.session_state[_OUTCOME] = played, told
         if wrong:
-            st.session_state[_ROUND] = played
             st.session_state[_PROBLEMS] = (*st.session_state[_PROBLEMS], *wrong)
             _set_out()
+        st.session_state[_UNSEEN] = False
     return cast("tuple[QuantVizError, ...]", st.session_state.get(_PROBLEMS, ()))
 
 
@@ -134,20 +142,16 @@ def turn_to(hole: str) -> None:
 
 
 def try_scheme() -> None:
-    """Try what the controls are set to."""
+    """Try what the controls are set to; `settle` computes it."""
     played, scheme = current_round(), session.state().scheme
-    hole = HOLES[played.hole]
-    try:
-        for problem in problems(hole, scheme):
-            raise problem
-        score_of(hole, scheme)
-    except QuantVizError as problem:
-        _put(played, Outcome(refused=problem.again()))
+    refused = next(problems(HOLES[played.hole], scheme), None)
+    if refused:
+        _put(played, Outcome(refused=refused))
         return
     best = {each.scheme for name in played.tries if (each := standing(name).best)}
-    again = scheme in played.here
     new = played.with_try(scheme, best)
-    _put(new, Outcome(new.here.index(scheme) + 1, again))
+    _put(new, Outcome(new.here.index(scheme) + 1, scheme in played.here, pressed=True))
+    st.session_state[_UNSEEN] = True
 
 
 def clear_tries() -> None:
