@@ -31,6 +31,7 @@ from quantviz.ui.lab.phone_bar import show_phone_bar
 from quantviz.ui.lab.scheme_bar import show_scheme
 from quantviz.ui.lab.sidebar import show_range
 from quantviz.ui.shell import session
+from quantviz.ui.shell.classroom import classroom
 from quantviz.ui.shell.startup import warm_up
 from quantviz.ui.shell.tab import name_tab
 from quantviz.ui.shell.words import plain, say, say_error
@@ -82,7 +83,8 @@ def _title(played: GolfRound) -> Any:
         st.html(f"<h1>{html.escape(say('golf.title'))}</h1>", width="content")
         st.markdown(plain(say("golf.rules", budget=f"{BUDGET:g}")), width="stretch")
         score = st.container(key="golf_round", width="content")
-        show_copy_link()
+        if not classroom().projector:
+            show_copy_link()
     with st.container(key="golf_holes"):
         choose(
             st.segmented_control,
@@ -114,7 +116,8 @@ def _controls() -> Any:
                 type="primary",
                 on_click=session.safely(try_scheme),
             )
-    show_phone_bar(state)
+    if not classroom().projector:
+        show_phone_bar(state)
     return price_place
 
 
