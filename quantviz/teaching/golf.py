@@ -91,10 +91,13 @@ def problems(hole: Hole, scheme: Scheme) -> Iterator[QuantVizError]:
     ['golf.own_rules']
     """
     yield from scheme.problems(hole.source.shape)
-    known = {str(convention) for convention in CONVENTIONS.values()}
-    known |= {str(recipe.arithmetic) for recipe in RECIPES.values()}
-    if str(scheme.arithmetic) not in known:
-        yield QuantVizError("golf.own_rules", convention=scheme.arithmetic.id)
+    arithmetic = scheme.arithmetic
+    # A recipe's own rules go with its format: TQ1_0 packs ternary codes into 1.625 bits, and no others.
+    of_recipe = any(
+        (scheme.format, arithmetic) == (each.format, each.arithmetic) for each in RECIPES.values()
+    )
+    if arithmetic != CONVENTIONS[arithmetic.id] and not of_recipe:
+        yield QuantVizError("golf.own_rules", convention=arithmetic.id)
 
 
 def score(x: Any, scheme: Scheme) -> RecipeRow:

@@ -118,6 +118,8 @@ def test_a_round_comes_back_from_its_link():
         ({"bell": "~~int4~int4~"}, [], {"bell": 1}),
         ({"bell": "int4,,,,course(scale_bits=1)", "heaps": "int4"}, ["golf.link_try"], {"heaps": 1}),
         ({"bell": "nf4,,,,bitsandbytes(code_bits=1.0)"}, ["golf.link_try"], {}),
+        ({"bell": "int8,,per_group(size=32),,gguf(code_bits=1.625)"}, ["golf.link_try"], {}),
+        ({"bell": "ternary,,per_group(size=256),,gguf(code_bits=1.625)"}, [], {"bell": 1}),
         ({"bell": "int4," * LONGEST}, ["golf.link_too_long"], {}),
         ({"bell": "int4,,,,,,,,~<script>~é"}, ["golf.link_try"] * 3, {}),
     ],
