@@ -16,6 +16,8 @@ from quantviz.ui.golf.board import show_board
 from quantviz.ui.golf.scorecard import show_round, show_scorecard
 from quantviz.ui.golf.state import (
     current_round,
+    link_problems,
+    open_round,
     outcome,
     remember_facts,
     settle,
@@ -45,7 +47,7 @@ def show_page() -> None:
     st.html(Path(__file__).with_name("golf.css"))
     with st.sidebar:
         show_language()
-    played = current_round()
+    played = open_round()
     hole = HOLES[played.hole]
     name_tab(say("pages.golf"), say(f"golf.holes.{hole.id}.name"))
     score = _title(played)
@@ -58,10 +60,12 @@ def show_page() -> None:
         st.markdown(_price())
     remember_facts(hole)
     with said, st.spinner(say("golf.working"), show_time=True):
-        problems = (*settle(), *session.named())
+        if settle():
+            show_link()
+            st.rerun()
         now = standing(hole.id)
     with wrong:
-        for problem in problems:
+        for problem in (*link_problems(), *session.named()):
             st.warning(say_error(problem))
     with said:
         st.markdown(_said(now))

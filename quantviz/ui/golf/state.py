@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 _ROUND, _PROBLEMS, _OUTCOME, _ASKED = "golf_round", "golf_problems", "golf_outcome", "golf_asked"
 #: Whether the round has tries that were not computed yet.
 _UNSEEN = "golf_unseen"
+#: Whether a button of ours has changed the round for this run.
+_MOVED = "golf_moved"
 
 
 @dataclass(frozen=True)
@@ -52,39 +54,52 @@ class Outcome:
     pressed: bool = False
 
 
-def current_round() -> GolfRound:
-    """Return the round: what the address asks for, in a new session or after the browser's Back."""
-    if _ROUND not in st.session_state or session.navigated():
+def open_round() -> GolfRound:
+    """Return the round as this run begins: what the address asks for, in a new session or after the browser's
+    Back.
+    """
+    # A button of ours may be faster than the address.
+    moved = st.session_state.pop(_MOVED, False)
+    if _ROUND not in st.session_state or (session.navigated() and not moved):
         st.session_state[_ROUND], st.session_state[_PROBLEMS] = read_round(st.query_params.to_dict())
         st.session_state[_UNSEEN] = True
         _set_out()
+    return current_round()
+
+
+def current_round() -> GolfRound:
+    """Return the round."""
     return cast(GolfRound, st.session_state[_ROUND])
 
 
-def settle() -> tuple[QuantVizError, ...]:
-    """Compute the tries that are new, leave out what some engine refuses only then, and return what of the
-    address could not be had.
-    """
-    if st.session_state.get(_UNSEEN):
-        played, wrong, told = current_round(), [], outcome()
-        for hole, schemes in played.tries.items():
-            for at, scheme in enumerate(schemes, 1):
-                try:
-                    score_of(HOLES[hole], scheme)
-                except QuantVizError as problem:
-                    played = played.without_try(hole, scheme)
-                    if told.pressed:
-                        told = Outcome(refused=problem.again())
-                    else:
-                        wrong.append(
-                            QuantVizError("golf.link_try", number=at, hole=hole, reason=problem.again())
-                        )
-        st.session_state[_ROUND], st.session_state[_OUTCOME] = played, told
-        if wrong:
-            st.session_state[_PROBLEMS] = (*st.session_state[_PROBLEMS], *wrong)
-            _set_out()
-        st.session_state[_UNSEEN] = False
+def link_problems() -> tuple[QuantVizError, ...]:
+    """Return what of the address could not be had."""
     return cast("tuple[QuantVizError, ...]", st.session_state.get(_PROBLEMS, ()))
+
+
+def settle() -> bool:
+    """Compute the tries that are new, leave out what some engine refuses only then, and return whether that
+    has set the controls anew.
+    """
+    if not st.session_state.get(_UNSEEN):
+        return False
+    played, wrong, told = current_round(), [], outcome()
+    for hole, schemes in played.tries.items():
+        for at, scheme in enumerate(schemes, 1):
+            try:
+                score_of(HOLES[hole], scheme)
+            except QuantVizError as problem:
+                played = played.without_try(hole, scheme)
+                if told.pressed:
+                    told = Outcome(refused=problem.again())
+                else:
+                    wrong.append(QuantVizError("golf.link_try", number=at, hole=hole, reason=problem.again()))
+    st.session_state[_ROUND], st.session_state[_OUTCOME] = played, told
+    st.session_state[_UNSEEN] = False
+    if wrong:
+        st.session_state[_PROBLEMS] = (*link_problems(), *wrong)
+        _set_out()
+    return bool(wrong)
 
 
 def outcome() -> Outcome:
@@ -118,26 +133,25 @@ def standing(hole: str) -> Standing:
 
 def _put(played: GolfRound, told: Outcome) -> None:
     st.session_state[_ROUND], st.session_state[_OUTCOME] = played, told
-    st.session_state[_PROBLEMS] = ()
+    st.session_state[_PROBLEMS], st.session_state[_MOVED] = (), True
 
 
 def _set_out() -> None:
     """Set the controls to the last try on the hole, or to what there is before the first."""
-    played = cast(GolfRound, st.session_state[_ROUND])
+    played = current_round()
     st.session_state[_OUTCOME] = Outcome(len(played.here) or None)
     set_controls(played.here[-1] if played.here else TEE)
 
 
 def set_controls(scheme: Scheme) -> None:
     """Set the controls to a scheme, on the tensor of the hole that is played."""
-    source = HOLES[cast(GolfRound, st.session_state[_ROUND]).hole].source
+    source = HOLES[current_round().hole].source
     session.lay_out(LabState(source, scheme, View.of(source.shape), (0,) * len(source.shape)))
 
 
 def turn_to(hole: str) -> None:
     """Play another hole."""
-    st.session_state[_ROUND] = current_round().at(hole)
-    st.session_state[_PROBLEMS] = ()
+    _put(current_round().at(hole), Outcome())
     _set_out()
 
 
