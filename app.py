@@ -23,7 +23,7 @@ from quantviz.ui.shell.history import keep_history
 from quantviz.ui.shell.narrow import close_sidebar_at_first
 from quantviz.ui.shell.session import arrive, leave
 from quantviz.ui.shell.startup import forget_ended_sessions, starting, turns
-from quantviz.ui.shell.streamlit_private import is_asked_for
+from quantviz.ui.shell.streamlit_private import is_asked_for, look_up_one_by_one
 from quantviz.ui.shell.style import show_style
 from quantviz.ui.shell.words import say
 
@@ -31,6 +31,7 @@ from quantviz.ui.shell.words import say
 def show_page() -> None:
     """Show a session the page that it asks for."""
     send_at_once()
+    look_up_one_by_one()
     classroom.begin()
     words.begin()
     tab.begin()
