@@ -49,6 +49,8 @@ def show_page() -> None:
             st.Page("pages/learn/lessons.py", title=say("pages.lessons"), url_path="lessons"),
             st.Page("pages/learn/formats.py", title=say("pages.formats"), url_path="formats"),
             st.Page("pages/learn/bugs.py", title=say("pages.bugs"), url_path="bugs"),
+            # Reached from the lessons, to which it belongs.
+            st.Page("pages/learn/golf.py", title=say("pages.golf"), url_path="golf", visibility="hidden"),
         ],
         "explore": [st.Page("pages/lab/playground.py", title=say("pages.lab"), url_path="lab")],
         "teach": [st.Page("pages/learn/teacher.py", title=say("pages.teacher"), url_path="teacher")],

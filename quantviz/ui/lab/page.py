@@ -138,7 +138,7 @@ def _remember_facts(study: Study, why: Any) -> None:
     zero point.
     """
     lo, hi = study.facts.lo, study.facts.hi
-    st.session_state["lab_facts"] = {
+    st.session_state[session.FACTS] = {
         "lo": lo,
         "hi": hi if hi > lo else lo + 1.0,
         "scale": abs(why.scale) or 1.0,
