@@ -98,18 +98,23 @@ def _given(state: LabState, message: Mapping[str, object], at_hand: AtHand) -> L
     )
 
 
+def zero_points(scheme: Scheme) -> tuple[float, float] | None:
+    """Return the lowest and the highest whole zero point of an asymmetric scheme; none where it need not be
+    whole.
+    """
+    if scheme.zero_domain != "code_int":
+        return None
+    if scheme.arithmetic.zero_point_clamp:
+        return scheme.code_min, scheme.code_max
+    return -FLOAT32_EXACT_INTEGER, FLOAT32_EXACT_INTEGER
+
+
 def _zero_point(scheme: Scheme, wanted: float) -> float:
     """Return the nearest zero point that the scheme can have."""
     if scheme.mode == "symmetric":
         return 0
-    if scheme.zero_domain != "code_int":
-        return wanted
-    lowest, highest = (
-        (scheme.code_min, scheme.code_max)
-        if scheme.arithmetic.zero_point_clamp
-        else (-FLOAT32_EXACT_INTEGER, FLOAT32_EXACT_INTEGER)
-    )
-    return max(lowest, min(highest, round(wanted)))
+    limits = zero_points(scheme)
+    return wanted if limits is None else max(limits[0], min(limits[1], round(wanted)))
 
 
 def _format(state: LabState, message: Mapping[str, object], at_hand: AtHand) -> LabState:

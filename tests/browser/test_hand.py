@@ -257,6 +257,28 @@ def test_an_impossible_place_keeps_the_last_possible_one_and_says_why(url, new_p
     )
 
 
+def test_the_tooth_of_the_zero_point_stays_on_the_comb(url, new_page):
+    """Dragged on from the last code the comb stays, and with it the tooth to drag it back by: the browser
+    showed a zero point beyond the codes, which the server did not take.
+    """
+    page = new_page()
+    state = FIRST.with_scheme(qv.Scheme("int4", "asymmetric", calibration=qv.Given(0.5, 7)))
+    open_lab(page, url, state)
+    link, tooth = address(page), page.locator("[data-handle=zero]")
+    told_at_first = tooth.get_attribute("aria-valuetext")
+    for _ in range(2):
+        held = by_mouse(page, *place(page, "zero", 0.5, 0.5), -150)
+        next(held)
+        page.evaluate(TWO_FRAMES)
+        assert tooth.get_attribute("aria-valuetext") == told_at_first
+        next(held, None)
+        wait_idle(page)
+    assert address(page) == link
+    next(held := by_mouse(page, *place(page, "zero", 0.5, 0.5), 150))
+    next(held, None)
+    page.wait_for_function(CHANGED, arg=["s", link["s"]])
+
+
 def test_a_range_dragged_over_several_blocks_says_that_it_sets_all(url, new_page):
     page = new_page()
     open_lab(page, url, FIRST.with_scheme(qv.Scheme("int4", granularity=qv.PerChannel(1))))

@@ -30,13 +30,19 @@ function combMoved({ kind, index, value }, hand, { levels, params, variant }) {
   if (kind === "zero") {
     if (hand.symmetric) return { id: "given", scale, zero_point };
     const moved = domain === "code_int" || domain === "code_float" ? zero_point - value / scale : value;
-    return { id: "given", scale, zero_point: domain === "code_int" ? Math.round(moved) : moved };
+    return { id: "given", scale, zero_point: nearestZero(moved, variant.zero_points) };
   }
   // How many scales the tooth stands from where the comb is fixed.
   const fixed = !hand.symmetric && domain.startsWith("value") ? zero_point : 0;
   const steps = (levels.values[index] - fixed) / scale;
   // Four digits are as exact as a hand is, and can be read.
   return { id: "given", scale: Number(((value - fixed) / steps).toPrecision(4)), zero_point };
+}
+
+// The nearest zero point that the scheme can have, as the server takes it: the picture and the server agree.
+function nearestZero(wanted, limits) {
+  if (!limits) return wanted;
+  return Math.min(Math.max(Math.round(wanted), limits[0]), limits[1]);
 }
 
 // What the server is told of a choice when the hand lets go.

@@ -20,7 +20,7 @@ from quantviz.errors import QuantVizError
 from quantviz.export.files import scope_of
 from quantviz.figures.grid_rows import GridRow
 from quantviz.figures.theme import THEMES
-from quantviz.lab.moves import HandChoices, hand_choices, range_counts
+from quantviz.lab.moves import HandChoices, hand_choices, range_counts, zero_points
 from quantviz.lab.state import LabState
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
@@ -358,6 +358,7 @@ def _variant_facts(scheme: Scheme, shape: Shape) -> Mapping[str, Any]:
     return {
         "format": scheme.format,
         "zero_domain": scheme.zero_domain,
+        "zero_points": zero_points(scheme),
         # Of a large tensor three cells are known, in one block.
         "layout": layout_spec((_ONE_BLOCK if shape == _THREE else scheme).layout(shape), shape),
         "bits": bits,
