@@ -574,6 +574,17 @@ def test_a_dragged_answer_is_drawn_over_the_right_one_only_when_it_is_told():
     assert b'"tone": "before"' in everything(again)
 
 
+def test_a_right_drag_is_told_as_it_was_made():
+    """Who dragged a value to 460, which has the code asked for, was told "Right: value 486.7"."""
+    at = opened(l="range_to_grid", p="5")
+    step = lessons()["range_to_grid"].steps[4]
+    start = step.scenes()[HERE].state
+    made = moved_by(start, {"kind": "cell", "cell": [0, 0], "value": 460.0}, step.move)
+    moved(at, "range_to_grid", 4, 0, made)
+    commit(at)
+    assert at.success[0].value == "Right: value 460."
+
+
 def test_withheld_answers_have_no_second_try():
     at = opened(l="range_to_grid", p="3", k="withheld")
     at.text_input(key="answer_range_to_grid_2_0_0").set_value("99")

@@ -144,6 +144,9 @@ def _answered(now: Now, i: int, question: Question, answer: Answer | None) -> No
     if answer is None or verdict is None:
         st.info(say("lessons.the_answer", truth=truth))
     elif verdict.right:
+        if isinstance(question, Drag):
+            # Within the tolerance other places are right too: this one is the learner's.
+            truth = questions.told(question, answer.given, now.scenes)
         st.success(
             say("lessons.right", truth=truth)
             + (" " + say("lessons.good_guess") if question.why and not answer.sure else "")
