@@ -133,7 +133,7 @@ def answer(at, question, given, key):
     elif isinstance(question, Choice):
         at.radio(key=key).set_value(given)
     elif isinstance(question, Order):
-        at.multiselect(key=key).set_value(list(given))
+        at.pills(key=key).set_value(list(given))
     return at
 
 
@@ -225,6 +225,9 @@ def once_more(at, name, i, k, question, first, scenes):
     key = f"answer_{name}_{i}_{k}_0"
     assert question.hint.say(scenes) in at.warning[0].value
     assert not at.success
+    if isinstance(question, Order):
+        assert at.pills(key=key).value == []
+        answer(at, question, first, key)
     commit(at)
     assert at.error[0].value.startswith("This was") or at.error[0].value.startswith("这就是")
     not_told_again(at, question, scenes)

@@ -454,6 +454,26 @@ def test_a_zero_point_is_dragged_wrongly_then_right(new_page, url, shot):
     shot(page, "second_try")
 
 
+@pytest.mark.parametrize(("width", "touch"), [(1366, False), (390, True)])
+def test_an_order_is_chosen_and_committed_by_one_press_each(new_page, url, shot, width, touch):
+    """An open list lay over the button that commits, and what closed it swallowed the press."""
+    page = new_page(width, 800, touch=touch)
+    page.goto(f"{url}/lessons?{urlencode({'l': 'asymmetric', 'p': 3, 'lang': 'en'})}")
+    page.locator("[data-handle=lo]").wait_for()
+    wait_idle(page)
+    dragged_by_keys(page, "lo", "ArrowRight", 2)
+    question = page.locator(".st-key-lesson_question")
+    chosen = ["from 0 to 1", "from −1 to 1", "from −0.25 to 0.75"]
+    for name in chosen:
+        question.get_by_role("button", name=name).click()
+        wait_idle(page)
+    # They are told in the order in which they were chosen.
+    assert " < ".join(chosen) in question.inner_text()
+    shot(page, f"order_{width}")
+    page.locator(".st-key-commit button").click()
+    page.get_by_text("One more try.").wait_for()
+
+
 def test_a_term_is_explained_where_it_is_touched(new_page, url, shot):
     page = opened(new_page(390, 844, touch=True), url, l="range_to_grid", p=3, lang="zh")
     page.locator(".st-key-lesson_words .qv-term").first.tap()

@@ -136,7 +136,8 @@ export class RulerPainter {
     const y = Math.max(Math.min(top + 4, bands.tips - 36), bands.top + 12);
     if (out > 0 ? edge + width < axis.right + axis.left : edge - width > 0)
       this.label(words, edge + 6 * out, y, colors.clippingText, out > 0 ? "left" : "right");
-    else this.label(words, foot, Math.min(y, top - 4), colors.clippingText);
+    // There the knob of the range's end may be.
+    else this.label(words, foot, this.picture.handles.range ? bands.top + 30 : Math.min(y, top - 4), colors.clippingText);
   }
 
   // A line from each dot to its tooth, all of one colour as one path.

@@ -3,7 +3,7 @@
 
 // Pixels of a row, and where in it stand the words and the teeth.
 export const ROW = 27;
-const WORDS = 10;
+const WORDS = 11;
 const TIPS = 13;
 const LINE = 23;
 
@@ -50,7 +50,7 @@ function paintRow(ruling, { words, levels, range, at, tone }, top) {
     context.beginPath();
     context.arc(x, top + LINE - 4, 4.5, 0, 2 * Math.PI);
     context.fill();
-    return ruling.label(words, x, top + WORDS + 1, color);
+    return ruling.label(words, x, top + WORDS, color);
   }
   ruling.label(words, axis.left - 14, top + WORDS, color, "left");
 }

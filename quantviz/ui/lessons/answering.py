@@ -115,6 +115,7 @@ def _commit(now: Now, i: int, question: Question) -> None:
         sure = not st.session_state.get(_guess_key(now, i))
         place = (cast(str, now.place.lesson), now.place.step, question.id, now.attempt)
         keep_answer(Answer(*place, answer, sure, len(now.tries[i])))
+        questions.begin_again(question, key)
         go_on_from(f".st-key-{_told_key(now, i)}")
         session.forgive()
 

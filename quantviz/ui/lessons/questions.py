@@ -49,6 +49,12 @@ def given(question: Question, key: str) -> Any:
     return value
 
 
+def begin_again(question: Question, key: str) -> None:
+    """Make the control called `key` ready for a second try: an order is chosen anew, from nothing."""
+    if isinstance(question, Order):
+        st.session_state[key] = []
+
+
 def told(question: Question, answer: Any, scenes: Scenes) -> str:
     """Return an answer in words, as Markdown; of a cell question the truth may be several cells."""
     return _TELL[question.kind](question, answer, scenes)
@@ -121,14 +127,17 @@ def _ask_choice(question: Question, scenes: Scenes, key: str) -> None:
 def _ask_order(question: Question, scenes: Scenes, key: str) -> None:
     assert isinstance(question, Order)
     texts = [item.text.say(scenes) for item in question.items]
-    choose(
-        st.multiselect,
+    # A list that opens would lie over the button that commits.
+    chosen = choose(
+        st.pills,
         say("lessons.your_order"),
         range(len(texts)),
         key=key,
         format_func=texts.__getitem__,
-        placeholder=say("lessons.order_smallest"),
+        selection_mode="multi",
     )
+    so_far = " < ".join(texts[i] for i in chosen)
+    st.caption(so_far or say("lessons.order_smallest"))
 
 
 def _ask_drag(question: Question, scenes: Scenes, key: str) -> None:
