@@ -103,6 +103,7 @@ def wrongly_dragged(question, scenes):
     x = scenes[HERE].result.x
     lo, hi = float(x.min()), float(x.max())
     tried = [{"kind": "range", "lo": share * lo, "hi": share * hi} for share in (0.3, 0.9, 1.3)]
+    tried += [{"kind": "range", "lo": -share * abs(hi), "hi": share * abs(hi)} for share in (1.0, 1.5)]
     tried += [{"kind": "given", "scale": scenes[HERE].why.scale, "zero_point": z} for z in (-7, -1, 0, 5)]
     tried += [{"kind": "cell", "cell": list(start.cell), "value": share * hi} for share in (0.11, 0.93)]
     tried += [{"kind": "format", "id": name} for name in hand_choices(start).formats.values]

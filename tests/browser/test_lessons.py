@@ -474,6 +474,20 @@ def test_an_order_is_chosen_and_committed_by_one_press_each(new_page, url, shot,
     page.get_by_text("One more try.").wait_for()
 
 
+def test_a_range_that_was_dragged_too_far_can_be_dragged_back(new_page, url):
+    """Its axis ended where the range did, and the place to go back to lay beyond it."""
+    page = new_page()
+    page.goto(f"{url}/lessons?{urlencode({'l': 'zero_point_out_of_range', 'p': 3, 'lang': 'en'})}")
+    page.locator("[data-handle=lo]").wait_for()
+    wait_idle(page)
+    lower = page.locator("[data-handle=lo]")
+    began = float(lower.get_attribute("aria-valuenow"))
+    dragged_by_keys(page, "lo", "End", 1)
+    assert float(lower.get_attribute("aria-valuenow")) > began
+    dragged_by_keys(page, "lo", "Home", 1)
+    assert float(lower.get_attribute("aria-valuenow")) <= began
+
+
 def test_a_term_is_explained_where_it_is_touched(new_page, url, shot):
     page = opened(new_page(390, 844, touch=True), url, l="range_to_grid", p=3, lang="zh")
     page.locator(".st-key-lesson_words .qv-term").first.tap()

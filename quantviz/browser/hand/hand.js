@@ -222,8 +222,11 @@ export class Hand {
   domainNow() {
     const { x, places } = this.shown;
     const values = Array.from(places, (place) => x[place]);
-    const { bar_edges: edges } = this.data;
+    const { bar_edges: edges, rows } = this.data;
     if (edges) values.push(edges[0], edges.at(-1));
+    // Where the hand began stays in sight, and can be gone back to; so does what is right.
+    for (const { tone, levels, range, at } of rows)
+      if (tone !== "wrong") values.push(...(range ?? (levels.length ? [levels[0], levels.at(-1)] : [at])));
     return domainOf(values, this.showsRange() ? this.rangeOf(this.shown) : null);
   }
 

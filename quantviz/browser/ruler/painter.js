@@ -127,17 +127,20 @@ export class RulerPainter {
   }
 
   // How many lie on a pile: beside it, or above it where the ruler ends.
-  paintPileWords({ members, foot, edge, top, out }) {
+  paintPileWords({ count, foot, edge, top, out }) {
     const { axis, bands, colors } = this;
     this.fontOf(SMALL, 600);
-    const words = filled(this.words.outside, { count: members.length });
+    const words = filled(this.words.outside, { count });
     const width = this.widthOf(words) + 6;
     // Above the height of the selected value's label.
     const y = Math.max(Math.min(top + 4, bands.tips - 36), bands.top + 12);
     if (out > 0 ? edge + width < axis.right + axis.left : edge - width > 0)
       this.label(words, edge + 6 * out, y, colors.clippingText, out > 0 ? "left" : "right");
     // There the knob of the range's end may be.
-    else this.label(words, foot, this.picture.handles.range ? bands.top + 30 : Math.min(y, top - 4), colors.clippingText);
+    else {
+      const above = this.picture.handles.range ? bands.top + 30 : Math.min(y, top - 4);
+      this.label(words, foot, above, colors.clippingText);
+    }
   }
 
   // A line from each dot to its tooth, all of one colour as one path.

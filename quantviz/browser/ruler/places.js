@@ -173,6 +173,8 @@ export function pileUp(picture, axis, bands, places, radius) {
   ]) {
     const pile = piles[name];
     if (!pile.length) continue;
+    // The selected one has a place of its own, and is counted all the same.
+    const alone = clipped[selected] && (values[selected] < landed[selected] ? -1 : 1) === out ? 1 : 0;
     pile.sort((a, b) => out * (values[b] - values[a]) || a - b);
     // Beside the tooth, where a bracket may stand.
     const foot = axis.inside(landed[pile[0]]) + out * (radius + 2);
@@ -188,6 +190,7 @@ export function pileUp(picture, axis, bands, places, radius) {
     found.push({
       name,
       members: pile,
+      count: pile.length + alone,
       foot,
       edge: foot + out * (side * (columns - 1) + radius),
       top: bands.tips - 4 - rise * (rows - 1) - radius,
