@@ -73,7 +73,6 @@ def _open_question(now: Now, i: int, question: Question) -> None:
         with st.container(key=_told_key(now, i)):
             _you_said(now, question, tries[-1])
             st.warning(_first_try(now, question, tries[-1]))
-            questions.show_drawn(question, tries[-1].given, now.scenes)
     questions.ask(question, now.scenes, key)
     questions.complaint(key)
     with st.container(key="lesson_commit", horizontal=True, vertical_alignment="center", gap="medium"):

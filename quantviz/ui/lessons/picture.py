@@ -240,6 +240,11 @@ def _bits_plot(now: Now, scene: Scene) -> None:
     st.plotly_chart(figure, key="lesson_bits_plot", theme=None, config=dict(SMALL_PLOT_CONFIG))
 
 
+def _written(value: float) -> str:
+    """Return a number of the table: a code or a count with all its digits, anything else with four."""
+    return number(value, 7 if value % 1 == 0 else 4)
+
+
 def _table(now: Now) -> None:
     """Show the states one below the other; each can be looked at in the panels."""
     table = now.step.table
@@ -253,7 +258,7 @@ def _table(now: Now) -> None:
     rows = []
     for words, state in table.rows:
         own = {**now.scenes, HERE: now.scenes[state]}
-        cells = "".join(f"<td>{number(float(formula.value(own)), 4)}</td>" for _, formula in table.columns)
+        cells = "".join(f"<td>{_written(float(formula.value(own)))}</td>" for _, formula in table.columns)
         rows.append(f"<tr><td>{html.escape(words.say(now.scenes))}</td>{cells}</tr>")
     st.html(
         f'<div class="qv-steps qv-table"><table><thead><tr>{head}</tr></thead>'
