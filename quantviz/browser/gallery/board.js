@@ -16,7 +16,7 @@ export class Board {
   constructor(host, data, send) {
     this.root = host.appendChild(document.createElement("div"));
     this.root.className = "qv-board";
-    this.observer = new ResizeObserver(() => this.fit());
+    this.observer = new ResizeObserver(() => this.grids && this.show());
     this.observer.observe(this.root);
     this.send = send;
     this.dress(data);
@@ -42,7 +42,7 @@ export class Board {
     // While something is held it must stay.
     if (!same || !this.grids) this.build();
     else this.refill();
-    this.fit();
+    this.show();
     if (!same && focused) this.root.querySelector(focused === "INPUT" ? "input" : "table")?.focus();
   }
 
@@ -203,12 +203,6 @@ export class Board {
   }
 
   // ---- what is shown
-
-  fit() {
-    if (!this.grids) return;
-    for (const grid of this.grids) grid.fit();
-    this.show();
-  }
 
   show() {
     const { data, at, marked } = this;

@@ -26,41 +26,34 @@ export class Grid {
     this.cells = [...figure.querySelectorAll("tbody td")];
     this.pixels = new Uint32Array(this.count);
     this.bytes = new Uint8Array(this.pixels.buffer);
-    this.widest = new Map();
   }
 
-  // How values are printed where cells are as large as now: null where they do not fit.
-  fit() {
-    const { writing, styles } = this.data;
+  // How the values of a frame are printed where cells are as large as now, and how large; null where they do
+  // not fit. `peers` are the grids of one column, whose values are printed alike.
+  fit(frame) {
+    const { data, peers, name } = this;
+    const { writing } = data;
     const [{ clientWidth: width, clientHeight: height }] = this.cells;
     const tallest = height * writing.tall;
-    this.print = null;
-    if (tallest < writing.smallest) return;
-    for (const style of styles[this.name]) {
-      const size = Math.min(LARGEST_TYPE, tallest, (width * WIDE) / this.widestOf(style));
-      if (size < writing.smallest) continue;
-      this.print = style;
-      this.table.style.setProperty("--type", `${size.toFixed(1)}px`);
-      return;
+    if (tallest < writing.smallest) return null;
+    const values = peers.flatMap((grid) => [...grid.valuesAt(frame)]);
+    for (const style of data.styles[name]) {
+      const widest = Math.max(...values.map((value) => ems(numberText(value, style, writing), writing)));
+      const size = Math.min(LARGEST_TYPE, tallest, (width * WIDE) / widest);
+      if (size >= writing.smallest) return { style, size };
     }
+    return null;
   }
 
-  // The widest value of all frames in a style, for a font of size 1: numbers do not jump while a hand drags,
-  // and are as large in both rows. `peers` are the grids of one column.
-  widestOf(style) {
-    const key = JSON.stringify(style);
-    let widest = this.widest.get(key);
-    if (widest) return widest;
-    const { writing } = this.data;
-    const wide = (most, value) => Math.max(most, ems(numberText(value, style, writing), writing));
-    widest = this.peers.reduce((most, { values }) => values.reduce(wide, most), 0);
-    this.widest.set(key, widest);
-    return widest;
+  valuesAt(frame) {
+    return this.values.subarray(frame * this.count, (frame + 1) * this.count);
   }
 
   show(frame, lit, marked) {
-    const { count, data, cells, pixels, bytes, print } = this;
-    const values = this.values.subarray(frame * count, (frame + 1) * count);
+    const { count, data, cells, pixels, bytes } = this;
+    const values = this.valuesAt(frame);
+    const print = this.fit(frame);
+    if (print) this.table.style.setProperty("--type", `${print.size.toFixed(1)}px`);
     const scale = data.scales[this.name];
     colourCells(values, scale, pixels);
     for (let i = 0; i < count; i++) {
@@ -68,7 +61,7 @@ export class Grid {
       // What is no number has no colour.
       style.background = bytes[4 * i + 3] ? `rgb(${bytes.subarray(4 * i, 4 * i + 3).join(" ")})` : "";
       style.color = bytes[4 * i + 3] ? inkFor(scale, values[i]) : "";
-      const label = print ? numberText(values[i], print, data.writing) : "";
+      const label = print ? numberText(values[i], print.style, data.writing) : "";
       if (cells[i].textContent !== label) cells[i].textContent = label;
       classList.toggle("qv-lit", Boolean(lit?.[i]));
       classList.toggle("qv-marked", i === marked);

@@ -150,12 +150,17 @@ def _all_frames(shown: Shown, outcomes: Sequence[Outcome]) -> PanelsData:
 
 
 def _styles(shown: Shown, every: PanelsData, name: str) -> list[Style]:
-    """Return how a column is printed: along a handle as teaching tensors are, and errors with one decimal
-    more, however many decimals the values on the way have.
+    """Return how a column can be printed, the style with most decimals first.
+
+    Along a handle it is as teaching tensors are, with one decimal more for errors, however many decimals the
+    values on the way have.
     """
-    found = every.styles(name)
-    most = _DECIMALS + (name == "error") if len(shown.frames) > 1 else max(style.decimals for style in found)
-    return [style for style in found if style.power or style.decimals <= most]
+    from quantviz.figures.printing import Style
+
+    if len(shown.frames) == 1 or name == "q":
+        return list(every.styles(name))
+    plain = [Style(decimals) for decimals in range(_DECIMALS + (name == "error"), -1, -1)]
+    return [*plain, *(Style(style.decimals, zero=False) for style in plain)]
 
 
 def _code_range(shown: Shown) -> tuple[float, float]:
