@@ -18,6 +18,7 @@ from quantviz.errors import QuantVizError
 from quantviz.figures.arrangement import ROW_HEIGHT
 from quantviz.lab.state import LabState
 from quantviz.ui.lab import below_the_fold
+from quantviz.ui.lab.learning import learn, terms_of
 from quantviz.ui.lab.navigation import show_worst
 from quantviz.ui.lab.nonfinite import show_choice
 from quantviz.ui.lab.numbers_line import show_numbers
@@ -177,6 +178,7 @@ def _more(state: LabState) -> None:
         show_value_choices(state)
     if visible("error"):
         show_error_choices(state)
+    st.caption(learn(*terms_of("value_scale"), *terms_of("error")))
 
 
 def show_link() -> None:
