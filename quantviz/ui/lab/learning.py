@@ -106,4 +106,4 @@ def learn(*terms: str) -> str:
 
 def explained(control: str, words: str) -> str:
     """Return a control's help with the links that belong to it."""
-    return f"{words}\n\n{learn(*terms_of(control))}"
+    return f"{words} {learn(*terms_of(control))}"

@@ -49,6 +49,10 @@ if TYPE_CHECKING:
     from quantviz.analysis.study import Study
 
 
+#: The controls whose links are in their help, and those of *More*.
+_HELPED = ("format", "bits", "mode", "granularity", "convention", "value_scale", "error")
+
+
 @dataclass(frozen=True, eq=False)
 class Areas:
     """Where the parts go that are filled after the frame was painted."""
@@ -178,7 +182,8 @@ def _more(state: LabState) -> None:
         show_value_choices(state)
     if visible("error"):
         show_error_choices(state)
-    st.caption(learn(*terms_of("value_scale"), *terms_of("error")))
+    # For who uses keys: what is in a help is out of their reach.
+    st.caption(learn(*(term for control in _HELPED for term in terms_of(control))))
 
 
 def show_link() -> None:

@@ -120,7 +120,7 @@ def _format_help(fmt: NumberFormat) -> str:
         "strip.format_line", name=plain(format_name(fmt.id)), help=plain(say(f"formats.{fmt.id}.help"))
     )
     link = f"[{say('strip.format_page')}](/formats?a={fmt.id}&lang={language()})"
-    return f"{say('strip.format_help')}\n\n{about}\n\n{link}"
+    return f"{say('strip.format_help')}\n\n{about} {link} ·"
 
 
 def put_format(format_id: str, control: str) -> None:
