@@ -9,6 +9,7 @@ something failed. Compiled kernels are kept for a run alone, in one folder for a
 """
 
 import datetime
+import gc
 import os
 import shutil
 import tempfile
@@ -29,6 +30,10 @@ os.environ.setdefault(DAY, datetime.datetime.now(datetime.UTC).date().isoformat(
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("random", derandomize=False, deadline=None)
 settings.load_profile("same")
+
+#: Objects after which garbage is looked for: compiling and drawing leave hardly any, and the looks took a
+#: fifth of a run.
+OBJECTS_BETWEEN_LOOKS = 100_000
 
 #: What has no tests in it: pytest would import all of it, the engines among it, to look for examples in
 #: docstrings.
@@ -63,6 +68,7 @@ def pytest_configure(config):
     for each other.
     """
     torch.set_num_threads(1)
+    gc.set_threshold(OBJECTS_BETWEEN_LOOKS)
     if KERNELS not in os.environ:
         os.environ[KERNELS] = made = tempfile.mkdtemp(prefix="quantviz_kernels_")
         config.add_cleanup(lambda: (shutil.rmtree(made, ignore_errors=True), os.environ.pop(KERNELS)))
@@ -85,6 +91,11 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if is_quick(item.path) and not item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.quick)
+
+
+def pytest_collection_finish():
+    """What was imported and collected stays until the end: no later look for garbage goes through it."""
+    gc.freeze()
 
 
 def pytest_report_header():

@@ -108,6 +108,8 @@ def test_the_address_is_the_step_and_the_lab_opens_from_it(new_page, url):
     assert asked == str(lessons()["symmetric"].steps[1].state.scheme)
     # No other scenario's words, though the tensor is also one's.
     assert "Opened from step 2 of the lesson" in page.inner_text(".st-key-title")
+    page.wait_for_selector(".st-key-panels .hm image")
+    wait_idle(page)
     # Each press of the browser's own button goes back by one: from the Lab, then from step to step.
     for step in (2, 1):
         page.go_back()
@@ -121,6 +123,29 @@ def test_the_address_is_the_step_and_the_lab_opens_from_it(new_page, url):
     wait_idle(page)
     page.go_back()
     page.wait_for_function("location.pathname.endsWith('/lab') && document.querySelector('.st-key-title h1')")
+
+
+def test_what_is_left_says_nothing_at_the_address_gone_back_to(new_page, url):
+    """Streamlit ran the page left once more, at the other's address: who went back while the Lab was still
+    being drawn stayed in it.
+    """
+    page, sent = new_page(), []
+    page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
+    opened(page, url, l="per_group", p=1, lang="en")
+    dragged_by_keys(page, "group", "ArrowLeft", 1)
+    wait_idle(page)
+    shown = page.url
+    page.evaluate("history.replaceState(history.state, '', '/lab')")
+    before = len(sent)
+    page.mouse.click(*cell_at(page, 0, 0, 0))
+    page.wait_for_timeout(300)
+    assert len(sent) == before
+    page.evaluate("address => history.replaceState(history.state, '', address)", shown)
+    page.mouse.click(*cell_at(page, 0, 0, 1))
+    page.wait_for_function(
+        "[...document.querySelectorAll('.st-key-cell_answer input')].map((all) => all.value).join() === '0,1'"
+    )
+    assert len(sent) > before
 
 
 @pytest.mark.parametrize(

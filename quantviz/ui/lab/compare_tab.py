@@ -14,6 +14,7 @@ from quantviz.schemes.recipes import RECIPES, current_recipe
 from quantviz.ui.components.classroom_signs import show_lock
 from quantviz.ui.lab import compared_engines, engine_comparison
 from quantviz.ui.lab.engine_controls import group_of
+from quantviz.ui.lab.navigation import clicked_line
 from quantviz.ui.lab.tensor import kept, stored_of
 from quantviz.ui.lab.tensor_panels import is_pooled
 from quantviz.ui.shell import session
@@ -191,7 +192,7 @@ def _table(rows: tuple[RecipeRow, ...], state: LabState) -> None:
 
 def _load(ids: list[str]) -> None:
     """Load the recipe whose cell was clicked."""
-    line = session.clicked_line("recipe_table")
+    line = clicked_line("recipe_table")
     if line is not None:
         _take(ids[line])
 

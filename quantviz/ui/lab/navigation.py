@@ -253,8 +253,22 @@ def _part_words(axis: int, part: slice, view: View) -> str:
 
 def _clicked(what: str) -> None:
     """Go to the line whose cell was clicked."""
-    line = session.clicked_line(f"worst_{what}")
+    line = clicked_line(f"worst_{what}")
     if line is not None:
         state = session.state()
         study = study_of(state)
         go(_cell_of(study, what, ranked(study, what, state.view), line, state.view))
+
+
+def clicked_line(key: str) -> int | None:
+    """Return the line of a table, with `key`, whose cell was clicked; none after a click on a heading, which
+    sorts.
+
+    The cell is let go of: another click on it is one more.
+    """
+    cells = st.session_state[key]["selection"]["cells"]
+    if not cells:
+        return None
+    st.session_state[key] = {"selection": {"rows": [], "columns": [], "cells": []}}
+    line: int = cells[0][0]
+    return line

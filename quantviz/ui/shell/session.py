@@ -445,6 +445,11 @@ def _showing() -> dict[str, tuple[str, ...]]:
     return cast("dict[str, tuple[str, ...]]", st.session_state.setdefault(_SHOWING, {}))
 
 
+def page_shown() -> str:
+    """Return the path of the page on the screen; "" for the front door."""
+    return cast(str, st.session_state.get(_PAGE, ""))
+
+
 def arrive(page: str) -> None:
     """Note which page this run shows."""
     st.session_state[_ARRIVED] = st.session_state.get(_PAGE) != page
@@ -483,17 +488,3 @@ def navigated() -> bool:
     """
     asked = st.query_params.to_dict()
     return bool(asked) and not st.session_state.get(_ARRIVED, True) and asked != st.session_state.get(_LINK)
-
-
-def clicked_line(key: str) -> int | None:
-    """Return the line of a table, with `key`, whose cell was clicked; none after a click on a heading, which
-    sorts.
-
-    The cell is let go of: another click on it is one more.
-    """
-    cells = st.session_state[key]["selection"]["cells"]
-    if not cells:
-        return None
-    st.session_state[key] = {"selection": {"rows": [], "columns": [], "cells": []}}
-    line: int = cells[0][0]
-    return line
