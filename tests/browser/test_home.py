@@ -96,11 +96,7 @@ def test_the_bits_change_picture_label_and_numbers_as_the_reference_says(new_pag
         expected += [scale, float(result.x_hat[cell]), float(result.error[cell])]
         assert numbers(page) == pytest.approx(expected, rel=1e-3, abs=1e-3)
     assert len(pictures) == 8
-
-
-def test_the_thumb_is_dragged(new_page, url):
-    page = opened(new_page(), url)
-    bits(page, 3)
+    # The same by the thumb.
     box = page.locator(".qv-thumb").bounding_box()
     page.mouse.move(box["x"] + 22, box["y"] + 22)
     page.mouse.down()
