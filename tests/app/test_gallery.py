@@ -36,7 +36,7 @@ def healthy(at):
 
 def board(at):
     """The board as the browser gets it: its header, and its arrays by their names."""
-    sent = next(each for each in at.get("bidi_component") if each.proto.component_name == "quantviz_gallery")
+    sent = next(each for each in at.get("bidi_component") if "gallery_board" in each.proto.id)
     packed = sent.proto.bytes
     (length,) = struct.unpack("<I", packed[:4])
     header = json.loads(packed[4 : 4 + length])

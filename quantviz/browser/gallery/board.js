@@ -49,7 +49,6 @@ export class Board {
   build() {
     const { root, data } = this;
     const { handle, rows, colors } = data;
-    root.style.zoom = data.enlarge;
     root.innerHTML = `<style>${boardRules(colors)}</style><div class="qv-board-grid">
       ${handle ? HAND : ""}</div><div class="qv-heard" role="status"></div>`;
     const grid = root.querySelector(".qv-board-grid");

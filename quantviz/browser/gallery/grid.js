@@ -3,7 +3,7 @@
 import { colourCells, inkFor } from "../hand/colours.js";
 import { ems, numberText } from "../panels/numbers.js";
 
-// The largest font size in pixels.
+// The largest font size in pixels, but on a projector.
 const LARGEST_TYPE = 13;
 // The share of a cell's width that values take: the rest is for its frame.
 const WIDE = 0.84;
@@ -39,7 +39,7 @@ export class Grid {
     const values = peers.flatMap((grid) => [...grid.valuesAt(frame)]);
     for (const style of data.styles[name]) {
       const widest = Math.max(...values.map((value) => ems(numberText(value, style, writing), writing)));
-      const size = Math.min(LARGEST_TYPE, tallest, (width * WIDE) / widest);
+      const size = Math.min(LARGEST_TYPE * data.enlarge, tallest, (width * WIDE) / widest);
       if (size >= writing.smallest) return { style, size };
     }
     return null;

@@ -16,7 +16,8 @@ export function boardRules({ text, muted, line, surface, mark, halo, lit, handle
     .qv-zones, .qv-began { position: absolute; top: 15px; height: 14px; left: 22px; right: 22px; }
     .qv-began { width: 2px; right: auto; margin-left: -1px; background: ${muted}; }
     .qv-drag span { pointer-events: none; }
-    .qv-thumb { position: absolute; left: 0; top: 0; min-width: 44px; height: 44px; border-radius: 22px;
+    .qv-thumb { position: absolute; left: 0; top: 0; min-width: 44px; padding: 0 5px; height: 44px;
+      border-radius: 22px;
       background: ${handle}; color: ${surface}; font-size: 0.9333rem; font-weight: 600; display: grid;
       place-items: center; will-change: transform; }
     .qv-shown .qv-thumb { background: ${lit}; }
@@ -36,11 +37,11 @@ export function boardRules({ text, muted, line, surface, mark, halo, lit, handle
     .qv-row-head b { margin-right: 0.7em; white-space: nowrap; }
     .qv-row-head[data-row=correct] b { color: light-dark(#0b6b3a, #6fd39a); }
     .qv-row-head[data-row=broken] b { color: light-dark(#b3003c, #ff7fa6); }
-    .qv-panel figcaption { font-size: 0.8rem; font-weight: 600; padding-left: 13px; white-space: nowrap;
+    .qv-panel figcaption { font-size: 0.8rem; font-weight: 600; padding-left: 0.87rem; white-space: nowrap;
       overflow: hidden; text-overflow: ellipsis; }
     .qv-panel table { border-collapse: separate; border-spacing: 0; table-layout: fixed; width: 100%;
-      max-width: calc(var(--high) * 1.75 * var(--cols) + 13px); }
-    .qv-panel th, .qv-panel .qv-corner { width: 13px; padding: 0; font-size: 0.8rem; font-weight: 400;
+      max-width: calc(var(--high) * 1.75 * var(--cols) + 0.87rem); }
+    .qv-panel th, .qv-panel .qv-corner { width: 0.87rem; padding: 0; font-size: 0.8rem; font-weight: 400;
       color: ${muted}; text-align: left; line-height: 1.15; }
     .qv-panel tfoot th { width: auto; text-align: center; }
     .qv-panel tbody td { position: relative; height: var(--high); padding: 0; text-align: center;
@@ -52,8 +53,8 @@ export function boardRules({ text, muted, line, surface, mark, halo, lit, handle
       border: var(--frame) solid ${mark}; }
     .qv-panel[data-row=broken] td.qv-lit.qv-marked::after { inset: var(--frame); }
     .qv-panel table:focus-visible { outline: 3px solid ${handle}; outline-offset: 2px; }
-    .qv-bar { font-size: 0.8rem; color: ${muted}; padding-left: 13px;
-      max-width: calc(var(--high) * 1.75 * var(--cols) + 13px); }
+    .qv-bar { font-size: 0.8rem; color: ${muted}; padding-left: 0.87rem;
+      max-width: calc(var(--high) * 1.75 * var(--cols) + 0.87rem); }
     .qv-bar i { display: block; height: 6px; }
     .qv-bar span { display: flex; justify-content: space-between; line-height: 1.2; }
     .qv-one { grid-area: 1 / 1; }
@@ -62,7 +63,8 @@ export function boardRules({ text, muted, line, surface, mark, halo, lit, handle
     .qv-heard { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
     @container (min-width: 640px) {
       .qv-board-grid { grid-template-columns: repeat(4, minmax(0, 1fr));
-        column-gap: clamp(14px, 2.6cqw, 40px); --frame: 2px; --most: clamp(104px, calc((100svh - 390px) / 2), 230px); }
+        column-gap: clamp(14px, 2.6cqw, 40px); --frame: 2px;
+        --most: clamp(104px, calc((100svh - 390px) / 2), 230px); }
       .qv-hand { grid-area: 1 / 1 / auto / -1; grid-template-columns: max-content minmax(0, 1fr);
         align-items: center; }
       .qv-hand-name { display: block; }

@@ -63,22 +63,20 @@ def run_both_ways(state: GalleryState) -> Shown:
 
     bug = bug_of(state)
     if state.at is not None and not state.spotting:
-        found = frames(bug.id)
-        at = HANDLES[bug.id].values.index(state.at)
+        handle, found = HANDLES[bug.id], frames(bug.id)
+        at, start = (handle.values.index(value) for value in (state.at, handle.start))
         # The cell stays while a hand drags: the one that is hit worst where the bug first shows.
-        telling = found[at] if found[at].shows else next(frame for frame in _from(found, at) if frame.shows)
+        places = sorted(range(len(found)), key=lambda place: abs(place - start))
+        cell = farthest(next(found[place] for place in places if found[place].shows))
+        if found[at].shows and not bool(as_matrix(found[at].hit)[cell]):
+            cell = farthest(found[at])
     else:
         found, at = (_on_case(state, bug),), 0
-        telling = found[0]
-    cell, hit = state.cell, as_matrix(telling.hit)
-    if cell is None or not (cell[0] < hit.shape[0] and cell[1] < hit.shape[1]):
-        cell = farthest(telling)
+        cell = farthest(found[0])
+    rows, cols = as_matrix(found[at].hit).shape
+    if state.cell is not None and state.cell[0] < rows and state.cell[1] < cols:
+        cell = state.cell
     return Shown(found, at, cell)
-
-
-def _from(found: tuple[Frame, ...], at: int) -> list[Frame]:
-    """Return the frames in the order in which a hand at one of them comes to them."""
-    return sorted(found, key=lambda frame: abs(found.index(frame) - at))
 
 
 def _on_case(state: GalleryState, bug: Bug) -> Frame:
