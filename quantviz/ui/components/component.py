@@ -3,6 +3,9 @@
 Streamlit sends the text of a component's script with each change of what it shows: 200 KB for each change
 of a scheme in the Lab, times the heads of a class. So the component itself is a few lines that import the
 script from its address.
+
+A person may go back while a page is still being drawn. What a component of the page left says then names
+that page, and Streamlit would run it once more, at the other page's address: it is not sent.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from typing import Any
 import streamlit as st
 
 from quantviz.browser import read_script
+from quantviz.ui.shell.session import page_shown
 from quantviz.ui.shell.streamlit_private import serve_file
 
 #: Streamlit calls a component again while its script is on the way: the last call shows what is then true.
@@ -21,8 +25,13 @@ _IMPORT = """
 const streamlit = document.querySelector("script[type=module][src]").src;
 let show = null;
 const script = import(new URL("../..ADDRESS", streamlit)).then((module) => (show = module.default));
+const page = "PAGE";
 
-export default function (component) {
+export default function (given) {
+  const here = () => window.location.pathname.split("/").filter(Boolean).at(-1);
+  const said = (tell) => (name, value) => (!page || here() === page) && tell(name, value);
+  const { setTriggerValue, setStateValue, ...rest } = given;
+  const component = { ...rest, setTriggerValue: said(setTriggerValue), setStateValue: said(setStateValue) };
   if (show) return show(component);
   let leave = null;
   let left = false;
@@ -38,7 +47,8 @@ export default function (component) {
 def component(name: str, script: str) -> Callable[..., Any]:
     """Return what mounts the component `name`, whose `script` is a file of `quantviz.browser`."""
     # Each run says that its session has need of the file, or Streamlit would throw it away.
-    return _registered(name, serve_file(read_script(script).encode(), "text/javascript", f"script {script}"))
+    address = serve_file(read_script(script).encode(), "text/javascript", f"script {script}")
+    return _registered(name, address, page_shown())
 
 
 def told(key: str, name: str) -> Any:
@@ -48,7 +58,8 @@ def told(key: str, name: str) -> Any:
 
 
 @cache
-def _registered(name: str, address: str) -> Callable[..., Any]:
+def _registered(name: str, address: str, page: str) -> Callable[..., Any]:
     # Registered once a process: a second registration of the same name is a warning.
-    mount: Callable[..., Any] = st.components.v2.component(name, js=_IMPORT.replace("ADDRESS", address))
+    script = _IMPORT.replace("ADDRESS", address).replace("PAGE", page)
+    mount: Callable[..., Any] = st.components.v2.component(f"{name}_{page}" if page else name, js=script)
     return mount
