@@ -1,4 +1,8 @@
-"""Page config, language, navigation, error boundary. Nothing else."""
+"""Page config, language, navigation, error boundary. Nothing else.
+
+`streamlit run` imports this file for the server, which then begins its imports before anybody has come, and
+runs it for each session.
+"""
 
 import os
 from typing import Literal
@@ -18,41 +22,51 @@ from quantviz.ui.shell.error_boundary import error_boundary
 from quantviz.ui.shell.history import keep_history
 from quantviz.ui.shell.narrow import close_sidebar_at_first
 from quantviz.ui.shell.session import arrive, leave
-from quantviz.ui.shell.startup import forget_ended_sessions, turns
-from quantviz.ui.shell.streamlit_private import is_asked_for
+from quantviz.ui.shell.startup import forget_ended_sessions, starting, turns
+from quantviz.ui.shell.streamlit_private import is_asked_for, look_up_one_by_one
 from quantviz.ui.shell.style import show_style
 from quantviz.ui.shell.words import say
 
-send_at_once()
-classroom.begin()
-words.begin()
-tab.begin()
-show_style()
-with st.container(key="unseen"):  # what only runs
-    tab.speak()
-    keep_history()
-    close_sidebar_at_first()
-cold = cold_start.before_navigation()
-home = st.Page("pages/home/home.py", title=say("pages.home"), url_path="home", default=True)
-sections = {
-    "learn": [
-        st.Page("pages/learn/lessons.py", title=say("pages.lessons"), url_path="lessons"),
-        st.Page("pages/learn/formats.py", title=say("pages.formats"), url_path="formats"),
-        st.Page("pages/learn/bugs.py", title=say("pages.bugs"), url_path="bugs"),
-    ],
-    "explore": [st.Page("pages/lab/playground.py", title=say("pages.lab"), url_path="lab")],
-    "teach": [st.Page("pages/learn/teacher.py", title=say("pages.teacher"), url_path="teacher")],
-}
-pages = [home, *(page for section in sections.values() for page in section)]
-named = {say(f"pages.sections.{name}"): section for name, section in sections.items()}
-# The front door has no sidebar: it has the same doors on it.
-position: Literal["hidden", "sidebar"] = "hidden" if is_asked_for(home) else "sidebar"
-page = st.navigation({"": [home, *missing_pages(pages, home)], **named}, position=position)
-cold_start.help_the_browser(cold)
-forget_ended_sessions()
-with turns().take(), error_boundary(), at_once():
-    Limits.of_environment()  # a setting that is none is said at once
-    arrive(page.url_path)
-    show_room()
-    page.run()
-    leave()
+
+def show_page() -> None:
+    """Show a session the page that it asks for."""
+    send_at_once()
+    look_up_one_by_one()
+    classroom.begin()
+    words.begin()
+    tab.begin()
+    show_style()
+    with st.container(key="unseen"):  # what only runs
+        tab.speak()
+        keep_history()
+        close_sidebar_at_first()
+    cold = cold_start.before_navigation()
+    home = st.Page("pages/home/home.py", title=say("pages.home"), url_path="home", default=True)
+    sections = {
+        "learn": [
+            st.Page("pages/learn/lessons.py", title=say("pages.lessons"), url_path="lessons"),
+            st.Page("pages/learn/formats.py", title=say("pages.formats"), url_path="formats"),
+            st.Page("pages/learn/bugs.py", title=say("pages.bugs"), url_path="bugs"),
+        ],
+        "explore": [st.Page("pages/lab/playground.py", title=say("pages.lab"), url_path="lab")],
+        "teach": [st.Page("pages/learn/teacher.py", title=say("pages.teacher"), url_path="teacher")],
+    }
+    pages = [home, *(page for section in sections.values() for page in section)]
+    named = {say(f"pages.sections.{name}"): section for name, section in sections.items()}
+    # The front door has no sidebar: it has the same doors on it.
+    position: Literal["hidden", "sidebar"] = "hidden" if is_asked_for(home) else "sidebar"
+    page = st.navigation({"": [home, *missing_pages(pages, home)], **named}, position=position)
+    cold_start.help_the_browser(cold)
+    forget_ended_sessions()
+    with turns().take(), error_boundary(), at_once():
+        Limits.of_environment()  # a setting that is none is said at once
+        arrive(page.url_path)
+        show_room()
+        page.run()
+        leave()
+
+
+if __name__ == "__main__":
+    show_page()
+else:
+    app = st.App(__file__, lifespan=starting)

@@ -1,14 +1,17 @@
-"""The server's connections send what they have at once."""
+"""A server begins its imports when it starts, and its connections send what they have at once."""
 
 import asyncio
 import contextlib
 import http.client
 import socket
 import time
+from pathlib import Path
+
+import pytest
 
 from quantviz.ui.shell.connections import send_at_once
 from tests.bench.classroom import Session
-from tests.bench.servers import ROOT, serving
+from tests.bench.servers import ROOT, server_process, serving
 
 
 def waits(connection):
@@ -44,3 +47,13 @@ def test_once_someone_has_come_a_file_arrives_without_a_pause():
 async def visit(session):
     await session.open()
     await session.close()
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="asks Linux what a process has loaded")
+def test_the_imports_begin_before_anybody_has_come():
+    """The first visitor waited for all of them."""
+    with server_process(ROOT / "app.py", cwd=ROOT) as (_, process):
+        until = time.monotonic() + 45
+        while "libtorch" not in Path(f"/proc/{process}/maps").read_text(encoding="utf-8"):
+            assert time.monotonic() < until
+            time.sleep(0.1)

@@ -11,6 +11,7 @@ import streamlit
 from streamlit.runtime.memory_session_storage import MemorySessionStorage
 from streamlit.runtime.pages_manager import PagesManager
 from streamlit.runtime.session_manager import SessionManager
+from streamlit.runtime.state import SafeSessionState
 from streamlit.runtime.websocket_session_manager import WebsocketSessionManager
 from streamlit.testing.v1 import AppTest
 
@@ -65,6 +66,35 @@ def test_a_callback_comes_to_its_end_although_another_message_arrives():
     at.button(key="both").click().run()
     assert not at.exception
     assert (at.session_state["first"], at.session_state["second"]) == (1, 2)
+
+
+def page_of_a_select_box():
+    import streamlit as st
+
+    from quantviz.ui.shell.streamlit_private import look_up_one_by_one
+
+    look_up_one_by_one()
+    if "chosen" not in st.session_state:
+        st.session_state["chosen"] = None
+    st.session_state["apart"] = 1
+    st.selectbox("Choose", ["a", "b"], key="chosen")
+    st.text("chosen" in st.session_state)
+    st.text(sorted(st.session_state))
+
+
+def test_widgets_look_up_their_own_value_only():
+    at = AppTest.from_function(page_of_a_select_box, default_timeout=30)
+    whole = SafeSessionState.filtered_state
+    try:
+        assert at.run().selectbox(key="chosen").value is None
+        assert SafeSessionState.filtered_state is not whole
+        assert [each.value for each in at.text] == ["True", "['apart', 'chosen']"]
+        at.selectbox(key="chosen").select("b").run()
+        assert not at.exception
+        assert at.selectbox(key="chosen").value == "b"
+    finally:
+        SafeSessionState.filtered_state = whole
+        streamlit_private.look_up_one_by_one.clear()
 
 
 def test_nothing_private_of_streamlit_is_used_elsewhere():

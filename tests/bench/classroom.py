@@ -278,7 +278,7 @@ class Session:
                     raise Dropped("the connection was closed")
         except (TimeoutError, ConnectionClosed, OSError) as error:
             raise Dropped(repr(error)) from error
-        self._large = {mark: kept for mark, kept in self._large.items() if kept[2] > self._runs - _KEPT_RUNS}
+        self._large = {mark: kept for mark, kept in self._large.items() if kept[2] >= self._runs - _KEPT_RUNS}
 
     async def _send(self, what: WidgetState | None) -> None:
         message = BackMsg()

@@ -1,4 +1,4 @@
-"""Once a process: import what is heavy after the first paint, leave it out of each garbage collection, and
+"""Once a process: import what is heavy when the server starts, leave it out of each garbage collection, and
 let runs take turns.
 """
 
@@ -11,15 +11,13 @@ import itertools
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import streamlit as st
 from streamlit import runtime
 
 from quantviz.ui.shell import streamlit_private
 
-#: Seconds the browser gets to fetch and paint the frame before the imports begin.
-_HEAD_START = 0.25
 #: Seconds after which the importing thread lets others run, in place of Python's 0.005.
 _SHORT_TURN = 0.0002
 #: Runs that work at once. Python lets one thread compute at a time; the second works while the first waits.
@@ -142,8 +140,15 @@ def _forget_now_and_then() -> None:
         before = now
 
 
+@contextlib.asynccontextmanager
+async def starting(_: object) -> AsyncIterator[None]:
+    """Begin the imports when the server starts, in a thread: whoever comes waits for what is left of them."""
+    threading.Thread(target=_import_all, name="quantviz-import", daemon=True).start()
+    yield
+
+
 def warm_up() -> None:
-    """Have everything imported: the first who asks imports it, and frames are painted meanwhile."""
+    """Wait until everything is imported; frames are painted meanwhile."""
     imported = _imported()
     if not imported.is_set():
         with turns().leave():
@@ -187,7 +192,6 @@ def _others_first() -> Iterator[None]:
     if "torch" in sys.modules:
         yield
         return
-    time.sleep(_HEAD_START)
     usual = sys.getswitchinterval()
     sys.setswitchinterval(_SHORT_TURN)
     gc.disable()

@@ -6,15 +6,17 @@ Tried on Streamlit `TRIED`. A test names what another release has changed.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import streamlit
+import streamlit as st
 from streamlit import runtime
 from streamlit.navigation.page import StreamlitPage as StreamlitPage
 from streamlit.runtime.pages_manager import PagesManager
 from streamlit.runtime.scriptrunner import get_script_run_ctx
+from streamlit.runtime.state import SafeSessionState
 
 #: The release that all of this was tried on.
 TRIED = "1.67.0"
@@ -76,6 +78,43 @@ def uninterrupted() -> Iterator[None]:
         yield
     finally:
         object.__setattr__(state, "_yield_callback", usual)
+
+
+class SessionValues(Mapping[str, Any]):
+    """What a session holds by key, each looked up when it is asked for."""
+
+    def __init__(self, session: SafeSessionState) -> None:
+        self._session = session
+
+    def __getitem__(self, key: str) -> Any:
+        with self._session._lock:
+            return self._session._state[key]
+
+    def __contains__(self, key: object) -> bool:
+        with self._session._lock:
+            return key in self._session._state
+
+    def _all(self) -> dict[str, Any]:
+        with self._session._lock:
+            return self._session._state.filtered_state
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def __repr__(self) -> str:
+        return repr(self._all())
+
+
+@st.cache_resource(show_spinner=False)
+def look_up_one_by_one() -> bool:
+    """Have widgets look up their own value only: each select box, radio and number field of Streamlit has
+    the session's state copied, of which it reads one value. Twelve copies were a fifth of a run of the Lab.
+    """
+    setattr(SafeSessionState, "filtered_state", property(SessionValues))  # noqa: B010 (a property of theirs)
+    return True
 
 
 def serve_file(content: bytes, mimetype: str, place: str) -> str:
