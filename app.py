@@ -20,9 +20,10 @@ from quantviz.ui.shell import classroom, cold_start, tab, words
 from quantviz.ui.shell.connections import send_at_once
 from quantviz.ui.shell.error_boundary import error_boundary
 from quantviz.ui.shell.history import keep_history
+from quantviz.ui.shell.imports import frames, starting
 from quantviz.ui.shell.narrow import close_sidebar_at_first
 from quantviz.ui.shell.session import arrive, leave
-from quantviz.ui.shell.startup import forget_ended_sessions, starting, turns
+from quantviz.ui.shell.startup import forget_ended_sessions, turns
 from quantviz.ui.shell.streamlit_private import is_asked_for, look_up_one_by_one
 from quantviz.ui.shell.style import show_style
 from quantviz.ui.shell.words import say
@@ -30,6 +31,7 @@ from quantviz.ui.shell.words import say
 
 def show_page() -> None:
     """Show a session the page that it asks for."""
+    frames().begin()
     send_at_once()
     look_up_one_by_one()
     classroom.begin()
@@ -47,6 +49,8 @@ def show_page() -> None:
             st.Page("pages/learn/lessons.py", title=say("pages.lessons"), url_path="lessons"),
             st.Page("pages/learn/formats.py", title=say("pages.formats"), url_path="formats"),
             st.Page("pages/learn/bugs.py", title=say("pages.bugs"), url_path="bugs"),
+            # Reached from the lessons, to which it belongs.
+            st.Page("pages/learn/golf.py", title=say("pages.golf"), url_path="golf", visibility="hidden"),
         ],
         "explore": [st.Page("pages/lab/playground.py", title=say("pages.lab"), url_path="lab")],
         "teach": [st.Page("pages/learn/teacher.py", title=say("pages.teacher"), url_path="teacher")],

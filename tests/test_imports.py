@@ -77,7 +77,7 @@ def test_choosing_does_not_import_torch(module):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("page", ["lab", "lessons", "formats", "gallery", "teacher", "home"])
+@pytest.mark.parametrize("page", ["lab", "lessons", "formats", "gallery", "golf", "teacher", "home"])
 def test_a_page_paints_its_frame_before_torch_comes_in(page):
     """`warm_up` imports torch, after the frame: a module that needs it at once would hold the frame up."""
     done = run(
@@ -199,7 +199,8 @@ ALLOWED = {
     "figures": "analysis errors evaluation quantization schemes streaming tensors text",
     "browser": "",
     "export": "evaluation lab schemes sources tensors text",
-    "teaching": "errors evaluation export figures lab quantization schemes sources tensors text",
+    "teaching": "analysis errors evaluation export figures lab quantization schemes sources streaming"
+    " tensors text",
     "course": "teaching",
     "lessons": "",
     "cli": "errors",
@@ -211,6 +212,7 @@ ALLOWED = {
     "ui/components ui/shell",
     "ui/lessons": "analysis errors figures lab quantization teaching ui/components ui/lab ui/shell",
     "ui/formats": "errors figures lab quantization schemes text ui/components ui/shell",
+    "ui/golf": "errors figures lab schemes teaching tensors ui/components ui/lab ui/shell",
     "ui/gallery": "errors figures sources teaching ui/components ui/shell",
     "ui/teacher": "errors lab teaching text ui/components ui/shell",
     "ui/home": "browser compiled figures lab schemes sources text ui/components ui/lab ui/shell",

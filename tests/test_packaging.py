@@ -142,7 +142,8 @@ from streamlit.testing.v1 import AppTest
 from quantviz.cli.serve import app_file
 assert str(app_file()).startswith({str(installed)!r}), app_file()
 at = AppTest.from_file(str(app_file()), default_timeout=60).run()
-for page in ("home/home", "lab/playground", "learn/lessons", "learn/formats", "learn/bugs", "learn/teacher"):
+learn = [f"learn/{{name}}" for name in ("lessons", "formats", "bugs", "golf", "teacher")]
+for page in ("home/home", "lab/playground", *learn):
     at.switch_page(f"pages/{{page}}.py").run()
     assert not at.exception and len(at.main) and not at.error, page
 """

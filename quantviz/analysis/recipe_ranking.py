@@ -59,8 +59,9 @@ class RecipeAnswer:
     others: tuple[RecipeRow, ...]
 
 
-def recipe_rows(x: Any, *, current: Scheme | str) -> tuple[RecipeRow, ...]:
-    """Return every recipe on this very tensor, in the order of `RECIPES`.
+def recipe_rows(x: Any, *, current: Scheme | str, most_bits: float = math.inf) -> tuple[RecipeRow, ...]:
+    """Return every recipe on this very tensor, in the order of `RECIPES`; those of more than `most_bits` an
+    element are left out.
 
     `x` is a real tensor or nested list of 1 to 4 axes, or a `Stored`. A recipe that cannot be used on it,
     because its groups do not divide the last axis for example, has `problem` in place of numbers. What is
@@ -73,6 +74,7 @@ def recipe_rows(x: Any, *, current: Scheme | str) -> tuple[RecipeRow, ...]:
     >>> rows[3].problem.key
     'group_does_not_divide'
     """
+    from quantviz.evaluation.metric_formulas import bits_per_element
     from quantviz.streaming.measuring import measure
     from quantviz.tensors.lazy import as_stored
 
@@ -85,6 +87,8 @@ def recipe_rows(x: Any, *, current: Scheme | str) -> tuple[RecipeRow, ...]:
         try:
             if needs_lines(recipe) and len(stored.shape) == 1:
                 raise QuantVizError("recipe_needs_lines", shape=stored.shape)
+            if bits_per_element(scheme, stored.shape) > most_bits:
+                continue
             rows.append(row_of(measure(stored, scheme), name, is_current=name == same))
         except QuantVizError as problem:
             rows.append(RecipeRow(name, scheme, problem=problem))

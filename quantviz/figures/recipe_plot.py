@@ -8,6 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from quantviz.analysis.recipe_ranking import CURRENT, RecipeAnswer, RecipeRow, pareto_front
+from quantviz.figures.contest_marks import (
+    HOPELESS_DB,
+    ROOM,
+    Contest,
+    TryPoint,
+    contest_lines,
+    contest_names,
+    tries_trace,
+    try_points,
+)
 from quantviz.figures.numbers import number
 from quantviz.figures.payload import Drawn
 from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, bare_layout, faint
@@ -68,6 +78,7 @@ class RecipePlotData:
     front: tuple[tuple[float, float], ...]
     bits_range: tuple[float, float]
     db_range: tuple[float, float]
+    tries: tuple[TryPoint, ...] = ()
 
     @property
     def current(self) -> RecipePoint | None:
@@ -76,10 +87,14 @@ class RecipePlotData:
 
 
 def recipe_plot_data(
-    rows: Iterable[RecipeRow], current: RecipeRow | None = None, *, height: int = HEIGHT
+    rows: Iterable[RecipeRow],
+    current: RecipeRow | None = None,
+    *,
+    height: int = HEIGHT,
+    contest: Contest | None = None,
 ) -> RecipePlotData:
-    """Return places of points and labels. Rows that do not fit the tensor are left out; without any the plot
-    is empty.
+    """Return places of points and labels. Rows that do not fit the tensor are left out; without any, and
+    without a contest, the plot is empty.
 
     Named are what is set now and the recipes that no other one beats; the others are told on hover.
 
@@ -92,8 +107,12 @@ def recipe_plot_data(
     recipes = [row for row in rows if row.fits]
     alone = current is not None and current.fits and not any(row.is_current for row in recipes)
     shown = [*recipes, current] if current is not None and alone else recipes
-    db_range = _db_range([row.sqnr_db for row in shown])
-    bits_range = _bits_range([row.bits for row in shown])
+    tried = contest.tries if contest else ()
+    marks = [(contest.budget + off, contest.par_db) for off in ROOM] if contest else []
+    # What is hopeless would leave the others no room: it is drawn at the bottom.
+    lowest = contest.par_db - HOPELESS_DB if contest else -math.inf
+    marks += [(row.bits, max(row.sqnr_db, lowest)) for row in (*shown, *tried)]
+    bits_range, db_range = _bits_range([bits for bits, _ in marks]), _db_range([db for _, db in marks])
     margin = 0.06 * (db_range[1] - db_range[0])
     bottom, top = db_range[0] + margin, db_range[1] - margin
     heights = [max(bottom, min(row.sqnr_db, top)) for row in shown]
@@ -111,6 +130,7 @@ def recipe_plot_data(
         front=tuple((row.bits, max(bottom, min(row.sqnr_db, top))) for row in front),
         bits_range=bits_range,
         db_range=db_range,
+        tries=tuple(try_points(contest, bottom, top)) if contest else (),
     )
 
 
@@ -252,16 +272,22 @@ def recipe_plot_figure(
     theme: str = "light",
     height: int = HEIGHT,
     axes: Axes = MATRIX,
+    contest: Contest | None = None,
 ) -> Drawn:
     """Return bits (x) against SQNR (y): a point a recipe, a line through those no other one beats, a ring
-    around what is set now.
+    around what is set now, or around the best try of a `contest`.
 
     `axes` are those of the tensor, which recipes per channel are named by.
     """
-    data = recipe_plot_data(rows, current, height=height)
+    data = recipe_plot_data(rows, current, height=height, contest=contest)
     colours = THEMES[theme]
     traces = [_front(data, colours), *_rings(data, colours), _points(data, colours, language, axes)]
-    return Drawn({"data": traces, "layout": _layout(data, colours, language, height, axes)})
+    layout = _layout(data, colours, language, height, axes)
+    if contest:
+        traces.append(tries_trace(data.tries, colours, language))
+        layout["shapes"] = contest_lines(contest, data.bits_range, colours)
+        layout["annotations"] += contest_names(contest, data.bits_range, colours, language)
+    return Drawn({"data": traces, "layout": layout})
 
 
 def _front(data: RecipePlotData, theme: Theme) -> dict[str, Any]:

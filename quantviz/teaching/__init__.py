@@ -1,1 +1,1 @@
-"""Lessons, the gallery of common bugs, and the functions of the notebooks."""
+"""Lessons, the gallery of common bugs, quantization golf, and the functions of the notebooks."""

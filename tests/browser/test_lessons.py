@@ -333,7 +333,7 @@ def test_the_keyboard_stays_where_the_reader_is(new_page, url):
 
 
 @pytest.mark.parametrize(
-    "path", ["lab", "lessons", "lessons?l=range_to_grid&p=3", "bugs", "formats", "teacher"]
+    "path", ["lab", "lessons", "lessons?l=range_to_grid&p=3", "bugs", "golf", "formats", "teacher"]
 )
 def test_headings_are_headings_in_their_order(new_page, url, path):
     page = new_page()

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import quantviz as qv
-from quantviz.analysis.recipe_ranking import CURRENT, answer, recipe_rows, row_of
+from quantviz.analysis.recipe_ranking import CURRENT, RecipeRow, answer, recipe_rows, row_of
+from quantviz.figures.contest_marks import Contest
 from quantviz.figures.recipe_plot import (
     _LINE,
     _MARGIN,
@@ -132,3 +133,23 @@ def test_the_sentence_names_the_choice(name, language):
         found = answer(rows, target)
         assert recipe_name(found.choice.id, language) in answer_sentence(found, language)
     assert answer_sentence(None, language) == ""
+
+
+def test_a_contest_has_its_budget_par_and_tries_in_the_plot():
+    rows = {name: RecipeRow(name, qv.Scheme(), bits=bits, sqnr_db=db) for name, bits, db in TRIES}
+    contest = Contest(4.5, 30.0, tuple(rows.values()))
+    data = recipe_plot_data((), contest=contest)
+    assert [(point.row.id, point.number, point.counts, point.best) for point in data.tries] == [
+        ("poor", 1, True, False),
+        ("edge", 2, True, True),
+        ("over", 3, False, False),
+    ]
+    assert data.db_range[0] < 12.0 < 40.0 < data.db_range[1]
+    assert data.bits_range[0] < 2.0 < 5.0 < data.bits_range[1]
+    figure = go.Figure(recipe_plot_figure((), contest=contest, language="zh", theme="dark"))
+    assert [trace.text for trace in figure.data if trace.mode == "markers+text"] == [("1", "<b>2</b>", "3")]
+    assert {shape.x1 for shape in figure.layout.shapes} == {4.5, data.bits_range[1]}
+    assert recipe_plot_data(()).tries == ()
+
+
+TRIES = (("poor", 2.0, 12.0), ("edge", 4.5, 31.0), ("over", 5.0, 40.0))

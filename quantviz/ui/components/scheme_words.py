@@ -9,7 +9,7 @@ from typing import Any, cast
 from quantviz.schemes.calibration import Calibration
 from quantviz.schemes.conventions import CONVENTIONS, Convention
 from quantviz.schemes.formats import FORMATS
-from quantviz.schemes.granularity import Flat, Granularity, PerChannel
+from quantviz.schemes.granularity import Flat, Granularity, PerChannel, PerGroup
 from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Source
 from quantviz.text import catalogue
@@ -53,6 +53,10 @@ def granularity_words(granularity: Granularity, source: Source) -> str:
     key = granularity.id
     if isinstance(granularity, PerChannel):
         fields["each"] = say_axis(source, granularity.axis, "each")
+    elif isinstance(granularity, PerGroup) and granularity.axis % len(source.shape) < len(source.shape) - 1:
+        # Along the last axis, where values lie side by side, goes without saying.
+        fields["along"] = say_axis(source, granularity.axis % len(source.shape), "along")
+        key = f"{key}_along"
     elif isinstance(granularity, Flat) and granularity.strided:
         key = f"{key}_strided"
     return say(f"scheme_line.{key}", **fields)

@@ -34,7 +34,7 @@ from quantviz.ui.formats.state import (
 )
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import parameters
-from quantviz.ui.shell.startup import warm_up
+from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.tab import name_tab
 from quantviz.ui.shell.words import language, say, say_error
 

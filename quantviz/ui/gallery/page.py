@@ -22,7 +22,7 @@ from quantviz.ui.gallery.state import (
     showing,
 )
 from quantviz.ui.shell import session
-from quantviz.ui.shell.startup import warm_up
+from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.tab import name_tab
 from quantviz.ui.shell.words import say, say_error
 

@@ -21,7 +21,7 @@ from quantviz.ui.home.play import play_data
 from quantviz.ui.lab.title_line import tensor_name
 from quantviz.ui.lab.uploads import open_dropped
 from quantviz.ui.shell import classroom, places, session
-from quantviz.ui.shell.startup import warm_up
+from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.tab import name_tab
 from quantviz.ui.shell.words import language, say, say_error, theme
 

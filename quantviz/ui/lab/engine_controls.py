@@ -33,7 +33,7 @@ _FIRST = (
 
 def show_arithmetic(state: LabState) -> None:
     """Show whose arithmetic the scheme uses, and its rules."""
-    _convention(state)
+    show_convention(state)
     _rules(state)
     show_lock("scheme")
 
@@ -80,7 +80,8 @@ def _set_recipe() -> None:
 # ---- whose arithmetic ---------------------------------------------------------------------------
 
 
-def _convention(state: LabState) -> None:
+def show_convention(state: LabState) -> None:
+    """Show whose arithmetic the scheme uses."""
     convention = state.scheme.arithmetic
     choose(
         st.selectbox,

@@ -39,8 +39,8 @@ from quantviz.ui.lab.tiles import tiles
 from quantviz.ui.lab.title_line import show_title, tensor_name
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import classroom, visible
+from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.places import keep_place
-from quantviz.ui.shell.startup import warm_up
 from quantviz.ui.shell.tab import name_tab
 from quantviz.ui.shell.words import say, say_error, say_note
 
@@ -138,7 +138,7 @@ def _remember_facts(study: Study, why: Any) -> None:
     zero point.
     """
     lo, hi = study.facts.lo, study.facts.hi
-    st.session_state["lab_facts"] = {
+    st.session_state[session.FACTS] = {
         "lo": lo,
         "hi": hi if hi > lo else lo + 1.0,
         "scale": abs(why.scale) or 1.0,

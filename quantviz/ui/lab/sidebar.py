@@ -50,7 +50,7 @@ def show_sidebar(state: LabState) -> None:
         if visible("scheme"):
             show_arithmetic(state)
         if visible("range"):
-            _range(state)
+            show_range(state)
         show_language()
 
 
@@ -331,7 +331,8 @@ def _look(view: View) -> None:
 # ---- range --------------------------------------------------------------------------------------
 
 
-def _range(state: LabState) -> None:
+def show_range(state: LabState) -> None:
+    """Show the range, which unfolds into what chooses it."""
     calibration = state.scheme.calibration
     chosen = plain(calibration_words(calibration))
     if heeded(state):
@@ -390,7 +391,7 @@ def _set_calibration() -> None:
     """Start another calibration from what is at hand: the tensor's ends, or the selected cell's scale and
     zero point.
     """
-    known = {"lo": -1.0, "hi": 1.0, "scale": 1.0, "zero_point": 0, **st.session_state.get("lab_facts", {})}
+    known = {"lo": -1.0, "hi": 1.0, "scale": 1.0, "zero_point": 0, **st.session_state.get(session.FACTS, {})}
     # Engines with signed scales have them from the values; by hand it is the size of a step.
     known["scale"] = abs(known["scale"]) or 1.0
     if session.state().scheme.mode == "symmetric":

@@ -8,6 +8,7 @@ from typing import cast
 import streamlit as st
 
 from quantviz.errors import QuantVizError
+from quantviz.teaching.golf import BUDGET, HOLES
 from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.model import Lesson
 from quantviz.teaching.lessons.progress import asked, reached
@@ -30,6 +31,7 @@ from quantviz.ui.shell.places import keep_place
 from quantviz.ui.shell.tab import name_tab
 from quantviz.ui.shell.words import language, plain, say, say_error
 
+_GOLF = "pages/learn/golf.py"
 #: On a narrow screen the list lies over the lesson that was chosen in it; Streamlit closes it after a page's
 #: link alone.
 _CLOSE_THE_LIST = """<script>
@@ -121,6 +123,7 @@ def _show_contents(found: Mapping[str, Lesson | QuantVizError], place: Place) ->
                 args=(name,),
                 width="stretch",
             )
+        st.page_link(_GOLF, label=say("golf.title"))
         st.html(_CLOSE_THE_LIST, unsafe_allow_javascript=True)
     show_progress({name: lesson for name, lesson in found.items() if isinstance(lesson, Lesson)})
 
@@ -153,3 +156,6 @@ def _show_list(found: Mapping[str, Lesson | QuantVizError]) -> None:
                         steps=len(lesson.steps),
                     )
                 )
+        with st.container(border=True, key="lesson_golf"):
+            st.page_link(_GOLF, label=f"**{say('golf.title')}**")
+            st.markdown(say("golf.from_lessons", count=len(HOLES), budget=f"{BUDGET:g}"))

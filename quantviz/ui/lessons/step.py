@@ -25,11 +25,11 @@ from quantviz.ui.lessons.now import Now
 from quantviz.ui.lessons.picture import selected_cell, show_picture, state_shown
 from quantviz.ui.lessons.progress import answers
 from quantviz.ui.shell import session
-from quantviz.ui.shell.startup import warm_up
+from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.words import language, say, say_error
 
 _ATTEMPTS, _SCENES = "lesson_attempts", "lesson_scenes"
-_LAB = "pages/lab/playground.py"
+_LAB, _GOLF = "pages/lab/playground.py", "pages/learn/golf.py"
 #: Another step begins at its top; the script runs anew where its text is another.
 _TO_THE_TOP = (
     """<script data-step="{step}">document.querySelector("[data-testid=stMain]")?.scrollTo(0, 0);</script>"""
@@ -142,7 +142,7 @@ def _onward(now: Now) -> None:
 
 
 def _way_on(now: Now) -> None:
-    """Show where a lesson leads to besides the next one: course 2."""
+    """Show where a lesson leads to besides the next one: course 2, and from the last one a game."""
     found = {name: each for name, each in lessons(language()).items() if isinstance(each, Lesson)}
     second = next((name for name, each in found.items() if each.course == 2), None)
     if second and now.lesson.course == 1:
@@ -153,6 +153,8 @@ def _way_on(now: Now) -> None:
             on_click=session.safely(go),
             args=(second,),
         )
+    if now.place.lesson == list(found)[-1]:
+        st.page_link(_GOLF, label=say("golf.from_lesson"))
 
 
 def _again(now: Now) -> None:

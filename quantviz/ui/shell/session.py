@@ -26,6 +26,8 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Source
 from quantviz.tensors.views import View
 from quantviz.ui.shell import classroom, streamlit_private
+from quantviz.ui.shell.desks import LAB, sit_at
+from quantviz.ui.shell.scheme_changes import SCHEME_FIELDS, Adapted, UndoStep
 from quantviz.ui.shell.words import language
 
 _STATE, _STEPS, _DONE, _NAMED, _COMPLAINTS = (
@@ -48,36 +50,20 @@ _ORIGIN = "lab_origin"
 _SCENARIO = "lab_scenario"
 #: The kind of source whose controls are shown although no tensor came from it yet.
 KIND_CHOSEN = "kind_chosen"
+#: What a range set by hand starts from.
+FACTS = "lab_facts"
+#: What lies on a desk, and the pages with one of their own: what is chosen there leaves the Lab's as it was.
+_ON_DESK = (
+    *(_STATE, _STEPS, _DONE, _NAMED, _COMPLAINTS, _ADAPTED, _WAITING, _OPENED, _GOOD, _ORIGIN, _SCENARIO),
+    *(KIND_CHOSEN, FACTS),
+)
+_OWN_DESKS = ("golf",)
 #: Steps that undo reaches back.
 MOST_STEPS = 50
 
 
 #: What is said where NaN and Inf cannot be quantized as the scheme wants them to be.
 _NONFINITE = ("input_nonfinite", "input_beyond_float32", "input_nothing_finite")
-#: What a scheme is chosen by.
-_SCHEME = ("format", "mode", "granularity", "calibration", "convention")
-
-
-@dataclass(frozen=True)
-class UndoStep:
-    """A change of the state that can be undone."""
-
-    before: LabState
-    after: LabState
-
-    def turned(self, now: LabState, *, back: bool) -> LabState:
-        """Return the state on the one side of this step, reached from `now` on the other: where a person
-        looks stays, unless the step moved it.
-        """
-        wanted = self.before if back else self.after
-        moved = (self.before.source, self.before.view, self.before.cell) != (
-            self.after.source,
-            self.after.view,
-            self.after.cell,
-        )
-        return (
-            wanted if moved or now.source != wanted.source else wanted.replace(view=now.view, cell=now.cell)
-        )
 
 
 @dataclass(frozen=True)
@@ -88,25 +74,6 @@ class Origin:
     #: Number of the step, from 0.
     step: int
     opened: LabState
-
-
-@dataclass(frozen=True)
-class Adapted:
-    """A change to the scheme that brought others with it."""
-
-    before: Scheme
-    after: Scheme
-    #: The fields that were asked for; none where another tensor is the reason.
-    asked: tuple[str, ...]
-
-    @property
-    def others(self) -> tuple[str, ...]:
-        """Return the fields that changed although nobody asked for it."""
-        return tuple(
-            name
-            for name in _SCHEME
-            if name not in self.asked and getattr(self.before, name) != getattr(self.after, name)
-        )
 
 
 def state() -> LabState:
@@ -157,6 +124,19 @@ def put_from_page(new: LabState, problems: tuple[QuantVizError, ...] = ()) -> No
         # Nobody has seen the Lab yet: this is where it begins, and there is nothing to go back to.
         _take(_as_locked(new))
     st.session_state[_NAMED] = problems
+
+
+def put_in_lab(new: LabState) -> None:
+    """Take a state from a page with a desk of its own to the Lab's."""
+    sit_at(LAB, _ON_DESK)
+    put_from_page(new)
+
+
+def lay_out(new: LabState) -> None:
+    """Begin with `new`: there is nothing before it to go back to."""
+    for name in _ON_DESK:
+        st.session_state.pop(name, None)
+    st.session_state[_STATE] = st.session_state[_OPENED] = st.session_state[_GOOD] = new
 
 
 def put_from_lesson(new: LabState, lesson: str, step: int) -> None:
@@ -255,7 +235,7 @@ def adapt_scheme(wanted: Scheme, *asked: str) -> None:
     `QuantVizError` where it cannot be.
     """
     before = state().scheme
-    put_scheme(**{name: getattr(wanted, name) for name in _SCHEME})
+    put_scheme(**{name: getattr(wanted, name) for name in SCHEME_FIELDS})
     st.session_state[_ADAPTED] = Adapted(before, state().scheme, asked)
 
 
@@ -451,7 +431,8 @@ def page_shown() -> str:
 
 
 def arrive(page: str) -> None:
-    """Note which page this run shows."""
+    """Note which page this run shows, and sit down at its desk."""
+    sit_at(page if page in _OWN_DESKS else LAB, _ON_DESK)
     st.session_state[_ARRIVED] = st.session_state.get(_PAGE) != page
     st.session_state[_PAGE] = page
     st.session_state[_SHOWING] = {}

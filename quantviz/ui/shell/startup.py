@@ -1,6 +1,4 @@
-"""Once a process: import what is heavy when the server starts, leave it out of each garbage collection, and
-let runs take turns.
-"""
+"""Once a process: let runs take turns, and let go of sessions that have ended."""
 
 from __future__ import annotations
 
@@ -8,18 +6,15 @@ import bisect
 import contextlib
 import gc
 import itertools
-import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import streamlit as st
 from streamlit import runtime
 
 from quantviz.ui.shell import streamlit_private
 
-#: Seconds after which the importing thread lets others run, in place of Python's 0.005.
-_SHORT_TURN = 0.0002
 #: Runs that work at once. Python lets one thread compute at a time; the second works while the first waits.
 _AT_ONCE = 1
 #: Seconds in which no turn has begun or ended after which the next run goes ahead all the same: one may hang.
@@ -138,65 +133,3 @@ def _forget_now_and_then() -> None:
             gc.collect()
             gc.freeze()
         before = now
-
-
-@contextlib.asynccontextmanager
-async def starting(_: object) -> AsyncIterator[None]:
-    """Begin the imports when the server starts, in a thread: whoever comes waits for what is left of them."""
-    threading.Thread(target=_import_all, name="quantviz-import", daemon=True).start()
-    yield
-
-
-def warm_up() -> None:
-    """Wait until everything is imported; frames are painted meanwhile."""
-    imported = _imported()
-    if not imported.is_set():
-        with turns().leave():
-            _import_all()
-        imported.set()
-
-
-@st.cache_resource(show_spinner=False)
-def _imported() -> threading.Event:
-    return threading.Event()
-
-
-@st.cache_resource(show_spinner=False)
-def _import_all() -> bool:
-    """Import torch, plotly, pandas and what draws, then freeze them; later calls return at once.
-
-    Walking torch's objects with each collection of garbage would take longer than a run.
-    """
-    with _others_first():
-        # Streamlit imports it when a page first needs it; plotly, in another session's thread, would meet it
-        # half imported.
-        import pandas  # noqa: F401
-        import torch
-
-        import quantviz.analysis.engine_comparison
-        import quantviz.analysis.study  # noqa: F401
-
-        # Each thread that runs a session would have helpers of its own, which wake and wait for each other:
-        # large tensors have threads of ours.
-        torch.set_num_threads(1)
-        # Without a look for garbage first, which takes a tenth of the imports: they leave next to none.
-        gc.freeze()
-    return True
-
-
-@contextlib.contextmanager
-def _others_first() -> Iterator[None]:
-    """Hold up nobody: this process also serves the scripts with which the browser paints the frame. No
-    garbage is looked for meanwhile.
-    """
-    if "torch" in sys.modules:
-        yield
-        return
-    usual = sys.getswitchinterval()
-    sys.setswitchinterval(_SHORT_TURN)
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-        sys.setswitchinterval(usual)

@@ -1,0 +1,144 @@
+"""What a game adds to the plot of bits against SQNR: the budget, par, and what was tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from quantviz.analysis.recipe_ranking import RecipeRow
+from quantviz.figures.numbers import number
+from quantviz.figures.small_plots import faint
+from quantviz.figures.theme import Theme
+from quantviz.text import text
+
+#: Bits below and above the budget that are seen at least.
+ROOM = (-0.6, 0.2)
+#: So many dB below par the plot ends.
+HOPELESS_DB = 40.0
+
+
+@dataclass(frozen=True)
+class Contest:
+    """A game on the plot: who has the least error within a budget."""
+
+    #: Bits a weight that are allowed.
+    budget: float
+    #: SQNR that is to be beaten.
+    par_db: float
+    #: What was tried, in order; what takes more than the budget does not count.
+    tries: tuple[RecipeRow, ...] = ()
+
+
+@dataclass(frozen=True)
+class TryPoint:
+    """One try in the plot."""
+
+    row: RecipeRow
+    y: float
+    #: From 1.
+    number: int
+    #: Whether it is within the budget.
+    counts: bool
+    #: Whether no other that counts has less error.
+    best: bool
+
+
+def try_points(contest: Contest, bottom: float, top: float) -> Iterator[TryPoint]:
+    """Yield the tries, each drawn from `bottom` to `top` dB."""
+    counting = [row for row in contest.tries if row.bits <= contest.budget]
+    best = max(counting, key=lambda row: row.sqnr_db, default=None)
+    for at, row in enumerate(contest.tries, 1):
+        y = max(bottom, min(row.sqnr_db, top))
+        yield TryPoint(row, y, at, row.bits <= contest.budget, row is best)
+
+
+def tries_trace(tries: Sequence[TryPoint], theme: Theme, language: str) -> dict[str, Any]:
+    """Return the tries, each with its number: filled where it counts, crossed out where it does not."""
+    return {
+        "type": "scatter",
+        "mode": "markers+text",
+        "x": [point.row.bits for point in tries],
+        "y": [point.y for point in tries],
+        "marker": {
+            "color": [theme.values[-1] if point.counts else theme.muted for point in tries],
+            "symbol": ["circle" if point.counts else "x-thin-open" for point in tries],
+            "size": [12 if point.best else 9 for point in tries],
+            "line": {"width": 1.5},
+            "opacity": 1,
+        },
+        "text": [f"<b>{point.number}</b>" if point.best else str(point.number) for point in tries],
+        "textposition": "middle left",
+        "textfont": {"size": 12, "color": theme.text},
+        "hovertext": [
+            text(
+                "recipe_plot.hover",
+                language,
+                name=text("recipe_plot.try", language, number=point.number),
+                db=number(point.row.sqnr_db, 4),
+                bits=f"{point.row.bits:.6g}",
+            )
+            for point in tries
+        ],
+        "hovertemplate": "%{hovertext}<extra></extra>",
+        "cliponaxis": False,
+        "showlegend": False,
+    }
+
+
+def contest_lines(contest: Contest, bits_range: tuple[float, float], theme: Theme) -> list[dict[str, Any]]:
+    """Return the budget, with what lies beyond it shaded, and par."""
+    beyond = {
+        "type": "rect",
+        "x0": contest.budget,
+        "x1": bits_range[1],
+        "yref": "paper",
+        "y0": 0,
+        "y1": 1,
+        "fillcolor": faint(theme.muted, 0.13),
+        "line": {"width": 0},
+        "layer": "below",
+    }
+    budget = {
+        "type": "line",
+        "x0": contest.budget,
+        "x1": contest.budget,
+        "yref": "paper",
+        "y0": 0,
+        "y1": 1,
+        "line": {"color": theme.muted, "width": 1.5},
+        "layer": "below",
+    }
+    par = {
+        "type": "line",
+        "x0": bits_range[0],
+        "x1": contest.budget,
+        "y0": contest.par_db,
+        "y1": contest.par_db,
+        "line": {"color": theme.errors[-1], "width": 1.5, "dash": "dash"},
+        "layer": "below",
+    }
+    return [beyond, budget, par]
+
+
+def contest_names(
+    contest: Contest, bits_range: tuple[float, float], theme: Theme, language: str
+) -> list[dict[str, Any]]:
+    """Return what the lines are, beside them."""
+    common = {"showarrow": False, "font": {"size": 12, "color": theme.text}, "borderpad": 2}
+    par = {
+        "text": text("recipe_plot.par", language, db=f"{contest.par_db:.2f}"),
+        "x": bits_range[0],
+        "xanchor": "left",
+        "y": contest.par_db,
+        "yanchor": "bottom",
+    }
+    budget = {
+        "text": text("recipe_plot.budget", language, bits=f"{contest.budget:g}"),
+        "x": contest.budget,
+        "xanchor": "right",
+        "yref": "paper",
+        "y": 0,
+        "yanchor": "bottom",
+    }
+    return [common | par, common | budget]

@@ -1,0 +1,103 @@
+"""The tensor as a picture, and the plot of bits against SQNR with every try."""
+
+from __future__ import annotations
+
+import base64
+import html
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from quantviz.figures.numbers import number
+from quantviz.teaching.golf import BUDGET, Standing
+from quantviz.ui.golf.state import ask_for_par, par_is_shown
+from quantviz.ui.golf.words import bits_words, db_words
+from quantviz.ui.lab.tensor import facts_of, kept, tensor_of
+from quantviz.ui.shell import session
+from quantviz.ui.shell.words import language, plain, say, say_recipe, theme
+
+if TYPE_CHECKING:
+    from quantviz.teaching.golf import Hole
+
+#: Pixels of the plot's height.
+_HEIGHT = 320
+#: Bars of the small histogram.
+_BARS = 96
+
+
+def show_board(now: Standing) -> None:
+    """Show the tensor with what is special about it, and the plot."""
+    with st.container(key="golf_tensor"):
+        st.html(_tensor(now.hole))
+    with st.container(key="golf_plot"):
+        _plot(now)
+        if par_is_shown(now):
+            name = plain(say_recipe(now.par.id, now.hole.source))
+            words = say("golf.par_is", name=name, db=db_words(now.par.sqnr_db), bits=bits_words(now.par.bits))
+            st.markdown(words)
+        else:
+            st.button(
+                say("golf.show_par"),
+                key="golf_show_par",
+                type="tertiary",
+                on_click=session.safely(ask_for_par),
+            )
+
+
+def _plot(now: Standing) -> None:
+    from quantviz.figures.contest_marks import Contest
+    from quantviz.figures.recipe_plot import RECIPE_PLOT_CONFIG, recipe_plot_figure
+
+    # Those far below the budget would leave no room for what matters.
+    near = [row for row in now.recipes if row.bits > BUDGET - 1] if par_is_shown(now) else ()
+    figure = recipe_plot_figure(
+        near,
+        language=language(),
+        theme=theme(),
+        height=_HEIGHT,
+        axes=now.hole.source.axes,
+        contest=Contest(BUDGET, now.par.sqnr_db, now.tries),
+    )
+    st.plotly_chart(
+        figure, key="golf_chart", theme=None, config=dict(RECIPE_PLOT_CONFIG), alt=say("golf.plot_alt")
+    )
+
+
+def _tensor(hole: Hole) -> str:
+    """Return picture, values and words of a hole as HTML."""
+    facts, (rows, cols) = facts_of(hole.source), hole.source.shape
+    name = say(f"golf.holes.{hole.id}.name")
+    picture, bars = kept(hole.source, f"golf picture {theme()}", lambda: _pictures(hole, theme()))
+    ends = say("golf.values", lo=number(facts.lo, 3), hi=number(facts.hi, 3))
+    alt = say("golf.picture_alt", name=name, rows=rows, cols=cols)
+    return (
+        f'<div class="qv-hole"><img src="{picture}" alt="{html.escape(alt)}">'
+        f"<div><p>{html.escape(say(f'golf.holes.{hole.id}.about'))}</p>"
+        f'<img src="{bars}" alt="">'
+        f"<small>{html.escape(ends)}</small></div></div>"
+    )
+
+
+def _pictures(hole: Hole, theme_name: str) -> tuple[str, str]:
+    """Return the tensor as the address of a picture, a pixel a value, and that of its histogram."""
+    import numpy as np
+
+    from quantviz.figures.colour_ranges import values_range
+    from quantviz.figures.panels_data import symlog
+    from quantviz.figures.raster import data_uri
+    from quantviz.figures.theme import THEMES, one_sided
+
+    x = tensor_of(hole.source).numpy()
+    # What is far larger than the rest would leave it without colour.
+    spread = symlog(x, float(np.median(np.abs(x))))
+    lo, hi = values_range(spread)
+    ramp = THEMES[theme_name].values
+    counts, _ = np.histogram(x, bins=_BARS)
+    heights = 32 * counts / counts.max()
+    path = "".join(f"M{i} 32v{-height:.2f}h1v{height:.2f}z" for i, height in enumerate(heights) if height)
+    svg = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_BARS} 32" preserveAspectRatio="none">'
+        f'<path fill="{THEMES[theme_name].accent}" d="{path}"/></svg>'
+    )
+    picture = data_uri(spread, lo, hi, ramp if lo < 0 < hi else one_sided(ramp))
+    return picture, f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"

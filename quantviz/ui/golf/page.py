@@ -1,0 +1,152 @@
+"""The page of quantization golf: a tensor, a scheme, and what each try costs and gives."""
+
+from __future__ import annotations
+
+import html
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from quantviz.teaching.golf import BUDGET, HOLES, GolfRound, Standing, price
+from quantviz.ui.components.choice import choose
+from quantviz.ui.components.clipboard import show_copy_link
+from quantviz.ui.components.language_switch import show_language
+from quantviz.ui.golf.board import show_board
+from quantviz.ui.golf.scorecard import show_round, show_scorecard
+from quantviz.ui.golf.state import (
+    current_round,
+    link_problems,
+    open_round,
+    outcome,
+    remember_facts,
+    settle,
+    show_link,
+    standing,
+    try_scheme,
+    turn_to,
+)
+from quantviz.ui.golf.tries import show_tries
+from quantviz.ui.golf.words import bits_words, db_words
+from quantviz.ui.lab.engine_controls import show_convention
+from quantviz.ui.lab.phone_bar import show_phone_bar
+from quantviz.ui.lab.scheme_bar import show_scheme
+from quantviz.ui.lab.sidebar import show_range
+from quantviz.ui.shell import session
+from quantviz.ui.shell.classroom import classroom
+from quantviz.ui.shell.startup import warm_up
+from quantviz.ui.shell.tab import name_tab
+from quantviz.ui.shell.words import plain, say, say_error
+
+_LAB = Path(__file__).parents[1] / "lab" / "lab.css"
+
+
+def show_page() -> None:
+    """Show the hole that is played, and write the address."""
+    st.html(_LAB)  # the scheme's controls are the Lab's
+    st.html(Path(__file__).with_name("golf.css"))
+    with st.sidebar:
+        show_language()
+    played = open_round()
+    hole = HOLES[played.hole]
+    name_tab(say("pages.golf"), say(f"golf.holes.{hole.id}.name"))
+    score = _title(played)
+    wrong = st.container(key="golf_wrong")
+    cost = _controls()
+    said = st.container(key="golf_said")
+    board = st.container(key="golf_board")
+    warm_up()
+    with cost:
+        st.markdown(_price())
+    remember_facts(hole)
+    with said, st.spinner(say("golf.working"), show_time=True):
+        if settle():
+            show_link()
+            st.rerun()
+        now = standing(hole.id)
+    with wrong:
+        for problem in (*link_problems(), *session.named()):
+            st.warning(say_error(problem))
+    with said:
+        st.markdown(_said(now))
+    with board:
+        show_board(now)
+    with st.container(key="golf_lower"):
+        with st.container(key="golf_list"):
+            show_tries(now)
+        with st.container(key="golf_card"):
+            standings = show_scorecard(played)
+    with score:
+        show_round(standings)
+    show_link()
+
+
+def _title(played: GolfRound) -> Any:
+    """Show what is played and the holes, and return the place of the round's score."""
+    with st.container(key="golf_title", horizontal=True, vertical_alignment="center", gap="small"):
+        st.html(f"<h1>{html.escape(say('golf.title'))}</h1>", width="content")
+        st.markdown(plain(say("golf.rules", budget=f"{BUDGET:g}")), width="stretch")
+        score = st.container(key="golf_round", width="content")
+        if not classroom().projector:
+            show_copy_link()
+    with st.container(key="golf_holes"):
+        choose(
+            st.segmented_control,
+            say("golf.tensor"),
+            tuple(HOLES),
+            key=session.show("golf_hole", played.hole),
+            required=True,
+            on_change=session.safely(lambda: turn_to(st.session_state["golf_hole"])),
+            format_func=lambda name: say(f"golf.holes.{name}.name"),
+            label_visibility="collapsed",
+        )
+    return score
+
+
+def _controls() -> Any:
+    """Show what chooses the scheme and what tries it, and return the place of what it costs."""
+    state = session.state()
+    show_scheme(state)
+    with st.container(key="golf_more", horizontal=True, gap="small"):
+        show_convention(state)
+        show_range(state)
+        with st.container(
+            key="golf_try", horizontal=True, gap="small", width="content", vertical_alignment="center"
+        ):
+            price_place = st.container(key="golf_price", width="content")
+            st.button(
+                say("golf.try"),
+                key="golf_try_it",
+                type="primary",
+                on_click=session.safely(try_scheme),
+            )
+    if not classroom().projector:
+        show_phone_bar(state)
+    return price_place
+
+
+def _price() -> str:
+    bits = price(HOLES[current_round().hole], session.state().scheme)
+    key = "golf.price" if bits <= BUDGET else "golf.price_over"
+    return say(key, bits=bits_words(bits))
+
+
+def _said(now: Standing) -> str:
+    """Return what came of the last try."""
+    told = outcome()
+    if told.refused:
+        return say_error(told.refused)
+    if told.number is None or told.number > len(now.tries):
+        return say("golf.first", par=db_words(now.par.sqnr_db), count=len(now.recipes), budget=f"{BUDGET:g}")
+    row = now.tries[told.number - 1]
+    gain = now.gain(row)
+    key = "over" if row.bits > BUDGET else "better" if gain > 0 else "worse" if gain < 0 else "level"
+    words = say(
+        f"golf.{key}",
+        number=told.number,
+        db=db_words(row.sqnr_db),
+        bits=bits_words(row.bits),
+        gain=db_words(abs(gain)),
+        budget=f"{BUDGET:g}",
+    )
+    return f"{say('golf.again')} {words}" if told.again else words

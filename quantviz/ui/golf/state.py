@@ -1,0 +1,195 @@
+"""The round in the session: read from the address, changed by tries; the scheme is the desk's own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+import streamlit as st
+
+from quantviz.errors import QuantVizError
+from quantviz.lab.state import LabState
+from quantviz.schemes.scheme import Scheme
+from quantviz.teaching.golf import (
+    HOLES,
+    TEE,
+    GolfRound,
+    Hole,
+    Standing,
+    problems,
+    read_round,
+    recipes_within,
+    score,
+    write_round,
+)
+from quantviz.tensors.views import View
+from quantviz.ui.lab.tensor import facts_of, kept, stored_of
+from quantviz.ui.shell import session
+from quantviz.ui.shell.classroom import parameters
+from quantviz.ui.shell.words import language
+
+if TYPE_CHECKING:
+    from quantviz.analysis.recipe_ranking import RecipeRow
+
+#: In the session: the round, what of its link could not be had, what came of the last press of *Try it*, and
+#: the holes whose par was asked for.
+_ROUND, _PROBLEMS, _OUTCOME, _ASKED = "golf_round", "golf_problems", "golf_outcome", "golf_asked"
+#: Whether the round has tries that were not computed yet.
+_UNSEEN = "golf_unseen"
+#: Whether a button of ours has changed the round for this run.
+_MOVED = "golf_moved"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of the last press of *Try it*."""
+
+    #: The number of the try, from 1; none where there is none.
+    number: int | None = None
+    #: Whether it had been tried before.
+    again: bool = False
+    #: Why it could not be tried.
+    refused: QuantVizError | None = None
+    #: Whether there is a try because the button was pressed, and not from a link.
+    pressed: bool = False
+
+
+def open_round() -> GolfRound:
+    """Return the round as this run begins: what the address asks for, in a new session or after the browser's
+    Back.
+    """
+    # A button of ours may be faster than the address.
+    moved = st.session_state.pop(_MOVED, False)
+    if _ROUND not in st.session_state or (session.navigated() and not moved):
+        st.session_state[_ROUND], st.session_state[_PROBLEMS] = read_round(st.query_params.to_dict())
+        st.session_state[_UNSEEN] = True
+        _set_out()
+    return current_round()
+
+
+def current_round() -> GolfRound:
+    """Return the round."""
+    return cast(GolfRound, st.session_state[_ROUND])
+
+
+def link_problems() -> tuple[QuantVizError, ...]:
+    """Return what of the address could not be had."""
+    return cast("tuple[QuantVizError, ...]", st.session_state.get(_PROBLEMS, ()))
+
+
+def settle() -> bool:
+    """Compute the tries that are new, leave out what some engine refuses only then, and return whether that
+    has set the controls anew.
+    """
+    if not st.session_state.get(_UNSEEN):
+        return False
+    played, wrong, told = current_round(), [], outcome()
+    for hole, schemes in played.tries.items():
+        for at, scheme in enumerate(schemes, 1):
+            try:
+                score_of(HOLES[hole], scheme)
+            except QuantVizError as problem:
+                played = played.without_try(hole, scheme)
+                if told.pressed:
+                    told = Outcome(refused=problem.again())
+                else:
+                    wrong.append(QuantVizError("golf.link_try", number=at, hole=hole, reason=problem.again()))
+    st.session_state[_ROUND], st.session_state[_OUTCOME] = played, told
+    st.session_state[_UNSEEN] = False
+    if wrong:
+        st.session_state[_PROBLEMS] = (*link_problems(), *wrong)
+        _set_out()
+    return bool(wrong)
+
+
+def outcome() -> Outcome:
+    """Return what came of the last press of *Try it*."""
+    return cast(Outcome, st.session_state.get(_OUTCOME, Outcome()))
+
+
+def show_link() -> None:
+    """Write the round to the address."""
+    session.put_address({**write_round(current_round()), "lang": language(), **parameters()})
+
+
+# ---- what was found out ---------------------------------------------------------------------------
+
+
+def score_of(hole: Hole, scheme: Scheme) -> RecipeRow:
+    """Return bits and error of a try: computed once for all sessions."""
+    return kept(hole.source, f"golf {scheme}", lambda: score(stored_of(hole.source), scheme), aside=True)
+
+
+def standing(hole: str) -> Standing:
+    """Return how a hole of the round stands."""
+    own = HOLES[hole]
+    recipes = kept(own.source, "golf recipes", lambda: recipes_within(stored_of(own.source)), aside=True)
+    tries = current_round().tries.get(hole, ())
+    return Standing(own, recipes, tuple(score_of(own, scheme) for scheme in tries))
+
+
+# ---- changes ----------------------------------------------------------------------------------------
+
+
+def _put(played: GolfRound, told: Outcome) -> None:
+    st.session_state[_ROUND], st.session_state[_OUTCOME] = played, told
+    st.session_state[_PROBLEMS], st.session_state[_MOVED] = (), True
+
+
+def _set_out() -> None:
+    """Set the controls to the last try on the hole, or to what there is before the first."""
+    played = current_round()
+    st.session_state[_OUTCOME] = Outcome(len(played.here) or None)
+    set_controls(played.here[-1] if played.here else TEE)
+
+
+def set_controls(scheme: Scheme) -> None:
+    """Set the controls to a scheme, on the tensor of the hole that is played."""
+    source = HOLES[current_round().hole].source
+    session.lay_out(LabState(source, scheme, View.of(source.shape), (0,) * len(source.shape)))
+
+
+def turn_to(hole: str) -> None:
+    """Play another hole."""
+    _put(current_round().at(hole), Outcome())
+    _set_out()
+
+
+def try_scheme() -> None:
+    """Try what the controls are set to; `settle` computes it."""
+    played, scheme = current_round(), session.state().scheme
+    refused = next(problems(HOLES[played.hole], scheme), None)
+    if refused:
+        _put(played, Outcome(refused=refused))
+        return
+    best = {each.scheme for name in played.tries if (each := standing(name).best)}
+    new = played.with_try(scheme, best)
+    _put(new, Outcome(new.here.index(scheme) + 1, scheme in played.here, pressed=True))
+    st.session_state[_UNSEEN] = True
+
+
+def clear_tries() -> None:
+    """Forget what was tried on the hole that is played."""
+    _put(current_round().without_tries(), Outcome())
+
+
+def ask_for_par() -> None:
+    """Have the recipe of par shown."""
+    st.session_state[_ASKED] = {*st.session_state.get(_ASKED, ()), current_round().hole}
+
+
+def par_is_shown(now: Standing) -> bool:
+    """Return whether the recipe of par is shown: it was asked for, or beaten."""
+    asked = now.hole.id in st.session_state.get(_ASKED, ())
+    return asked or (now.score is not None and now.score > 0)
+
+
+def remember_facts(hole: Hole) -> None:
+    """Remember what a range set by hand starts from."""
+    facts = facts_of(hole.source)
+    st.session_state[session.FACTS] = {
+        "lo": facts.lo,
+        "hi": facts.hi,
+        "scale": (facts.hi - facts.lo) / 15,
+        "zero_point": 0,
+    }

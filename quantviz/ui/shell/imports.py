@@ -1,0 +1,137 @@
+"""What is heavy is imported when the server starts, before anybody has come, and left out of each garbage
+collection. Frames are painted first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from importlib.abc import MetaPathFinder
+from typing import Any
+
+import streamlit as st
+
+from quantviz.ui.shell.startup import turns
+
+#: Seconds after which the importing thread lets others run, in place of Python's 0.005.
+_SHORT_TURN = 0.0002
+#: Seconds that the imports wait for frames, in all: a page may have none, or wait for an import itself.
+_PATIENCE = 1.0
+
+
+class Frames(MetaPathFinder):
+    """The runs that paint their frame. While there are any, the thread that imports waits before each module:
+    Python computes in one thread at a time. As a finder of modules it finds none.
+    """
+
+    def __init__(self) -> None:
+        self._painting: set[int] = set()
+        self._none = threading.Event()
+        self._none.set()
+        self._importing, self._patience = 0, _PATIENCE
+
+    def begin(self) -> None:
+        """Note that this thread paints a frame."""
+        self._painting.add(threading.get_ident())
+        self._none.clear()
+
+    def end(self) -> None:
+        """Note that this thread's frame is painted."""
+        self._painting.discard(threading.get_ident())
+        if not self._painting:
+            self._none.set()
+
+    @contextlib.contextmanager
+    def first(self) -> Iterator[None]:
+        """Have what this thread imports wait for frames."""
+        self._importing = threading.get_ident()
+        sys.meta_path.insert(0, self)
+        try:
+            yield
+        finally:
+            sys.meta_path.remove(self)
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        """Wait until no frame is being painted, as long as there is patience left."""
+        if threading.get_ident() == self._importing and not self._none.is_set():
+            began = time.monotonic()
+            self._none.wait(max(0.0, self._patience))
+            self._patience -= time.monotonic() - began
+
+
+@st.cache_resource(show_spinner=False)
+def frames() -> Frames:
+    """Return the frames of this process's runs."""
+    return Frames()
+
+
+@contextlib.asynccontextmanager
+async def starting(_: object) -> AsyncIterator[None]:
+    """Begin the imports when the server starts, in a thread: whoever comes waits for what is left of them."""
+    threading.Thread(target=_import_all, name="quantviz-import", daemon=True).start()
+    yield
+
+
+def warm_up() -> None:
+    """Wait until everything is imported, once the frame is painted."""
+    frames().end()
+    imported = _imported()
+    if not imported.is_set():
+        with turns().leave():
+            _import_all()
+        imported.set()
+
+
+@st.cache_resource(show_spinner=False)
+def _imported() -> threading.Event:
+    return threading.Event()
+
+
+@st.cache_resource(show_spinner=False)
+def _import_all() -> bool:
+    """Import what the Lab's frame is made of, then torch, plotly, pandas and what draws, then freeze them;
+    later calls return at once.
+
+    Walking torch's objects with each collection of garbage would take longer than a run.
+    """
+    with _short_turns():
+        # Not for the frames to wait for: what a frame needs must not stand still half imported.
+        importlib.import_module("quantviz.ui.lab.page")
+        with frames().first():
+            # Streamlit imports it when a page first needs it; plotly, in another session's thread, would meet
+            # it half imported.
+            import pandas  # noqa: F401
+            import torch
+
+            import quantviz.analysis.engine_comparison
+            import quantviz.analysis.study  # noqa: F401
+
+        # Each thread that runs a session would have helpers of its own, which wake and wait for each other:
+        # large tensors have threads of ours.
+        torch.set_num_threads(1)
+        # Without a look for garbage first, which takes a tenth of the imports: they leave next to none.
+        gc.freeze()
+    return True
+
+
+@contextlib.contextmanager
+def _short_turns() -> Iterator[None]:
+    """Hold up nobody: this process also serves the scripts with which the browser paints the frame. No
+    garbage is looked for meanwhile.
+    """
+    if "torch" in sys.modules:
+        yield
+        return
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(_SHORT_TURN)
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        sys.setswitchinterval(usual)

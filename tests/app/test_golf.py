@@ -1,0 +1,82 @@
+"""Quantization golf through AppTest: a try, the budget, a link with faults, and the Lab left as it was."""
+
+from quantviz.schemes.scheme import Scheme
+from quantviz.teaching.golf import read_round
+from quantviz.text import catalogue
+from tests.helpers.session import LAB, address, healthy, opened
+
+GOLF = "pages/learn/golf.py"
+
+
+def said(at):
+    """What is said of the last try, without Markdown."""
+    return " ".join(str(each.value) for each in at.markdown).replace("*", "").replace("\\", "")
+
+
+def test_a_try_is_told_and_kept_in_the_address():
+    at = opened(GOLF, lang="en")
+    assert "Par is 21.32 dB" in said(at)
+    healthy(at.button(key="golf_try_it").click().run())
+    assert "Try 1: 15.09 dB at 4.0002 bits, 6.23 dB short of par." in said(at)
+    assert address(at) == {"hole": "bell", "bell": "int4", "lang": "en"}
+    healthy(at.selectbox(key="recipe").set_value("int8_g32").run())
+    assert "8.5 bits a weight: over the budget" in said(at)
+    healthy(at.button(key="golf_try_it").click().run())
+    assert "does not count" in said(at)
+    assert "Round: −6.23 dB, 1 of 5 tensors" in said(at)
+    healthy(at.button(key="golf_use_0").click().run())
+    assert at.selectbox(key="recipe").value == "int4_per_tensor"
+    healthy(at.button(key="golf_try_it").click().run())
+    assert "You have tried this already. Try 1" in said(at)
+    healthy(at.button(key="golf_clear").click().run())
+    assert address(at) == {"hole": "bell", "lang": "en"}
+
+
+def test_a_link_is_computed_anew_and_its_faults_are_named():
+    at = opened(
+        GOLF,
+        lang="zh",
+        hole="columns",
+        columns="int9~nf4,,per_group(size=32,axis=0)",
+        bell="uint4,asymmetric,,given(scale=1e+38),torchao_tinygemm~int4",
+    )
+    words = catalogue("zh")
+    assert len(at.warning) == 2
+    assert "int9" in at.warning[0].value
+    assert "bell" in at.warning[1].value, "it can be read, and fails when it is computed"
+    assert "NVFP4" in said(at), "par is beaten, so its recipe is shown"
+    assert words["golf.open_in_lab"] in [button.label for button in at.button]
+    played, wrong = read_round(address(at))
+    assert wrong == ()
+    assert {name: len(tries) for name, tries in played.tries.items()} == {"columns": 1, "bell": 1}
+
+
+def test_what_an_engine_refuses_when_it_is_computed_is_said_and_no_try():
+    refused = "uint4,asymmetric,per_tensor,given(scale=1e+38),torchao_tinygemm"
+    at = opened(GOLF, lang="en", bell=f"int4~{refused}")
+    assert len(at.warning) == 1
+    assert address(at) == {"hole": "bell", "bell": "int4", "lang": "en"}
+    lab = at.session_state["lab_state"]
+    at.session_state["lab_state"] = lab.replace(scheme=Scheme.parse(refused))
+    healthy(at.button(key="golf_try_it").click().run())
+    assert "torchao" in said(at)
+    assert "Try 2" not in said(at)
+    assert address(at) == {"hole": "bell", "bell": "int4", "lang": "en"}
+
+
+def test_the_lab_is_left_as_it_was_until_a_try_is_opened_there():
+    at = opened(LAB, t="builtin(name=picture)", s="uint2,symmetric,per_tensor,min_max,course", lang="en")
+    before = address(at)
+    healthy(at.switch_page(GOLF).run())
+    healthy(at.selectbox(key="recipe").set_value("int4_per_row").run())
+    healthy(at.button(key="golf_try_it").click().run())
+    healthy(at.switch_page(LAB).run())
+    assert address(at) == before
+    healthy(at.switch_page(GOLF).run())
+    assert at.selectbox(key="recipe").value == "int4_per_row", "and golf is left as it was"
+    healthy(at.button(key="golf_lab_0").click().run())
+    assert address(at)["t"] == "normal(rows=256,cols=256)"
+    assert address(at)["s"] == "int4,symmetric,per_channel,min_max,course"
+    healthy(at.switch_page(LAB).run())  # of which these tests know only when they are told
+    healthy(at.button(key="undo").click().run())
+    assert address(at)["t"] == before["t"]
