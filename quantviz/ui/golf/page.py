@@ -34,7 +34,7 @@ from quantviz.ui.lab.scheme_bar import show_scheme
 from quantviz.ui.lab.sidebar import show_range
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import classroom
-from quantviz.ui.shell.startup import warm_up
+from quantviz.ui.shell.imports import warm_up
 from quantviz.ui.shell.tab import name_tab
 from quantviz.ui.shell.words import plain, say, say_error
 
