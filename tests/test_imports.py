@@ -213,7 +213,7 @@ ALLOWED = {
     "ui/lessons": "analysis errors figures lab quantization teaching ui/components ui/lab ui/shell",
     "ui/formats": "errors figures lab quantization schemes text ui/components ui/shell",
     "ui/golf": "errors figures lab schemes teaching tensors ui/components ui/lab ui/shell",
-    "ui/gallery": "errors figures sources teaching ui/components ui/shell",
+    "ui/gallery": "browser errors figures sources teaching ui/components ui/shell",
     "ui/teacher": "errors lab teaching text ui/components ui/shell",
     "ui/home": "browser compiled figures lab schemes sources text ui/components ui/lab ui/shell",
 }

@@ -113,6 +113,11 @@ def test_a_scheme_change_repaints_the_panels(new_page, url, shot):
     r = qv.quantize(Builtin("loud_column").tensor(), qv.Scheme("int8", granularity=qv.PerChannel(1)))
     assert f"{qv.metrics(r)['mse']:.4g}" in page.inner_text(".st-key-numbers")
     shot(page, "int8_per_column")
+    # The help of a control answers where its label is, stays under the pointer, and leads to the lessons.
+    page.get_by_role("button", name="Help for Recipe").hover()
+    page.locator("[data-testid=stTooltipContent] a[href*='term=bit']").hover()
+    link = page.locator("[data-testid=stTooltipContent] a[href*='term=bit']")
+    assert link.evaluate("link => link.pathname") == "/lessons"
 
 
 def test_errors_that_are_small_beside_the_colours_are_printed_too(new_page, url):
