@@ -1,4 +1,4 @@
-"""Where the Lab's controls lead: the lessons' terms that explain each of them.
+"""Where the Lab's controls and numbers lead: the lessons' terms that explain each of them.
 
 A link names the term, and the lessons' page finds the step that introduces it: nothing of the lessons is read
 here, so no control waits for them.
@@ -74,6 +74,12 @@ TERMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "stage_tab_range": ("range", "clipping", "sqnr"),
         "stage_tab_compare": ("convention", "sqnr"),
         "cell": ("cell",),
+        # The numbers.
+        "number_mse": ("mse",),
+        "number_sqnr": ("sqnr",),
+        "number_zeroed": ("rounding",),
+        "number_clipped": ("clipping",),
+        "number_bits": ("effective_bits",),
     }
 )
 #: What became of the selected cell, by its cause: the sentence's own word.

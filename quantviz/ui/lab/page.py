@@ -109,7 +109,6 @@ def show_result(state: LabState, areas: Areas) -> Study:
     end = error_end(study, state) if visible("error") else None
     compared = comparing(state, areas.stage)
     panels = show_tensor_panels(study, state, end, areas.bridge, areas.panels, compared)
-    # After the panels: the numbers lead to lessons, which the first to show them reads.
     with areas.numbers:
         show_numbers(found, state)
     fill_stage(study, why, state, areas.stage, compared, panels)
