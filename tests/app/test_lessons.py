@@ -574,6 +574,29 @@ def test_a_dragged_answer_is_drawn_over_the_right_one_only_when_it_is_told():
     assert b'"tone": "before"' in everything(again)
 
 
+def test_the_grid_that_a_dragged_value_makes_is_drawn_with_the_one_before_and_the_right_one():
+    at = opened(l="per_channel", p="1")
+    start = lessons()["per_channel"].steps[0].scenes()[HERE].state
+    for value in (15.0, 14.0):  # the outlier, which sets the step of all
+        moved(at, "per_channel", 0, 0, _with_value(start, value))
+        assert b'"tone": "before", "levels": [-' in everything(at)
+        commit(at)
+    assert at.error
+    assert b'"tone": "right", "levels": [-' in everything(at)
+
+
+def test_a_dragged_value_that_leaves_the_grid_as_it_was_has_no_grid_before():
+    at = opened(l="w8a32", p="1")
+    start = lessons()["w8a32"].steps[0].scenes()[HERE].state
+    moved(at, "w8a32", 0, 0, _with_value(start, -1.2))
+    assert at.radio
+    assert b'"tone": "before"' not in everything(at)
+
+
+def _with_value(state, value):
+    return moved_by(state, {"kind": "cell", "cell": list(state.cell), "value": value}, ("value",))
+
+
 def test_withheld_answers_have_no_second_try():
     at = opened(l="range_to_grid", p="3", k="withheld")
     at.text_input(key="answer_range_to_grid_2_0_0").set_value("99")
