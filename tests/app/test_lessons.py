@@ -18,7 +18,7 @@ from quantviz.lab.moves import hand_choices
 from quantviz.lab.scenarios import SCENARIOS
 from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.drags import drag_answer, dragged, moved_by
-from quantviz.teaching.lessons.formulas import HERE
+from quantviz.teaching.lessons.formulas import HERE, Scene, quantities
 from quantviz.teaching.lessons.model import DIRECTIONS, Cell, Choice, Direction, Drag, Number, Order
 from quantviz.teaching.lessons.progress import Answer, as_json
 from quantviz.text import catalogue, languages
@@ -595,6 +595,17 @@ def test_a_dragged_value_that_leaves_the_grid_as_it_was_has_no_grid_before():
 
 def _with_value(state, value):
     return moved_by(state, {"kind": "cell", "cell": list(state.cell), "value": value}, ("value",))
+
+
+def test_the_plot_against_bits_goes_by_the_range_in_hand():
+    at = opened(l="bits_and_sqnr", p="5")
+    start = lessons()["bits_and_sqnr"].steps[4].scenes()[HERE]
+    state = moved_by(start.state, {"kind": "range", "lo": -3.4, "hi": 3.4}, ("range",))
+    moved(at, "bits_and_sqnr", 4, 0, state)
+    (line,) = (json.loads(chart.proto.spec)["data"][0] for chart in at.get("plotly_chart"))
+    shown = line["y"][line["x"].index(8)]
+    assert shown == pytest.approx(quantities()["sqnr_db"](Scene(state)))
+    assert shown > quantities()["sqnr_db"](start) + 10
 
 
 def test_withheld_answers_have_no_second_try():

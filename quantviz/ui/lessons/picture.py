@@ -224,18 +224,17 @@ def _why(now: Now, why: Explanation, r: QuantResult, state: LabState, stamp: int
 
 
 def _bits_plot(now: Now, scene: Scene) -> None:
-    """Show SQNR against bits of the step's tensor."""
+    """Show SQNR against bits of the state that the picture shows."""
     if "bits_plot" in now.covered:
         st.caption(say("lessons.plot_later"))
         return
     from quantviz.figures.bits_plot import bits_figure
     from quantviz.figures.small_plots import SMALL_PLOT_CONFIG
 
-    start = now.scenes[HERE]
-    if "bits" not in start.kept:
-        start.kept["bits"] = sqnr_of_bits(start.state)
+    if "bits" not in scene.kept:
+        scene.kept["bits"] = sqnr_of_bits(scene.state)
     figure = bits_figure(
-        start.kept["bits"], scene.state.scheme.number_format.bits, theme=theme(), language=language()
+        scene.kept["bits"], scene.state.scheme.number_format.bits, theme=theme(), language=language()
     )
     st.plotly_chart(figure, key="lesson_bits_plot", theme=None, config=dict(SMALL_PLOT_CONFIG))
 
