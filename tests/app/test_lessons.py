@@ -4,6 +4,7 @@ import base64
 import contextlib
 import itertools
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -606,6 +607,29 @@ def test_the_plot_against_bits_goes_by_the_range_in_hand():
     shown = line["y"][line["x"].index(8)]
     assert shown == pytest.approx(quantities()["sqnr_db"](Scene(state)))
     assert shown > quantities()["sqnr_db"](start) + 10
+
+
+def test_a_tables_state_is_looked_at_as_it_is_and_what_was_moved_stays():
+    """The picture of groups of 256 was called that of groups of 16, the step's own."""
+    at = opened(l="per_group", p="4", k="shown")
+    start = lessons()["per_group"].steps[3].scenes()[HERE].state
+    state = moved_by(start, {"kind": "group", "size": 256}, ("group",))
+    assert looked_at(at) == (HERE, mse_of(start))
+    moved(at, "per_group", 3, 0, state)
+    assert looked_at(at) == ("in_hand", mse_of(state))
+    for name, shown in ((HERE, start), ("in_hand", state)):
+        healthy(at.pills(key="look_per_group/3").set_value(name).run())
+        assert looked_at(at) == (name, mse_of(shown))
+
+
+def looked_at(at):
+    """Which state is named as the one in the picture, and its error there."""
+    (error,) = re.findall(rb'data-qv-metric="mse">([^<]+)<', everything(at))
+    return at.pills(key="look_per_group/3").value, error.decode()
+
+
+def mse_of(state):
+    return number(quantities()["mse"](Scene(state)))
 
 
 def test_withheld_answers_have_no_second_try():
