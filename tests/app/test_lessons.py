@@ -575,6 +575,10 @@ def test_a_dragged_answer_is_drawn_over_the_right_one_only_when_it_is_told():
     assert b'"tone": "before"' in everything(again)
 
 
+def test_a_teacher_who_shows_the_answers_at_once_shows_the_right_grid_too():
+    assert b'"tone": "right"' in everything(opened(l="range_to_grid", p="4", k="shown"))
+
+
 def test_the_grid_that_a_dragged_value_makes_is_drawn_with_the_one_before_and_the_right_one():
     at = opened(l="per_channel", p="1")
     start = lessons()["per_channel"].steps[0].scenes()[HERE].state
