@@ -4,6 +4,7 @@ import base64
 import contextlib
 import itertools
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -572,6 +573,17 @@ def test_a_dragged_answer_is_drawn_over_the_right_one_only_when_it_is_told():
     again = restored(opened(l="range_to_grid", p="4"), at.session_state["lesson_answers"])
     assert again.success
     assert b'"tone": "before"' in everything(again)
+
+
+def test_a_value_dragged_to_the_very_solution_is_told_by_a_dot():
+    """It was told by a second comb, the same as the first."""
+    scenes = lessons()["float_formats"].steps[2].scenes()
+    (question,) = lessons()["float_formats"].steps[2].questions
+    at = opened(l="float_formats", p="3")
+    moved(at, "float_formats", 2, 0, question.truth(scenes))
+    commit(at)
+    assert at.success
+    assert re.search(rb'"tone": "right", [^}]*"at": 3\.0', everything(at))
 
 
 def test_withheld_answers_have_no_second_try():

@@ -132,7 +132,7 @@ def _rows(now: Now) -> Iterator[GridRow]:
 
 def _right(now: Now, question: Drag, own: Scene) -> GridRow:
     solution = question.told(now.scenes)[SOLUTION]
-    if solution.state.source != own.state.source:
+    if "value" in question.solution:
         return GridRow(say("lessons.rows.right"), "right", at=solution.why.x)
     return _grid(solution, "right")
 
