@@ -128,6 +128,9 @@ def _ask_order(question: Question, scenes: Scenes, key: str) -> None:
         key=key,
         format_func=texts.__getitem__,
         placeholder=say("lessons.order_smallest"),
+        # Typing would only open a phone's keyboard, and all at once are in no order.
+        filter_mode=None,
+        select_all=False,
     )
 
 
