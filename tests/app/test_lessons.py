@@ -586,6 +586,11 @@ def test_a_value_dragged_to_the_very_solution_is_told_by_a_dot():
     assert re.search(rb'"tone": "right", [^}]*"at": 3\.0', everything(at))
 
 
+def test_what_a_teacher_shows_at_once_is_on_the_ruler_too():
+    assert b'"tone": "right"' in everything(opened(l="range_to_grid", p="4", k="shown"))
+    assert b'"tone": "right"' not in everything(opened(l="range_to_grid", p="4"))
+
+
 def test_withheld_answers_have_no_second_try():
     at = opened(l="range_to_grid", p="3", k="withheld")
     at.text_input(key="answer_range_to_grid_2_0_0").set_value("99")

@@ -121,11 +121,10 @@ def _rows(now: Now) -> Iterator[GridRow]:
     if own is not start and start.state.scheme != own.state.scheme:
         yield _grid(start, "before")
     for question, tries, settled in zip(now.step.questions, now.tries, now.settled, strict=True):
-        if not tries or (settled and not now.revealed):
+        if settled and not now.revealed:
             continue
-        answer = tries[-1]
-        if not question.judge(answer.given, now.scenes).right:
-            yield from _answered(now, question, answer.given, own)
+        if tries and not question.judge(tries[-1].given, now.scenes).right:
+            yield from _answered(now, question, tries[-1].given, own)
         if isinstance(question, Drag) and now.revealed:
             yield _right(now, question, own)
 
