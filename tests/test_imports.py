@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,12 @@ class Blocked:
             raise ImportError('blocked: ' + name)
 sys.meta_path.insert(0, Blocked())
 """
+
+
+@cache
+def parsed(path):
+    """A file's syntax: several tests go through all of them."""
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def run(code, blocked=()):
@@ -137,7 +144,7 @@ def test_the_course_draws_only_when_asked():
 
 
 def test_the_public_surface_is_what_the_package_names():
-    tree = ast.parse((ROOT / "quantviz" / "__init__.py").read_text(encoding="utf-8"))
+    tree = parsed(ROOT / "quantviz" / "__init__.py")
     typed = {
         alias.name
         for node in ast.walk(tree)
@@ -162,7 +169,7 @@ def test_each_package_is_imported_only_in_its_layer(package):
         where = path.relative_to(ROOT).as_posix()
         imported = {
             name.split(".")[0]
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            for node in ast.walk(parsed(path))
             for name in (
                 [alias.name for alias in node.names]
                 if isinstance(node, ast.Import)
@@ -206,7 +213,7 @@ ALLOWED = {
     "ui/lessons": "analysis errors figures lab quantization teaching ui/components ui/lab ui/shell",
     "ui/formats": "errors figures lab quantization schemes text ui/components ui/shell",
     "ui/golf": "errors figures lab schemes teaching tensors ui/components ui/lab ui/shell",
-    "ui/gallery": "errors figures sources teaching ui/components ui/shell",
+    "ui/gallery": "browser errors figures sources teaching ui/components ui/shell",
     "ui/teacher": "errors lab teaching text ui/components ui/shell",
     "ui/home": "browser compiled figures lab schemes sources text ui/components ui/lab ui/shell",
 }
@@ -223,7 +230,7 @@ def _imported_rooms():
     modules = {}
     for path in (ROOT / "quantviz").rglob("*.py"):
         name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-        modules[name] = ast.parse(path.read_text(encoding="utf-8"))
+        modules[name] = parsed(path)
     arrows = {room: set() for room in ALLOWED}
     for name, tree in modules.items():
         if name in ("quantviz", "quantviz.ui"):
@@ -262,7 +269,7 @@ def test_every_arrow_points_down():
 def test_every_folder_says_what_it_is_for():
     for path in (ROOT / "quantviz").rglob("*"):
         if path.is_dir() and any(path.glob("*.py")):
-            assert ast.get_docstring(ast.parse((path / "__init__.py").read_text(encoding="utf-8"))), path
+            assert ast.get_docstring(parsed(path / "__init__.py")), path
 
 
 def _reads_bits(call: ast.Call) -> bool:
@@ -285,7 +292,7 @@ def test_reshaping_is_done_only_in_blocks():
     for path in core:
         called = {
             node.func.attr
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            for node in ast.walk(parsed(path))
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not _reads_bits(node)
         }
         assert not called & verbs, path.name
@@ -296,7 +303,7 @@ def test_decibels_are_made_in_one_place():
     makers = {
         path.relative_to(ROOT).as_posix()
         for path in (ROOT / "quantviz").rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.BinOp)
         and isinstance(node.op, ast.Mult)
         and any(isinstance(side, ast.Constant) and side.value in (10, 20) for side in (node.left, node.right))
@@ -312,7 +319,7 @@ def test_no_test_module_imports_another():
     """What tests share is in tests/helpers."""
     for path in (ROOT / "tests").rglob("*.py"):
         where = path.relative_to(ROOT).as_posix()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.ImportFrom):
                 # `from tests import conftest` names a module as `from tests.conftest import x` does.
                 names = [node.module or "", *(f"{node.module or ''}.{alias.name}" for alias in node.names)]

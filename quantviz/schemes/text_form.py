@@ -11,8 +11,10 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Mapping
-from typing import Any, get_type_hints
+from collections.abc import Hashable, Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Any, cast, get_type_hints
 
 from quantviz.errors import QuantVizError
 
@@ -133,10 +135,18 @@ def read(form: str, registry: Mapping[str, type[Any]], unknown: str) -> Any:
     return registry[name](**values)
 
 
+@cache
+def _fields_of(kind: Any) -> Mapping[str, Any]:
+    """Return the type of each field that a form can name. Annotations are resolved once: that was most of
+    what reading a form took.
+    """
+    kinds = get_type_hints(kind)
+    return MappingProxyType({f.name: kinds[f.name] for f in dataclasses.fields(kind) if f.name != "id"})
+
+
 def read_fields(kind: type[Any], raw: Mapping[str, str], form: str) -> dict[str, Any]:
     """Return the raw fields of a form as values of the dataclass `kind`'s fields."""
-    kinds = get_type_hints(kind)
-    hints = {f.name: kinds[f.name] for f in dataclasses.fields(kind) if f.name != "id"}
+    hints = _fields_of(cast(Hashable, kind))
     for name in raw:
         if name not in hints:
             raise QuantVizError(

@@ -28,7 +28,7 @@ SCHEMES = (
 @pytest.mark.parametrize(
     ("rows", "scheme"),
     # The reference takes seconds for a tensor that is streamed.
-    [*((32, each) for each in SCHEMES), *((MOST_WHOLE // 256 + 8, each) for each in of_today(SCHEMES, 2))],
+    [*((32, each) for each in SCHEMES), *((MOST_WHOLE // 256 + 8, each) for each in of_today(SCHEMES, 1))],
     ids=str,
 )
 def test_both_parts_are_those_of_the_reference(rows, scheme):

@@ -2,16 +2,19 @@
 
 import itertools
 import json
+import math
 import re
+import struct
 
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from quantviz.teaching.bug_handles import HANDLES, frames
 from quantviz.teaching.gallery import BUGS, differing, puzzle, run_bug
 from quantviz.text import catalogue, languages
 from tests.helpers.offered import of_today
-from tests.helpers.session import address, chart, decoded
+from tests.helpers.session import address
 
 ALL = range(1, len(BUGS) + 1)
 NAMED = re.compile("|".join(BUGS))
@@ -31,12 +34,27 @@ def healthy(at):
     return at
 
 
+def board(at):
+    """The board as the browser gets it: its header, and its arrays by their names."""
+    sent = next(each for each in at.get("bidi_component") if "gallery_board" in each.proto.id)
+    packed = sent.proto.bytes
+    (length,) = struct.unpack("<I", packed[:4])
+    header = json.loads(packed[4 : 4 + length])
+    arrays = {
+        name: np.frombuffer(packed, kind, count, 4 + length + offset)
+        for name, (kind, offset, count) in header["arrays"].items()
+    }
+    return header, arrays
+
+
 def drawn(at, row):
-    """The four panels of a row as the browser gets them, and how many cells are framed or whether any is."""
-    spec = json.loads(chart(at, f"gallery_{row}_panels_chart").proto.spec)
-    return [decoded(trace["z"]) for trace in spec["data"]], [
-        shape for shape in spec["layout"].get("shapes", ()) if shape["type"] == "path"
-    ]
+    """What x and a row show now, cell after cell, and which cells are framed."""
+    header, arrays = board(at)
+    cells = math.prod(header["shape"])
+    now = slice(header["at"] * cells, (header["at"] + 1) * cells)
+    place = [each["name"] for each in header["rows"]].index(row)
+    shown = [arrays[name][now] for name in ("x", f"rows.{place}.q", f"rows.{place}.x_hat")]
+    return shown, arrays["lit"][now] if "lit" in arrays else None
 
 
 def read(at):
@@ -72,19 +90,16 @@ def test_every_bug_is_shown_both_ways(bug, language):
     x = bug.cases[0].source.tensor()
     correct, broken = (run_bug(bug, x, each) for each in (False, True))
     for row, outcome in (("correct", correct), ("broken", broken)):
-        panels, frames = drawn(at, row)
-        for got, wanted in zip(
-            panels, (outcome.x, outcome.q, outcome.x_hat, outcome.x_hat - outcome.x), strict=True
-        ):
-            assert np.allclose(got.reshape(x.shape), wanted.numpy(), equal_nan=True)
-        assert frames
+        panels, framed = drawn(at, row)
+        for got, wanted in zip(panels, (outcome.x, outcome.q, outcome.x_hat), strict=True):
+            assert np.array_equal(got, wanted.numpy().ravel(), equal_nan=True)
+        assert framed.tolist() == differing(correct, broken).int().ravel().tolist()
     words, page = catalogue(language), read(at)
     for field in ("belief", "happens", "practice"):
         assert words[f"bugs.{bug.id}.{field}"] in page
     assert words[f"bugs.{bug.id}.notes.{bug.cases[0].id}"] in page
-    assert (
-        words["bugs.page.differ"].format(count=int(differing(correct, broken).sum()), all=x.numel()) in page
-    )
+    differ = words["bugs.page.differ"].format(count=int(differing(correct, broken).sum()), all=x.numel())
+    assert board(at)[0]["rows"][1]["told"][0][3].endswith(differ)
     assert address(at) == {"bug": bug.id, "lang": language}
     assert bug.id in source(at)
 
@@ -97,26 +112,34 @@ def test_every_tensor_can_be_chosen_and_linked(bug):
         healthy(at)
         correct, broken = (run_bug(bug, case.source.tensor(), each, case) for each in (False, True))
         assert address(at) == {"bug": bug.id, "case": case.id, "lang": "en"}
-        assert bool(drawn(at, "broken")[1]) == bool(differing(correct, broken).any())
+        assert drawn(at, "broken")[1].any() == bool(differing(correct, broken).any())
         again = opened(**address(at))
         assert np.array_equal(drawn(again, "broken")[0][1], drawn(at, "broken")[0][1], equal_nan=True)
 
 
-def test_both_rows_have_the_same_colours():
-    for bug in BUGS:
-        at = opened(bug=bug, lang="en")
-        ends = [
-            [
-                (axis["cmin"], axis["cmax"])
-                for name, axis in sorted(
-                    json.loads(chart(at, f"gallery_{row}_panels_chart").proto.spec)["layout"].items()
-                )
-                if "coloraxis" in name
-            ]
-            for row in ("correct", "broken")
-        ]
-        assert ends[0] == ends[1]
-        assert len(ends[0]) == 4
+@pytest.mark.parametrize(("bug", "language"), of_today(itertools.product(HANDLES, languages()), 5))
+def test_a_bug_is_dragged_into_view(bug, language):
+    """A link opens each value; what is said is computed there, and Back and a bad link lose nothing."""
+    found, words = frames(bug), catalogue(language)
+    start = next(frame for frame in found if frame.value == HANDLES[bug].start)
+    shown = [frame for frame in found if frame.shows]
+    for frame in (start, shown[0], shown[-1]):
+        at = opened(bug=bug, at=f"{frame.value:g}", lang=language)
+        assert address(at) == {"bug": bug, "at": f"{frame.value:g}", "lang": language}
+        header, arrays = board(at)
+        place = found.index(frame)
+        assert (header["at"], header["handle"]["shows"][place]) == (place, int(frame.shows))
+        assert drawn(at, "broken")[1].tolist() == frame.hit.int().ravel().tolist()
+        assert np.array_equal(drawn(at, "broken")[0][2], frame.broken.x_hat.ravel(), equal_nan=True)
+        assert len(arrays["x"]) == len(found) * frame.hit.numel()
+        said = header["handle"]["said"][place]
+        words_of = words[f"bugs.{bug}.drag.{'shows' if frame.shows else 'hides'}"]
+        assert re.fullmatch(re.sub(r"\\\{\w+\\\}", ".+", re.escape(words_of)), said)
+    # A new visitor finds the bug hidden.
+    at = opened(lang=language)
+    at.selectbox(key="gallery_bug").select_index(list(BUGS).index(bug)).run()
+    assert address(healthy(at))["at"] == f"{start.value:g}"
+    assert not drawn(at, "broken")[1].any()
 
 
 def test_a_seed_is_kept_in_the_link_and_dropped_with_the_bug():
@@ -133,7 +156,7 @@ def test_a_seed_is_kept_in_the_link_and_dropped_with_the_bug():
     assert not np.array_equal(seeded, before)
     assert np.array_equal(drawn(opened(**address(at)), "correct")[0][0], seeded)
     at.selectbox(key="gallery_bug").set_value("error_sign").run()
-    assert address(healthy(at)) == {"bug": "error_sign", "lang": "en"}
+    assert address(healthy(at)) == {"bug": "error_sign", "at": "0", "lang": "en"}
 
 
 def test_the_program_is_followed_at_the_farthest_cell():
@@ -161,6 +184,8 @@ def test_the_language_switches_in_place():
         ({"bug": "error_sign", "case": "nothing"}, "bugs.unknown_case"),
         ({"bug": "error_sign", "seed": "x"}, "bugs.bad_seed"),
         ({"bug": "error_sign", "seed": "9" * 11}, "bugs.bad_seed"),
+        ({"bug": "error_sign", "at": "9"}, "bugs.bad_value"),
+        ({"bug": "error_sign", "at": "<b>"}, "bugs.bad_value"),
         ({"spot": "0"}, "bugs.unknown_puzzle"),
         ({"spot": "²"}, "bugs.unknown_puzzle"),
         ({"spot": "9" * 5000}, "bugs.unknown_puzzle"),
@@ -170,7 +195,7 @@ def test_a_bad_link_is_a_sentence(params, key):
     at = opened(**params, lang="en")
     start = catalogue("en")[f"errors.{key}"].partition("{")[0]
     assert [warning.value.replace("\\", "").startswith(start) for warning in at.warning] == [True]
-    assert drawn(at, "broken")[0]
+    assert len(drawn(at, "broken")[0]) == 3
     at.segmented_control(key="gallery_mode").set_value("spot" if "bug" in params else "compare").run()
     assert not healthy(at).warning
 
@@ -193,18 +218,17 @@ def test_every_puzzle_is_answered_wrong_and_right(number, language):
         # Nor does the page's source tell: ids, keys, chart data.
         assert not NAMED.search(source(at))
         assert address(at) == {"spot": str(number), "lang": language}
-        panels, frames = drawn(at, "broken")
-        assert len(panels) == 4
-        assert not frames
-        assert not any("gallery_correct" in element.proto.id for element in at.get("plotly_chart"))
+        header, arrays = board(at)
+        assert [each["name"] for each in header["rows"]] == ["broken"]
+        assert set(arrays) == {"x", "rows.0.q", "rows.0.x_hat"}
+        assert header["handle"] is None
     answer(at, bug.broken.key, number)
     assert puzzle(number).id not in address(at).values()
     page = read(at)
     assert name in page
-    assert bug.fixed.code.replace(">", "&gt;") in page
+    assert bug.fixed.code in board(at)[0]["rows"][0]["told"][0]
     assert words[f"bugs.{bug.id}.practice"] in page
-    assert drawn(at, "correct")[1]
-    assert drawn(at, "broken")[1]
+    assert drawn(at, "correct")[1].any()
     assert address(at) == {"spot": str(number), "lang": language}
 
 

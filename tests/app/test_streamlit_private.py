@@ -18,6 +18,8 @@ from streamlit.testing.v1 import AppTest
 from quantviz.ui.shell import streamlit_private
 
 ROOT = Path(__file__).parents[2]
+#: Streamlit's own, as this module is collected: before any app runs.
+WHOLE = SafeSessionState.filtered_state
 
 
 def test_it_was_tried_on_the_release_that_is_installed():
@@ -84,16 +86,18 @@ def page_of_a_select_box():
 
 def test_widgets_look_up_their_own_value_only():
     at = AppTest.from_function(page_of_a_select_box, default_timeout=30)
-    whole = SafeSessionState.filtered_state
+    # An app that ran before in this process has put ours there.
+    SafeSessionState.filtered_state = WHOLE
+    streamlit_private.look_up_one_by_one.clear()
     try:
         assert at.run().selectbox(key="chosen").value is None
-        assert SafeSessionState.filtered_state is not whole
+        assert SafeSessionState.filtered_state is not WHOLE
         assert [each.value for each in at.text] == ["True", "['apart', 'chosen']"]
         at.selectbox(key="chosen").select("b").run()
         assert not at.exception
         assert at.selectbox(key="chosen").value == "b"
     finally:
-        SafeSessionState.filtered_state = whole
+        SafeSessionState.filtered_state = WHOLE
         streamlit_private.look_up_one_by_one.clear()
 
 

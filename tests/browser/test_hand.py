@@ -204,7 +204,9 @@ def test_the_selected_cell_is_dragged_in_xs_panel(url, new_page):
     ((cell, value),) = read_link(address(page))[0].source.edits
     assert cell == (2, 3)
     assert value > -1.35
-    # Plotly drew no box to zoom to.
+    # Plotly drew no box to zoom to; it makes the chart anew for the new data.
+    wait_idle(page)
+    page.wait_for_function("document.querySelector('.st-key-panels .js-plotly-plot')?._fullLayout?.xaxis")
     assert page.evaluate(
         "document.querySelector('.st-key-panels .js-plotly-plot')._fullLayout.xaxis.range"
     ) == [-0.5, 7.5]

@@ -96,6 +96,13 @@ def test_the_bits_change_picture_label_and_numbers_as_the_reference_says(new_pag
         expected += [scale, float(result.x_hat[cell]), float(result.error[cell])]
         assert numbers(page) == pytest.approx(expected, rel=1e-3, abs=1e-3)
     assert len(pictures) == 8
+    # The same by the thumb.
+    box = page.locator(".qv-thumb").bounding_box()
+    page.mouse.move(box["x"] + 22, box["y"] + 22)
+    page.mouse.down()
+    page.mouse.move(page.locator(".qv-track").bounding_box()["x"] + 2, box["y"] + 22, steps=3)
+    page.mouse.up()
+    assert page.get_by_role("slider").input_value() == "1"
 
 
 def test_holding_shows_the_original_by_pointer_and_by_key(new_page, url):

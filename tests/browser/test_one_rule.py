@@ -20,7 +20,7 @@ from quantviz.figures.ruler_data import ruler_of_result
 from quantviz.figures.theme import THEMES, rgb
 from quantviz.schemes.formats import FORMATS
 from quantviz.tensors.views import ERROR_VIEWS
-from quantviz.ui.components.panels_bridge import _color_scale
+from quantviz.ui.components.panels_bridge import color_scale
 from quantviz.ui.lab.tiles import WORDED_METRICS, metric_texts
 from tests.helpers.colours import luminance
 
@@ -235,7 +235,7 @@ def test_what_is_printed_can_be_read_on_every_colour(bridge, theme, grey):
     )
     data = as_picture(data, symmetric=True) if grey else data
     for name in PANELS:
-        scale = _color_scale(name, data, THEMES[theme])
+        scale = color_scale(name, data, THEMES[theme])
         lo, hi = data.panel(name)[1]
         values = np.linspace(lo, hi, 201).tolist()
         inks = bridge.evaluate(

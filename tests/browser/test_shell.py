@@ -138,7 +138,7 @@ def has_room(page, header):
     assert page.evaluate(HEADER) <= header
 
 
-@pytest.mark.parametrize(("name", "language"), of_today(itertools.product(PAGES, languages()), 6))
+@pytest.mark.parametrize(("name", "language"), of_today(itertools.product(PAGES, languages()), 4))
 def test_there_is_room_for_the_text_at_every_width_under_the_page_s_own_title(
     new_page, url, shot, name, language
 ):
@@ -155,7 +155,7 @@ def test_there_is_room_for_the_text_at_every_width_under_the_page_s_own_title(
         has_room(page, 120)
 
 
-@pytest.mark.parametrize(("name", "language"), of_today(itertools.product(PAGES, languages()), 6))
+@pytest.mark.parametrize(("name", "language"), of_today(itertools.product(PAGES, languages()), 4))
 def test_there_is_room_for_larger_letters_on_a_phone(new_page, url, shot, name, language):
     page = new_page(390, 844, touch=True)
     page.add_init_script(LARGER)

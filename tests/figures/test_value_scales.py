@@ -20,7 +20,7 @@ from quantviz.figures.panels_data import (
 )
 from quantviz.figures.theme import GREYS, THEMES, rgb
 from quantviz.streaming.magnitude_spread import Spread
-from quantviz.ui.components.panels_bridge import _color_scale
+from quantviz.ui.components.panels_bridge import color_scale
 from tests.helpers.panels import result
 
 SPREAD = Spread(0.5, 3.0)
@@ -119,7 +119,7 @@ def test_a_picture_is_grey_from_black_on(mode):
 def test_the_browser_knows_the_colours_of_a_logarithmic_scale(theme):
     """Between its stops it goes straight: what is printed is told apart from the colour that plotly draws."""
     data = with_value_scale(with_outlier(), "symlog", SPREAD)
-    scale = _color_scale("x", data, THEMES[theme])
+    scale = color_scale("x", data, THEMES[theme])
     assert scale["stops"] == sorted(scale["stops"])
     assert (scale["stops"][0], scale["stops"][-1]) == (0, 1)
     told = np.array([[int(shade[i : i + 2], 16) for i in (1, 3, 5)] for shade in scale["ramp"]])

@@ -14,6 +14,7 @@ from quantviz.errors import QuantVizError
 from quantviz.figures.panel_captions import panels_alt
 from quantviz.figures.panels import panels_figure
 from quantviz.figures.panels_data import panels_data
+from quantviz.teaching.bug_handles import HANDLES, frames, value_written
 from quantviz.teaching.gallery import BUGS, differing, find_bug, puzzle, run_bug
 from quantviz.text import catalogue, languages
 from tests.helpers.notebooks import BY_ID, assert_printed
@@ -135,6 +136,41 @@ def test_the_zero_point_added_moves_all_cells_alike():
     assert torch.allclose(broken.x_hat - correct.x_hat, (z + s * z).expand(3, 3), atol=1e-5)
 
 
+# ---- dragged into view ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bug", HANDLES)
+def test_a_handle_begins_where_its_bug_hides_and_runs_what_is_shown(bug):
+    handle, found = HANDLES[bug], frames(bug)
+    assert [frame.value for frame in found] == list(handle.values)
+    assert not found[handle.values.index(handle.start)].shows
+    shown = [frame for frame in found if frame.shows]
+    for frame in (found[0], shown[0], shown[-1], found[-1]):
+        for outcome in (frame.correct, frame.broken):
+            values = {"torch": torch, "x": frame.correct.x.clone()}
+            for line, given in zip(outcome.lines, outcome.steps, strict=True):
+                exec(line.code, values)
+                assert all(same(values[name], given[name]) for name in line.names), line.code
+        # Whatever else it is that hits a cell, its value comes back another one.
+        assert bool((frame.hit <= differing(frame.correct, frame.broken)).all())
+        assert value_written(bug, f"{frame.value:g}") == frame.value
+
+
+def test_a_handle_moves_what_it_says():
+    for bug in ("int8_difference_wraps", "zero_point_added"):
+        assert all(frame.correct.values["zero_point"] == frame.value for frame in frames(bug))
+    for frame in frames("times_255_wraps"):
+        codes = frame.broken.x.double() / 728.6 * frame.value
+        assert torch.equal(frame.hit, codes.abs().round() > 127)
+    for frame in frames("zero_point_clamped"):
+        assert frame.shows == (frame.value > 0)
+    assert [frame.value for frame in frames("row_of_zeros") if frame.shows] == [0.0]
+    # Codes reach 255 times eps.
+    assert [frame.shows for frame in frames("constant_tensor")] == [
+        255 * frame.value < 5 for frame in frames("constant_tensor")
+    ]
+
+
 # ---- the notebooks' own accidents -------------------------------------------------------------------
 
 
@@ -194,6 +230,8 @@ def test_every_bug_has_its_words_and_no_others(bug, language):
         f"bugs.{bug.id}.notes.{name}" for name in named
     }
     wanted |= {f"bugs.{bug.id}.why.{key}" for key in keys}
+    if bug.id in HANDLES:
+        wanted |= {f"bugs.{bug.id}.drag.{part}" for part in ("name", "ask", "hides", "shows")}
     assert {key for key in catalogue(language) if key.startswith(f"bugs.{bug.id}.")} == wanted
     assert all(catalogue(language)[key].strip() for key in wanted)
 
@@ -226,6 +264,7 @@ def test_every_bug_is_one_puzzle_in_another_order():
         (lambda: puzzle(0), "bugs.unknown_puzzle"),
         (lambda: puzzle(len(BUGS) + 1), "bugs.unknown_puzzle"),
         (lambda: BUGS["error_sign"].case("nothing"), "bugs.unknown_case"),
+        (lambda: value_written("error_sign", "nan"), "bugs.bad_value"),
     ],
 )
 def test_an_unknown_name_is_said(call, key):

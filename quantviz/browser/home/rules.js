@@ -32,7 +32,7 @@ export function playRules({ text, muted, line, surface, handle }) {
       background: ${handle}; }
     .qv-thumb { position: absolute; left: 0; top: 0; width: 44px; height: 44px; border-radius: 50%;
       background: ${handle}; color: ${surface}; font-size: 1.0667rem; font-weight: 600; display: grid;
-      place-items: center; will-change: transform; }
+      place-items: center; will-change: transform; pointer-events: none; }
     .qv-track input { position: absolute; inset: 0; width: 100%; height: 44px; margin: 0; opacity: 0;
       cursor: grab; touch-action: pan-y; }
     .qv-track input:active { cursor: grabbing; }

@@ -1,8 +1,8 @@
-"""The panels, tied to the page: what the Lab, the lessons and the bug gallery share."""
+"""The panels, tied to the page: what the Lab and the lessons share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from quantviz.ui.components.panels_bridge import Picture, bridge_width, chart_bridge
@@ -24,20 +24,15 @@ def show_panels(
     on_cell: Callable[[], None] | None = None,
     on_window: Callable[[], None] | None = None,
     first: str | None = None,
-    group: str | None = None,
     height: float | None = None,
-    titles: Sequence[str] | None = None,
-    alt: str | None = None,
-    modebar: bool = True,
     picture: Picture | None = None,
 ) -> None:
     """Draw the panels into `area`, a container or a place whose keyed container is called `key`.
 
     The bridge goes into `bridge_area`, before the panels: on a phone it shows the switch between them,
     which begins at the panel called `first`, else at the last whose values are told. `on_window` is run when
-    a person zooms in a matrix of which the browser has not every cell; see `chart_bridge`. Charts of one
-    `group` are switched and zoomed together. `height`, `titles` and `alt` are the figure's where it has its
-    own; `picture` is what it is saved as.
+    a person zooms in a matrix of which the browser has not every cell; see `chart_bridge`. `height` is the
+    figure's where it has its own; `picture` is what it is saved as.
     """
     from quantviz.figures.panel_captions import panels_alt
     from quantviz.figures.panels import PANELS_CONFIG, panels_figure
@@ -54,7 +49,6 @@ def show_panels(
             width=width,
             language=words,
             theme=colours,
-            group=group,
             on_cell=on_cell,
             on_window=on_window,
             enlarge=larger,
@@ -67,14 +61,11 @@ def show_panels(
         theme=colours,
         width=width,
         height=height,
-        titles=titles,
         tensor_key=tensor_key,
         enlarge=larger,
     )
     # A double click shows the whole matrix, which plotly does not know.
-    config = {**PANELS_CONFIG, "doubleClick": False, **({} if modebar else {"displayModeBar": False})}
+    config = {**PANELS_CONFIG, "doubleClick": False}
     if picture:
         config["toImageButtonOptions"] = {**config["toImageButtonOptions"], "filename": picture.name}
-    area.plotly_chart(
-        figure, key=f"{key}_chart", theme=None, config=config, alt=alt or panels_alt(data, words)
-    )
+    area.plotly_chart(figure, key=f"{key}_chart", theme=None, config=config, alt=panels_alt(data, words))

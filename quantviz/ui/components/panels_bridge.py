@@ -170,7 +170,7 @@ def pack_cells(data: PanelsData, chart_key: str, theme: str) -> bytes:
         header["grid"] = data.blocks.grid_shape
         arrays |= _block_arrays(data.blocks)
         header["scale_cols"] = int(arrays["scale_of_col"].max()) + 1 if "scale_of_col" in arrays else 0
-    header["scales"] = {name: _color_scale(name, data, THEMES[theme]) for name in data.open}
+    header["scales"] = {name: color_scale(name, data, THEMES[theme]) for name in data.open}
     if data.pixels is None:
         header["styles"] = {
             name: [dataclasses.asdict(style) for style in data.styles(name)] for name in data.open
@@ -190,7 +190,7 @@ def _pixel_arrays(pixels: Pixels) -> dict[str, np.ndarray[Any, Any]]:
     }
 
 
-def _color_scale(name: str, data: PanelsData, theme: Theme) -> dict[str, Any]:
+def color_scale(name: str, data: PanelsData, theme: Theme) -> dict[str, Any]:
     """Return the colours of a panel's values: the browser prints on them in black or white."""
     # Imported here: the page paints its frame before torch comes in.
     from quantviz.figures.panel_painter import panel_ramp

@@ -1,4 +1,4 @@
-"""A bug's tensor, run through the correct and the broken program, and the panels of both."""
+"""A bug's tensor run through the correct and the broken program: on one of its cases, or along its handle."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from quantviz.ui.gallery.state import GalleryState, bug_of, case_of, own_seed
 if TYPE_CHECKING:
     import torch
 
-    from quantviz.figures.panels_data import PanelsData
+    from quantviz.teaching.bug_handles import Frame
     from quantviz.teaching.gallery import Bug, Case, Outcome
 
 
@@ -19,14 +19,38 @@ if TYPE_CHECKING:
 class Shown:
     """A bug on a tensor, both ways."""
 
-    bug: Bug
-    case: Case
-    correct: Outcome
-    broken: Outcome
-    #: The cells that differ, as (rows, columns).
-    lit: torch.Tensor
-    #: The cell looked at.
+    #: The bug at each value of its handle; a single one where it is shown on a case.
+    frames: tuple[Frame, ...]
+    #: Which of them is looked at.
+    at: int
+    #: The cell looked at, as row and column.
     cell: tuple[int, int]
+
+    @property
+    def now(self) -> Frame:
+        """Return the bug as it is looked at."""
+        return self.frames[self.at]
+
+    @property
+    def bug(self) -> Bug:
+        return self.now.bug
+
+    @property
+    def case(self) -> Case:
+        return self.now.case
+
+    @property
+    def correct(self) -> Outcome:
+        return self.now.correct
+
+    @property
+    def broken(self) -> Outcome:
+        return self.now.broken
+
+    @property
+    def lit(self) -> torch.Tensor:
+        """Return the cells that differ, as (rows, columns)."""
+        return as_matrix(self.now.hit)
 
     @property
     def place(self) -> tuple[int, ...]:
@@ -35,61 +59,46 @@ class Shown:
 
 
 def run_both_ways(state: GalleryState) -> Shown:
-    from quantviz.teaching.gallery import differing, run_bug
+    from quantviz.teaching.bug_handles import HANDLES, frames
 
     bug = bug_of(state)
+    if state.at is not None and not state.spotting:
+        handle, found = HANDLES[bug.id], frames(bug.id)
+        at, start = (handle.values.index(value) for value in (state.at, handle.start))
+        # The cell stays while a hand drags: the one that is hit worst where the bug first shows.
+        places = sorted(range(len(found)), key=lambda place: abs(place - start))
+        cell = farthest(next(found[place] for place in places if found[place].shows))
+        if found[at].shows and not bool(as_matrix(found[at].hit)[cell]):
+            cell = farthest(found[at])
+    else:
+        found, at = (_on_case(state, bug),), 0
+        cell = farthest(found[0])
+    rows, cols = as_matrix(found[at].hit).shape
+    if state.cell is not None and state.cell[0] < rows and state.cell[1] < cols:
+        cell = state.cell
+    return Shown(found, at, cell)
+
+
+def _on_case(state: GalleryState, bug: Bug) -> Frame:
+    from quantviz.teaching.bug_handles import Frame
+    from quantviz.teaching.gallery import differing, run_bug
+
     case = case_of(state, bug)
     source = case.source
     if own_seed(case) is not None and state.seed is not None and not state.spotting:
         source = dataclasses.replace(cast(Any, source), seed=state.seed)
     x = source.tensor()
     correct, broken = (run_bug(bug, x, broken, case) for broken in (False, True))
-    lit = _matrix(differing(correct, broken))
-    cell = state.cell
-    if cell is None or not (cell[0] < lit.shape[0] and cell[1] < lit.shape[1]):
-        cell = _farthest(correct, broken, lit)
-    return Shown(bug, case, correct, broken, lit, cell)
+    return Frame(0.0, bug, case, correct, broken, differing(correct, broken))
 
 
-def _matrix(cells: torch.Tensor) -> torch.Tensor:
+def as_matrix(cells: torch.Tensor) -> torch.Tensor:
     return cells if cells.dim() > 1 else cells[None]
 
 
-def _farthest(correct: Outcome, broken: Outcome, lit: torch.Tensor) -> tuple[int, int]:
+def farthest(frame: Frame) -> tuple[int, int]:
     """Return the cell where the two values lie farthest apart; NaN is farther than any number."""
-    apart = _matrix((broken.x_hat - correct.x_hat).abs()).nan_to_num(nan=float("inf"))
-    place = int(apart.where(lit, -1.0).argmax() if bool(lit.any()) else _matrix(correct.x).abs().argmax())
-    return divmod(place, lit.shape[1])
-
-
-def panels_of_both(shown: Shown) -> tuple[PanelsData, PanelsData]:
-    """Return what both rows show, in the same colours."""
-    from quantviz.figures.panels_data import panels_data
-
-    codes = _code_range(shown)
-    rows = [
-        panels_data(outcome.x, outcome.q, outcome.x_hat, code_range=codes)
-        for outcome in (shown.correct, shown.broken)
-    ]
-    # An error that is all NaN or 0 has made-up ends, which must not set those of the other.
-    ends = [data.error_range[1] for data in rows if bool((abs(data.error) > 0).any())]
-    end = max(ends, default=1.0)
-    lit = shown.lit.numpy()
-    correct, broken = (dataclasses.replace(data, error_range=(-end, end), lit=lit) for data in rows)
-    return correct, broken
-
-
-def _code_range(shown: Shown) -> tuple[float, float]:
-    """Return all codes that the two programs' dtypes have; of int4 held in int8 only those of int4."""
-    import torch
-
-    if shown.bug.bits < 8:
-        half = float(1 << (shown.bug.bits - 1))
-        return -half, half - 1
-    dtypes = [
-        torch.int8 if outcome.q.is_floating_point() else outcome.q.dtype
-        for outcome in (shown.correct, shown.broken)
-    ]
-    return float(min(torch.iinfo(dtype).min for dtype in dtypes)), float(
-        max(torch.iinfo(dtype).max for dtype in dtypes)
-    )
+    hit = as_matrix(frame.hit)
+    apart = as_matrix((frame.broken.x_hat - frame.correct.x_hat).abs()).nan_to_num(nan=float("inf"))
+    place = int(apart.where(hit, -1.0).argmax() if frame.shows else as_matrix(frame.correct.x).abs().argmax())
+    return divmod(place, hit.shape[1])

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from quantviz.ui.gallery.both_ways import Shown, panels_of_both, run_both_ways
-from quantviz.ui.gallery.chart import SIGNS, chart_key, show_chart
-from quantviz.ui.gallery.comparison import show_both, told_of_bug
+from quantviz.ui.gallery.board import SIGNS, show_board
+from quantviz.ui.gallery.both_ways import Shown, run_both_ways
+from quantviz.ui.gallery.comparison import told_of_bug
 from quantviz.ui.gallery.program import given_words, place_words, show_program
 from quantviz.ui.gallery.state import GalleryState, change_state, current_state
 from quantviz.ui.shell import session
@@ -31,10 +30,7 @@ def show_puzzle(state: GalleryState) -> None:
         return
     with st.container(key="gallery_words"):
         st.markdown(goal)
-    _, broken = panels_of_both(shown)
-    show_chart(
-        "broken", dataclasses.replace(broken, lit=None), shown.cell, group=chart_key("broken"), named=False
-    )
+    show_board(shown, telling=False)
     st.markdown(plain(say("bugs.spot.ask", place=place_words(shown))))
     with st.container(key="gallery_lines", gap="xsmall"):
         for at, line in enumerate(shown.broken.lines):
@@ -92,7 +88,7 @@ def _solved(shown: Shown, goal: str) -> None:
         f"**{plain(say('bugs.spot.right', line=at + 1, name=name))}** "
         f"{plain(say(f'bugs.{shown.bug.id}.happens'))}"
     )
-    show_both(shown)
+    show_board(shown)
     st.markdown(told_of_bug("practice", shown.bug.id))
     st.markdown(goal)
     show_program(shown)

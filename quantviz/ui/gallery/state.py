@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 
 _STATE, PROBLEMS = "gallery_state", "gallery_problems"
+#: Whether a control has changed the state in this run, so that the address is older than it.
+_CHANGED = "gallery_changed"
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,8 @@ class GalleryState:
     case: str = ""
     #: The seed of a random tensor; none for the case's own.
     seed: int | None = None
+    #: The value of the bug's handle; none where one of the bug's cases is shown.
+    at: float | None = None
     #: Row and column of the cell looked at; none for the one where the results lie farthest apart.
     cell: tuple[int, int] | None = None
     spotting: bool = False
@@ -44,28 +48,36 @@ class GalleryState:
 
 
 def current_state() -> GalleryState:
-    if _STATE not in st.session_state:
-        st.session_state[_STATE], st.session_state[PROBLEMS] = _opening()
+    """Return what is shown: what the controls made of it, or what the browser's Back went to."""
+    before = cast("GalleryState | None", st.session_state.get(_STATE))
+    if before is None or (session.navigated() and not st.session_state.get(_CHANGED)):
+        state, st.session_state[PROBLEMS] = _opening()
+        # What was found out is not undone.
+        st.session_state[_STATE] = dataclasses.replace(state, tries=before.tries) if before else state
     return cast(GalleryState, st.session_state[_STATE])
 
 
 def _opening() -> tuple[GalleryState, tuple[QuantVizError, ...]]:
     """Return what the address asks for, and what of it could not be had."""
+    from quantviz.teaching.bug_handles import HANDLES, value_written
     from quantviz.teaching.gallery import find_bug, puzzle
 
     asked, problems = st.query_params, []
-    state = GalleryState()
+    state = opening_of(bug_of(GalleryState()).id)
     try:
         if "spot" in asked:
             known = asked["spot"].isascii() and asked["spot"].isdigit() and len(asked["spot"]) < 6
-            state = GalleryState(spotting=True)
+            state = dataclasses.replace(state, spotting=True)
             puzzle(int(asked["spot"]) if known else 0)
-            return GalleryState(spotting=True, puzzle=int(asked["spot"])), ()
+            return dataclasses.replace(state, puzzle=int(asked["spot"])), ()
         if "bug" in asked:
             state = GalleryState(find_bug(asked["bug"]).id)
-            if "case" in asked:
+            if "at" in asked and state.bug in HANDLES:
+                state = dataclasses.replace(state, at=HANDLES[state.bug].start)
+                state = dataclasses.replace(state, at=value_written(state.bug, asked["at"]))
+            elif "case" in asked:
                 state = dataclasses.replace(state, case=find_bug(state.bug).case(asked["case"]).id)
-            if "seed" in asked:
+            if "seed" in asked and state.at is None:
                 state = dataclasses.replace(state, seed=_seed(asked["seed"]))
     except QuantVizError as problem:
         problems.append(problem)
@@ -78,16 +90,33 @@ def _seed(asked: str) -> int:
     return int(asked)
 
 
+def opening_of(bug_id: str) -> GalleryState:
+    """Return how a bug is first shown: where its handle hides it, else on the first of its cases."""
+    from quantviz.teaching.bug_handles import HANDLES
+
+    return GalleryState(bug_id, at=HANDLES[bug_id].start if bug_id in HANDLES else None)
+
+
 def change_state(**changes: Any) -> None:
+    st.session_state[_CHANGED] = True
     st.session_state[_STATE] = dataclasses.replace(current_state(), **changes)
     st.session_state[PROBLEMS] = ()
+
+
+def show_bug(bug_id: str) -> None:
+    """Show a bug as it is first shown."""
+    opening = opening_of(bug_id)
+    change_state(bug=bug_id, case="", seed=None, cell=None, at=opening.at)
 
 
 def show_link() -> None:
     """Write the address: the bug and its tensor, or a puzzle's number, which does not tell the bug."""
     state, wanted = current_state(), {"lang": language(), **parameters()}
+    st.session_state.pop(_CHANGED, None)
     if state.spotting:
         wanted = {"spot": str(state.puzzle), **wanted}
+    elif state.at is not None:
+        wanted = {"bug": bug_of(state).id, "at": f"{state.at:g}", **wanted}
     else:
         bug = bug_of(state)
         case = case_of(state, bug)

@@ -11,6 +11,7 @@ from quantviz.schemes.recipes import RECIPE_GROUPS, RECIPES, current_recipe
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.classroom_signs import show_lock
 from quantviz.ui.components.scheme_words import changes, convention_name, field_help, field_name, value_words
+from quantviz.ui.lab.learning import explained
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked
 from quantviz.ui.shell.words import plain, say, say_error, say_recipe
@@ -59,7 +60,7 @@ def show_recipe(state: LabState, *, more: str = "") -> None:
         key=session.show(_RECIPE, now),
         on_change=session.safely(_set_recipe),
         format_func=lambda name: say("recipe.own") if name == _OWN else say_recipe(name, state.source),
-        help="\n\n".join(filter(None, (say("recipe.help"), more))),
+        help="\n\n".join(filter(None, (explained(_RECIPE, say("recipe.help")), more))),
         disabled=locked("scheme"),
     )
 
@@ -90,8 +91,11 @@ def show_convention(state: LabState) -> None:
         key=session.show(_CONVENTION, convention.id),
         on_change=session.safely(_set_convention),
         format_func=lambda name: convention_name(CONVENTIONS[name]),
-        help=f"{say('arithmetic.help')}\n\n**{plain(convention_name(convention))}**: "
-        f"{plain(say(f'conventions.{convention.id}.help'))}",
+        help=explained(
+            _CONVENTION,
+            f"{say('arithmetic.help')}\n\n**{plain(convention_name(convention))}**: "
+            f"{plain(say(f'conventions.{convention.id}.help'))}",
+        ),
         disabled=locked("scheme"),
     )
     _refused(_CONVENTION, "arithmetic.does_not_fit", lambda name: convention_name(CONVENTIONS[name]))
@@ -155,7 +159,7 @@ def _rule(state: LabState, name: str, changed: bool) -> None:
                 on_change=session.safely(_set_rule),
                 args=(name,),
                 format_func=lambda choice: value_words(name, by_name[choice]),
-                help=field_help(name),
+                help=explained(key, field_help(name)),
                 disabled=locked("scheme"),
             )
         else:
@@ -168,7 +172,7 @@ def _rule(state: LabState, name: str, changed: bool) -> None:
                 format="%d" if whole else "%.6g",
                 on_change=session.safely(_set_rule),
                 args=(name,),
-                help=field_help(name),
+                help=explained(key, field_help(name)),
                 disabled=locked("scheme"),
             )
         error = session.complaints().get(key)

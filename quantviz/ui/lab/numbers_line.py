@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import html
-from urllib.parse import urlencode
 
 import streamlit as st
 
 from quantviz.lab.state import LabState
 from quantviz.ui.components.term import term
+from quantviz.ui.lab.learning import learn_address, terms_of
 from quantviz.ui.lab.tensor import study_of
 from quantviz.ui.lab.tiles import Tile, change_against, tile_name, tiles
-from quantviz.ui.shell.classroom import parameters, visible
-from quantviz.ui.shell.words import language, say
+from quantviz.ui.shell.classroom import visible
+from quantviz.ui.shell.words import say
 
 
 def show_numbers(found: tuple[Tile, ...], state: LabState) -> None:
@@ -39,41 +39,14 @@ def baseline_tiles(state: LabState) -> tuple[Tile, ...]:
     return tiles(study_of(state, baseline), state.replace(scheme=baseline))
 
 
-#: The glossary's term for each number.
-_TERMS = {
-    "mse": "mse",
-    "sqnr": "sqnr",
-    "zeroed": "rounding",
-    "clipped": "clipping",
-    "bits": "effective_bits",
-}
-
-
-def _learn(name: str) -> tuple[str, str] | None:
-    """Return words and address of the step that introduces a term; none where no lesson does."""
-    # Imported here: the frame is painted without the lessons.
-    from quantviz.teaching.glossary import term_home
-    from quantviz.teaching.lessons import lessons
-    from quantviz.teaching.lessons.model import Lesson
-
-    home = term_home(name)
-    if home is None:
-        return None
-    lesson, step = home
-    found = lessons(language())[lesson]
-    title = found.title if isinstance(found, Lesson) else lesson
-    address = f"lessons?{urlencode({'l': lesson, 'p': step + 1, 'lang': language(), **parameters()})}"
-    return say("glossary.to_step", lesson=title, step=step + 1), address
-
-
 def _number(tile: Tile, before: Tile | None, state: LabState) -> str:
-    explained = say(f"tiles.{tile.key}.help", **tile.facts)
+    explained, learned = say(f"tiles.{tile.key}.help", **tile.facts), terms_of(f"number_{tile.key}")[0]
     name = term(
         tile_name(tile, state, short=True),
         explained,
         key=f"number_{tile.key}",
         short=say(f"tiles.{tile.key}.shortest"),
-        more=_learn(_TERMS[tile.key]),
+        more=(say("glossary.to_step", term=say(f"glossary.{learned}.name")), learn_address(learned)),
     )
     change = ""
     if before:

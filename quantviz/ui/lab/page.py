@@ -18,6 +18,7 @@ from quantviz.errors import QuantVizError
 from quantviz.figures.arrangement import ROW_HEIGHT
 from quantviz.lab.state import LabState
 from quantviz.ui.lab import below_the_fold
+from quantviz.ui.lab.learning import learn, terms_of
 from quantviz.ui.lab.navigation import show_worst
 from quantviz.ui.lab.nonfinite import show_choice
 from quantviz.ui.lab.numbers_line import show_numbers
@@ -46,6 +47,10 @@ from quantviz.ui.shell.words import say, say_error, say_note
 
 if TYPE_CHECKING:
     from quantviz.analysis.study import Study
+
+
+#: The controls whose links are in their help, and those of *More*.
+_HELPED = ("format", "bits", "mode", "granularity", "convention", "value_scale", "error")
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +109,6 @@ def show_result(state: LabState, areas: Areas) -> Study:
     end = error_end(study, state) if visible("error") else None
     compared = comparing(state, areas.stage)
     panels = show_tensor_panels(study, state, end, areas.bridge, areas.panels, compared)
-    # After the panels: the numbers lead to lessons, which the first to show them reads.
     with areas.numbers:
         show_numbers(found, state)
     fill_stage(study, why, state, areas.stage, compared, panels)
@@ -177,6 +181,8 @@ def _more(state: LabState) -> None:
         show_value_choices(state)
     if visible("error"):
         show_error_choices(state)
+    # For who uses keys: what is in a help is out of their reach.
+    st.caption(learn(*(term for control in _HELPED for term in terms_of(control))))
 
 
 def show_link() -> None:

@@ -35,6 +35,7 @@ from quantviz.ui.components.classroom_signs import show_lock
 from quantviz.ui.components.scheme_words import convention_name, format_name, part_words
 from quantviz.ui.lab import sheet
 from quantviz.ui.lab.engine_controls import refuse_recipe, show_recipe
+from quantviz.ui.lab.learning import explained
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import classroom, locked
 from quantviz.ui.shell.words import language, plain, say, say_axis, say_error, shape_text
@@ -109,7 +110,8 @@ def _explained(scheme: Scheme) -> str:
     told = {"format": _format_help(fmt), "bits": say("strip.bits_help"), "mode": say("strip.mode_help")}
     if len(possible_modes(scheme)) == 1:
         told["mode"] += " " + _why_one_mode(scheme)
-    return "\n\n".join(f"**{say(f'strip.{name}')}** · {words}" for name, words in told.items())
+    parts = (f"**{say(f'strip.{name}')}** · {explained(name, words)}" for name, words in told.items())
+    return "\n\n".join(parts)
 
 
 def _format_help(fmt: NumberFormat) -> str:
@@ -118,7 +120,7 @@ def _format_help(fmt: NumberFormat) -> str:
         "strip.format_line", name=plain(format_name(fmt.id)), help=plain(say(f"formats.{fmt.id}.help"))
     )
     link = f"[{say('strip.format_page')}](/formats?a={fmt.id}&lang={language()})"
-    return f"{say('strip.format_help')}\n\n{about}\n\n{link}"
+    return f"{say('strip.format_help')}\n\n{about} {link} ·"
 
 
 def put_format(format_id: str, control: str) -> None:
@@ -287,7 +289,7 @@ def _granularity(state: LabState) -> None:
     with st.container(
         key="granularity", horizontal=True, gap=None, width="content", vertical_alignment="center"
     ):
-        st.markdown(say("strip.granularity"), help=say("strip.granularity_help"))
+        st.markdown(say("strip.granularity"), help=explained("granularity", say("strip.granularity_help")))
         with st.container(key="granularity_buttons", horizontal=True, gap=None, width="content", wrap=True):
             for name, granularity in choices(state).items():
                 reason = why_not(state, granularity)

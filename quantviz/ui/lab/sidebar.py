@@ -23,9 +23,11 @@ from quantviz.ui.components.choice import choose
 from quantviz.ui.components.classroom_signs import show_lock
 from quantviz.ui.components.language_switch import show_language
 from quantviz.ui.components.scheme_words import calibration_words
+from quantviz.ui.components.term import term
 from quantviz.ui.lab.edited import show_edits
 from quantviz.ui.lab.engine_controls import show_arithmetic
 from quantviz.ui.lab.folder import show_folder
+from quantviz.ui.lab.learning import learn, learn_address, terms_of
 from quantviz.ui.lab.nonfinite import heeded, show_nonfinite
 from quantviz.ui.lab.typed_input import show_typed, start_typing
 from quantviz.ui.lab.uploads import show_file, show_image
@@ -77,7 +79,13 @@ def _tensor(state: LabState) -> None:
     name = html.escape(state.source.title(language())[:_LONGEST_NAME])
     stored_as = state.source.stored_as
     decoded = f" · {html.escape(stored_as)} → float32" if stored_as else ""
-    st.html(f'<p class="qv-name"><b>{_shape(state)}</b> · <bdi>{name}</bdi>{decoded}</p>')
+    shape = term(
+        _shape(state),
+        say("glossary.tensor.meaning"),
+        key="tensor",
+        more=(say("glossary.learn", terms=say("glossary.tensor.name")), learn_address("tensor")),
+    )
+    st.html(f'<p class="qv-name"><b>{shape}</b> · <bdi>{name}</bdi>{decoded}</p>')
     show_edits(state)
 
 
@@ -356,6 +364,8 @@ def show_range(state: LabState) -> None:
             _range_field(state, field)
         show_nonfinite(state)
         _complaint("range")
+        fields = (f"range_{field.name}" for field in dataclasses.fields(calibration))  # type: ignore[arg-type]
+        st.caption(learn(*(each for key in ("calibration", *fields) for each in terms_of(key))))
 
 
 def _range_field(state: LabState, field: dataclasses.Field[Any]) -> None:

@@ -16,6 +16,7 @@ from quantviz.ui.components.cell import show_sentence, show_steps
 from quantviz.ui.components.choice import choose
 from quantviz.ui.lab import compare_tab, compared_engines, range_tab
 from quantviz.ui.lab.lab_ruler import show_lab_ruler
+from quantviz.ui.lab.learning import CAUSES, learn, terms_of
 from quantviz.ui.lab.navigation import has_places, show_places
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import classroom, visible
@@ -108,6 +109,10 @@ def fill_stage(
         with stage.body:
             compare_tab.show_engines(compared, state)
     TABS[stage.tab].fill(study, why, state, stage, compared)
+    if not classroom().projector:
+        words = CAUSES.get(why.cause, ()) if stage.tab == "cell" else ()
+        with stage.body:
+            st.caption(learn(*terms_of(f"stage_tab_{stage.tab}"), *words))
     if stage.tab != "compare" and visible("number_line"):
         with stage.ruler:
             show_lab_ruler(study, why, state, panels, curve=stage.tab == "range")

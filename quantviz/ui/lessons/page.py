@@ -8,6 +8,7 @@ from typing import cast
 import streamlit as st
 
 from quantviz.errors import QuantVizError
+from quantviz.teaching.glossary import term_home
 from quantviz.teaching.golf import BUDGET, HOLES
 from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.model import Lesson
@@ -79,14 +80,23 @@ def _place() -> Place:
     st.session_state[MOVED] = False
     if PLACE not in st.session_state or navigated:
         st.session_state[PLACE], st.session_state[PROBLEMS] = _opening(
-            st.query_params.get("l"), st.query_params.get("p", "1")
+            st.query_params.get("l"), st.query_params.get("p", "1"), st.query_params.get("term")
         )
     return cast(Place, st.session_state[PLACE])
 
 
-def _opening(asked: str | None, step: str) -> tuple[Place, tuple[QuantVizError, ...]]:
-    """Return what the address asks for, and what of it could not be had."""
+def _opening(
+    asked: str | None, step: str, term: str | None = None
+) -> tuple[Place, tuple[QuantVizError, ...]]:
+    """Return what the address asks for, a step or the one that introduces a term, and what of it could not be
+    had.
+    """
     found = lessons(language())
+    if asked is None and term is not None:
+        home = term_home(term)
+        return (
+            (Place(*home), ()) if home else (Place(), (QuantVizError("lessons.term_without_step", got=term),))
+        )
     if asked is None:
         return Place(), ()
     if asked not in found:

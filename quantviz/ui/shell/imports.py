@@ -12,6 +12,8 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from types import ModuleType
 from typing import Any
 
 import streamlit as st
@@ -26,14 +28,14 @@ _PATIENCE = 1.0
 
 class Frames(MetaPathFinder):
     """The runs that paint their frame. While there are any, the thread that imports waits before each module:
-    Python computes in one thread at a time. As a finder of modules it finds none.
+    Python computes in one thread at a time. As a finder of modules it has those of that thread wait.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, patience: float = _PATIENCE) -> None:
         self._painting: set[int] = set()
         self._none = threading.Event()
         self._none.set()
-        self._importing, self._patience = 0, _PATIENCE
+        self._importing, self._patience = 0, patience
 
     def begin(self) -> None:
         """Note that this thread paints a frame."""
@@ -46,6 +48,12 @@ class Frames(MetaPathFinder):
         if not self._painting:
             self._none.set()
 
+    def wait(self) -> None:
+        """Wait until no frame is being painted, as long as there is patience left."""
+        began = time.monotonic()
+        self._none.wait(max(0.0, self._patience))
+        self._patience -= time.monotonic() - began
+
     @contextlib.contextmanager
     def first(self) -> Iterator[None]:
         """Have what this thread imports wait for frames."""
@@ -56,12 +64,27 @@ class Frames(MetaPathFinder):
         finally:
             sys.meta_path.remove(self)
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
-        """Wait until no frame is being painted, as long as there is patience left."""
-        if threading.get_ident() == self._importing and not self._none.is_set():
-            began = time.monotonic()
-            self._none.wait(max(0.0, self._patience))
-            self._patience -= time.monotonic() - began
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        """Return where a module is that the importing thread asks for, to be run after frames."""
+        if threading.get_ident() != self._importing:
+            return None
+        spec = PathFinder.find_spec(name, path, target)
+        # Not here: who finds a module holds a lock that every other import wants.
+        if spec and type(spec.loader) is SourceFileLoader:
+            spec.loader = _AfterFrames(self, spec.loader.name, spec.loader.path)
+        return spec
+
+
+class _AfterFrames(SourceFileLoader):
+    """Runs a module as usual, once no frame is being painted."""
+
+    def __init__(self, frames: Frames, name: str, path: str) -> None:
+        super().__init__(name, path)
+        self._frames = frames
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._frames.wait()
+        super().exec_module(module)
 
 
 @st.cache_resource(show_spinner=False)

@@ -1,0 +1,70 @@
+// One panel of the board: a table whose cells are coloured and printed by their values.
+
+import { colourCells, inkFor } from "../hand/colours.js";
+import { ems, numberText } from "../panels/numbers.js";
+
+// The largest font size in pixels, but on a projector.
+const LARGEST_TYPE = 13;
+// The share of a cell's width that values take: the rest is for its frame.
+const WIDE = 0.84;
+
+export class Grid {
+  // `values` are those of all frames, one frame after the other.
+  constructor(figure, name, label, values, data) {
+    const [rows, cols] = data.shape;
+    Object.assign(this, { name, values, data, count: rows * cols });
+    const numbers = Array.from({ length: cols }, (_, col) => `<th scope="col">${col}</th>`).join("");
+    const line = (row) => `<tr><th scope="row">${row}</th>${"<td></td>".repeat(cols)}</tr>`;
+    figure.className = "qv-panel";
+    figure.dataset.panel = name;
+    figure.innerHTML = `<figcaption></figcaption><table><tbody>
+      ${Array.from({ length: rows }, (_, row) => line(row)).join("")}
+      </tbody><tfoot><tr><td class="qv-corner"></td>${numbers}</tr></tfoot></table>`;
+    figure.querySelector("figcaption").textContent = data.titles[name];
+    this.table = figure.querySelector("table");
+    this.table.setAttribute("aria-label", label);
+    this.cells = [...figure.querySelectorAll("tbody td")];
+    this.pixels = new Uint32Array(this.count);
+    this.bytes = new Uint8Array(this.pixels.buffer);
+  }
+
+  // How the values of a frame are printed where cells are as large as now, and how large; null where they do
+  // not fit. `peers` are the grids of one column, whose values are printed alike.
+  fit(frame) {
+    const { data, peers, name } = this;
+    const { writing } = data;
+    const [{ clientWidth: width, clientHeight: height }] = this.cells;
+    const tallest = height * writing.tall;
+    if (tallest < writing.smallest) return null;
+    const values = peers.flatMap((grid) => [...grid.valuesAt(frame)]);
+    for (const style of data.styles[name]) {
+      const widest = Math.max(...values.map((value) => ems(numberText(value, style, writing), writing)));
+      const size = Math.min(LARGEST_TYPE * data.enlarge, tallest, (width * WIDE) / widest);
+      if (size >= writing.smallest) return { style, size };
+    }
+    return null;
+  }
+
+  valuesAt(frame) {
+    return this.values.subarray(frame * this.count, (frame + 1) * this.count);
+  }
+
+  show(frame, lit, marked) {
+    const { count, data, cells, pixels, bytes } = this;
+    const values = this.valuesAt(frame);
+    const print = this.fit(frame);
+    if (print) this.table.style.setProperty("--type", `${print.size.toFixed(1)}px`);
+    const scale = data.scales[this.name];
+    colourCells(values, scale, pixels);
+    for (let i = 0; i < count; i++) {
+      const { style, classList } = cells[i];
+      // What is no number has no colour.
+      style.background = bytes[4 * i + 3] ? `rgb(${bytes.subarray(4 * i, 4 * i + 3).join(" ")})` : "";
+      style.color = bytes[4 * i + 3] ? inkFor(scale, values[i]) : "";
+      const label = print ? numberText(values[i], print.style, data.writing) : "";
+      if (cells[i].textContent !== label) cells[i].textContent = label;
+      classList.toggle("qv-lit", Boolean(lit?.[i]));
+      classList.toggle("qv-marked", i === marked);
+    }
+  }
+}

@@ -1,0 +1,286 @@
+"""The handles of the bug gallery: for bugs that one number brings into view, what a hand moves.
+
+A bug shows or hides by the numbers it meets: a zero point, the size of a row, an `eps`. A handle offers such
+a number, begins where the bug hides, and runs both programs at each of its values. Everything that is said of
+a value is computed from that run. A handle is added here: one entry in `HANDLES`, under its bug's id, and its
+words under `[bugs.<id>.drag]` in each language.
+
+Two bugs have none. `dtype_ignored` and `one_axis_one_scale` depend on which dtype or shape a caller chooses:
+there is nothing in between to drag through, and their buttons switch between the two.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+
+import torch
+
+from quantviz.errors import QuantVizError
+from quantviz.sources import Builtin, Source
+from quantviz.sources.typed import Typed
+from quantviz.teaching.gallery import BUGS, Bug, Case, Line, Outcome, differing, run_bug
+
+#: A cell's place in the tensor.
+Place = tuple[int, ...]
+#: Numbers that a sentence names.
+Facts = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Handle:
+    """One number that decides whether a bug shows."""
+
+    #: The values it may have, in the slider's order.
+    values: tuple[float, ...]
+    #: The value it begins at, one at which the bug hides.
+    start: float
+    #: The tensor at a value.
+    source: Callable[[float], Source]
+    #: What the sentence on a cell that is hit, or on any cell where none is, names beside the value, the
+    #: place, and x, q and x̂ of both programs.
+    facts: Callable[[Outcome, Outcome, Place], Facts]
+    #: What is set before the program's first line.
+    given: Callable[[float], tuple[Line, ...]] = lambda value: ()
+    #: The broken line at a value; the bug's own where there is none.
+    broken: Callable[[float], Line] | None = None
+    #: Which cells are hit by the bug, from the correct and the broken outcome.
+    hit: Callable[[Outcome, Outcome], torch.Tensor] = differing
+
+    def nearest(self, value: float) -> float:
+        """Return the value of the handle next to a number."""
+        return min(self.values, key=lambda each: abs(each - value))
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """A bug at one value of its handle."""
+
+    value: float
+    bug: Bug
+    case: Case
+    correct: Outcome
+    broken: Outcome
+    #: The cells that the bug hits, bool of the tensor's shape.
+    hit: torch.Tensor
+
+    @property
+    def shows(self) -> bool:
+        """Return whether the bug hits any cell."""
+        return bool(self.hit.any())
+
+
+@cache
+def frames(bug_id: str) -> tuple[Frame, ...]:
+    """Return the bug at each value of its handle, in the slider's order.
+
+    >>> shown = [frame.value for frame in frames("constant_tensor") if frame.shows]
+    >>> shown[0], shown[-1]
+    (0.01, 1e-08)
+    """
+    handle = HANDLES[bug_id]
+    made = []
+    for value in handle.values:
+        broken_line = handle.broken(value) if handle.broken else BUGS[bug_id].broken
+        bug = dataclasses.replace(BUGS[bug_id], broken=broken_line)
+        case = Case("drag", handle.source(value), handle.given(value))
+        x = case.source.tensor()
+        correct, broken = (run_bug(bug, x, each, case) for each in (False, True))
+        made.append(Frame(value, bug, case, correct, broken, handle.hit(correct, broken)))
+    return tuple(made)
+
+
+def value_written(bug_id: str, written: str) -> float:
+    """Return the handle's value next to the one written in a link; `QuantVizError` where it is none."""
+    values = HANDLES[bug_id].values
+    try:
+        value = float(written)
+    except ValueError:
+        value = float("nan")
+    if not min(values) <= value <= max(values):
+        raise QuantVizError("bugs.bad_value", got=written, least=f"{min(values):g}", most=f"{max(values):g}")
+    return HANDLES[bug_id].nearest(value)
+
+
+# ---- tensors that follow a hand ---------------------------------------------------------------------
+
+# From -1.28 to 1.27 in steps of 0.01: int8 gives it the scale 0.01 and the zero point 0. A value that is
+# added moves the zero point by as many codes as it has hundredths.
+_BALANCED = (
+    (-1.28, 0.40, 0.07, 1.01),
+    (0.33, 1.27, -0.90, 0.02),
+    (-0.55, 0.00, 0.84, -1.10),
+    (0.60, -0.26, 1.18, -0.71),
+)
+# From 0 to 10.
+_TEN_WIDE = (
+    (2.41, 7.90, 0.00, 5.15),
+    (9.32, 4.05, 6.60, 1.78),
+    (3.14, 10.00, 8.47, 2.96),
+    (5.83, 0.71, 7.26, 9.75),
+)
+# Every row reaches 2.54, on one side or the other.
+_ROWS_ALIKE = (
+    (2.54, -0.40, 1.07, 0.30),
+    (0.33, -2.54, -0.90, 2.10),
+    (-1.55, 0.00, 0.84, 2.54),
+    (-2.54, 0.66, 1.18, -0.71),
+)
+# Multiples of 0.5 up to 3.5 in each row: int4 hits each of them.
+_ON_THE_GRID = (
+    (3.5, -1.0, 0.5, 2.0),
+    (1.5, 0.0, -3.5, 1.0),
+    (-2.5, 3.5, 0.5, -0.5),
+    (2.5, -3.5, 1.0, 1.5),
+)
+#: The row whose size is dragged.
+ROW = 1
+
+
+def _typed(rows: Sequence[Sequence[float]]) -> Source:
+    # Sums of decimals end in digits that nobody typed, and -0 is 0 to people.
+    return Typed.of([[round(value, 4) + 0.0 for value in row] for row in rows])
+
+
+def _with_zero_point(value: float) -> Source:
+    return _typed([[each - 0.01 * value for each in row] for row in _BALANCED])
+
+
+def _from(value: float) -> Source:
+    return _typed([[each + value for each in row] for row in _TEN_WIDE])
+
+
+def _with_row(value: float) -> Source:
+    return _typed(
+        [[each * value if at == ROW else each for each in row] for at, row in enumerate(_ROWS_ALIKE)]
+    )
+
+
+def _off_the_grid(value: float) -> Source:
+    # The largest magnitudes stay, and the scale with them.
+    return _typed([[each if abs(each) == 3.5 else each + value for each in row] for row in _ON_THE_GRID])
+
+
+def _hundredths(first: int, last: int, by: int) -> tuple[float, ...]:
+    return tuple(each / 100 for each in range(first, last + by, by))
+
+
+# ---- what is said of a value ------------------------------------------------------------------------
+
+
+def _at(value: torch.Tensor, like: torch.Tensor, place: Place) -> float:
+    return float(value.expand(like.shape)[place].item())
+
+
+def _difference(correct: Outcome, broken: Outcome, place: Place) -> Facts:
+    q, zero_point = broken.q[place].item(), broken.values["zero_point"]
+    return {"difference": q - zero_point, "wrapped": (broken.q - zero_point)[place].item()}
+
+
+def _ratio(outcome: Outcome) -> torch.Tensor:
+    """Return the codes before the cast."""
+    values = outcome.values
+    rounded: torch.Tensor = (outcome.x / values["absmax"] * values["q_max"]).round()
+    return rounded
+
+
+def _wrapped(correct: Outcome, broken: Outcome) -> torch.Tensor:
+    return _ratio(broken) != broken.q
+
+
+def _needed_zero_point(outcome: Outcome) -> float:
+    return float((-128 - outcome.values["lo"] / outcome.values["scale"]).round())
+
+
+def _beyond_the_codes(correct: Outcome, broken: Outcome) -> torch.Tensor:
+    values = broken.values
+    codes: torch.Tensor = (broken.x / values["scale"] + values["zero_point"]).round()
+    return (codes < -128) | (codes > 127)
+
+
+def _row_scales(correct: Outcome, broken: Outcome, place: Place) -> Facts:
+    return {
+        "row": place[0],
+        "reach": broken.x[place[0]].abs().max().item(),
+        "own": _at(broken.values["scale"], broken.x, place),
+        "scale": correct.values["scale"].item(),
+    }
+
+
+def _mean_error(correct: Outcome, broken: Outcome, place: Place) -> Facts:
+    row = place[0]
+    return {
+        "row": row,
+        "bias": (correct.values["y"] - correct.x)[row].mean().item(),
+        "left": (broken.x_hat - broken.x)[row].mean().item(),
+    }
+
+
+def _moved(correct: Outcome, broken: Outcome, place: Place) -> Facts:
+    scale, zero_point = broken.values["scale"].item(), broken.values["zero_point"]
+    return {"scale": scale, "moved": zero_point + scale * zero_point}
+
+
+def _named(name: str) -> Callable[[float], tuple[Line, ...]]:
+    """Return what sets the value under a name before the program."""
+    return lambda value: (Line(name, f"{name} = {value!r}", lambda v: value),)
+
+
+#: Every handle by its bug's id.
+HANDLES: Mapping[str, Handle] = MappingProxyType(
+    {
+        "int8_difference_wraps": Handle(
+            tuple(float(each) for each in range(-128, 128)), 0.0, _with_zero_point, _difference
+        ),
+        "times_255_wraps": Handle(
+            tuple(float(each) for each in range(127, 256)),
+            127.0,
+            lambda value: Builtin("course_3x3"),
+            lambda correct, broken, place: {
+                "absmax": broken.values["absmax"].item(),
+                "code": _ratio(broken)[place].item(),
+            },
+            given=lambda value: (Line("dtype", "dtype = torch.int8", lambda v: torch.int8),),
+            broken=lambda value: Line("q_max", f"q_max = {value:g}", lambda v: int(value)),
+            hit=_wrapped,
+        ),
+        "zero_point_clamped": Handle(
+            _hundredths(-500, 2000, 25),
+            -5.0,
+            _from,
+            lambda correct, broken, place: {
+                "needed": _needed_zero_point(broken),
+                "zero_point": broken.values["zero_point"],
+            },
+            hit=_beyond_the_codes,
+        ),
+        "one_code_too_many": Handle(
+            _hundredths(100, 50, -1),
+            1.0,
+            lambda value: Builtin("course_4x4_c"),
+            lambda correct, broken, place: {"top": broken.values["top"].item()},
+            given=_named("share"),
+        ),
+        "leftover_parameters": Handle(_hundredths(100, 5, -5), 1.0, _with_row, _row_scales),
+        "zero_point_added": Handle(
+            tuple(float(each) for each in range(-128, 128)), 0.0, _with_zero_point, _moved
+        ),
+        "constant_tensor": Handle(
+            tuple(float(f"{digit}e{power}") for power in range(-1, -9, -1) for digit in (5, 2, 1))[2:],
+            0.1,
+            lambda value: Typed.of([[5.0] * 4] * 4),
+            lambda correct, broken, place: {"reach": 255 * broken.values["eps"]},
+            given=_named("eps"),
+        ),
+        "row_of_zeros": Handle(
+            _hundredths(100, 0, -5),
+            1.0,
+            _with_row,
+            lambda correct, broken, place: {"row": ROW, "reach": broken.x[ROW].abs().max().item()},
+        ),
+        "error_sign": Handle(_hundredths(0, 24, 1), 0.0, _off_the_grid, _mean_error),
+    }
+)

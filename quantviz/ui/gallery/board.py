@@ -1,0 +1,247 @@
+"""The board of a bug: one x, beside it what each program makes of it, and the bug's handle.
+
+torch runs both programs at every value of the handle, and the browser is sent all of it: while a hand drags,
+nothing is asked of the server, and what is seen is what ran.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from quantviz.browser.packing import pack
+from quantviz.figures.numbers import WRITING, number
+from quantviz.figures.theme import THEMES
+from quantviz.ui.components.component import component, told
+from quantviz.ui.components.panels_bridge import color_scale
+from quantviz.ui.gallery.both_ways import Shown, as_matrix, farthest
+from quantviz.ui.gallery.program import given_words, mse_words
+from quantviz.ui.gallery.state import change_state
+from quantviz.ui.shell import session
+from quantviz.ui.shell.classroom import enlarge
+from quantviz.ui.shell.words import language, say, theme
+
+if TYPE_CHECKING:
+    import torch
+
+    from quantviz.figures.panels_data import PanelsData
+    from quantviz.figures.printing import Style
+    from quantviz.teaching.bug_handles import Frame
+    from quantviz.teaching.gallery import Outcome
+
+#: The rows, as they are called in the page.
+ROWS = ("correct", "broken")
+SIGNS: Mapping[str, str] = MappingProxyType({"correct": "✓", "broken": "✗"})
+_BOARD = "gallery_board"
+_DIGITS = 4
+#: Of a teaching tensor's values.
+_DECIMALS = 2
+
+
+def row_name(row: str) -> str:
+    return say("bugs.page.row_correct") if row == "correct" else say("bugs.page.row_broken")
+
+
+def show_board(shown: Shown, *, telling: bool = True) -> None:
+    """Show the two rows, and the handle where the bug is dragged into view.
+
+    A puzzle that is not solved shows the broken row alone and tells (`telling`) nothing of the correct one.
+    """
+    component("quantviz_gallery", "gallery_component")(
+        key=_BOARD,
+        data=_packed(shown, ROWS if telling else ROWS[1:]),
+        on_at_change=session.safely(lambda: _dragged(shown)),
+        on_cell_change=session.safely(_clicked),
+    )
+
+
+def _dragged(shown: Shown) -> None:
+    at = told(_BOARD, "at")
+    if isinstance(at, int) and 0 <= at < len(shown.frames):
+        change_state(at=shown.frames[at].value)
+
+
+def _clicked() -> None:
+    cell = told(_BOARD, "cell")
+    if isinstance(cell, Mapping):
+        change_state(cell=(int(cell["row"]), int(cell["col"])))
+
+
+# ---- what the browser is sent ---------------------------------------------------------------------
+
+
+def _packed(shown: Shown, rows: Sequence[str]) -> bytes:
+    outcomes = [[getattr(frame, row) for frame in shown.frames] for row in rows]
+    every = _all_frames(shown, [outcome for each in outcomes for outcome in each])
+    own, alone = THEMES[theme()], len(rows) == 1
+    names = ("x", "q", "x_hat", "error")
+    arrays = {"x": _stacked([frame.correct.x for frame in shown.frames])}
+    header = {
+        "shape": as_matrix(shown.correct.x).shape,
+        "cell": shown.cell,
+        "at": shown.at,
+        # What belongs to another board than the one before begins anew. A puzzle does not tell its bug.
+        "board": [
+            zlib.crc32(arrays["x"].tobytes()),
+            *(() if alone else (shown.bug.id, shown.case.id)),
+            language(),
+            theme(),
+        ],
+        "handle": _handle(shown) if len(shown.frames) > 1 else None,
+        "rows": [
+            {
+                "name": row,
+                "title": "" if alone else f"{SIGNS[row]} {row_name(row)}",
+                "told": [] if alone else [_told_of_row(row, frame, shown) for frame in shown.frames],
+            }
+            for row in rows
+        ],
+        "titles": {
+            name: say("panels.title.q_plain" if name == "q" else f"panels.title.{_title(name)}")
+            for name in names
+        },
+        "scales": {name: color_scale(name, every, own) for name in names},
+        "styles": {name: [asdict(style) for style in _styles(shown, every, name)] for name in names},
+        "legend": "" if alone else say(f"bugs.page.colours{'_drag' if len(shown.frames) > 1 else ''}"),
+        "writing": asdict(WRITING),
+        "enlarge": enlarge(),
+        "colors": {
+            "text": own.text,
+            "muted": own.muted,
+            "line": own.line,
+            "surface": own.surface,
+            "mark": own.mark,
+            "halo": own.mark_halo,
+            "lit": own.lit,
+            "handle": own.accent,
+        },
+    }
+    for i, each in enumerate(outcomes):
+        arrays[f"rows.{i}.q"] = _stacked([outcome.q for outcome in each])
+        arrays[f"rows.{i}.x_hat"] = _stacked([outcome.x_hat for outcome in each])
+    if not alone:
+        arrays["lit"] = _stacked([frame.hit for frame in shown.frames]).astype("u1")
+    return pack(header, arrays)
+
+
+def _stacked(tensors: Sequence[torch.Tensor]) -> Any:
+    import torch
+
+    return torch.stack(tuple(tensors)).numpy().ravel()
+
+
+def _title(name: str) -> str:
+    return "error_signed" if name == "error" else name
+
+
+def _all_frames(shown: Shown, outcomes: Sequence[Outcome]) -> PanelsData:
+    """Return both rows at every value, one below the other: colours and decimals are the same for all."""
+    import torch
+
+    from quantviz.figures.panels_data import panels_data
+
+    x, q, x_hat = (
+        torch.cat([as_matrix(getattr(outcome, name)) for outcome in outcomes]) for name in ("x", "q", "x_hat")
+    )
+    return panels_data(x, q, x_hat, code_range=_code_range(shown))
+
+
+def _styles(shown: Shown, every: PanelsData, name: str) -> list[Style]:
+    """Return how a column can be printed, the style with most decimals first.
+
+    Along a handle it is as teaching tensors are, with one decimal more for errors, however many decimals the
+    values on the way have.
+    """
+    from quantviz.figures.printing import Style
+
+    if len(shown.frames) == 1 or name == "q":
+        return list(every.styles(name))
+    plain = [Style(decimals) for decimals in range(_DECIMALS + (name == "error"), -1, -1)]
+    return [*plain, *(Style(style.decimals, zero=False) for style in plain)]
+
+
+def _code_range(shown: Shown) -> tuple[float, float]:
+    """Return all codes that the two programs' dtypes have; of int4 held in int8 only those of int4."""
+    import torch
+
+    if shown.bug.bits < 8:
+        half = float(1 << (shown.bug.bits - 1))
+        return -half, half - 1
+    dtypes = [
+        torch.int8 if outcome.q.is_floating_point() else outcome.q.dtype
+        for outcome in (shown.correct, shown.broken)
+    ]
+    return float(min(torch.iinfo(dtype).min for dtype in dtypes)), float(
+        max(torch.iinfo(dtype).max for dtype in dtypes)
+    )
+
+
+# ---- words ------------------------------------------------------------------------------------------
+
+
+def _told_of_row(row: str, frame: Frame, shown: Shown) -> list[str]:
+    """Return the number of a row's line, the line, what it gives at the cell, and what becomes of the
+    tensor.
+    """
+    outcome = getattr(frame, row)
+    line = frame.bug.fixed if row == "correct" else frame.bug.broken
+    at = outcome.lines.index(line)
+    ends = [say("bugs.page.mse", mse=mse_words(_mse(outcome)))]
+    if row == "broken":
+        ends.append(_count(frame, "hit" if len(shown.frames) > 1 else "differ"))
+    return [
+        say("bugs.page.line_number", line=at + 1),
+        line.code,
+        given_words(outcome, at, shown.place),
+        " · ".join(ends),
+    ]
+
+
+def _mse(outcome: Outcome) -> float:
+    """Return the mean squared error. Errors as small as float32's own rounding are 0, as in the cells."""
+    from quantviz.figures.panels_data import ROUNDING
+
+    error = (outcome.x_hat - outcome.x).double()
+    rounding = error.abs() <= ROUNDING * outcome.x.double().abs()
+    return error.masked_fill(rounding, 0.0).square().mean().item()
+
+
+def _count(frame: Frame, what: str) -> str:
+    count = int(frame.hit.sum())
+    all_cells = frame.hit.numel()
+    return say(f"bugs.page.{what}", count=count, all=all_cells) if count else say(f"bugs.page.{what}_none")
+
+
+def _handle(shown: Shown) -> dict[str, Any]:
+    bug = shown.bug.id
+    return {
+        "name": say(f"bugs.{bug}.drag.name"),
+        "ask": say(f"bugs.{bug}.drag.ask"),
+        "values": [number(frame.value, _DIGITS) for frame in shown.frames],
+        "shows": [int(frame.shows) for frame in shown.frames],
+        "said": [_said_of(frame, shown) for frame in shown.frames],
+    }
+
+
+def _said_of(frame: Frame, shown: Shown) -> str:
+    """Say why the bug shows at a value of its handle, or why it does not."""
+    from quantviz.teaching.bug_handles import HANDLES
+
+    row, col = shown.cell if bool(as_matrix(frame.hit)[shown.cell]) else farthest(frame)
+    place = (row, col) if frame.correct.x.dim() > 1 else (col,)
+    facts = {
+        "value": frame.value,
+        "x": frame.correct.x[place].item(),
+        "q": frame.broken.q[place].item(),
+        "correct": frame.correct.x_hat[place].item(),
+        "broken": frame.broken.x_hat[place].item(),
+        **HANDLES[shown.bug.id].facts(frame.correct, frame.broken, place),
+    }
+    return say(
+        f"bugs.{shown.bug.id}.drag.{'shows' if frame.shows else 'hides'}",
+        place=", ".join(map(str, place)),
+        **{name: number(value, _DIGITS) for name, value in facts.items()},
+    )

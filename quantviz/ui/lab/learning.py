@@ -1,0 +1,115 @@
+"""Where the Lab's controls and numbers lead: the lessons' terms that explain each of them.
+
+A link names the term, and the lessons' page finds the step that introduces it: nothing of the lessons is read
+here, so no control waits for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from urllib.parse import urlencode
+
+from quantviz.ui.shell.classroom import parameters
+from quantviz.ui.shell.words import language, say
+
+_TENSOR = ("tensor",)
+_ONE_SCALE = ("per_tensor", "per_channel", "per_group", "block")
+_SCALE = ("scale",)
+_ZERO_POINT = ("zero_point",)
+
+#: The glossary's terms for each control, by its key or by what its key begins with, to the "_" or its end.
+TERMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        # The sidebar's tensor.
+        "kind": _TENSOR,
+        "scenario": _TENSOR,
+        "course": _TENSOR,
+        "distribution": _TENSOR,
+        "random": _TENSOR,
+        "typed": _TENSOR,
+        "upload": _TENSOR,
+        "seen_as": _TENSOR,
+        "view": _TENSOR,
+        # The scheme.
+        "recipe": ("quantization",),
+        "format": ("format",),
+        "bits": ("bit",),
+        "mode": ("symmetric", "asymmetric"),
+        "granularity": _ONE_SCALE,
+        "per": _ONE_SCALE,
+        "group": ("per_group",),
+        "block": ("block",),
+        "flat": ("per_group",),
+        "phone_bits": ("bit",),
+        "phone_scale": _ONE_SCALE,
+        # Whose arithmetic, and its rules.
+        "convention": ("convention",),
+        "rule": ("convention",),
+        "rule_ties": ("tie",),
+        "rule_scale": _SCALE,
+        "rule_block_scale": _SCALE,
+        "rule_zero_point": _ZERO_POINT,
+        "rule_zero_in_range": ("range", "zero_point"),
+        "rule_zero_domain": _ZERO_POINT,
+        "rule_unsigned_zero": _ZERO_POINT,
+        "rule_overflow": ("clipping",),
+        "rule_narrow_range": ("symmetric",),
+        "rule_narrow_symmetric": ("symmetric",),
+        "rule_scale_bits": ("effective_bits",),
+        "rule_zero_bits": ("effective_bits",),
+        "rule_code_bits": ("effective_bits",),
+        # The range.
+        "calibration": ("range", "calibration", "clipping"),
+        "range": ("range", "calibration", "clipping"),
+        "range_p": ("percentile",),
+        "range_scale": _SCALE,
+        "range_zero_point": _ZERO_POINT,
+        # What *More* holds.
+        "value_scale": ("outlier",),
+        "error": ("error", "step"),
+        # The stage's tabs, and the selected cell.
+        "stage_tab": ("cell",),
+        "stage_tab_cell": ("cell", "error"),
+        "stage_tab_range": ("range", "clipping", "sqnr"),
+        "stage_tab_compare": ("convention", "sqnr"),
+        "cell": ("cell",),
+        # The numbers.
+        "number_mse": ("mse",),
+        "number_sqnr": ("sqnr",),
+        "number_zeroed": ("rounding",),
+        "number_clipped": ("clipping",),
+        "number_bits": ("effective_bits",),
+    }
+)
+#: What became of the selected cell, by its cause: the sentence's own word.
+CAUSES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"rounded": ("rounding",), "zeroed": ("rounding", "step"), "clipped": ("clipping",)}
+)
+
+
+def terms_of(control: str) -> tuple[str, ...]:
+    """Return the terms that explain a control; none where no lesson speaks of it.
+
+    >>> terms_of("rule_scale_format"), terms_of("rule_ties"), terms_of("undo")
+    (('scale',), ('tie',), ())
+    """
+    parts = control.split("_")
+    names = ("_".join(parts[:count]) for count in range(len(parts), 0, -1))
+    return next((TERMS[name] for name in names if name in TERMS), ())
+
+
+def learn_address(term: str) -> str:
+    """Return the address of the step that introduces a term."""
+    return f"lessons?{urlencode({'term': term, 'lang': language(), **parameters()})}"
+
+
+def learn(*terms: str) -> str:
+    """Return links to the steps that introduce terms, as a line of Markdown."""
+    links = (f"[{say(f'glossary.{term}.name')}]({learn_address(term)})" for term in dict.fromkeys(terms))
+    return say("glossary.learn", terms=" · ".join(links))
+
+
+def explained(control: str, words: str) -> str:
+    """Return a control's help with the links that belong to it."""
+    return f"{words} {learn(*terms_of(control))}"
