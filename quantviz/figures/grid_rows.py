@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class GridRow:
-    """A grid in a row of its own, or one value in the place of a grid."""
+    """A grid in a row of its own, with a value marked on it, or one value in the place of a grid."""
 
     #: What it is called.
     words: str
@@ -17,5 +17,5 @@ class GridRow:
     levels: tuple[float, ...] = ()
     #: The ends of its range; none where there is none.
     range: tuple[float, float] | None = None
-    #: A value; none where it is a grid.
+    #: The marked value; none where none is.
     at: float | None = None

@@ -19,7 +19,7 @@ from quantviz.lab.moves import hand_choices
 from quantviz.lab.scenarios import SCENARIOS
 from quantviz.teaching.lessons import lessons
 from quantviz.teaching.lessons.drags import drag_answer, dragged, moved_by
-from quantviz.teaching.lessons.formulas import HERE
+from quantviz.teaching.lessons.formulas import HERE, Scene, quantities
 from quantviz.teaching.lessons.model import DIRECTIONS, Cell, Choice, Direction, Drag, Number, Order
 from quantviz.teaching.lessons.progress import Answer, as_json
 from quantviz.text import catalogue, languages
@@ -586,9 +586,65 @@ def test_a_value_dragged_to_the_very_solution_is_told_by_a_dot():
     assert re.search(rb'"tone": "right", [^}]*"at": 3\.0', everything(at))
 
 
-def test_what_a_teacher_shows_at_once_is_on_the_ruler_too():
+def test_a_teacher_who_shows_the_answers_at_once_shows_the_right_grid_too():
     assert b'"tone": "right"' in everything(opened(l="range_to_grid", p="4", k="shown"))
-    assert b'"tone": "right"' not in everything(opened(l="range_to_grid", p="4"))
+
+
+def test_the_grid_that_a_dragged_value_makes_is_drawn_with_the_one_before_and_the_right_one():
+    at = opened(l="per_channel", p="1")
+    start = lessons()["per_channel"].steps[0].scenes()[HERE].state
+    for value in (15.0, 14.0):  # the outlier, which sets the step of all
+        moved(at, "per_channel", 0, 0, _with_value(start, value))
+        assert b'"tone": "before", "levels": [-' in everything(at)
+        commit(at)
+    assert at.error
+    assert b'"tone": "right", "levels": [-' in everything(at)
+
+
+def test_a_dragged_value_that_leaves_the_grid_as_it_was_has_no_grid_before():
+    at = opened(l="w8a32", p="1")
+    start = lessons()["w8a32"].steps[0].scenes()[HERE].state
+    moved(at, "w8a32", 0, 0, _with_value(start, -1.2))
+    assert at.radio
+    assert b'"tone": "before"' not in everything(at)
+
+
+def _with_value(state, value):
+    return moved_by(state, {"kind": "cell", "cell": list(state.cell), "value": value}, ("value",))
+
+
+def test_the_plot_against_bits_goes_by_the_range_in_hand():
+    at = opened(l="bits_and_sqnr", p="5")
+    start = lessons()["bits_and_sqnr"].steps[4].scenes()[HERE]
+    state = moved_by(start.state, {"kind": "range", "lo": -3.4, "hi": 3.4}, ("range",))
+    moved(at, "bits_and_sqnr", 4, 0, state)
+    (line,) = (json.loads(chart.proto.spec)["data"][0] for chart in at.get("plotly_chart"))
+    shown = line["y"][line["x"].index(8)]
+    assert shown == pytest.approx(quantities()["sqnr_db"](Scene(state)))
+    assert shown > quantities()["sqnr_db"](start) + 10
+
+
+def test_a_tables_state_is_looked_at_as_it_is_and_what_was_moved_stays():
+    """The picture of groups of 256 was called that of groups of 16, the step's own."""
+    at = opened(l="per_group", p="4", k="shown")
+    start = lessons()["per_group"].steps[3].scenes()[HERE].state
+    state = moved_by(start, {"kind": "group", "size": 256}, ("group",))
+    assert looked_at(at) == (HERE, mse_of(start))
+    moved(at, "per_group", 3, 0, state)
+    assert looked_at(at) == ("in_hand", mse_of(state))
+    for name, shown in ((HERE, start), ("in_hand", state)):
+        healthy(at.pills(key="look_per_group/3").set_value(name).run())
+        assert looked_at(at) == (name, mse_of(shown))
+
+
+def looked_at(at):
+    """Which state is named as the one in the picture, and its error there."""
+    (error,) = re.findall(rb'data-qv-metric="mse">([^<]+)<', everything(at))
+    return at.pills(key="look_per_group/3").value, error.decode()
+
+
+def mse_of(state):
+    return number(quantities()["mse"](Scene(state)))
 
 
 def test_withheld_answers_have_no_second_try():

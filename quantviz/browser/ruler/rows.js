@@ -1,5 +1,5 @@
-// Other grids below the comb, on its axis: the one before, a learner's, the right one. A row may have a mark
-// in place of a grid: one value.
+// Other grids below the comb, on its axis: the one before, a learner's, the right one. A row may have a mark,
+// one value, on its grid or in place of one.
 
 // Pixels of a row, and where in it stand the words and the teeth.
 export const ROW = 27;
@@ -50,7 +50,7 @@ function paintRow(ruling, { words, levels, range, at, tone }, top) {
     context.beginPath();
     context.arc(x, top + LINE - 4, 4.5, 0, 2 * Math.PI);
     context.fill();
-    return ruling.label(words, x, top + WORDS + 1, color);
+    if (!levels?.length) return ruling.label(words, x, top + WORDS + 1, color);
   }
   ruling.label(words, axis.left - 14, top + WORDS, color, "left");
 }

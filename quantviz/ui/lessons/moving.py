@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import streamlit as st
@@ -118,12 +119,12 @@ def grid_rows(now: Now) -> tuple[GridRow, ...]:
 
 def _rows(now: Now) -> Iterator[GridRow]:
     start, own = now.scenes[HERE], scene_in_hand(now)
-    if own is not start and start.state.scheme != own.state.scheme:
+    # A dragged value changes the grid too, where it is the largest of its block.
+    if own is not start and (start.state.scheme != own.state.scheme or _differ(start, own)):
         yield _grid(start, "before")
     for question, tries, settled in zip(now.step.questions, now.tries, now.settled, strict=True):
-        if settled and not now.revealed:
-            continue
-        if tries and not question.judge(tries[-1].given, now.scenes).right:
+        told = now.revealed or not settled
+        if tries and told and not question.judge(tries[-1].given, now.scenes).right:
             yield from _answered(now, question, tries[-1].given, own)
         if isinstance(question, Drag) and now.revealed:
             yield _right(now, question, own)
@@ -132,7 +133,7 @@ def _rows(now: Now) -> Iterator[GridRow]:
 def _right(now: Now, question: Drag, own: Scene) -> GridRow:
     solution = question.told(now.scenes)[SOLUTION]
     if "value" in question.solution:
-        return GridRow(say("lessons.rows.right"), "right", at=solution.why.x)
+        return _value(solution, "right", own)
     return _grid(solution, "right")
 
 
@@ -142,7 +143,7 @@ def _answered(now: Now, question: Question, given: object, own: Scene) -> Iterat
     if isinstance(question, Drag):
         state = dragged(here.state, str(given))
         if state.source != here.state.source:
-            yield GridRow(words, "wrong", at=Scene(state).why.x)
+            yield _value(Scene(state), "wrong", own)
         elif state.scheme != own.state.scheme:
             yield _grid(Scene(state), "wrong")
     elif isinstance(question, Number) and question.draw:
@@ -164,6 +165,19 @@ def _number(here: Scene, draw: str, given: float, words: str) -> GridRow:
     scheme = here.state.scheme
     codes = range(scheme.code_min, scheme.code_max + 1)
     return GridRow(words, "wrong", tuple(scale * (code - zero_point) for code in codes))
+
+
+def _value(scene: Scene, tone: str, own: Scene) -> GridRow:
+    """Return where a value was dragged to, on the grid that it makes where the one in hand is another."""
+    row = _grid(scene, tone)
+    if _differ(scene, own):
+        return replace(row, at=scene.why.x)
+    return GridRow(row.words, tone, at=scene.why.x)
+
+
+def _differ(one: Scene, other: Scene) -> bool:
+    """Return whether two states have different grids in the selected cell's block."""
+    return _grid(one, "before") != _grid(other, "before")
 
 
 def _grid(scene: Scene, tone: str) -> GridRow:

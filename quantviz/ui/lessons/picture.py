@@ -35,13 +35,14 @@ if TYPE_CHECKING:
 _EXPLAINED = frozenset({"sentence", "number_line", "steps"})
 _CELLS = "lesson_cells"
 _PANELS = "lesson_panels"
+#: In place of a state's name: what the learner's hand has made of the step's own.
+IN_HAND = "in_hand"
 #: Pixels of the panels' height above a ruler.
 _ABOVE_RULER = 212
 
 
 def show_picture(now: Now) -> None:
-    look = state_looked_at(now)
-    scene = scene_in_hand(now) if look == HERE else now.scenes[look]
+    scene = _scene_shown(now)
     state = scene.state.replace(cell=selected_cell(now, scene.state))
     r, show, covered = scene.result, now.step.show, now.covered
     from quantviz.quantization.explanation import explain
@@ -67,15 +68,25 @@ def show_picture(now: Now) -> None:
 
 
 def state_looked_at(now: Now) -> str:
-    """Return which of the table's states the panels show."""
+    """Return which of the table's states the panels show, or `IN_HAND`."""
     found = st.session_state.get(LOOK)
-    return found if isinstance(found, str) and found in now.scenes and "table" not in now.covered else HERE
+    if not isinstance(found, str) or found not in now.scenes or "table" in now.covered:
+        return IN_HAND
+    return IN_HAND if found == HERE and not _is_moved(now) else found
 
 
 def state_shown(now: Now) -> LabState:
     """Return the state that the picture shows: one of the table's, or what the learner made of the step's."""
+    return _scene_shown(now).state
+
+
+def _scene_shown(now: Now) -> Scene:
     look = state_looked_at(now)
-    return (scene_in_hand(now) if look == HERE else now.scenes[look]).state
+    return scene_in_hand(now) if look == IN_HAND else now.scenes[look]
+
+
+def _is_moved(now: Now) -> bool:
+    return scene_in_hand(now) is not now.scenes[HERE]
 
 
 def selected_cell(now: Now, state: LabState) -> tuple[int, ...]:
@@ -205,7 +216,7 @@ def _why(now: Now, why: Explanation, r: QuantResult, state: LabState, stamp: int
     show, study = now.step.show - now.covered, Study.of_result(r)
     if "sentence" in show:
         show_sentence(why, state.source)
-    if "number_line" in show and now.step.move and state_looked_at(now) == HERE:
+    if "number_line" in show and now.step.move and state_looked_at(now) == IN_HAND:
         panels = bool(now.step.show & set(PANEL_PARTS))
         show_hand_ruler(now, study, state, why, chart=_PANELS, stamp=stamp, panels=panels)
     elif "number_line" in show:
@@ -224,18 +235,17 @@ def _why(now: Now, why: Explanation, r: QuantResult, state: LabState, stamp: int
 
 
 def _bits_plot(now: Now, scene: Scene) -> None:
-    """Show SQNR against bits of the step's tensor."""
+    """Show SQNR against bits of the state that the picture shows."""
     if "bits_plot" in now.covered:
         st.caption(say("lessons.plot_later"))
         return
     from quantviz.figures.bits_plot import bits_figure
     from quantviz.figures.small_plots import SMALL_PLOT_CONFIG
 
-    start = now.scenes[HERE]
-    if "bits" not in start.kept:
-        start.kept["bits"] = sqnr_of_bits(start.state)
+    if "bits" not in scene.kept:
+        scene.kept["bits"] = sqnr_of_bits(scene.state)
     figure = bits_figure(
-        start.kept["bits"], scene.state.scheme.number_format.bits, theme=theme(), language=language()
+        scene.kept["bits"], scene.state.scheme.number_format.bits, theme=theme(), language=language()
     )
     st.plotly_chart(figure, key="lesson_bits_plot", theme=None, config=dict(SMALL_PLOT_CONFIG))
 
@@ -261,15 +271,22 @@ def _table(now: Now) -> None:
     )
     states = {state: words.say(now.scenes) for words, state in table.rows}
     if len(states) > 1 and now.step.show & set(PANEL_PARTS):
+        if _is_moved(now):
+            states = {IN_HAND: say("lessons.in_hand"), **states}
+        look = state_looked_at(now)
+        if look not in states:
+            look = HERE
         choose(
             st.pills,
             say("lessons.look"),
             list(states),
-            key=session.show(
-                f"look_{now.id}", state_looked_at(now) if state_looked_at(now) in states else None
-            ),
+            key=session.show(f"look_{now.id}", look if look in states else None),
             format_func=states.__getitem__,
-            on_change=session.safely(
-                lambda: st.session_state.__setitem__(LOOK, st.session_state[f"look_{now.id}"] or HERE)
-            ),
+            on_change=session.safely(lambda: _look(now)),
         )
+
+
+def _look(now: Now) -> None:
+    """Look at what was chosen; the step's own state is the one in hand as long as nothing was moved."""
+    chosen = st.session_state[f"look_{now.id}"] or IN_HAND
+    st.session_state[LOOK] = IN_HAND if chosen == HERE and not _is_moved(now) else chosen
