@@ -15,7 +15,7 @@ def said(at):
 
 def test_a_try_is_told_and_kept_in_the_address():
     at = opened(GOLF, lang="en")
-    assert "Par is 21.32 dB" in said(at)
+    assert "Par is an SQNR of 21.32 dB" in said(at)
     healthy(at.button(key="golf_try_it").click().run())
     assert "Try 1: 15.09 dB at 4.0002 bits, 6.23 dB short of par." in said(at)
     assert address(at) == {"hole": "bell", "bell": "int4", "lang": "en"}

@@ -592,6 +592,17 @@ def test_a_right_drag_is_told_as_it_was_made():
     assert at.success[0].value == "Right: value 460."
 
 
+def test_a_value_dragged_to_the_very_solution_is_told_by_a_dot():
+    """It was told by a second comb, the same as the first."""
+    scenes = lessons()["float_formats"].steps[2].scenes()
+    (question,) = lessons()["float_formats"].steps[2].questions
+    at = opened(l="float_formats", p="3")
+    moved(at, "float_formats", 2, 0, question.truth(scenes))
+    commit(at)
+    assert at.success
+    assert re.search(rb'"tone": "right", [^}]*"at": 3\.0', everything(at))
+
+
 def test_a_teacher_who_shows_the_answers_at_once_shows_the_right_grid_too():
     assert b'"tone": "right"' in everything(opened(l="range_to_grid", p="4", k="shown"))
 

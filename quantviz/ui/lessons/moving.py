@@ -132,7 +132,7 @@ def _rows(now: Now) -> Iterator[GridRow]:
 
 def _right(now: Now, question: Drag, own: Scene) -> GridRow:
     solution = question.told(now.scenes)[SOLUTION]
-    if solution.state.source != own.state.source:
+    if "value" in question.solution:
         return _value(solution, "right", own)
     return _grid(solution, "right")
 
