@@ -497,24 +497,3 @@ def test_a_term_is_explained_where_it_is_touched(new_page, url, shot):
     assert box["x"] >= 0
     assert box["x"] + box["width"] <= 390
     shot(page, "term")
-
-
-def test_an_order_just_chosen_is_committed_by_one_press(new_page, url):
-    """An empty list of what is left lay over the button, which then left the mouse that pressed it."""
-    page = opened(new_page(), url, l="engines_disagree", p=3, lang="en", k="withheld")
-    dragged_by_keys(page, "hi", "ArrowLeft", 3)
-    page.locator(".st-key-commit button").click()
-    chosen = page.locator(".st-key-lesson_question [data-testid=stMultiSelect] input")
-    for words in ("÷ 7.5", "−8", "÷ 7"):
-        chosen.click()
-        assert "Select all" not in page.locator("[role=option]").all_inner_texts()
-        page.locator("[role=option]", has_text=words).first.click()
-        wait_idle(page)
-    box = page.locator(".st-key-commit button").bounding_box()
-    page.mouse.move(box["x"] + 40, box["y"] + 25)
-    page.mouse.down()
-    page.wait_for_timeout(100)
-    page.mouse.up()
-    page.wait_for_function(
-        "document.querySelector('.st-key-lesson_question')?.innerText.includes('largest ÷ 7 (sure)')"
-    )
