@@ -11,6 +11,7 @@ from typing import Literal
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import streamlit as st
+from starlette.middleware import Middleware
 
 from quantviz.compiled.background import at_once
 from quantviz.sources.limits import Limits
@@ -20,7 +21,7 @@ from quantviz.ui.shell import classroom, cold_start, tab, words
 from quantviz.ui.shell.connections import send_at_once
 from quantviz.ui.shell.error_boundary import error_boundary
 from quantviz.ui.shell.history import keep_history
-from quantviz.ui.shell.imports import frames, starting
+from quantviz.ui.shell.imports import Announced, frames, starting
 from quantviz.ui.shell.narrow import close_sidebar_at_first
 from quantviz.ui.shell.session import arrive, leave
 from quantviz.ui.shell.startup import forget_ended_sessions, turns
@@ -67,10 +68,11 @@ def show_page() -> None:
         arrive(page.url_path)
         show_room()
         page.run()
+        frames().end()
         leave()
 
 
 if __name__ == "__main__":
     show_page()
 else:
-    app = st.App(__file__, lifespan=starting)
+    app = st.App(__file__, lifespan=starting, middleware=[Middleware(Announced)])

@@ -22,6 +22,7 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.sources import Builtin, write_source
 from quantviz.sources.landscape import landscape
 from quantviz.text import text
+from quantviz.ui.shell.imports import frames
 from quantviz.ui.shell.startup import turns
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ TOYS: Mapping[str, Toy] = MappingProxyType(
 
 def _import_torch() -> None:
     """Import torch alone, the sooner to have the programs; another run has the turn meanwhile."""
+    frames().end()
     with turns().leave():
         import torch  # noqa: F401
 

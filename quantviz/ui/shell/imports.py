@@ -10,7 +10,7 @@ import importlib
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import ModuleType
@@ -22,13 +22,16 @@ from quantviz.ui.shell.startup import turns
 
 #: Seconds after which the importing thread lets others run, in place of Python's 0.005.
 _SHORT_TURN = 0.0002
-#: Seconds that the imports wait for frames, in all: a page may have none, or wait for an import itself.
-_PATIENCE = 1.0
+#: Seconds that the imports wait for browsers, in all: a page may have no frame, or wait for an import itself.
+_PATIENCE = 2.0
+#: Seconds after a request in which the browser is likely to ask for the next file of a page.
+_BETWEEN_FILES = 0.1
 
 
 class Frames(MetaPathFinder):
-    """The runs that paint their frame. While there are any, the thread that imports waits before each module:
-    Python computes in one thread at a time. As a finder of modules it has those of that thread wait.
+    """What browsers wait for: a page's files, then the run that paints its frame. Meanwhile the thread that
+    imports waits before each module: Python computes in one thread at a time. As a finder of modules it has
+    those of that thread wait.
     """
 
     def __init__(self, patience: float = _PATIENCE) -> None:
@@ -36,6 +39,11 @@ class Frames(MetaPathFinder):
         self._none = threading.Event()
         self._none.set()
         self._importing, self._patience = 0, patience
+        self._asked, self._wanted = -_BETWEEN_FILES, False
+
+    def ask(self) -> None:
+        """Note that a browser asks for a file."""
+        self._asked = time.monotonic()
 
     def begin(self) -> None:
         """Note that this thread paints a frame."""
@@ -43,16 +51,25 @@ class Frames(MetaPathFinder):
         self._none.clear()
 
     def end(self) -> None:
-        """Note that this thread's frame is painted."""
+        """Note that this thread's frame is painted, and that it now waits for the imports."""
+        self._wanted = True
         self._painting.discard(threading.get_ident())
         if not self._painting:
             self._none.set()
 
     def wait(self) -> None:
-        """Wait until no frame is being painted, as long as there is patience left."""
+        """Wait until no browser waits for a frame, nor for files while nobody waits for the imports, as long
+        as there is patience left.
+        """
         began = time.monotonic()
-        self._none.wait(max(0.0, self._patience))
-        self._patience -= time.monotonic() - began
+        while (now := time.monotonic()) < began + self._patience:
+            if not self._none.is_set():
+                self._none.wait(began + self._patience - now)
+            elif not self._wanted and now < self._asked + _BETWEEN_FILES:
+                time.sleep(self._asked + _BETWEEN_FILES - now)
+            else:
+                break
+        self._patience -= now - began
 
     @contextlib.contextmanager
     def first(self) -> Iterator[None]:
@@ -93,6 +110,20 @@ def frames() -> Frames:
     return Frames()
 
 
+class Announced:
+    """The server's app, which tells `frames` of each file that is asked for; who watches over the server asks
+    for none.
+    """
+
+    def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
+        self._app, self._frames = app, frames()
+
+    async def __call__(self, scope: Mapping[str, Any], receive: object, send: object) -> None:
+        if scope["type"] == "http" and not scope["path"].endswith("/health"):
+            self._frames.ask()
+        await self._app(scope, receive, send)
+
+
 @contextlib.asynccontextmanager
 async def starting(_: object) -> AsyncIterator[None]:
     """Begin the imports when the server starts, in a thread: whoever comes waits for what is left of them."""
@@ -123,12 +154,12 @@ def _import_all() -> bool:
     Walking torch's objects with each collection of garbage would take longer than a run.
     """
     with _short_turns():
-        # Not for the frames to wait for: what a frame needs must not stand still half imported.
+        # What a frame itself may need must not stand still half imported: Streamlit imports pandas when a
+        # page first needs it; plotly, in another session's thread, would meet it half imported too.
+        import pandas  # noqa: F401
+
         importlib.import_module("quantviz.ui.lab.page")
         with frames().first():
-            # Streamlit imports it when a page first needs it; plotly, in another session's thread, would meet
-            # it half imported.
-            import pandas  # noqa: F401
             import torch
 
             import quantviz.analysis.engine_comparison
