@@ -52,7 +52,7 @@ def test_par_is_the_best_of_all_recipes_within_the_budget(hole):
         if m["effective_bits"] <= BUDGET:
             best = max(best, m["sqnr_db"])
     now = Standing(hole, recipes_within(x))
-    assert now.par.sqnr_db == pytest.approx(best, abs=1e-9)
+    assert now.par.sqnr_db == pytest.approx(best, abs=1e-5)  # sums of kernels, within 1e-6
     assert now.score is None
 
 
