@@ -19,6 +19,9 @@ from quantviz.teaching.lessons.formulas import HERE, Words
 from quantviz.teaching.lessons.model import QUESTIONS, Choice, Lesson, Number, Order
 from quantviz.text import languages
 
+#: The lessons, a folder for each language.
+FOLDER = Path(command.__file__).parent
+
 ROOT = Path(__file__).parents[3]
 
 IDS = list(lessons())
@@ -206,3 +209,11 @@ def test_the_command_checks_every_lesson_where_no_folder_is_named(monkeypatch, c
     assert command.main([]) == 0
     assert checked == [f"{language}/{name}" for language in sorted(languages()) for name in lessons(language)]
     assert capsys.readouterr().out == "".join(f"{name}: ok\n" for name in checked)
+
+
+@pytest.mark.parametrize(
+    "name", sorted(path.relative_to(FOLDER).as_posix() for path in FOLDER.glob("*/*.md"))
+)
+def test_a_lesson_holds_no_html(name):
+    """The page shows terms as HTML, and would show a lesson's own as well."""
+    assert not re.search("<[a-zA-Z/!]", (FOLDER / name).read_text(encoding="utf-8"))
