@@ -1,6 +1,8 @@
 // The board of a bug in the gallery: see `gallery/board.js`.
 
 import { Board } from "./gallery/board.js";
-import { lasting } from "./page/lasting.js";
+import { showLasting } from "./page/lasting.js";
 
-export default lasting(Board);
+export default function (component) {
+  return showLasting(Board, component);
+}

@@ -2,14 +2,12 @@
 
 import { readPacked } from "./packed.js";
 
-export const lasting =
-  (Made) =>
-  ({ data, parentElement, setTriggerValue }) => {
-    const known = readPacked(data);
-    if (parentElement.quantvizMade) parentElement.quantvizMade.update(known, setTriggerValue);
-    else parentElement.quantvizMade = new Made(parentElement, known, setTriggerValue);
-    return () => {
-      parentElement.quantvizMade?.close();
-      delete parentElement.quantvizMade;
-    };
+export function showLasting(Made, { data, parentElement, setTriggerValue }) {
+  const known = readPacked(data);
+  if (parentElement.quantvizMade) parentElement.quantvizMade.update(known, setTriggerValue);
+  else parentElement.quantvizMade = new Made(parentElement, known, setTriggerValue);
+  return () => {
+    parentElement.quantvizMade?.close();
+    delete parentElement.quantvizMade;
   };
+}

@@ -45,7 +45,7 @@ def show_step(place: Place, lesson: Lesson) -> None:
     try:
         with st.container(key="lesson_step"):
             with st.container(key="lesson_words"):
-                # The only HTML is that of terms: a test holds that lessons have none, and numbers are numbers.
+                # The only HTML is that of terms: a test holds that lessons have none of their own.
                 st.markdown(step.words.say(now.scenes, _term), unsafe_allow_html=True)
             with st.container(key="lesson_picture"):
                 show_picture(now)
