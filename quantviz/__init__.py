@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from quantviz.analysis.blame import blame as blame
     from quantviz.analysis.blame import culprits as culprits
     from quantviz.analysis.block_costs import block_costs as block_costs
+    from quantviz.analysis.rate_distortion import RateDistortion as RateDistortion
+    from quantviz.analysis.rate_distortion import rate_distortion as rate_distortion
     from quantviz.errors import Note as Note
     from quantviz.errors import QuantVizError as QuantVizError
     from quantviz.evaluation.metric_formulas import METRICS as METRICS
@@ -67,6 +69,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "analysis.blame": ("Blame", "blame", "culprits"),
     "analysis.block_costs": ("block_costs",),
+    "analysis.rate_distortion": ("RateDistortion", "rate_distortion"),
     "tensors.blocks": ("Blocks",),
     "schemes.calibration": (
         "CALIBRATIONS",

@@ -15,8 +15,9 @@ from quantviz.analysis.study import Study
 from quantviz.evaluation.metric_formulas import bits_per_element, sqnr_db_of_lines, stored_bits
 from quantviz.evaluation.moments import Moments, number_of
 from quantviz.quantization.cells import quantize_cells
+from quantviz.quantization.quantizer import quantize
 from quantviz.quantization.result import QParams
-from quantviz.schemes.calibration import Range
+from quantviz.schemes.calibration import MinMax, Range
 from quantviz.schemes.conventions import CONVENTIONS
 from quantviz.schemes.granularity import BlockLayout, Granularity, PerChannel, Shape, Window
 from quantviz.schemes.recipes import as_scheme
@@ -43,17 +44,17 @@ _TOLD_BY_DIFFERENCE = 1e-3
 
 
 class LeftOut(Stored):
-    """The same tensor with NaN at some places. A scheme that ignores NaN finds scales without them, and its
-    numbers are those of the others.
+    """The same tensor with NaN, or another value, at some places. A scheme that ignores NaN finds scales
+    without them, and its numbers are those of the others.
 
     >>> x = LeftOut(InMemory(torch.tensor([[1.0, 2.0], [3.0, 4.0]])), np.array([1]))
     >>> x.run(0, 3).tolist(), x.read((slice(0, 2), 1)).tolist()
     ([1.0, nan, 3.0], [nan, 4.0])
     """
 
-    def __init__(self, stored: Stored, places: Array) -> None:
+    def __init__(self, stored: Stored, places: Array, fill: float = math.nan) -> None:
         #: Flat places, int64 (n,), ascending.
-        self._stored, self._places = stored, places
+        self._stored, self._places, self._fill = stored, places, fill
 
     @property
     def shape(self) -> Shape:
@@ -65,13 +66,13 @@ class LeftOut(Stored):
         if first == last:
             return values
         values = np.array(values)
-        values[self._places[first:last] - start] = np.nan
+        values[self._places[first:last] - start] = self._fill
         return values
 
     def read(self, index: Window) -> torch.Tensor:
         flat = flat_indices_of(self.shape, index)
         out = torch.isin(flat, torch.from_numpy(self._places), assume_unique=True)
-        return self._stored.read(index).masked_fill(out, math.nan)
+        return self._stored.read(index).masked_fill(out, self._fill)
 
 
 class Rotated(Stored):
@@ -246,10 +247,30 @@ class Counterfactuals:
             return self.noise
         if numbers not in self._noises:
             self.made += 1
-            without = self.without(numbers)
-            found = measure(without, self._ignoring, metrics=("mse",), known=self._facts(without, numbers))
+            plain = self._zeros_cost_nothing
+            without = LeftOut(self.x, self.places(numbers), 0.0 if plain else math.nan)
+            scheme = self.scheme if plain else self._ignoring
+            found = measure(without, scheme, metrics=("mse",), known=self._facts(without, numbers))
             self._noises[numbers] = _number(found.moments.e2)
         return self._noises[numbers]
+
+    @cached_property
+    def _zeros_cost_nothing(self) -> bool:
+        """Whether zeros are as good as cells left out, and told sooner: they have no error, and no scale
+        heeds them.
+        """
+        scheme = self.scheme
+        if (
+            self.study.facts.nonfinite
+            or scheme.mode != "symmetric"
+            or scheme.calibration != MinMax()
+            or scheme.arithmetic.ties == "stochastic"
+        ):
+            return False
+        probe = scheme.fitted((2, 64))
+        zeros = torch.zeros(2, 64)
+        zeros[0, 1], zeros[1, 2] = 1.0, -3.0
+        return probe.calibration == MinMax() and not bool(quantize(zeros, probe).x_hat[zeros == 0].any())
 
     def costliest(self, most: int) -> Iterator[Numbers]:
         """Yield, of the sets that were tried, at most `most` parts large, that of each size which costs the

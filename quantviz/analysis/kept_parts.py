@@ -8,6 +8,7 @@ a time. Estimates order candidates only: what a set brings is always a quantizat
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
@@ -26,6 +27,8 @@ _BLOCKS = 128
 _SAMPLE = 2**14
 #: Elements whose largest are looked for at a time.
 _AT_ONCE = 2**19
+#: So many sets are few.
+_FEW_SETS = 256
 #: Above so many parts only some numbers of them are tried.
 _EACH = 8
 
@@ -68,7 +71,7 @@ def best_sets(
     for size, order in itertools.product(counts, orders):
         search.offer(order[:size], size)
     pool = in_turn(orders)[:POOL]
-    for sets in (_one_more, _exchanged, _two_more):
+    for sets in (_one_more, _exchanged, _two_more, _any):
         for size in counts:
             for candidate in sets(search.best, size, pool):
                 if not search.offer(candidate, size):
@@ -123,6 +126,12 @@ def _two_more(best: dict[int, Numbers], size: int, pool: Sequence[int]) -> Itera
     fewer = best.get(size - 2, ())
     for pair in itertools.combinations([each for each in pool if each not in fewer], 2):
         yield (*fewer, *pair)
+
+
+def _any(best: dict[int, Numbers], size: int, pool: Sequence[int]) -> Iterator[Numbers]:
+    """Yield all sets of candidates, where they are few."""
+    if math.comb(len(pool), size) <= _FEW_SETS:
+        yield from itertools.combinations(pool, size)
 
 
 def in_turn(orders: Iterable[Sequence[int]]) -> list[int]:

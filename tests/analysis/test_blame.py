@@ -20,7 +20,7 @@ def normal(*shape, seed=0):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
-def planted(columns, factor=30.0, shape=(16, 64), seed=0):
+def planted(columns, factor=30.0, shape=(12, 64), seed=0):
     """A normal tensor, some columns of which are equally loud: their cells are of one size."""
     x = normal(*shape, seed=seed)
     x[:, list(columns)] = factor * x[:, list(columns)].sign()
@@ -40,7 +40,7 @@ SCHEMES = {
 @pytest.mark.parametrize("columns", [(5,), (5, 9, 20, 31)])
 def test_planted_columns_are_found_whole_under_every_scheme(name, columns):
     x = planted(columns)
-    found = blame(x, SCHEMES[name], COLUMNS)
+    found = blame(x, SCHEMES[name], COLUMNS, trials=60)
     assert found.choice.numbers == columns
     assert found.choice.rest_after_db > found.choice.rest_before_db + 3
     assert found.worth_db > LEAST_WORTH_DB
@@ -55,7 +55,7 @@ def test_planted_columns_are_found_whole_under_every_scheme(name, columns):
 
 
 def test_taking_out_one_of_four_gains_nothing_and_all_four_much():
-    found = blame(planted((5, 9, 20, 31)), SCHEMES["tensor"], COLUMNS)
+    found = blame(planted((5, 9, 20, 31)), SCHEMES["tensor"], COLUMNS, trials=150)
     by_k = {each.k: each for each in found.curve}
     assert by_k[0].whole_db == found.whole_db
     assert by_k[3].whole_db < found.whole_db + 1 < by_k[4].whole_db - 2
@@ -68,11 +68,12 @@ def test_taking_out_one_of_four_gains_nothing_and_all_four_much():
 )
 def test_no_set_of_few_columns_is_better_by_a_tenth_of_a_decibel(name, seed):
     """Against all sets, on random tensors and on planted ones whose parts differ in loudness."""
-    columns, most = 12 if seed < 3 else 8, 3
+    columns, most = 12 if seed == 1 else 8, 3
     scheme = SCHEMES[name]
     if name == "groups":
         scheme = scheme.replace(granularity=qv.PerGroup(4))
-    x = normal(6, columns, seed=seed) * (1 if seed > 4 else torch.rand(columns).add(0.1).reciprocal())
+    x = normal(6, columns, seed=seed)
+    x *= 1 if seed > 4 else (normal(columns, seed=seed).abs() + 0.1).reciprocal()
     tried = Counterfactuals(x, scheme, COLUMNS)
     curve = {each.k: each for each in blame(x, scheme, COLUMNS, most=most).curve}
     for k in range(1, most + 1):
@@ -102,15 +103,15 @@ def test_numbers_are_those_of_the_reference():
         assert tried.others_noise(kept) == pytest.approx(float(now.sum() - now[:, [5, 9]].sum()))
         assert tried.suffered_by((9,)) == pytest.approx(float(now[:, 9].sum()))
         assert tried.signal_of(kept) == pytest.approx(float(x[:, [5, 9]].double().square().sum()))
-    column = 64 * 16 * 4
-    assert tried.kept_bits(kept) * x.numel() == 2 * 16 * (16 - 4) + 2 * 6
-    assert tried.bits * x.numel() == column + 16
+    codes = 64 * 12 * 4
+    assert tried.kept_bits(kept) * x.numel() == 2 * 12 * (16 - 4) + 2 * 6
+    assert tried.bits * x.numel() == codes + 16
 
 
 def test_remedies_are_what_they_say():
     x = planted((5, 9))
     scheme = SCHEMES["tensor"]
-    found = blame(x, scheme, COLUMNS)
+    found = blame(x, scheme, COLUMNS, trials=30)
     by_id = {each.id: each for each in found.remedies}
     assert set(by_id) == {"keep", "remove", "clip", "isolate", "own_scale", "finer", "rotate"}
     assert [each.whole_after_db for each in found.remedies] == sorted(
@@ -138,15 +139,15 @@ def test_a_planted_cell_is_named_rather_than_its_row_or_column():
     x = normal(32, 32)
     x[3, 7] = 60.0
     for name in ("tensor", "groups"):
-        best, *others = culprits(x, SCHEMES[name])
+        best, *others = culprits(x, SCHEMES[name], trials=60)
         assert best.parts == qv.Flat(1)
         assert best.choice.numbers == (3 * 32 + 7,)
         assert {type(each.parts) for each in others} == {qv.PerChannel}
 
 
 def test_nothing_is_to_blame_where_all_are_alike():
-    x = torch.where(normal(16, 16) > 0, 1.0, -1.0) * torch.linspace(0.5, 1.0, 16)[torch.randperm(16)]
-    for found in culprits(x, SCHEMES["tensor"]):
+    x = torch.where(normal(16, 16) > 0, 1.0, -1.0) * torch.linspace(0.5, 1.0, 16)
+    for found in culprits(x, SCHEMES["tensor"], trials=30):
         assert found.choice is None
         assert found.remedies == ()
         assert found.worth_db == 0
@@ -155,11 +156,11 @@ def test_nothing_is_to_blame_where_all_are_alike():
 def test_what_suffers_is_not_what_costs():
     """The loud column's own cells are nearly right; its neighbours pay, and say so in the blocks' table."""
     x = planted((5,), factor=28.0)
-    found = blame(x, SCHEMES["groups"], COLUMNS)
+    found = blame(x, SCHEMES["groups"], COLUMNS, trials=30)
     loud = found.suspects[0]
     assert (loud.number, loud.suffered_share < 0.01, loud.caused_share > 0.5) == (5, True, True)
     costs = block_costs(x, SCHEMES["groups"])
-    assert all(row.loudest == (row.block[0], 5) and row.block[1] == 0 for row in costs.rows[:16])
+    assert all(row.loudest == (row.block[0], 5) and row.block[1] == 0 for row in costs.rows[:12])
     assert costs.rows[0].others_after_db > costs.rows[0].others_before_db + 10
     assert sum(row.suffered for row in costs.rows) <= qv.metrics(qv.quantize(x, SCHEMES["groups"]))[
         "mse"
@@ -171,7 +172,7 @@ def test_nan_is_left_out_or_replaced_as_the_scheme_says():
     x = planted((5,))
     x[0, 0] = math.nan
     for choice in ("ignore", "clip"):
-        found = blame(x, SCHEMES["row"].replace(nonfinite=choice), COLUMNS)
+        found = blame(x, SCHEMES["row"].replace(nonfinite=choice), COLUMNS, trials=30)
         assert found.choice.numbers == (5,)
     with pytest.raises(qv.QuantVizError, match="NaN"):
         blame(x, SCHEMES["row"], COLUMNS)
@@ -188,7 +189,7 @@ def test_small_and_odd_tensors():
 
 
 def test_values_beyond_float16_are_kept_as_bfloat16():
-    found = blame(planted((5,), factor=2.0**20), SCHEMES["row"], COLUMNS)
+    found = blame(planted((5,), factor=2.0**20), SCHEMES["row"], COLUMNS, trials=30)
     assert (found.choice.numbers, found.kept_as) == ((5,), "bfloat16")
 
 
@@ -197,12 +198,12 @@ def test_a_large_tensor_is_told_the_same_as_a_small_one(name, monkeypatch):
     """Of a large one there is no result to read anything off."""
     x, small = planted((5, 20)), {}
     for parts in (COLUMNS, qv.Flat(1), qv.PerGroup(16)):
-        small[parts] = blame(x, SCHEMES[name], parts, most=4)
+        small[parts] = blame(x, SCHEMES[name], parts, most=4, trials=40)
     costs = block_costs(x, SCHEMES[name])
     monkeypatch.setattr(study, "MOST_WHOLE", 0)
     assert study.Study.of(InMemory(x), SCHEMES[name]).result is None
     for parts, found in small.items():
-        own = blame(x, SCHEMES[name], parts, most=4)
+        own = blame(x, SCHEMES[name], parts, most=4, trials=40)
         assert [each.k for each in own.curve] == [each.k for each in found.curve]
         assert own.curve[2].whole_db == pytest.approx(found.curve[2].whole_db, abs=0.1)
         assert [each.id for each in own.remedies] == [each.id for each in found.remedies]
