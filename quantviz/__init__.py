@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from quantviz.analysis.block_costs import block_costs as block_costs
     from quantviz.analysis.rate_distortion import RateDistortion as RateDistortion
     from quantviz.analysis.rate_distortion import rate_distortion as rate_distortion
+    from quantviz.analysis.scheme_comparison import SchemeComparison as SchemeComparison
+    from quantviz.analysis.scheme_comparison import compare_schemes as compare_schemes
     from quantviz.errors import Note as Note
     from quantviz.errors import QuantVizError as QuantVizError
     from quantviz.evaluation.metric_formulas import METRICS as METRICS
@@ -70,6 +72,7 @@ _HOMES = {
     "analysis.blame": ("Blame", "blame", "culprits"),
     "analysis.block_costs": ("block_costs",),
     "analysis.rate_distortion": ("RateDistortion", "rate_distortion"),
+    "analysis.scheme_comparison": ("SchemeComparison", "compare_schemes"),
     "tensors.blocks": ("Blocks",),
     "schemes.calibration": (
         "CALIBRATIONS",

@@ -167,7 +167,7 @@ def rate_distortion(
     >>> found.priced_as, found.family, [line.id for line in found.lines][:3]
     ((4096, 4096), 'gauss', ['lloyd_max', 'uniform', 'ecsq'])
     >>> round(found.line("gauss_bound").at(4.0), 1), len(found.trails["int4"])
-    (24.1, 9)
+    (24.1, 5)
     """
     current = as_scheme(current)
     stored, _ = as_stored(x)
@@ -214,12 +214,13 @@ def _with(current: Scheme, scheme: Scheme) -> Scheme:
 
 def _trail_schemes() -> Iterator[tuple[str, Scheme]]:
     """Yield every format under the source notebooks' arithmetic, by how many elements share a scale, and of
-    each recipe in groups the other sizes that its engine offers.
+    each recipe in groups the other sizes that its engine offers; what a recipe is already is left out.
     """
+    recipes = set(RECIPES.values())
     for name, fmt in FORMATS.items():
         for granularity in TRAIL if fmt.bits <= _MOST_TRAIL_BITS else TRAIL[:1]:
             scheme = _usual_scheme(name, granularity)
-            if scheme is not None:
+            if scheme is not None and scheme not in recipes:
                 yield name, scheme
     for name, recipe in RECIPES.items():
         size = getattr(recipe.granularity, "size", None)
@@ -228,10 +229,12 @@ def _trail_schemes() -> Iterator[tuple[str, Scheme]]:
         for other in (16, 32, 64, 128, 256):
             granularity = dataclasses.replace(recipe.granularity, size=other)  # type: ignore[type-var]
             try:
-                yield name, recipe.replace(granularity=granularity)
+                scheme = recipe.replace(granularity=granularity)
             except QuantVizError:
                 # The engine has no groups of this size.
                 continue
+            if scheme not in recipes:
+                yield name, scheme
 
 
 def _usual_scheme(name: str, granularity: Granularity) -> Scheme | None:
@@ -257,7 +260,7 @@ def _counted(part: _Part, rows: Sequence[RecipeRow], priced_as: Shape | None) ->
     for row in rows:
         trail = row.id if getattr(row.scheme.granularity, "size", None) else ""
         if row.scheme.arithmetic.id == Scheme().arithmetic.id:
-            trail = row.scheme.format
+            trail = row.scheme.format if row.scheme.granularity in TRAIL else ""
         bits = row.entropy_bits
         if row.fits and math.isnan(bits):
             bits = part.row(row.id, row.scheme, priced_as).entropy_bits

@@ -115,6 +115,7 @@ def test_dots_are_what_the_formats_give(found):
 
 def test_a_trail_goes_from_few_scales_to_many(found):
     trail = [row for row in found.trails["int4"] if row.scheme.mode == "symmetric"]
+    assert len({(row.id, row.scheme) for row in found.rows}) == len({row.id for row in found.rows})
     groups = [row for row in trail if row.scheme.granularity.id == "per_group"]
     assert [row.scheme.granularity.size for row in groups] == sorted(
         (row.scheme.granularity.size for row in groups), reverse=True
