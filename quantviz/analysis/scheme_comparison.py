@@ -263,12 +263,16 @@ def _compared(studies: Sequence[Study], parts: _Parts) -> _Sums:
     """Return the errors of all parts, and how many cells each scheme wins, from one pass."""
     whole = _Sums(len(studies), parts)
     in_order, length = InOrder(whole.add), parts.row_length
-    errors_of = [_errors_of(each) for each in studies]
+    errors_of, bands_to_do = [_errors_of(each) for each in studies], list(parts.bands())
+    largest = max(last - first for first, last in bands_to_do) * length
 
     def work(bands: Iterator[tuple[int, tuple[int, int]]]) -> None:
+        # Made once: new memory costs more than what is done with it.
+        made_of = Buffers(largest)
         for k, (first, last) in bands:
             start, stop = first * length, last * length
-            errors = np.stack([np.abs(each(start, stop)) for each in errors_of])
+            room = made_of.part(0, stop - start)
+            errors = np.stack([np.abs(each(start, stop, room)) for each in errors_of])
             finite = np.isfinite(np.asarray(studies[0].x.run(start, stop)))
             winner = _judged(errors)[0][finite]
             wins = np.array([np.count_nonzero(winner == each) for each in range(len(studies))])
@@ -277,19 +281,20 @@ def _compared(studies: Sequence[Study], parts: _Parts) -> _Sums:
             held = parts.sums(finite.astype(np.float64), first, last)[1]
             in_order.put(k, (made[0][0], np.stack([each for _, each in made]), held, wins, int(finite.sum())))
 
-    shared_out(work, list(enumerate(parts.bands())))
+    shared_out(work, enumerate(bands_to_do))
     return whole
 
 
-def _errors_of(study: Study) -> Callable[[int, int], Array]:
-    """Return a function that gives the errors of the cells from one place to before another."""
+def _errors_of(study: Study) -> Callable[[int, int, Buffers], Array]:
+    """Return a function that gives the errors of the cells from one place to before another, and may put them
+    into as many places of a buffer.
+    """
     if study.result is not None:
         flat = study.result.error.flatten().numpy()
-        return lambda start, stop: flat[start:stop]
+        return lambda start, stop, made: flat[start:stop]
     coder = Coder(study.scheme, study.qparams, study.shape)
 
-    def errors(start: int, stop: int) -> Array:
-        made = Buffers(stop - start, errors_alone=not coder.is_compiled)
+    def errors(start: int, stop: int, made: Buffers) -> Array:
         coder.put(study.x.run(start, stop), start, made)
         return made.arrays[2]
 
