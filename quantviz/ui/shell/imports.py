@@ -18,6 +18,7 @@ from typing import Any
 
 import streamlit as st
 
+from quantviz.ui.shell.connections import send_at_once
 from quantviz.ui.shell.startup import turns
 
 #: Seconds after which the importing thread lets others run, in place of Python's 0.005.
@@ -127,6 +128,7 @@ class Announced:
 @contextlib.asynccontextmanager
 async def starting(_: object) -> AsyncIterator[None]:
     """Begin the imports when the server starts, in a thread: whoever comes waits for what is left of them."""
+    send_at_once()
     threading.Thread(target=_import_all, name="quantviz-import", daemon=True).start()
     yield
 
