@@ -115,7 +115,8 @@ def fill_stage(
             st.caption(learn(*terms_of(f"stage_tab_{stage.tab}"), *words))
     if stage.tab != "compare" and visible("number_line"):
         with stage.ruler:
-            show_lab_ruler(study, why, state, panels, curve=stage.tab == "range")
+            marks = range_tab.curve_marks(state) if stage.tab == "range" else ()
+            show_lab_ruler(study, why, state, panels, curve=stage.tab == "range", marks=marks)
 
 
 def _fill_cell(
@@ -136,6 +137,8 @@ def _fill_range(
     study: Study, why: Any, state: LabState, stage: Stage, compared: compared_engines.Shown | None
 ) -> None:
     range_tab.show_range(study, state, stage.sentence, stage.action)
+    with stage.body:
+        range_tab.show_calibrations(study, why, state)
 
 
 def _fill_compare(
