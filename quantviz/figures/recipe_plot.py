@@ -1,11 +1,14 @@
-"""Bits against SQNR: what each recipe makes of this very tensor, and what to take from it."""
+"""Bits against SQNR: what each recipe makes of this very tensor, and what to take from it; with what any
+quantizer could reach, where that is known.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from quantviz.analysis.recipe_ranking import CURRENT, RecipeAnswer, RecipeRow, pareto_front
 from quantviz.figures.contest_marks import (
@@ -18,31 +21,40 @@ from quantviz.figures.contest_marks import (
     tries_trace,
     try_points,
 )
+from quantviz.figures.label_places import label_sides, spread
 from quantviz.figures.numbers import number
 from quantviz.figures.payload import Drawn
+from quantviz.figures.rate_lines import line_traces, row_name, trails_trace
 from quantviz.figures.small_plots import SMALL_PLOT_CONFIG, bare_layout, faint
 from quantviz.figures.theme import THEMES, Theme
 from quantviz.schemes.axis_names import Axes
-from quantviz.schemes.recipes import MATRIX, recipe_name
+from quantviz.schemes.granularity import Shape
+from quantviz.schemes.recipes import MATRIX, RECIPES, recipe_name
 from quantviz.text import DEFAULT_LANGUAGE, text
+
+if TYPE_CHECKING:
+    from quantviz.analysis.rate_distortion import RateDistortion
 
 #: For `st.plotly_chart(config=…)`.
 RECIPE_PLOT_CONFIG = SMALL_PLOT_CONFIG
 #: The usual height in pixels.
-HEIGHT = 300
+HEIGHT = 380
+#: What x tells: bits as they are stored, or as they would be if codes were entropy-coded.
+STORED, CODED = "stored", "coded"
+BITS = (STORED, CODED)
 
 #: Pixels of the frame around the plot: left, right, top, bottom.
 _MARGIN = (44, 10, 8, 40)
 #: Pixels between two labels one above the other.
 _LINE = 15
-#: Points at most so far apart, as a share of the plot's width, are labelled on the same side.
-_CLUSTER = 0.15
-#: Between a cluster and its labels, as a share of the plot's width.
-_ASIDE = 0.07
 #: Names that are written at most; the others are told on hover.
 _MOST_LABELS = 15
+#: The same among lines and group sizes, which need room too.
+_FEW_LABELS = 6
 #: A recipe nearly as good as one before it is not named too, in dB.
 _NEARLY_DB = 0.5
+#: Where group sizes are shown, formats of more bits would leave all others half the room.
+_MOST_BITS = 10.0
 
 
 @dataclass(frozen=True)
@@ -59,8 +71,9 @@ class RecipePoint:
     """One scheme in the plot."""
 
     row: RecipeRow
-    #: dB at which it is drawn: its SQNR, or the top of the plot where there is no error, and the bottom where
-    #: there is nothing else.
+    #: Bits and dB at which it is drawn. dB are its SQNR, or the top of the plot where there is no error, and
+    #: the bottom where there is nothing else.
+    x: float
     y: float
     #: Whether some other recipe has no more bits and no less SQNR.
     beaten: bool
@@ -79,6 +92,15 @@ class RecipePlotData:
     bits_range: tuple[float, float]
     db_range: tuple[float, float]
     tries: tuple[TryPoint, ...] = ()
+    #: Those that are told on hover alone: sizes of groups that are no recipe's.
+    sizes: tuple[RecipePoint, ...] = ()
+    #: Those of more bits than there is room for.
+    beyond: tuple[RecipeRow, ...] = ()
+
+    @property
+    def above_lloyd_max(self) -> tuple[RecipeRow, ...]:
+        """Return the recipes above the line of one quantizer for all values."""
+        return tuple(point.row for point in self.points if point.row.above_lloyd_max)
 
     @property
     def current(self) -> RecipePoint | None:
@@ -92,11 +114,14 @@ def recipe_plot_data(
     *,
     height: int = HEIGHT,
     contest: Contest | None = None,
+    known: RateDistortion | None = None,
+    bits: str = STORED,
 ) -> RecipePlotData:
     """Return places of points and labels. Rows that do not fit the tensor are left out; without any, and
     without a contest, the plot is empty.
 
-    Named are what is set now and the recipes that no other one beats; the others are told on hover.
+    Named are what is set now and the recipes that no other one beats; the others are told on hover. `known`
+    adds the other sizes of groups, and bits as `CODED` ones.
 
     >>> from quantviz import Scheme
     >>> from quantviz.analysis.recipe_ranking import recipe_rows
@@ -107,51 +132,99 @@ def recipe_plot_data(
     recipes = [row for row in rows if row.fits]
     alone = current is not None and current.fits and not any(row.is_current for row in recipes)
     shown = [*recipes, current] if current is not None and alone else recipes
+    sizes: list[RecipeRow] = []
+    beyond: list[RecipeRow] = []
+    if known:
+        shown, sizes = _joined(shown, known)
+        sizes, beyond = (
+            [row for row in sizes if row.bits <= _MOST_BITS],
+            [row for row in sizes if row.bits > _MOST_BITS],
+        )
+    if bits == CODED:
+        shown, sizes = ([row for row in each if math.isfinite(row.entropy_bits)] for each in (shown, sizes))
+    x_of = {id(row): row.entropy_bits if bits == CODED else row.bits for row in (*shown, *sizes)}
     tried = contest.tries if contest else ()
     marks = [(contest.budget + off, contest.par_db) for off in ROOM] if contest else []
     # What is hopeless would leave the others no room: it is drawn at the bottom.
     lowest = contest.par_db - HOPELESS_DB if contest else -math.inf
-    marks += [(row.bits, max(row.sqnr_db, lowest)) for row in (*shown, *tried)]
-    bits_range, db_range = _bits_range([bits for bits, _ in marks]), _db_range([db for _, db in marks])
+    marks += [(x_of[id(row)], max(row.sqnr_db, lowest)) for row in shown]
+    marks += [(row.bits, max(row.sqnr_db, lowest)) for row in tried]
+    lowest = max(lowest, min((db for _, db in marks if math.isfinite(db)), default=lowest))
+    marks += [(x_of[id(row)], max(row.sqnr_db, lowest)) for row in sizes]
+    bits_range, db_range = _bits_range([at for at, _ in marks]), _db_range([db for _, db in marks])
     margin = 0.06 * (db_range[1] - db_range[0])
     bottom, top = db_range[0] + margin, db_range[1] - margin
-    heights = [max(bottom, min(row.sqnr_db, top)) for row in shown]
     gap = _LINE * (db_range[1] - db_range[0]) / (height - _MARGIN[2] - _MARGIN[3])
-    front = pareto_front(recipes)
-    named = [i for i, row in enumerate(shown) if row.is_current or row in _worth_naming(front)]
-    sides = _label_sides([shown[i].bits for i in named], bits_range)
-    places = _spread([heights[i] for i in named], gap, db_range)
-    labels = {i: RecipeLabel(x, y, side) for i, (x, side), y in zip(named, sides, places, strict=True)}
+
+    def front_of(rows: Iterable[RecipeRow]) -> list[RecipeRow]:
+        """Return the rows that no other one beats by what x tells."""
+        placed = {id(row): dataclasses.replace(row, bits=x_of[id(row)]) for row in rows}
+        kept = {id(row) for row in pareto_front(placed.values())}
+        return sorted(
+            (row for row in (*shown, *sizes) if id(placed.get(id(row))) in kept),
+            key=lambda row: x_of[id(row)],
+        )
+
+    def height_of(row: RecipeRow) -> float:
+        return max(bottom, min(row.sqnr_db, top))
+
+    best = front_of(row for row in shown if row.id != CURRENT)
+    front = front_of([*best, *sizes]) if sizes else best
+    places = [(x_of[id(row)], row.sqnr_db) for row in front]
+    worth = _worth_naming(best, _FEW_LABELS if known else _MOST_LABELS)
+    named = [i for i, row in enumerate(shown) if row.is_current or row in worth]
+    sides = label_sides([x_of[id(shown[i])] for i in named], bits_range)
+    heights = spread([height_of(shown[i]) for i in named], gap, db_range)
+    labels = {i: RecipeLabel(x, y, side) for i, (x, side), y in zip(named, sides, heights, strict=True)}
+
+    def point(row: RecipeRow, label: RecipeLabel | None = None) -> RecipePoint:
+        at = x_of[id(row)]
+        return RecipePoint(row, at, height_of(row), _is_beaten(at, row.sqnr_db, places), label)
+
     return RecipePlotData(
-        points=tuple(
-            RecipePoint(row, y, _is_beaten(row, front), labels.get(i))
-            for i, (row, y) in enumerate(zip(shown, heights, strict=True))
-        ),
-        front=tuple((row.bits, max(bottom, min(row.sqnr_db, top))) for row in front),
+        points=tuple(point(row, labels.get(i)) for i, row in enumerate(shown)),
+        front=tuple((x_of[id(row)], height_of(row)) for row in front),
         bits_range=bits_range,
         db_range=db_range,
         tries=tuple(try_points(contest, bottom, top)) if contest else (),
+        sizes=tuple(map(point, sizes)),
+        beyond=tuple(beyond),
     )
 
 
-def _worth_naming(front: Sequence[RecipeRow]) -> list[RecipeRow]:
+def _joined(shown: Sequence[RecipeRow], known: RateDistortion) -> tuple[list[RecipeRow], list[RecipeRow]]:
+    """Return the rows with all that is known of them, and the other sizes of groups; one of those that is set
+    now is told as what is set now.
+    """
+    found = {row.id: row for row in known.rows}
+    by_scheme = {row.scheme: row for row in known.rows if row.fits}
+    joined = []
+    for row in shown:
+        own = by_scheme.get(row.scheme) if row.id == CURRENT else found.get(row.id)
+        facts = (
+            {name: getattr(own, name) for name in ("trail", "above_lloyd_max", "entropy_bits")} if own else {}
+        )
+        joined.append(dataclasses.replace(row, **facts))
+    taken = {row.scheme for row in shown}
+    return joined, [
+        row for row in known.rows if row.fits and row.id not in RECIPES and row.scheme not in taken
+    ]
+
+
+def _worth_naming(front: Sequence[RecipeRow], most: int) -> list[RecipeRow]:
     """Return the recipes to name: of those that no other one beats, the ones clearly better than the one
-    before, as many as there is room for.
+    before, as many as there is room for, spread over all of them.
     """
     kept: list[RecipeRow] = []
     for row in front:
         if not kept or row.sqnr_db - kept[-1].sqnr_db >= _NEARLY_DB:
             kept.append(row)
-    return kept[: _MOST_LABELS - 1]
+    most -= 1  # one is what is set now
+    return kept if len(kept) <= most else [kept[i * (len(kept) - 1) // (most - 1)] for i in range(most)]
 
 
-def _is_beaten(row: RecipeRow, front: Iterable[RecipeRow]) -> bool:
-    return any(
-        other.bits <= row.bits
-        and other.sqnr_db >= row.sqnr_db
-        and (other.bits, other.sqnr_db) != (row.bits, row.sqnr_db)
-        for other in front
-    )
+def _is_beaten(bits: float, db: float, front: Iterable[tuple[float, float]]) -> bool:
+    return any(x <= bits and y >= db and (x, y) != (bits, db) for x, y in front)
 
 
 def _db_range(values: Sequence[float]) -> tuple[float, float]:
@@ -166,55 +239,6 @@ def _bits_range(bits: Sequence[float]) -> tuple[float, float]:
     low, high = (min(bits), max(bits)) if bits else (4.0, 8.0)
     room = max(0.4, 0.06 * (high - low))
     return low - room, high + room
-
-
-def _label_sides(bits: Sequence[float], bits_range: tuple[float, float]) -> list[tuple[float, str]]:
-    """Return for each point where its label begins, in bits, and on which side: beside its cluster, toward
-    the middle of the plot.
-    """
-    width, middle = bits_range[1] - bits_range[0], sum(bits_range) / 2
-    places: dict[int, tuple[float, str]] = {}
-    for cluster in _clusters(bits, _CLUSTER * width):
-        low, high = bits[cluster[0]], bits[cluster[-1]]
-        right = (low + high) / 2 <= middle
-        for i in cluster:
-            places[i] = (high + _ASIDE * width, "right") if right else (low - _ASIDE * width, "left")
-    return [places[i] for i in range(len(bits))]
-
-
-def _clusters(bits: Sequence[float], near: float) -> Iterator[list[int]]:
-    """Split the places in `bits`, ascending, into runs whose neighbours are at most `near` apart."""
-    cluster: list[int] = []
-    for i in sorted(range(len(bits)), key=lambda i: bits[i]):
-        if cluster and bits[i] - bits[cluster[-1]] > near:
-            yield cluster
-            cluster = []
-        cluster.append(i)
-    if cluster:
-        yield cluster
-
-
-def _spread(wanted: Sequence[float], gap: float, limits: tuple[float, float]) -> list[float]:
-    """Return places at least `gap` apart, as near to the wanted ones as that allows, inside the limits.
-
-    >>> _spread([5.0, 5.0, 9.0], 2.0, (0.0, 10.0))
-    [4.0, 6.0, 9.0]
-    """
-    order = sorted(range(len(wanted)), key=lambda i: wanted[i])
-    low, high = limits[0] + gap / 2, limits[1] - gap / 2
-    # Neighbours that touch are joined, and a joined group stands around the mean of what it wants.
-    groups: list[list[float]] = []
-    for rank, i in enumerate(order):
-        groups.append([max(low + rank * gap, min(wanted[i], high - (len(order) - 1 - rank) * gap))])
-        while len(groups) > 1 and _start(groups[-1], gap) < _start(groups[-2], gap) + len(groups[-2]) * gap:
-            last = groups.pop()
-            groups[-1] += last
-    placed = [_start(group, gap) + i * gap for group in groups for i in range(len(group))]
-    return [placed[order.index(i)] for i in range(len(wanted))]
-
-
-def _start(group: Sequence[float], gap: float) -> float:
-    return sum(group) / len(group) - gap * (len(group) - 1) / 2
 
 
 # ---- words --------------------------------------------------------------------------------------
@@ -273,21 +297,41 @@ def recipe_plot_figure(
     height: int = HEIGHT,
     axes: Axes = MATRIX,
     contest: Contest | None = None,
+    known: RateDistortion | None = None,
+    bits: str = STORED,
+    priced_as: Shape | None = None,
 ) -> Drawn:
     """Return bits (x) against SQNR (y): a point a recipe, a line through those no other one beats, a ring
     around what is set now, or around the best try of a `contest`.
 
-    `axes` are those of the tensor, which recipes per channel are named by.
+    `axes` are those of the tensor, which recipes per channel are named by. `known` adds the other sizes of
+    groups and what any quantizer could reach. `bits`, one of `BITS`, is what x tells, and `priced_as` the
+    shape that they are told for, where it is not the tensor's own.
     """
-    data = recipe_plot_data(rows, current, height=height, contest=contest)
+    data = recipe_plot_data(rows, current, height=height, contest=contest, known=known, bits=bits)
     colours = THEMES[theme]
-    traces = [_front(data, colours), *_rings(data, colours), _points(data, colours, language, axes)]
+    traces = []
+    if known:
+        traces = [*line_traces(known, data.bits_range, colours, language)]
+        traces.append(trails_trace(((point.row.trail, point.x, point.y) for point in _placed(data)), colours))
+        traces.append(_points(data.sizes, colours, language, axes, small=True))
+    traces += [
+        _front(data, colours),
+        *_rings(data, colours),
+        _points(data.points, colours, language, axes),
+    ]
     layout = _layout(data, colours, language, height, axes)
+    layout["xaxis"]["title"] = _title(bits, language, priced_as)
     if contest:
         traces.append(tries_trace(data.tries, colours, language))
         layout["shapes"] = contest_lines(contest, data.bits_range, colours)
         layout["annotations"] += contest_names(contest, data.bits_range, colours, language)
     return Drawn({"data": traces, "layout": layout})
+
+
+def _placed(data: RecipePlotData) -> Iterator[RecipePoint]:
+    """Yield the points of trails, by bits."""
+    yield from sorted((*data.points, *data.sizes), key=lambda point: point.x)
 
 
 def _front(data: RecipePlotData, theme: Theme) -> dict[str, Any]:
@@ -302,20 +346,27 @@ def _front(data: RecipePlotData, theme: Theme) -> dict[str, Any]:
     }
 
 
-def _points(data: RecipePlotData, theme: Theme, language: str, axes: Axes) -> dict[str, Any]:
+def _points(
+    points: Sequence[RecipePoint], theme: Theme, language: str, axes: Axes, *, small: bool = False
+) -> dict[str, Any]:
+    colour = faint(theme.values[0], 0.55) if small else theme.values[0]
     return {
         "type": "scatter",
         "mode": "markers",
-        "x": [point.row.bits for point in data.points],
-        "y": [point.y for point in data.points],
+        "x": [point.x for point in points],
+        "y": [point.y for point in points],
         # Recipes on the line are filled, those that another one beats are hollow.
         "marker": {
-            "color": [theme.surface if point.beaten else theme.values[0] for point in data.points],
-            "size": 8,
-            "line": {"color": theme.values[0], "width": 1.5},
+            "color": [theme.surface if point.beaten else colour for point in points],
+            "size": 5 if small else 8,
+            "line": {"color": colour, "width": 1 if small else 1.5},
+            "opacity": 1,
         },
-        "text": [_hover(point.row, language, axes) for point in data.points],
-        "customdata": [point.row.id for point in data.points],
+        # A click takes the scheme; nothing is to pale then.
+        "selected": {"marker": {"opacity": 1}},
+        "unselected": {"marker": {"opacity": 1}},
+        "text": [_hover(point.row, language, axes) for point in points],
+        "customdata": [str(point.row.scheme) for point in points],
         "hovertemplate": "%{text}<extra></extra>",
         "showlegend": False,
     }
@@ -327,7 +378,7 @@ def _rings(data: RecipePlotData, theme: Theme) -> list[dict[str, Any]]:
         {
             "type": "scatter",
             "mode": "markers",
-            "x": [point.row.bits],
+            "x": [point.x],
             "y": [point.y],
             "marker": {
                 "symbol": "circle-open",
@@ -346,23 +397,26 @@ def _name(row: RecipeRow, language: str, axes: Axes, *, short: bool) -> str:
     return (
         text("recipe_plot.current", language)
         if row.id == CURRENT
-        else recipe_name(row.id, language, axes, short=short)
+        else row_name(row, language, axes, short=short)
     )
 
 
 def _hover(row: RecipeRow, language: str, axes: Axes) -> str:
-    return text(
+    told = text(
         "recipe_plot.hover",
         language,
         name=_name(row, language, axes, short=False),
         db=number(row.sqnr_db, 3),
         bits=f"{row.bits:.4g}",
     )
+    if math.isfinite(row.entropy_bits):
+        told += text("recipe_plot.hover_coded", language, bits=f"{row.entropy_bits:.4g}")
+    return told + (text("recipe_plot.hover_above", language) if row.above_lloyd_max else "")
 
 
 def _layout(data: RecipePlotData, theme: Theme, language: str, height: int, axes: Axes) -> dict[str, Any]:
     layout = bare_layout(theme, height, _MARGIN)
-    layout["xaxis"] |= {"range": list(data.bits_range), "title": _title("bits", language), "nticks": 8}
+    layout["xaxis"] |= {"range": list(data.bits_range), "nticks": 8}
     layout["yaxis"] |= {"range": list(data.db_range), "title": _title("sqnr", language), "nticks": 6}
     return layout | {
         "annotations": [
@@ -371,8 +425,11 @@ def _layout(data: RecipePlotData, theme: Theme, language: str, height: int, axes
     }
 
 
-def _title(name: str, language: str) -> dict[str, Any]:
-    return {"text": text(f"recipe_plot.{name}", language), "standoff": 5, "font": {"size": 12}}
+def _title(name: str, language: str, priced_as: Shape | None = None) -> dict[str, Any]:
+    words = text(f"recipe_plot.{name}", language)
+    if priced_as:
+        words = text("recipe_plot.priced", language, bits=words, shape=" × ".join(map(str, priced_as)))
+    return {"text": words, "standoff": 5, "font": {"size": 12}}
 
 
 def _label(point: RecipePoint, place: RecipeLabel, theme: Theme, language: str, axes: Axes) -> dict[str, Any]:
@@ -384,7 +441,7 @@ def _label(point: RecipePoint, place: RecipeLabel, theme: Theme, language: str, 
         words = f"<b>{words}</b>"
     return {
         "text": words,
-        "x": point.row.bits,
+        "x": point.x,
         "y": point.y,
         "ax": place.x,
         "ay": place.y,

@@ -15,11 +15,12 @@ from quantviz.ui.components.classroom_signs import show_lock
 from quantviz.ui.lab import compared_engines, engine_comparison
 from quantviz.ui.lab.engine_controls import group_of
 from quantviz.ui.lab.navigation import clicked_line
+from quantviz.ui.lab.rate_plot import show_rate_plot
 from quantviz.ui.lab.tensor import kept, stored_of
 from quantviz.ui.lab.tensor_panels import is_pooled
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked, visible
-from quantviz.ui.shell.words import language, number, plain, say, say_error, say_recipe, theme
+from quantviz.ui.shell.words import language, number, plain, say, say_error, say_recipe
 
 if TYPE_CHECKING:
     from quantviz.analysis.study import Study
@@ -107,7 +108,7 @@ def _baseline_button(state: LabState) -> None:
 
 def _recipes(rows: tuple[RecipeRow, ...], study: Study, state: LabState) -> None:
     """Show the recipes on this very tensor; a click loads one."""
-    from quantviz.figures.recipe_plot import RECIPE_PLOT_CONFIG, answer_sentence, recipe_plot_figure
+    from quantviz.figures.recipe_plot import answer_sentence
 
     axes = state.source.axes
     st.markdown(f"**{plain(answer_sentence(answer(rows), language(), axes))}**")
@@ -119,16 +120,7 @@ def _recipes(rows: tuple[RecipeRow, ...], study: Study, state: LabState) -> None
     with table:
         _table(rows, state)
     with plot:
-        figure = recipe_plot_figure(
-            rows, row_of(study.measured), language=language(), theme=theme(), axes=axes
-        )
-        st.plotly_chart(
-            figure,
-            key="recipe_plot",
-            theme=None,
-            config=dict(RECIPE_PLOT_CONFIG),
-            alt=say("recipes.plot_alt"),
-        )
+        show_rate_plot(study, state, rows)
     for reason, names in _not_fitting(rows, state).items():
         st.caption(f"{say('recipes.not_fitting', names=plain(', '.join(names)))} {reason}")
 

@@ -1,0 +1,149 @@
+"""What any quantizer could reach, and how formats move with their group sizes, in the plot of bits against
+SQNR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from quantviz.figures.numbers import number
+from quantviz.figures.small_plots import faint
+from quantviz.figures.theme import THEMES, Theme
+from quantviz.schemes.axis_names import Axes
+from quantviz.schemes.granularity import PerChannel, PerTensor
+from quantviz.schemes.recipes import MATRIX, RECIPES, recipe_name
+from quantviz.text import DEFAULT_LANGUAGE, text
+
+if TYPE_CHECKING:
+    from quantviz.analysis.rate_distortion import RateDistortion, RateLine
+    from quantviz.analysis.recipe_ranking import RecipeRow
+
+#: Lines and gaps of a dashed line, in pixels; "solid" has none. By the line's id.
+_DASHES = {
+    "lloyd_max": "solid",
+    "uniform": "5px,3px",
+    "ecsq": "solid",
+    "gauss_bound": "9px,3px,2px,3px",
+    "laplace_bound": "9px,3px,2px,3px",
+    "laplace_lower_bound": "2px,3px",
+}
+_WIDTH = 1.75
+
+
+@dataclass(frozen=True)
+class LineKey:
+    """How a line looks, and what it is."""
+
+    words: str
+    colour: str
+    #: Pixels of lines and gaps, as SVG writes them; "" for none.
+    dash: str
+
+
+def line_keys(
+    known: RateDistortion, theme: str = "light", language: str = DEFAULT_LANGUAGE
+) -> tuple[LineKey, ...]:
+    """Return what the plot's lines are, in their order."""
+    return tuple(
+        LineKey(
+            line_words(line, language),
+            _colour(line, THEMES[theme]),
+            "" if _DASHES[line.id] == "solid" else _DASHES[line.id].replace("px", ""),
+        )
+        for line in known.lines
+    )
+
+
+def line_words(line: RateLine, language: str = DEFAULT_LANGUAGE) -> str:
+    """Return what a line is: its name, and whether it is of fixed rate, entropy-coded or a bound."""
+    return text(
+        "recipe_plot.line",
+        language,
+        name=text(f"recipe_plot.lines.{line.id}", language),
+        coding=text(
+            f"recipe_plot.codings.{line.coding if line.attained else 'bound_not_attained'}",
+            language,
+        ),
+    )
+
+
+def _colour(line: RateLine, theme: Theme) -> str:
+    if line.coding == "fixed_rate":
+        return theme.text
+    return {"ecsq": theme.errors[0], "gauss_bound": theme.muted}.get(line.id, theme.clipping)
+
+
+def line_traces(
+    known: RateDistortion, bits_range: tuple[float, float], theme: Theme, language: str
+) -> Iterator[dict[str, Any]]:
+    """Yield a trace a line, as far as it lies within the plot."""
+    for line in known.lines:
+        seen = (line.bits >= bits_range[0]) & (line.bits <= bits_range[1])
+        words = line_words(line, language)
+        yield {
+            "type": "scatter",
+            "mode": "lines",
+            "x": line.bits[seen].tolist(),
+            "y": line.sqnr_db[seen].tolist(),
+            "line": {"color": _colour(line, theme), "width": _WIDTH, "dash": _DASHES[line.id]},
+            "text": [
+                text("recipe_plot.hover", language, name=words, db=number(float(db), 3), bits=f"{bits:.3g}")
+                for bits, db in zip(line.bits[seen], line.sqnr_db[seen], strict=True)
+            ],
+            "hovertemplate": "%{text}<extra></extra>",
+            "name": line.id,
+            "showlegend": False,
+        }
+
+
+def trails_trace(places: Iterable[tuple[str, float, float]], theme: Theme) -> dict[str, Any]:
+    """Return a line through the places (bits, dB) of each trail, named first, in their order."""
+    trails: dict[str, list[tuple[float, float]]] = {}
+    for trail, x, y in places:
+        if trail:
+            trails.setdefault(trail, []).append((x, y))
+    xs: list[float | None] = []
+    ys: list[float | None] = []
+    for along in trails.values():
+        xs += [*(x for x, _ in along), None]
+        ys += [*(y for _, y in along), None]
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": xs,
+        "y": ys,
+        "line": {"color": faint(theme.values[0], 0.3), "width": 1},
+        "hoverinfo": "skip",
+        "name": "trails",
+        "showlegend": False,
+    }
+
+
+def row_name(
+    row: RecipeRow, language: str = DEFAULT_LANGUAGE, axes: Axes = MATRIX, *, short: bool = False
+) -> str:
+    """Return a recipe's name, or what another size of groups is told as.
+
+    >>> from quantviz.analysis.recipe_ranking import RecipeRow
+    >>> from quantviz.schemes.granularity import PerGroup
+    >>> from quantviz.schemes.scheme import Scheme
+    >>> row_name(RecipeRow("int3_g16", Scheme("int3", granularity=PerGroup(16)), trail="int3"))
+    'INT3 in groups of 16'
+    """
+    if row.id in RECIPES:
+        return recipe_name(row.id, language, axes, short=short)
+    granularity = row.scheme.granularity
+    size = getattr(granularity, "size", None)
+    if row.trail in RECIPES:
+        return text(
+            "recipe_plot.trail.like", language, name=recipe_name(row.trail, language, axes), size=size
+        )
+    name = text(f"formats.{row.scheme.format}.name", language)
+    if isinstance(granularity, PerTensor):
+        return text("recipe_plot.trail.per_tensor", language, name=name)
+    if isinstance(granularity, PerChannel):
+        channel = axes.words(granularity.axis, "channel", language)
+        return text("recipe_plot.trail.per_channel", language, name=name, channel=channel)
+    return text("recipe_plot.trail.per_group", language, name=name, size=size)

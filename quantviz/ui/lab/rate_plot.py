@@ -1,0 +1,161 @@
+"""The plot of bits against SQNR in the Lab: recipes, other sizes of groups, and what any quantizer could
+reach.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import html
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from quantviz.analysis.recipe_ranking import RecipeRow, priced_at, row_of
+from quantviz.lab.state import LabState
+from quantviz.schemes.scheme import Scheme
+from quantviz.ui.components.choice import choose
+from quantviz.ui.components.scheme_words import format_name
+from quantviz.ui.lab.tensor import kept, stored_of
+from quantviz.ui.shell import session
+from quantviz.ui.shell.classroom import locked
+from quantviz.ui.shell.fragments import fragment
+from quantviz.ui.shell.words import language, number, plain, say, theme
+
+if TYPE_CHECKING:
+    from quantviz.analysis.rate_distortion import RateDistortion
+    from quantviz.analysis.study import Study
+    from quantviz.figures.recipe_plot import RecipePlotData
+
+_PLOT, _BITS, _LINES = "recipe_plot", "recipe_bits", "recipe_lines"
+#: Names that a line below the plot tells at most.
+_MOST_NAMES = 3
+
+
+@fragment
+def show_rate_plot(study: Study, state: LabState, rows: Sequence[RecipeRow]) -> None:
+    """Show the plot; a click on a dot loads its scheme. It runs by itself when another x is chosen."""
+    from quantviz.figures.recipe_plot import BITS, RECIPE_PLOT_CONFIG, recipe_plot_data, recipe_plot_figure
+
+    if session.state() != state:
+        st.rerun()  # A dot was clicked: the whole page follows.
+    asked = st.container()
+    known = _known(state, rows)
+    bits = BITS[0]
+    if known:
+        with asked:
+            bits = choose(
+                st.segmented_control,
+                say("recipes.bits_label"),
+                BITS,
+                key=session.show(_BITS, st.session_state.get(_BITS) or BITS[0]),
+                required=True,
+                format_func=lambda name: say(f"recipes.bits_of.{name}"),
+                label_visibility="collapsed",
+            )
+    now, axes = _now(study), state.source.axes
+    shape, usual = state.source.shape, priced_at(state.source.shape)
+    figure = recipe_plot_figure(
+        rows,
+        now,
+        language=language(),
+        theme=theme(),
+        axes=axes,
+        known=known,
+        bits=bits,
+        priced_as=usual if usual != shape else None,
+    )
+    fixed = locked("scheme")
+    st.plotly_chart(
+        figure,
+        key=_PLOT,
+        theme=None,
+        config=dict(RECIPE_PLOT_CONFIG),
+        on_select="ignore" if fixed else session.safely(_take_dot),
+        selection_mode="points",
+        alt=say("recipes.plot_alt"),
+    )
+    told = [] if fixed else [say("recipes.plot_how")]
+    if known:
+        st.html(_legend(known))
+        data = recipe_plot_data(rows, now, known=known, bits=bits)
+        told += [say("recipes.sizes"), *_puzzles(data, known, state)]
+    if usual != shape:
+        told.append(say("recipes.priced", shape=" × ".join(map(str, usual))))
+    st.caption(plain(say("recipe_plot.answer.between").join(told)))
+    if known:
+        st.caption("`qv.rate_distortion(x).table()`")
+
+
+def _known(state: LabState, rows: Sequence[RecipeRow]) -> RateDistortion | None:
+    """Return the other sizes of groups and the lines: computed once for a tensor, of a large one when it is
+    asked for.
+    """
+    from quantviz.analysis.rate_distortion import rate_distortion
+
+    if state.large and not st.toggle(say("recipes.lines"), key=_LINES):
+        return None
+    source, scheme = state.source, state.scheme
+    with st.spinner(say("recipes.lines_trying"), show_time=True):
+        return kept(
+            source,
+            f"rate distortion {scheme.nonfinite}",
+            lambda: rate_distortion(stored_of(source), current=scheme, rows=rows),
+            aside=True,
+        )
+
+
+def _now(study: Study) -> RecipeRow:
+    """Return the row of what is set now, with what its codes would take if they were entropy-coded."""
+    row, entropy = row_of(study.measured), study.measured.metrics.get("code_entropy")
+    if entropy is None:
+        return row
+    return dataclasses.replace(row, entropy_bits=row.bits - row.scheme.number_format.bits + entropy)
+
+
+def _legend(known: RateDistortion) -> str:
+    """Return what each line is, as HTML: it wraps as the page needs, which a figure's own legend does not."""
+    from quantviz.figures.rate_lines import line_keys
+
+    def swatch(colour: str, dash: str) -> str:
+        svg = (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 28 8"><line x1="0" x2="28" y1="4" y2="4" '
+            f'stroke="{colour}" stroke-width="2" stroke-dasharray="{dash}"/></svg>'
+        )
+        return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
+
+    keys = "".join(
+        f'<span><img src="{swatch(key.colour, key.dash)}" alt=""> {html.escape(key.words)}</span>'
+        for key in line_keys(known, theme(), language())
+    )
+    return f'<div class="qv-lines">{keys}</div>'
+
+
+def _puzzles(data: RecipePlotData, known: RateDistortion, state: LabState) -> list[str]:
+    """Return what would puzzle: dots above a line, what lies outside, and what was measured on a part."""
+    from quantviz.figures.rate_lines import row_name
+
+    told = []
+    above = [row_name(row, language(), state.source.axes) for row in data.above_lloyd_max]
+    if above:
+        names = say("recipes.between").join(above[:_MOST_NAMES])
+        if len(above) > _MOST_NAMES:
+            names = say("recipes.above_more", names=names, count=len(above) - _MOST_NAMES)
+        told.append(say("recipes.above", names=names))
+    if data.beyond:
+        rows = (
+            say("recipes.beyond_row", name=format_name(row.scheme.format), db=number(row.sqnr_db, 3))
+            for row in data.beyond
+        )
+        told.append(say("recipes.beyond", rows=say("recipes.between").join(rows)))
+    if known.share < 1:
+        told.append(say("recipes.measured_share", share=f"{100 * known.share:.2g}"))
+    return told
+
+
+def _take_dot() -> None:
+    """Take the scheme whose dot was clicked; a second click on it only lets go of it."""
+    points = st.session_state[_PLOT]["selection"]["points"]
+    if points and (form := points[0].get("customdata")):
+        session.change(scheme=Scheme.parse(form if isinstance(form, str) else form[0]))
