@@ -29,13 +29,17 @@ COMPARED = (ALL, *CONVENTIONS)
 VERSION = "1"
 #: A longer link was not made by us.
 LONGEST = 4000
+#: Schemes that are held against each other at most, the present one among them, and what stands between two
+#: of them in a link: no scheme's text has it.
+MOST_HELD = 8
+_BETWEEN = "~"
 #: Cells a side that links of before had in view at most, where they named a corner.
 _WINDOW_OF_OLD_LINKS = 512
 #: How the colours of x were spread by links of before, which say nothing of it; so a link without it still
 #: says, unless it says nothing of the state at all.
 _SCALE_OF_OLD_LINKS = "linear"
 #: The parts of a link that are the state's.
-_PARTS = frozenset("vtscbaerhomp")
+_PARTS = frozenset("vtscbyaerhomp")
 
 _T = TypeVar("_T")
 
@@ -49,7 +53,9 @@ class LabState:
     view: View
     #: The selected cell, one number an axis.
     cell: Shape
+    #: What the present scheme is held against: A; and B, C … after it.
     baseline: Scheme | None = None
+    others: tuple[Scheme, ...] = ()
     error_view: str = "signed"
     error_range: str = "held"
     #: The held end of the error's colours; none until it has been measured for this tensor.
@@ -75,6 +81,27 @@ class LabState:
     def large(self) -> bool:
         """Whether the tensor is too large for the result of all of it to be made at once."""
         return math.prod(self.source.shape) > MOST_WHOLE
+
+    @property
+    def remembered(self) -> tuple[Scheme, ...]:
+        """Return A, B, C …"""
+        return (self.baseline, *self.others) if self.baseline else ()
+
+    @property
+    def contenders(self) -> tuple[Scheme, ...]:
+        """Return what is held against each other: A, B, C …, and the present scheme where it is none of them
+        and there is room.
+        """
+        return tuple(dict.fromkeys((*self.remembered, self.scheme)))[:MOST_HELD]
+
+    def remembering(self, schemes: Iterable[Scheme]) -> LabState:
+        """Return the state with these as A, B, C …; no scheme is there twice.
+
+        >>> opening().remembering([Scheme("int8"), Scheme("int2"), Scheme("int8")]).others
+        (Scheme.parse('int2,symmetric,per_tensor,min_max,course'),)
+        """
+        first, *others = tuple(dict.fromkeys(schemes))[:MOST_HELD] or (None,)
+        return self.replace(baseline=first, others=tuple(others))
 
     def replace(self, **changes: Any) -> LabState:
         """Return the same state but for `changes`; another scheme is a choice of its own."""
@@ -106,9 +133,9 @@ class LabState:
         The chosen scheme is kept as far as it fits; what belongs to the old tensor is dropped.
         """
         shape = source.shape
-        baseline = self.baseline if self.baseline and not self.baseline.problems(shape) else None
         kept = (
-            baseline,
+            None,
+            (),
             self.error_view,
             self.error_range,
             None,
@@ -117,9 +144,9 @@ class LabState:
             self.pool,
             self.value_scale,
         )
-        return LabState(source, self.scheme, View.of(shape), (0,) * len(shape), *kept).with_scheme(
-            self.chosen or self.scheme
-        )
+        fitting = [each for each in self.remembered if not each.problems(shape)]
+        state = LabState(source, self.scheme, View.of(shape), (0,) * len(shape), *kept)
+        return state.remembering(fitting).with_scheme(self.chosen or self.scheme)
 
 
 def opening(scenario_id: str = FIRST) -> LabState:
@@ -142,6 +169,7 @@ def write_link(state: LabState, language: str | None = None) -> dict[str, str]:
         "s": str(state.scheme),
         "c": _write_place(state.cell),
         "b": str(state.baseline) if state.baseline else None,
+        "y": _BETWEEN.join(map(str, state.others)) or None,
         "a": _write_view(state.view) if state.view != usual.view else None,
         "e": state.error_view if state.error_view != usual.error_view else None,
         "r": state.error_range if state.error_range != usual.error_range else None,
@@ -199,7 +227,6 @@ def read_link(params: Mapping[str, str]) -> tuple[LabState, tuple[QuantVizError,
         scheme=scheme,
         view=part("a", lambda form: _read_view(form, shape), View.of(shape)),
         cell=part("c", lambda form: _read_cell(form, shape), first.cell if same else (0,) * len(shape)),
-        baseline=part("b", lambda form: fitting(form).fitted(shape), None),
         error_view=part("e", lambda form: _one_of(form, ERROR_VIEWS), "signed"),
         error_range=part("r", lambda form: _one_of(form, ERROR_RANGES), "held"),
         held=part("h", _read_held, None),
@@ -212,6 +239,10 @@ def read_link(params: Mapping[str, str]) -> tuple[LabState, tuple[QuantVizError,
             first.value_scale if lost or params.keys().isdisjoint(_PARTS) else _SCALE_OF_OLD_LINKS,
         ),
     )
+    a = part("b", lambda form: fitting(form).fitted(shape), None)
+    no_others: tuple[Scheme, ...] = ()
+    others = part("y", lambda form: _read_others(form, lambda each: fitting(each).fitted(shape)), no_others)
+    state = state.remembering((a, *others) if a else others)
     return state.with_scheme(scheme), tuple(problems)
 
 
@@ -266,6 +297,13 @@ def _read_cell(form: str, shape: Shape) -> Shape:
     if len(place) != len(shape) or any(i >= n for i, n in zip(place, shape, strict=True)):
         raise QuantVizError("index_out_of_range", index=place, shape=shape)
     return place
+
+
+def _read_others(form: str, read: Callable[[str], Scheme]) -> tuple[Scheme, ...]:
+    forms = form.split(_BETWEEN)
+    if len(forms) >= MOST_HELD:
+        raise QuantVizError("link.others", got=len(forms), most=MOST_HELD - 1)
+    return tuple(map(read, forms))
 
 
 def _read_held(form: str) -> float:

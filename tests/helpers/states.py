@@ -65,12 +65,14 @@ def states(draw):
         draw(st.tuples(*(st.integers(1, 40),) * 2)),
     )
     view = view.window(*corner, *lengths, shape)
+    held = draw(st.lists(SCHEMES.map(lambda scheme: scheme.fitted(shape)), max_size=3, unique=True))
     return LabState(
         source=source,
         scheme=draw(SCHEMES).fitted(shape),
         view=view,
         cell=tuple(draw(st.integers(0, n - 1)) for n in shape),
-        baseline=draw(st.none() | SCHEMES.map(lambda scheme: scheme.fitted(shape))),
+        baseline=held[0] if held else None,
+        others=tuple(held[1:]),
         error_view=draw(st.sampled_from(tuple(ERROR_VIEWS))),
         error_range=draw(st.sampled_from(ERROR_RANGES)),
         held=draw(st.none() | st.floats(1e-30, 1e30)),

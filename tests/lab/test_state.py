@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import quantviz as qv
+from quantviz.analysis.scheme_comparison import MOST_SCHEMES
 from quantviz.lab.scenarios import SCENARIOS
-from quantviz.lab.state import LONGEST, opening, read_link, write_link
+from quantviz.lab.state import LONGEST, MOST_HELD, LabState, opening, read_link, write_link
 from quantviz.sources import Normal, Upload
 from quantviz.sources.typed import Typed
 from quantviz.tensors.views import View
@@ -21,7 +22,7 @@ from tests.helpers.states import states
 def test_a_link_reopens_exactly_this_state(state):
     params = write_link(state, "zh")
     assert read_link(params) == (state, ())
-    assert all(re.fullmatch(r"[A-Za-z0-9._(),=+-]+", value) for value in params.values())
+    assert all(re.fullmatch(r"[A-Za-z0-9._(),=+~-]+", value) for value in params.values())
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -30,6 +31,32 @@ def test_a_scenario_travels_in_under_300_characters(name):
     held = state.replace(held=0.0123)
     assert len("https://quantviz.example.org/lab?" + urlencode(write_link(held, "en"))) < 300
     assert read_link(write_link(held)) == (held, ())
+
+
+def test_eight_schemes_travel_in_under_2000_characters():
+    longest = sorted(
+        (each for each in qv.RECIPES.values() if not each.problems((64, 256))),
+        key=lambda each: -len(str(each)),
+    )
+    state = LabState(Normal(rows=64, cols=256), longest[7], View.of((64, 256)), (0, 0)).remembering(
+        longest[:7]
+    )
+    assert len(state.contenders) == MOST_HELD == MOST_SCHEMES
+    assert len("https://quantviz.example.org/lab?" + urlencode(write_link(state, "en"))) < 2000
+    assert read_link(write_link(state)) == (state, ())
+
+
+def test_a_link_with_a_baseline_opens_it_as_a_and_more_follow():
+    forms = [str(qv.Scheme(f"int{bits}")) for bits in range(2, 9)]
+    assert read_link({"b": forms[0]})[0].remembered == (qv.Scheme("int2"),)
+    state, problems = read_link({"b": forms[0], "y": "~".join(forms[1:3])})
+    assert (list(map(str, state.remembered)), problems) == (forms[:3], ())
+    # Without A the next is A; what is there twice is there once; and what cannot be read is named.
+    assert read_link({"y": f"{forms[1]}~{forms[1]}"})[0].remembered == (qv.Scheme("int3"),)
+    state, problems = read_link({"b": forms[0], "y": f"{forms[1]}~int99"})
+    assert (len(state.remembered), len(problems)) == (1, 1)
+    state, (problem,) = read_link({"y": "~".join(forms + forms)})
+    assert (state.remembered, problem.params["reason"].key) == ((), "link.others")
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -44,7 +71,8 @@ def test_every_scenario_opens(name):
 @settings(deadline=None)
 @given(
     st.dictionaries(
-        st.sampled_from(["v", "t", "s", "c", "b", "a", "e", "r", "h", "o", "lang", "x"]), st.text(max_size=80)
+        st.sampled_from(["v", "t", "s", "c", "b", "y", "a", "e", "r", "h", "o", "lang", "x"]),
+        st.text(max_size=80),
     )
 )
 def test_anything_in_the_address_opens_something(params):

@@ -1,4 +1,4 @@
-"""The tab Compare: the best recipe for as few bits, all recipes, the baseline, and engines."""
+"""The tab Compare: the best recipe for as few bits, A, B and more, engines, and all recipes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from quantviz.analysis.recipe_ranking import RecipeRow, answer, best_within, rec
 from quantviz.lab.state import LabState
 from quantviz.schemes.recipes import RECIPES, current_recipe
 from quantviz.ui.components.classroom_signs import show_lock
-from quantviz.ui.lab import compared_engines, engine_comparison
+from quantviz.ui.lab import compared_engines, compared_schemes, engine_comparison
 from quantviz.ui.lab.engine_controls import group_of
 from quantviz.ui.lab.navigation import clicked_line
 from quantviz.ui.lab.rate_plot import show_rate_plot
@@ -41,8 +41,10 @@ def show_compare(
     with body:
         with st.container(key="compare_actions", horizontal=True, gap="small"):
             if visible("actions"):
-                _baseline_button(state)
+                compared_schemes.show_choices(state)
             engine_comparison.show_button(state)
+        if visible("compare"):
+            compared_schemes.show_compared_schemes(state)
         if compared:
             show_engines(compared, state)
         if rows:
@@ -84,25 +86,6 @@ def _best(rows: tuple[RecipeRow, ...], now: RecipeRow, state: LabState, sentence
             args=(best.id,),
             disabled=locked("scheme"),
             help=say("room.locked") if locked("scheme") else None,
-        )
-
-
-def _baseline_button(state: LabState) -> None:
-    if state.baseline is None:
-        st.button(
-            say("lab.set_baseline"),
-            key="set_baseline",
-            on_click=session.safely(session.baseline),
-            args=(state.scheme,),
-            help=say("lab.set_baseline_help"),
-        )
-    else:
-        st.button(
-            say("lab.drop_baseline"),
-            key="drop_baseline",
-            on_click=session.safely(session.baseline),
-            args=(None,),
-            help=say("lab.drop_baseline_help", scheme=plain(state.baseline)),
         )
 
 

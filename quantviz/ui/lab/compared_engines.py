@@ -134,7 +134,7 @@ def lighted(data: PanelsData, shown: Shown | None, view: View) -> PanelsData:
     """
     if shown is None or not visible("compare"):
         return data
-    lit = _seen(shown.lit, view)
+    lit = seen(shown.lit, view)
     if data.pixels is not None:
         return dataclasses.replace(data, lit_share=_lit_share(lit, data.pixels))
     return dataclasses.replace(data, **({"lit": lit} if _sides(lit) <= _MOST_SIDES else {"lit_share": lit}))
@@ -149,7 +149,7 @@ def _lit_share(lit: Any, pixels: Pixels) -> Any:
     return counts / np.outer(np.diff(rows), np.diff(cols))
 
 
-def _seen(lit: torch.Tensor, view: View) -> Any:
+def seen(lit: torch.Tensor, view: View) -> Any:
     from quantviz.tensors import blocks
 
     rows, cols = view.size(tuple(lit.shape))
@@ -164,7 +164,7 @@ def _seen(lit: torch.Tensor, view: View) -> Any:
 
 def can_be_framed(lit: torch.Tensor, view: View) -> bool:
     """Return whether the lit cells in view are not too many to be framed."""
-    return _sides(_seen(lit, view)) <= _MOST_SIDES
+    return _sides(seen(lit, view)) <= _MOST_SIDES
 
 
 def _sides(cells: Any) -> int:

@@ -11,7 +11,7 @@ import contextlib
 import functools
 import itertools
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -345,9 +345,9 @@ def reset() -> None:
     put(opening(name) if name else opening())
 
 
-def baseline(scheme: Scheme | None) -> None:
-    """Remember a scheme to compare with, or none."""
-    change(baseline=scheme)
+def remember(schemes: Iterable[Scheme]) -> None:
+    """Remember schemes to compare with, as A, B, C …"""
+    put(state().remembering(schemes))
 
 
 @contextlib.contextmanager

@@ -1,0 +1,363 @@
+"""A, B and more: schemes held against each other on the Lab's tensor, and who has the smaller error where."""
+
+from __future__ import annotations
+
+import math
+import string
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from quantviz.analysis.recipe_ranking import priced_bits
+from quantviz.errors import QuantVizError
+from quantviz.lab.state import MOST_HELD, LabState
+from quantviz.schemes.conventions import CONVENTIONS
+from quantviz.schemes.granularity import Granularity, PerChannel, PerTensor
+from quantviz.schemes.recipes import RECIPES, current_recipe
+from quantviz.schemes.scheme import Scheme
+from quantviz.ui.components.choice import choose
+from quantviz.ui.components.scheme_words import convention_name, part_words
+from quantviz.ui.lab.compared_engines import seen
+from quantviz.ui.lab.navigation import clicked_line
+from quantviz.ui.lab.tensor import kept, stored_of
+from quantviz.ui.shell import session
+from quantviz.ui.shell.classroom import locked, visible
+from quantviz.ui.shell.words import language, plain, say, say_error, say_recipe, theme
+
+if TYPE_CHECKING:
+    from quantviz.analysis.scheme_comparison import SchemeComparison
+    from quantviz.figures.winner_map import WinnerMapData
+
+_ADD, _KEPT, _TABLE, _OPEN, _PARTS = (
+    "contest_add",
+    "contest_kept",
+    "contest_table",
+    "contest_open",
+    "contest_parts",
+)
+#: Before an engine's id among what can be added; no recipe's id has it.
+_ENGINE = "engine."
+_HEIGHT = 300
+
+
+# ---- what is held against each other -------------------------------------------------------------
+
+
+def show_choices(state: LabState) -> None:
+    """Show the button that remembers the present scheme, and the box that adds another."""
+    held, full = state.remembered, len(state.remembered) >= MOST_HELD
+    if state.scheme in held:
+        label = say("contest.remembered", letter=_letter(held.index(state.scheme)))
+    else:
+        label = say("contest.remember", letter=_letter(min(len(held), MOST_HELD - 1)))
+    st.button(
+        label,
+        key="set_baseline",
+        on_click=session.safely(session.remember),
+        args=((*held, state.scheme),),
+        disabled=full or state.scheme in held,
+        help=say("contest.full", most=MOST_HELD) if full else say("contest.remember_help"),
+    )
+    if not full:
+        offered = _addable(state)
+        choose(
+            st.selectbox,
+            say("contest.add"),
+            offered,
+            key=session.show(_ADD, None),
+            index=None,
+            placeholder=say("contest.add_placeholder"),
+            on_change=session.safely(_add),
+            format_func=lambda name: _addable_words(name, state),
+            label_visibility="collapsed",
+            width=260,
+        )
+
+
+def _addable(state: LabState) -> dict[str, Scheme]:
+    """Return what else can be held against the present scheme: recipes, and its own under other engines."""
+    offered = {name: _answering(recipe, state) for name, recipe in RECIPES.items()}
+    for name in CONVENTIONS:
+        try:
+            offered[_ENGINE + name] = state.scheme.replace(convention=name)
+        except QuantVizError:
+            # The engine does not offer this scheme.
+            continue
+    there, shape = state.contenders, state.source.shape
+    return {
+        name: scheme for name, scheme in offered.items() if scheme not in there and not scheme.problems(shape)
+    }
+
+
+def _addable_words(name: str, state: LabState) -> str:
+    if name.startswith(_ENGINE):
+        engine = convention_name(CONVENTIONS[name.removeprefix(_ENGINE)])
+        return say("contest.same_under", engine=engine)
+    return say_recipe(name, state.source)
+
+
+def _add() -> None:
+    """Hold a scheme against the others; the first is held against the present one, which becomes A."""
+    state, name = session.state(), st.session_state[_ADD]
+    if name is not None:
+        session.remember((*(state.remembered or (state.scheme,)), _addable(state)[name]))
+
+
+def _answering(scheme: Scheme, state: LabState) -> Scheme:
+    """Return a scheme that does with NaN and Inf what the present one does, unless it has a choice of its
+    own: one that refuses them could not be held against one that does not.
+    """
+    return scheme if scheme.nonfinite != "refuse" else scheme.replace(nonfinite=state.scheme.nonfinite)
+
+
+def _letter(number: int) -> str:
+    return string.ascii_uppercase[number]
+
+
+def _name(scheme: Scheme, state: LabState) -> str:
+    """Return a recipe's name, or the format and what shares a scale, with whatever else is not as usual."""
+    recipe = current_recipe(scheme, state.source.shape)
+    if recipe:
+        return say_recipe(recipe, state.source)
+    usual = Scheme("int8")
+    told = ["format", "granularity"] + [
+        name
+        for name in ("mode", "calibration", "convention")
+        if getattr(scheme, name) != getattr(usual, name)
+    ]
+    return " · ".join(part_words(scheme, name, state.source) for name in told)
+
+
+# ---- the comparison ------------------------------------------------------------------------------
+
+
+def show_compared_schemes(state: LabState) -> None:
+    """Show who has the smaller error where, and what each makes of the tensor, once there are two."""
+    if len(state.contenders) < 2:
+        return
+    with st.container(key="contest"):
+        _show_kept(state)
+        if not (visible("error") and visible("x_hat")):
+            return
+        if state.large and not st.toggle(say("contest.show"), key=_OPEN):
+            return
+        schemes = tuple(_answering(each, state) for each in state.contenders)
+        parts = _asked_for(state)
+        try:
+            found = _compared(state, schemes, parts)
+        except QuantVizError as problem:
+            st.warning(say_error(problem))
+            return
+        st.markdown(f"**{plain(_sentence(found))}**")
+        left, right = st.columns([7, 5], gap="small")
+        with left:
+            _show_table(found, state)
+        with right:
+            _show_map(found, state, parts)
+        forms = ", ".join(f'"{each}"' for each in schemes)
+        st.caption(f"`qv.compare_schemes(x, [{forms}]).table()`")
+
+
+def _show_kept(state: LabState) -> None:
+    """Show what is remembered; a tap on one drops it."""
+    held = dict(zip(map(str, state.remembered), state.remembered, strict=True))
+    if not held or not visible("actions"):
+        return
+    words = {
+        form: say("contest.name", letter=_letter(k), name=_name(scheme, state))
+        for k, (form, scheme) in enumerate(held.items())
+    }
+    choose(
+        st.pills,
+        say("contest.drop_how"),
+        tuple(held),
+        selection_mode="multi",
+        key=session.show(_KEPT, list(held)),
+        on_change=session.safely(_keep),
+        format_func=lambda form: plain(words[form]),
+    )
+
+
+def _keep() -> None:
+    forms = st.session_state[_KEPT]
+    session.remember(each for each in session.state().remembered if str(each) in forms)
+
+
+def _asked_for(state: LabState) -> str:
+    """Return what has a winner each: of more cells than a map has room for, pixels."""
+    from quantviz.analysis.scheme_comparison import MOST_CELLS
+
+    if math.prod(state.source.shape) > MOST_CELLS:
+        return "cells"
+    offered = ("cells", *_granularities(state))
+    chosen = choose(
+        st.segmented_control,
+        say("contest.parts"),
+        offered,
+        key=session.show(_PARTS, st.session_state.get(_PARTS) or "cells"),
+        required=True,
+        format_func=lambda name: say(f"contest.part.{name}"),
+        label_visibility="collapsed",
+    )
+    return str(chosen)
+
+
+def _granularities(state: LabState) -> Mapping[str, Granularity]:
+    """Return what parts of a small tensor may be, beside cells."""
+    rows, cols = state.view.rows, state.view.cols
+    own = state.scheme.granularity
+    found: dict[str, Granularity] = (
+        {} if rows is None else {"rows": PerChannel(rows), "columns": PerChannel(cols)}
+    )
+    return found if isinstance(own, (PerTensor, PerChannel)) else found | {"blocks": own}
+
+
+def _compared(state: LabState, schemes: tuple[Scheme, ...], parts: str) -> SchemeComparison:
+    """Return the comparison: computed once for a tensor, its schemes and parts."""
+    from quantviz.analysis.scheme_comparison import compare_schemes
+
+    granularity = _granularities(state).get(parts)
+    with st.spinner(say("contest.trying", count=len(schemes)), show_time=True):
+        return kept(
+            state.source,
+            f"contest {granularity} {' '.join(map(str, schemes))}",
+            lambda: compare_schemes(stored_of(state.source), schemes, parts=granularity),
+            aside=True,
+        )
+
+
+def _sentence(found: SchemeComparison) -> str:
+    """Return who has the smaller error in how many cells, the most first."""
+    shares = sorted(enumerate(found.cell_shares), key=lambda each: -each[1])
+    told = [
+        say("contest.wins" if k == 0 else "contest.wins_too", letter=_letter(number), share=_percent(share))
+        for k, (number, share) in enumerate(shares)
+    ]
+    if found.cell_ties > 0:
+        told.append(say("contest.ties", share=_percent(found.cell_ties)))
+    return say("contest.between").join(told) + say("contest.end")
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g}"
+
+
+# ---- the table ------------------------------------------------------------------------------------
+
+
+def _show_table(found: SchemeComparison, state: LabState) -> None:
+    schemes, shape = state.contenders, state.source.shape
+    table = found.table()
+    bits = [priced_bits(each, shape) for each in schemes]
+    names = [
+        say("contest.name", letter=_letter(k), name=_name(each, state)) for k, each in enumerate(schemes)
+    ]
+    columns: dict[str, list[Any]] = {
+        "name": [
+            say("contest.now", name=name) if each == state.scheme else name
+            for name, each in zip(names, schemes, strict=True)
+        ],
+        "cells": [100 * share for share in found.cell_shares],
+    }
+    for column, tile in (("sqnr_db", "sqnr"), ("mse", "mse")):
+        if visible(f"tiles.{tile}"):
+            columns |= {column: table[column], f"{column}_minus_a": table[f"{column}_minus_a"]}
+    if visible("tiles.bits"):
+        columns |= {"bits": bits, "bits_minus_a": [each - bits[0] for each in bits]}
+    formats = {
+        "sqnr_db": "%.2f",
+        "sqnr_db_minus_a": "%+.2f",
+        "mse": "%.4g",
+        "mse_minus_a": "%+.3g",
+        "bits": "%.3f",
+        "bits_minus_a": "%+.3f",
+        "cells": "%.1f %%",
+    }
+    st.dataframe(
+        columns,
+        key=_TABLE,
+        hide_index=True,
+        on_select="ignore" if locked("scheme") else session.safely(lambda: _take_line(schemes)),
+        selection_mode="single-cell",
+        row_height=29,
+        height=29 * (len(schemes) + 1) + 10,
+        column_config={
+            name: st.column_config.NumberColumn(
+                say(f"contest.columns.{name}"), format=formats[name], width=68
+            )
+            if name in formats
+            else st.column_config.TextColumn(say(f"contest.columns.{name}"), width=160)
+            for name in columns
+        },
+        alt=say("contest.table_alt"),
+    )
+    if not locked("scheme"):
+        st.caption(say("contest.table_how"))
+
+
+def _take_line(schemes: tuple[Scheme, ...]) -> None:
+    line = clicked_line(_TABLE)
+    if line is not None:
+        session.change(scheme=schemes[line])
+
+
+# ---- the map --------------------------------------------------------------------------------------
+
+
+def _show_map(found: SchemeComparison, state: LabState, parts: str) -> None:
+    from quantviz.figures.winner_map import WINNER_MAP_CONFIG, scheme_colours, winner_map_figure
+
+    data = _map_data(found, state, parts)
+    figure = winner_map_figure(data, language=language(), theme=theme(), height=_HEIGHT)
+    st.plotly_chart(
+        figure, key="winner_map", theme=None, config=dict(WINNER_MAP_CONFIG), alt=say("contest.map_alt")
+    )
+    keys = "".join(
+        f'<span><i style="background:{colour}"></i> {_letter(k)}</span>'
+        for k, (_, colour) in enumerate(zip(data.names, scheme_colours(theme()), strict=False))
+    )
+    st.html(f'<div class="qv-lines">{keys}</div>')
+    st.caption(say("contest.map_how"))
+
+
+def _map_data(found: SchemeComparison, state: LabState, parts: str) -> WinnerMapData:
+    """Return the winners as the panels' rows and columns; of a large tensor all of it, a pixel for many
+    cells.
+    """
+    import torch
+
+    from quantviz.figures.winner_map import WinnerMapData
+    from quantviz.tensors.blocks import expand
+
+    shape, view = state.source.shape, state.view
+    names = tuple(
+        say("contest.name", letter=_letter(k), name=_name(each, state))
+        for k, each in enumerate(state.contenders)
+    )
+    if found.row_edges is not None:
+        flat = sum(i * math.prod(shape[axis + 1 :]) for axis, i in enumerate(state.cell))
+        return WinnerMapData(
+            found.winner,
+            found.lead,
+            names,
+            row_edges=found.row_edges,
+            col_edges=found.col_edges,
+            selected=divmod(flat, shape[-1]),
+        )
+    granularity = _granularities(state).get(parts)
+
+    def of_cells(values: Any) -> Any:
+        told = torch.from_numpy(values)
+        if granularity is not None:
+            told = expand(told, granularity.layout(shape, "short"), shape).expand(shape)
+        return seen(told, view)
+
+    return WinnerMapData(
+        of_cells(found.winner),
+        of_cells(found.lead),
+        names,
+        top=view.top,
+        left=view.left,
+        selected=view.place(state.cell),
+    )
