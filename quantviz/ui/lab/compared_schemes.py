@@ -149,7 +149,7 @@ def show_compared_schemes(state: LabState) -> None:
         except QuantVizError as problem:
             st.warning(say_error(problem))
             return
-        st.markdown(f"**{plain(_sentence(found))}**")
+        st.markdown(f"**{plain(_sentence(found, parts))}**")
         left, right = st.columns([7, 5], gap="small")
         with left:
             _show_table(found, state)
@@ -227,15 +227,23 @@ def _compared(state: LabState, schemes: tuple[Scheme, ...], parts: str) -> Schem
         )
 
 
-def _sentence(found: SchemeComparison) -> str:
-    """Return who has the smaller error in how many cells, the most first."""
-    shares = sorted(enumerate(found.cell_shares), key=lambda each: -each[1])
+def _sentence(found: SchemeComparison, parts: str) -> str:
+    """Return who has the smaller error in how many parts, the most first."""
+    # Of a large tensor the map has pixels, but the cells are counted all the same.
+    of_cells = parts == "cells"
+    wins, ties = (found.cell_shares, found.cell_ties) if of_cells else (found.part_shares, found.part_ties)
+    shares = sorted(enumerate(wins), key=lambda each: -each[1])
     told = [
-        say("contest.wins" if k == 0 else "contest.wins_too", letter=_letter(number), share=_percent(share))
+        say(
+            "contest.wins" if k == 0 else "contest.wins_too",
+            letter=_letter(number),
+            share=_percent(share),
+            **({"of": say(f"contest.of.{parts}")} if k == 0 else {}),
+        )
         for k, (number, share) in enumerate(shares)
     ]
-    if found.cell_ties > 0:
-        told.append(say("contest.ties", share=_percent(found.cell_ties)))
+    if ties > 0:
+        told.append(say("contest.ties", share=_percent(ties)))
     return say("contest.between").join(told) + say("contest.end")
 
 

@@ -40,20 +40,18 @@ def show_rate_plot(study: Study, state: LabState, rows: Sequence[RecipeRow]) -> 
 
     if session.state() != state:
         st.rerun()  # A dot was clicked: the whole page follows.
-    asked = st.container()
     known = _known(state, rows)
     bits = BITS[0]
     if known:
-        with asked:
-            bits = choose(
-                st.segmented_control,
-                say("recipes.bits_label"),
-                BITS,
-                key=session.show(_BITS, st.session_state.get(_BITS) or BITS[0]),
-                required=True,
-                format_func=lambda name: say(f"recipes.bits_of.{name}"),
-                label_visibility="collapsed",
-            )
+        bits = choose(
+            st.segmented_control,
+            say("recipes.bits_label"),
+            BITS,
+            key=session.show(_BITS, st.session_state.get(_BITS) or BITS[0]),
+            required=True,
+            format_func=lambda name: say(f"recipes.bits_of.{name}"),
+            label_visibility="collapsed",
+        )
     now, axes = _now(study), state.source.axes
     shape, usual = state.source.shape, priced_at(state.source.shape)
     figure = recipe_plot_figure(

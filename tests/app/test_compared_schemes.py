@@ -1,0 +1,88 @@
+"""A, B and more in the tab Compare: choosing, dropping and taking them, and what is said of them."""
+
+import json
+
+import pytest
+
+import quantviz as qv
+from quantviz.lab.classroom import Classroom
+from quantviz.lab.state import MOST_HELD, read_link
+from tests.helpers.session import address, healthy, opened, turned
+
+ROW, COLUMN = str(qv.RECIPES["int4_per_row"]), str(qv.RECIPES["int4_per_column"])
+
+
+def comparing(**link):
+    return healthy(turned(opened(lang="en", **link), "compare"))
+
+
+def shown(at):
+    """Return the words of the page and the map's traces."""
+    words = (
+        " ".join(each.value for each in (*at.markdown, *at.caption)).replace("\\", "").replace("\u2060", "")
+    )
+    maps = [element for element in at.get("plotly_chart") if "winner_map" in element.proto.id]
+    return words, [trace["name"] for each in maps for trace in json.loads(each.proto.spec)["data"]]
+
+
+@pytest.fixture(scope="module")
+def held():
+    """A link that holds two schemes against the present one, to read only."""
+    return comparing(b=ROW, y=COLUMN)
+
+
+def test_a_link_opens_the_comparison_with_a_first(held):
+    found = qv.compare_schemes(read_link({})[0].source.tensor(), [ROW, COLUMN, str(read_link({})[0].scheme)])
+    words, names = shown(held)
+    best = max(range(3), key=found.cell_shares.__getitem__)
+    assert (
+        f"{'ABC'[best]} has the smaller error in {100 * found.cell_shares[best]:.3g}\u00a0% of the cells"
+        in words
+    )
+    assert names[0] == "A: int4 per row"
+    assert f'qv.compare_schemes(x, ["{ROW}", "{COLUMN}",' in words
+    table = next(each.value for each in held.dataframe if "cells" in each.value)
+    assert table["sqnr_db_minus_a"].tolist()[0] == 0
+    assert table["sqnr_db"].tolist() == pytest.approx([each.metrics["sqnr_db"] for each in found.measured])
+    assert [name.startswith(f"{letter}: ") for letter, name in zip("ABC", table["name"], strict=True)] == [
+        True
+    ] * 3
+    assert table["name"].tolist()[2].endswith("(now)")
+
+
+def test_adding_makes_the_present_scheme_a_and_dropping_it_moves_the_next_up():
+    at = comparing()
+    assert shown(at)[1] == []
+    at.selectbox(key="contest_add").set_value("int4_per_column").run()
+    assert (address(healthy(at))["b"], address(at)["y"]) == (address(at)["s"], COLUMN)
+    assert at.button(key="set_baseline").disabled
+    at.selectbox(key="contest_add").set_value("engine.torchao").run()
+    assert address(healthy(at))["y"].count("~") == 1
+    pills = at.button_group(key="contest_kept")
+    pills.set_value([COLUMN]).run()
+    assert address(healthy(at))["b"] == COLUMN
+    assert "y" not in address(at)
+    at.button(key="undo").click().run()
+    assert address(healthy(at))["y"].count("~") == 1
+
+
+def test_the_winner_may_be_told_of_rows(held):
+    at = comparing(b=ROW)
+    at.segmented_control(key="contest_parts").set_value("rows").run()
+    assert "% of the rows" in shown(healthy(at))[0]
+
+
+def test_eight_are_enough():
+    forms = [str(qv.Scheme(f"int{bits}")) for bits in (2, 3, 5, 6, 7, 8)]
+    at = comparing(b=forms[0], y="~".join([*forms[1:], ROW]))
+    assert not at.button(key="set_baseline").disabled
+    at.button(key="set_baseline").click().run()
+    assert len(read_link(address(healthy(at)))[0].remembered) == MOST_HELD
+    assert at.button(key="set_baseline").disabled
+    assert not [box for box in at.selectbox if box.key == "contest_add"]
+
+
+@pytest.mark.parametrize("part", ["compare", "error", "x_hat"])
+def test_a_class_is_not_shown_what_is_hidden(part):
+    at = comparing(b=ROW, k=str(Classroom(hidden=frozenset({part}))))
+    assert shown(at)[1] == []
