@@ -131,6 +131,8 @@ class Counterfactuals:
         self.x = self.study.x if result is None else InMemory(result.x)
         self.layout: BlockLayout = parts.layout(self.x.shape, "short")
         self._ignoring = scheme.replace(nonfinite="ignore")
+        # What is finite needs no NaN to be heeded, which takes longer.
+        self._finite = self._ignoring if self.study.facts.nonfinite else scheme
         #: Quantizations of the whole tensor that were made.
         self.made = 0
         self._noises: dict[Numbers, float] = {}
@@ -247,12 +249,33 @@ class Counterfactuals:
             return self.noise
         if numbers not in self._noises:
             self.made += 1
-            plain = self._zeros_cost_nothing
-            without = LeftOut(self.x, self.places(numbers), 0.0 if plain else math.nan)
-            scheme = self.scheme if plain else self._ignoring
-            found = measure(without, scheme, metrics=("mse",), known=self._facts(without, numbers))
-            self._noises[numbers] = _number(found.moments.e2)
+            if not self._zeros_cost_nothing and self.study.result is None:
+                # Scales first: sums of what ignores NaN take many times as long.
+                self._noises[numbers] = self._noise_of_others(numbers, self.params_without(numbers))
+            else:
+                fill = 0.0 if self._zeros_cost_nothing else math.nan
+                without = LeftOut(self.x, self.places(numbers), fill)
+                scheme = self.scheme if self._zeros_cost_nothing else self._ignoring
+                self._noises[numbers] = self._measured(without, scheme, numbers)
         return self._noises[numbers]
+
+    def _measured(
+        self, x: Stored, scheme: Scheme, numbers: Numbers = (), params: QParams | None = None
+    ) -> float:
+        """Return Σe² of a tensor, of which some parts may be left out."""
+        known = self._facts(x, numbers) if numbers else self.study.facts
+        found = measure(x, scheme, qparams=params, metrics=("mse",), known=known)
+        return _number(found.moments.e2)
+
+    def _noise_of_others(self, numbers: Numbers, params: QParams) -> float:
+        """Return Σe² of the other cells with given scales."""
+        places = self.places(numbers)
+        if self.study.facts.nonfinite:
+            return self._measured(LeftOut(self.x, places), self._ignoring, numbers, params)
+        total = self._measured(LeftOut(self.x, places, 0.0), self.scheme, numbers, params)
+        zeros, at = torch.zeros(len(places)), torch.from_numpy(places)
+        error = quantize_cells(zeros, self.scheme, params, self.x.shape, at).error
+        return max(total - float(error.to(torch.float64).square().sum()), 0.0)
 
     @cached_property
     def _zeros_cost_nothing(self) -> bool:
@@ -290,17 +313,8 @@ class Counterfactuals:
         left = self.noise - self.suffered_by(numbers)
         if left >= _TOLD_BY_DIFFERENCE * self.noise or not self.noise:
             return max(left, 0.0)
-        without, params = self.without(numbers), self.study.qparams
         self.made += 1
-        return _number(
-            measure(
-                without,
-                self._ignoring,
-                qparams=params,
-                metrics=("mse",),
-                known=self._facts(without, numbers),
-            ).moments.e2
-        )
+        return self._noise_of_others(numbers, self.study.qparams)
 
     def others_signal(self, numbers: Iterable[int]) -> float:
         """Return Σx² of the other cells."""
@@ -328,13 +342,8 @@ class Counterfactuals:
 
     def clipped_noise(self, numbers: Numbers) -> float:
         """Return Σe² of the whole tensor with some parts clipped to what scales found without them reach."""
-        params = self.params_without(numbers)
         self.made += 1
-        return _number(
-            measure(
-                self.x, self._ignoring, qparams=params, metrics=("mse",), known=self.study.facts
-            ).moments.e2
-        )
+        return self._measured(self.x, self._finite, params=self.params_without(numbers))
 
     def params_without(self, numbers: Numbers) -> QParams:
         """Return scales found without some parts."""
@@ -352,8 +361,7 @@ class Counterfactuals:
     def noise_under(self, scheme: Scheme) -> float:
         """Return Σe² of the whole tensor under another scheme."""
         self.made += 1
-        scheme = scheme.replace(nonfinite=self._ignoring.nonfinite)
-        return _number(measure(self.x, scheme, metrics=("mse",), known=self.study.facts).moments.e2)
+        return self._measured(self.x, scheme.replace(nonfinite=self._finite.nonfinite))
 
     def rotated_noise(self) -> float | None:
         """Return Σe² of the whole tensor quantized after a Hadamard rotation along its last axis and turned
@@ -379,7 +387,7 @@ class Counterfactuals:
         found = measure(values, own, metrics=("mse",))
         return _number(found.moments.e2), found.layout.block_count
 
-    def _facts(self, without: LeftOut, numbers: Numbers) -> Facts:
+    def _facts(self, without: Stored, numbers: Numbers) -> Facts:
         """Return what `measure` asks of a tensor without some parts, without a pass where that can be."""
         if self.scheme.arithmetic.scale.global_rule:
             return facts(without)

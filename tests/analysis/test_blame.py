@@ -222,3 +222,21 @@ def test_lazy_tensors_read_what_they_run():
         assert torch.equal(
             torch.from_numpy(made.run(11, 30).copy()).nan_to_num(9.0), whole.flatten()[11:30].nan_to_num(9.0)
         )
+
+
+@pytest.mark.parametrize("scheme", ["row", "groups", "nvfp4", "q4_1", "nf4_64", "percentile"])
+def test_the_ways_of_large_tensors_give_the_same_noise(scheme, monkeypatch):
+    """Zeros in place of NaN where no scale heeds them, or scales first and then the others' cells."""
+    x, scheme = planted((5, 20)), SCHEMES.get(scheme, scheme)
+    small = Counterfactuals(x, scheme, COLUMNS)
+    monkeypatch.setattr(study, "MOST_WHOLE", 0)
+    large = Counterfactuals(x, scheme, COLUMNS)
+    ignoring = small.scheme.replace(nonfinite="ignore")
+    for kept in ((5,), (5, 20)):
+        left = x.clone()
+        left[:, list(kept)] = math.nan
+        noise = float(qv.quantize(left, ignoring).error.double().square().nansum())
+        assert small.noise_without(kept) == pytest.approx(noise)
+        assert large.noise_without(kept) == pytest.approx(noise)
+        assert large.others_noise(kept) == pytest.approx(small.others_noise(kept))
+        assert large.clipped_noise(kept) == pytest.approx(small.clipped_noise(kept))
