@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from quantviz.schemes.calibration import MinMax as MinMax
     from quantviz.schemes.calibration import Percentile as Percentile
     from quantviz.schemes.calibration import Range as Range
+    from quantviz.schemes.calibration import Searched as Searched
     from quantviz.schemes.conventions import CONVENTIONS as CONVENTIONS
     from quantviz.schemes.conventions import Convention as Convention
     from quantviz.schemes.formats import FORMATS as FORMATS
@@ -72,6 +73,7 @@ _HOMES = {
         "MinMax",
         "Percentile",
         "Range",
+        "Searched",
     ),
     "schemes.arithmetic": ("Offer", "ScaleSpec"),
     "schemes.conventions": ("CONVENTIONS", "Convention"),

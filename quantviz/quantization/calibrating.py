@@ -12,22 +12,35 @@ from quantviz.quantization.cells import cell_index, quantize_with
 from quantviz.quantization.qparams import params_to_try
 from quantviz.quantization.range_search import least_error
 from quantviz.quantization.result import QParams, block_values, counted_cells
+from quantviz.quantization.scale_search import searched
 from quantviz.schemes.calibration import BlockValues, Context, ModeContext, Range, Trial
 from quantviz.schemes.granularity import BlockLayout
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors import blocks
 
 
-def calibrated(of_blocks: BlockValues, scheme: Scheme, trial: Trial) -> Range | QParams:
+def calibrated(
+    of_blocks: BlockValues, scheme: Scheme, trial: Trial, importance: torch.Tensor | None = None
+) -> Range | QParams:
     """Return the range, or scale and zero point, that the scheme's calibration gives each block.
 
-    `trial` gives the error of blocks with a range, see `Context.trial`.
+    `trial` gives the error of blocks with a range, see `Context.trial`; `importance` is what an error counts
+    in each column, see `quantize`.
     """
     calibration = scheme.calibration
     # It is not told of the rest of the scheme, so that it cannot depend on it.
     told: object = ModeContext(scheme.mode)
     if not calibration.of_values:
-        told = Context(scheme.mode, scheme.number_format, scheme.arithmetic, trial, QParams, least_error)
+        told = Context(
+            scheme.mode,
+            scheme.number_format,
+            scheme.arithmetic,
+            trial,
+            QParams,
+            least_error,
+            searched,
+            importance,
+        )
     return calibration.calibrate(of_blocks, cast("Context", told))
 
 

@@ -64,6 +64,14 @@ class BlockValues(Protocol):
     def constant(self, value: float) -> torch.Tensor:
         """Return `value` for each block."""
 
+    def runs(self, count: int) -> torch.Tensor:
+        """Return the values of each run of `count` neighbouring blocks, 0 where they are left out: (elements
+        of a block, count, runs).
+        """
+
+    def of_runs(self, values: torch.Tensor) -> torch.Tensor:
+        """Return what is known of the blocks of each run, (count, runs), as it lies in the grid."""
+
 
 class Trial(Protocol):
     """The error that blocks have with a range, or with each of a list of ranges.
@@ -97,6 +105,10 @@ class Context(ModeContext):
     qparams: Callable[[object, object], QParams]
     #: Searches the range of least error: it takes torch, which choosing a scheme does not import.
     least_error: Callable[[BlockValues, Context], Range]
+    #: Searches scales as the convention's engine does.
+    searched: Callable[[BlockValues, Context], QParams]
+    #: What an error counts in each column, where the caller says so.
+    importance: torch.Tensor | None = None
 
 
 class Calibration(Protocol):
@@ -229,6 +241,27 @@ class MSE:
 
 
 @dataclass(frozen=True)
+class Searched:
+    """The search that belongs to the engine's arithmetic, `Convention.search`: it chooses scales, and each is
+    kept as a small code of one that several blocks share.
+    """
+
+    id: ClassVar[str] = "searched"
+    of_values: ClassVar[bool] = False
+
+    def problems(
+        self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
+    ) -> Iterator[QuantVizError]:
+        return iter(())
+
+    def calibrate(self, blocks: BlockValues, context: Context) -> QParams:
+        return context.searched(blocks, context)
+
+    def lines(self, mode: str) -> tuple[str, str]:
+        return "", ""
+
+
+@dataclass(frozen=True)
 class ManualRange:
     """The range `lo` to `hi`, set by hand for every block."""
 
@@ -313,7 +346,7 @@ class External:
 
 #: Every calibration that can be chosen, by id.
 CALIBRATIONS: Mapping[str, type[Calibration]] = MappingProxyType(
-    {each.id: each for each in (MinMax, Percentile, MSE, AbsMean, ManualRange, Given)}
+    {each.id: each for each in (MinMax, Percentile, MSE, AbsMean, Searched, ManualRange, Given)}
 )
 
 

@@ -104,6 +104,31 @@ class Blocks:
         # What float32 cannot hold becomes Inf, which is refused with its own words.
         return torch.full(self.layout.grid_shape, value, dtype=torch.float64).to(self.dtype)
 
+    def runs(self, count: int) -> torch.Tensor:
+        """Return the values of each run of `count` neighbouring blocks along the axis of the groups, 0 where
+        they are left out: (elements of a block, count, runs).
+
+        >>> from quantviz.schemes.granularity import PerGroup
+        >>> x = torch.arange(8.0).reshape(1, 8)
+        >>> Blocks(x, PerGroup(2).layout((1, 8)), torch.float32).runs(2)[:, :, 1].tolist()
+        [[4.0, 6.0], [5.0, 7.0]]
+        """
+        of_runs = layout_of_runs(self.layout, count)
+        rows = Blocks(self._filled(0), of_runs, self.dtype)._rows(0)
+        return rows.reshape(of_runs.block_count, count, -1).permute(2, 1, 0)
+
+    def of_runs(self, values: torch.Tensor) -> torch.Tensor:
+        """Return what is known of the blocks of each run, (count, runs), as it lies in the grid.
+
+        >>> from quantviz.schemes.granularity import PerGroup
+        >>> blocks = Blocks(torch.zeros(4, 2), PerGroup(1, axis=0).layout((4, 2)), torch.float32)
+        >>> blocks.of_runs(torch.arange(8).reshape(2, 4)).tolist()
+        [[0, 1], [4, 5], [2, 3], [6, 7]]
+        """
+        axis, of_runs = _axis_of_groups(self.layout), layout_of_runs(self.layout, len(values))
+        lines = values.T.reshape(*of_runs.grid_shape, len(values))
+        return lines.movedim(-1, axis + 1).reshape(self.layout.grid_shape)
+
     def _padding(self) -> torch.Tensor:
         """Return how many zeros fill each block."""
         return (
@@ -130,6 +155,24 @@ class Blocks:
         split = _split(x, self.layout, fill)
         axes = split.dim()
         return split.permute(*range(0, axes, 2), *range(1, axes, 2)).reshape(*self.layout.grid_shape, -1)
+
+
+def layout_of_runs(layout: BlockLayout, count: int) -> BlockLayout:
+    """Return the layout whose blocks are runs of `count` neighbouring groups each.
+
+    >>> from quantviz.schemes.granularity import PerGroup
+    >>> layout_of_runs(PerGroup(2).layout((1, 8)), 2).grid_shape
+    (1, 2)
+    """
+    axis = _axis_of_groups(layout)
+    block, grid = list(layout.block_shape), list(layout.grid_shape)
+    block[axis], grid[axis] = block[axis] * count, grid[axis] // count
+    return BlockLayout(layout.view_shape, tuple(block), tuple(grid), layout.tail)
+
+
+def _axis_of_groups(layout: BlockLayout) -> int:
+    """Return the axis along which groups have more than one element; the last one where none has."""
+    return max(range(len(layout.block_shape)), key=lambda axis: (layout.block_shape[axis], axis))
 
 
 def expand(grid: torch.Tensor, layout: BlockLayout, shape: Shape) -> torch.Tensor:

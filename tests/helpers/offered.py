@@ -40,8 +40,9 @@ def offered_schemes(convention: qv.Convention, formats: tuple[str, ...] = ()) ->
     """Every scheme of a convention that is not refused; of `formats`, where some are named."""
     for format_id, mode in itertools.product(formats or qv.FORMATS, qv.MODES):
         for granularity in granularities(convention, format_id):
-            if not problems(format_id, mode, granularity, qv.MinMax(), convention):
-                yield qv.Scheme(format_id, mode, granularity, convention=convention)
+            calibration = qv.Searched() if convention.search else qv.MinMax()
+            if not problems(format_id, mode, granularity, calibration, convention):
+                yield qv.Scheme(format_id, mode, granularity, calibration, convention)
 
 
 def one_of(convention: qv.Convention, **changes: object) -> qv.Scheme:

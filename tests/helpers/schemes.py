@@ -53,7 +53,7 @@ def schemes(draw, ids=tuple(qv.CONVENTIONS)):
     granularity = draw(st.one_of(*(GRANULARITIES[name] for name in offer.granularities or GRANULARITIES)))
     if offer.sizes_of(format_id) and hasattr(granularity, "size"):
         granularity = dataclasses.replace(granularity, size=draw(st.sampled_from(offer.sizes_of(format_id))))
-    calibration = draw(CALIBRATIONS)
+    calibration = qv.Searched() if convention.search else draw(CALIBRATIONS)
     modes = [mode for mode in qv.MODES if not problems(format_id, mode, granularity, calibration, convention)]
     assume(modes)
     return qv.Scheme(format_id, draw(st.sampled_from(modes)), granularity, calibration, convention)
