@@ -174,8 +174,14 @@ def _half(values: torch.Tensor) -> torch.Tensor:
     return values.to(torch.float16).to(torch.float32)
 
 
+def _root(values: torch.Tensor) -> torch.Tensor:
+    """Return the square root, rounded once: torch's of float32 can be off by a unit in the last place."""
+    return values.to(torch.float64).sqrt().to(torch.float32)
+
+
 def _extreme(values: torch.Tensor) -> torch.Tensor:
-    """Return the first of largest magnitude along the first axis, with its sign."""
+    """Return the first of largest magnitude along the first axis, with its sign; NaN counts as 0."""
+    values = values.nan_to_num(0.0, torch.inf, -torch.inf)
     return values.gather(0, values.abs().argmax(0, keepdim=True))[0]
 
 
@@ -190,7 +196,7 @@ def _level(x: torch.Tensor, share: float) -> torch.Tensor:
 
 def _weighted(x: torch.Tensor, of_columns: torch.Tensor, search: ScaleSearch) -> torch.Tensor:
     """Return what an error of each value counts, by weights of columns."""
-    return of_columns * torch.sqrt(_level(x, search.level) + x * x) if search.level else of_columns
+    return of_columns * _root(_level(x, search.level) + x * x) if search.level else of_columns
 
 
 # ---- scale and smallest value -------------------------------------------------------------------
@@ -209,7 +215,7 @@ def _minimum(
         return _Kept(codes, _half(run), minimum_codes, _half(minimum_run))
     weight = x.abs()
     if search.weight == "level":
-        weight += torch.sqrt(_summed(x * x) / len(x))
+        weight += _root(_summed(x * x) / len(x))
     scale, minimum = _least_squares(x, weight, fmt.code_max, search.tries, absolute=search.absolute)
     codes, run = _codes_of_largest(scale, search.code_max)
     minimum_codes, minimum_run = _codes_of_largest(minimum, search.code_max)
@@ -284,7 +290,7 @@ def _positive_codes(
         better = error < least
         inverse, least = torch.where(better, tried, inverse), torch.where(better, error, least)
     codes = _nearest(inverse * values).clamp_(max=top).to(torch.float32)
-    unit = _descended(values, weight, codes, (-torch.inf, top), rest_first=True)
+    unit = _descended(values, weight, codes, (0, top), rest_first=True)
     nothing = largest < _NOTHING
     codes = codes.masked_fill(nothing, 0).to(torch.int8)
     return codes, _of_blocks(unit.masked_fill(nothing, 0), codes)
@@ -302,7 +308,7 @@ def _signed(
 ) -> _Kept:
     """Search the scale of each block: Q6_K."""
     weight = x * x if of_columns is None else _weighted(x, of_columns, search)
-    return _codes_of_extreme(_best_scale(x, weight, -fmt.code_min)[0], search)
+    return _codes_of_extreme(_best_scale(x, weight, -fmt.code_min)[0], search, of_nothing=0)
 
 
 def _descent(
@@ -317,7 +323,9 @@ def _descent(
     extreme, weight = _extreme(x), x * x
     codes = _nearest(_over(fmt.code_min, extreme) * x).clamp_(fmt.code_min, fmt.code_max).to(torch.float32)
     scale = _descended(x, weight, codes, (fmt.code_min, fmt.code_max), rest_first=False)
-    return _codes_of_extreme(scale.masked_fill(extreme.abs() < _NOTHING, 0), search)
+    # Of zeros each byte is 0, which is read as the smallest code.
+    scale = scale.masked_fill(extreme.abs() < _NOTHING, 0)
+    return _codes_of_extreme(scale, search, of_nothing=search.code_min)
 
 
 def _best_scale(x: torch.Tensor, weight: torch.Tensor, top: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -346,7 +354,7 @@ def _descended(
     x: torch.Tensor,
     weight: torch.Tensor,
     codes: torch.Tensor,
-    ends: tuple[float, float],
+    ends: tuple[int, int],
     *,
     rest_first: bool,
 ) -> torch.Tensor:
@@ -378,12 +386,16 @@ def _descended(
     return torch.where(squares > 0, products / squares, 0)
 
 
-def _codes_of_extreme(scale: torch.Tensor, search: ScaleSearch) -> _Kept:
-    """Return the codes of scales: that of largest magnitude in a run has the smallest code."""
-    extreme = _extreme(scale.nan_to_num(0, 0, 0))
+def _codes_of_extreme(scale: torch.Tensor, search: ScaleSearch, *, of_nothing: int) -> _Kept:
+    """Return the codes of scales: that of largest magnitude in a run has the smallest code. In a run of zeros
+    all have the code `of_nothing`.
+    """
+    extreme = _extreme(scale)
     nothing = extreme.abs() < _NOTHING
     inverse = _over(search.code_min, extreme)
-    codes = _nearest(inverse * scale).clamp_(search.code_min, search.code_max).masked_fill_(nothing, 0)
+    codes = (
+        _nearest(inverse * scale).clamp_(search.code_min, search.code_max).masked_fill_(nothing, of_nothing)
+    )
     return _Kept(codes.to(torch.int8), _of_blocks(_half(_over(1, inverse)).masked_fill(nothing, 0), codes))
 
 
