@@ -26,15 +26,21 @@ from quantviz.schemes.formats import NumberFormat
 from quantviz.schemes.granularity import PerGroup, Shape
 from quantviz.schemes.scale_search import SEARCHES, ScaleSearch, Tries
 from quantviz.schemes.scheme import Scheme
-from quantviz.tensors.blocks import Blocks, viewed
+from quantviz.tensors.blocks import Blocks
 from quantviz.tensors.conversion import as_plain
 
-#: Blocks that are searched at a time: their values fit a core's cache.
-_AT_ONCE = 2**13
+#: Blocks that are searched at a time. Their values fit a core's cache, and are too few for torch to share out
+#: among threads of its own: these would wait for each other after each of thousands of short steps.
+_AT_ONCE = 1000
 #: A block whose values are all smaller counts as zeros.
 _NOTHING = 1e-15
 #: Added to a number below 2^22, it leaves the nearest whole number, half to even, in the last bits.
 _WHOLE = 12582912.0
+
+
+#: What is found of each block by itself, (blocks of a run, runs): its scale, and what else is kept of it or
+#: weighs it.
+_Found = tuple[torch.Tensor, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,27 +68,20 @@ def searched(blocks: BlockValues, context: Context) -> QParams:
     """
     assert context.convention.search is not None
     search = SEARCHES[context.convention.search][context.format.id]
-    values, weights = blocks.runs(search.run), _of_columns(context.importance, blocks, search)
-    at_once, count = max(_AT_ONCE // search.run, 1), values.shape[2]
+    method, values = _METHODS[search.method], blocks.runs(search.run)
+    weights = _of_columns(context.importance, blocks, search)
+    at_once, count = max(method.at_once // search.run, 1), values.shape[2]
     parts = []
     for first in range(0, count, at_once):
         last = min(first + at_once, count)
         own = None if weights is None else weights[:, :, torch.arange(first, last) % weights.shape[2]]
-        parts.append(
-            _METHODS[search.method](values[:, :, first:last].contiguous(), own, search, context.format)
-        )
-
-    def joined(name: str) -> torch.Tensor | None:
-        found = [getattr(part, name) for part in parts]
-        return None if found[0] is None else blocks.of_runs(torch.cat(found, dim=1))
-
-    codes, run, exact = joined("codes"), joined("run"), joined("exact")
-    minimum_codes, minimum_run = joined("minimum_codes"), joined("minimum_run")
-    assert codes is not None
-    assert run is not None
-    zero_point = torch.zeros(codes.shape, dtype=torch.int32)
-    if minimum_codes is not None and minimum_run is not None:
-        minimum_run = -minimum_run
+        parts.append(method.find(values[:, :, first:last].contiguous(), own, search, context.format))
+    found = tuple(torch.cat(part, dim=1) for part in zip(*parts, strict=True))
+    kept = method.keep(found, search, weights is not None)
+    codes, run = blocks.of_runs(kept.codes), blocks.of_runs(kept.run)
+    zero_point, minimum_codes, minimum_run = torch.zeros(codes.shape, dtype=torch.int32), None, None
+    if kept.minimum_codes is not None and kept.minimum_run is not None:
+        minimum_codes, minimum_run = blocks.of_runs(kept.minimum_codes), -blocks.of_runs(kept.minimum_run)
         zero_point = minimum_run * minimum_codes
     two_levels = search.run > 1
     domain = context.convention.zero_domain if search.has_minimum else "none"
@@ -92,7 +91,7 @@ def searched(blocks: BlockValues, context: Context) -> QParams:
         scale_codes=codes if two_levels else None,
         global_scale=run if two_levels else None,
         zero_domain=domain,
-        others=MappingProxyType({} if exact is None else {"code_scale": exact}),
+        others=MappingProxyType({} if kept.exact is None else {"code_scale": blocks.of_runs(kept.exact)}),
         stored=True,
         zero_point_codes=minimum_codes,
         global_zero_point=minimum_run,
@@ -204,21 +203,27 @@ def _weighted(x: torch.Tensor, of_columns: torch.Tensor, search: ScaleSearch) ->
 
 def _minimum(
     x: torch.Tensor, of_columns: torch.Tensor | None, search: ScaleSearch, fmt: NumberFormat
-) -> _Kept:
-    """Search scale and smallest value of each block: Q2_K, Q4_K and Q5_K."""
+) -> _Found:
+    """Return scale, minus the smallest value, and the sum of weights of each block: Q2_K, Q4_K and Q5_K."""
     if of_columns is not None:
         weight = _weighted(x, of_columns, search)
-        scale, minimum = _least_squares(x, weight, fmt.code_max, search.tries_weighted, absolute=False)
-        total = _summed(weight)
-        codes, run = _positive_codes(scale, total, search.code_max)
-        minimum_codes, minimum_run = _positive_codes(minimum, total, search.code_max)
-        return _Kept(codes, _half(run), minimum_codes, _half(minimum_run))
+        found = _least_squares(x, weight, fmt.code_max, search.tries_weighted, absolute=False)
+        return *found, _summed(weight)
     weight = x.abs()
     if search.weight == "level":
         weight += _root(_summed(x * x) / len(x))
-    scale, minimum = _least_squares(x, weight, fmt.code_max, search.tries, absolute=search.absolute)
-    codes, run = _codes_of_largest(scale, search.code_max)
-    minimum_codes, minimum_run = _codes_of_largest(minimum, search.code_max)
+    return _least_squares(x, weight, fmt.code_max, search.tries, absolute=search.absolute)
+
+
+def _keep_minimum(found: _Found, search: ScaleSearch, weighted: bool) -> _Kept:
+    if weighted:
+        scale, minimum, total = found
+        codes, run = _positive_codes(scale, total, search.code_max)
+        minimum_codes, minimum_run = _positive_codes(minimum, total, search.code_max)
+    else:
+        (codes, run), (minimum_codes, minimum_run) = (
+            _codes_of_largest(each, search.code_max) for each in found
+        )
     return _Kept(codes, _half(run), minimum_codes, _half(minimum_run))
 
 
@@ -305,27 +310,37 @@ def _of_blocks(of_runs: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
 
 def _signed(
     x: torch.Tensor, of_columns: torch.Tensor | None, search: ScaleSearch, fmt: NumberFormat
-) -> _Kept:
-    """Search the scale of each block: Q6_K."""
+) -> _Found:
+    """Return the scale of each block: Q6_K."""
     weight = x * x if of_columns is None else _weighted(x, of_columns, search)
-    return _codes_of_extreme(_best_scale(x, weight, -fmt.code_min)[0], search, of_nothing=0)
+    return (_best_scale(x, weight, -fmt.code_min)[0],)
+
+
+def _keep_signed(found: _Found, search: ScaleSearch, weighted: bool) -> _Kept:
+    return _codes_of_extreme(found[0], search, of_nothing=0)
 
 
 def _descent(
     x: torch.Tensor, of_columns: torch.Tensor | None, search: ScaleSearch, fmt: NumberFormat
-) -> _Kept:
-    """Search the scale of each block, code by code where no weights of columns are given: Q3_K."""
+) -> _Found:
+    """Return the scale of each block, found code by code where no weights of columns are given; where they
+    are, also their sum: Q3_K.
+    """
     if of_columns is not None:
         weight = _weighted(x, of_columns, search)
-        scale, _ = _best_scale(x, weight, -fmt.code_min)
-        run, codes = _best_scale(scale, _summed(weight), -search.code_min)
-        return _Kept(codes.to(torch.int8), _of_blocks(_half(run), codes))
+        return _best_scale(x, weight, -fmt.code_min)[0], _summed(weight)
     extreme, weight = _extreme(x), x * x
     codes = _nearest(_over(fmt.code_min, extreme) * x).clamp_(fmt.code_min, fmt.code_max).to(torch.float32)
     scale = _descended(x, weight, codes, (fmt.code_min, fmt.code_max), rest_first=False)
+    return (scale.masked_fill(extreme.abs() < _NOTHING, 0),)
+
+
+def _keep_descent(found: _Found, search: ScaleSearch, weighted: bool) -> _Kept:
+    if weighted:
+        run, codes = _best_scale(*found, -search.code_min)
+        return _Kept(codes.to(torch.int8), _of_blocks(_half(run), codes))
     # Of zeros each byte is 0, which is read as the smallest code.
-    scale = scale.masked_fill(extreme.abs() < _NOTHING, 0)
-    return _codes_of_extreme(scale, search, of_nothing=search.code_min)
+    return _codes_of_extreme(found[0], search, of_nothing=search.code_min)
 
 
 def _best_scale(x: torch.Tensor, weight: torch.Tensor, top: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -404,8 +419,8 @@ def _codes_of_extreme(scale: torch.Tensor, search: ScaleSearch, *, of_nothing: i
 
 def _codebook(
     x: torch.Tensor, of_columns: torch.Tensor | None, search: ScaleSearch, fmt: NumberFormat
-) -> _Kept:
-    """Search the scale of each block for a list of values, smallest first: IQ4_NL and IQ4_XS."""
+) -> _Found:
+    """Return the scale of each block for a list of values, smallest first: IQ4_NL and IQ4_XS."""
     weight, extreme = x * x if of_columns is None else _weighted(x, of_columns, search), _extreme(x)
     table, (first, last) = _by_halves(fmt), (2 * fmt.value_min, 2 * fmt.value_max)
     nothing = extreme.abs() < _NOTHING
@@ -413,8 +428,7 @@ def _codebook(
     def sums(inverse: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         # Doubling is exact.
         halves = torch.floor(x * inverse.masked_fill(nothing, 0) * 2).clamp_(first, last).sub_(first)
-        # Much faster than an index.
-        values = viewed(table.index_select(0, halves.to(torch.int32).flatten()), tuple(x.shape))
+        values = table[halves.to(torch.int64)]
         weighted = weight * values
         return _summed(weighted * x), _summed(weighted.mul_(values))
 
@@ -427,7 +441,11 @@ def _codebook(
         better = (squares > 0) & (products * products > best * squares)
         scale = torch.where(better, products / squares, scale)
         best = torch.where(better, scale * products, best)
-    scale = scale.masked_fill(nothing, 0)
+    return (scale.masked_fill(nothing, 0),)
+
+
+def _keep_codebook(found: _Found, search: ScaleSearch, weighted: bool) -> _Kept:
+    (scale,) = found
     if search.run == 1:
         return _Kept(torch.ones_like(scale), _half(scale), exact=scale)
     unit = _extreme(scale) / search.code_min
@@ -446,7 +464,26 @@ def _by_halves(fmt: NumberFormat) -> torch.Tensor:
     return values[torch.bucketize(halves, (values[1:] + values[:-1]) / 2, right=True)]
 
 
-#: The methods by name: values and weights of columns of some runs, or none, to what is kept of their blocks.
-_METHODS: Mapping[str, Callable[[torch.Tensor, torch.Tensor | None, ScaleSearch, NumberFormat], _Kept]] = (
-    MappingProxyType({"minimum": _minimum, "signed": _signed, "descent": _descent, "codebook": _codebook})
+@dataclass(frozen=True)
+class _Method:
+    """How blocks are searched."""
+
+    #: From values and weights of columns (none where none are given) of some runs to what is found of each
+    #: block by itself.
+    find: Callable[[torch.Tensor, torch.Tensor | None, ScaleSearch, NumberFormat], _Found]
+    #: From this, and whether columns have weights, to what is kept.
+    keep: Callable[[_Found, ScaleSearch, bool], _Kept]
+    #: How many blocks are searched at a time.
+    at_once: int = _AT_ONCE
+
+
+#: The methods by name.
+_METHODS: Mapping[str, _Method] = MappingProxyType(
+    {
+        "minimum": _Method(_minimum, _keep_minimum),
+        "signed": _Method(_signed, _keep_signed),
+        # Most of its steps are taken on one element of each block.
+        "descent": _Method(_descent, _keep_descent, 16 * _AT_ONCE),
+        "codebook": _Method(_codebook, _keep_codebook),
+    }
 )
