@@ -107,12 +107,15 @@ def write_program(scheme: Scheme) -> Program:
     """Return a scheme's arithmetic as JavaScript: from the values of a block to its scale, from a cell to its
     code, its value and its error, and from a code to its value.
 
-    Of a calibration that searches there is no such part: the browser is handed ranges. Raises `Untraceable`.
+    Of a calibration that searches there is no such part: the browser is handed ranges. Raises `Untraceable`,
+    also where an engine searches scales, for which there is no range.
 
     >>> program = write_program(Scheme("int4", "asymmetric"))
     >>> program.text == write_program(Scheme("int8", "asymmetric")).text
     True
     """
+    if scheme.search is not None:
+        raise Untraceable("a search of scales")
     return _SchemeWriter(scheme).program()
 
 

@@ -385,6 +385,7 @@ ENGINES: tuple[Arithmetic, ...] = (
         "k_quants",
         zero_domain="value",
         zero_width="as_any",
+        zero_bits=16,
         offer=Offer(
             tuple(SEARCHES["k_quants"]),
             granularities=("per_group",),

@@ -308,7 +308,7 @@ _ALL = (
     _codebook("nf4", _NF4),
     _codebook("fp4", (*_FP4, *(-value for value in _FP4))),
     _codebook("bnb_dynamic8", _dynamic8()),
-    _codebook("iq4_nl", tuple(map(float, _IQ4))),
+    _codebook("iq4", tuple(map(float, _IQ4))),
 )
 
 #: Every element format by id.

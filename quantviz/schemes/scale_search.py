@@ -80,8 +80,8 @@ SEARCHES: Mapping[str, Mapping[str, ScaleSearch]] = MappingProxyType(
                 "int6": ScaleSearch("signed", 16, -128, 127, 8, level=0.0),
             }
         ),
-        "iq4_nl": MappingProxyType({"iq4_nl": ScaleSearch("codebook")}),
+        "iq4_nl": MappingProxyType({"iq4": ScaleSearch("codebook")}),
         # Runs of 256 again.
-        "iq4_xs": MappingProxyType({"iq4_nl": ScaleSearch("codebook", 8, -32, 31, 6)}),
+        "iq4_xs": MappingProxyType({"iq4": ScaleSearch("codebook", 8, -32, 31, 6)}),
     }
 )

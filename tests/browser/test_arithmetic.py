@@ -213,7 +213,9 @@ def calibrated_schemes():
 
 
 def test_all_that_is_offered_has_the_bits_of_the_reference(page):
-    schemes = [*of_today(golden_schemes(), 24), *of_today(calibrated_schemes(), 16)]
+    # Searches of scales are left to the server.
+    golden = (scheme for scheme in golden_schemes() if not scheme.search)
+    schemes = [*of_today(golden, 24), *of_today(calibrated_schemes(), 16)]
     walked = itertools.product(schemes, {**TENSORS, **HARD}.items())
     faults = compared(page, ((scheme, *x) for scheme, x in walked if not scheme.problems(tuple(x[1].shape))))
     assert not faults, (len(faults), faults[:20])

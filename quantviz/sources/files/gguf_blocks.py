@@ -29,7 +29,7 @@ from quantviz.schemes.formats import FORMATS
 _AT_ONCE = 2**21
 
 #: What the 16 codes of IQ4_NL and IQ4_XS stand for, in units of the scale.
-_IQ4 = FORMATS["iq4_nl"].codebook
+_IQ4 = FORMATS["iq4"].codebook
 #: Twice the 16 values of float4_e2m1fn, which makes them whole numbers; there is no negative zero among them.
 _TWICE_E2M1 = (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)
 #: The byte of an unsigned float8 e4m3 that would be NaN; ggml reads it as 0.
