@@ -18,11 +18,14 @@ PERCENTILES = (99.99, 99.9, 99.5, 99.0, 98.0, 95.0, 90.0)
 
 
 def ranges_to_try(scheme: Scheme, percentiles: tuple[float, ...] = PERCENTILES) -> tuple[Scheme, ...]:
-    """Return the scheme with other ranges: that of all values, and those of some percentiles.
+    """Return the scheme with other ranges: that of all values, and those of some percentiles; none where its
+    engine searches scales by itself.
 
     >>> [str(each.calibration.id) for each in ranges_to_try(Scheme("int4"), (99.0,))]
     ['percentile']
     """
+    if scheme.search is not None:
+        return ()
     tried: tuple[Calibration, ...] = (MinMax(), *map(Percentile, percentiles))
     return tuple(scheme.replace(calibration=each) for each in tried if each != scheme.calibration)
 

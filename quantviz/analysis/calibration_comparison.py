@@ -25,7 +25,7 @@ from quantviz.schemes.scheme import Scheme
 #: The tails that are cut where nobody says which.
 PERCENTILES = (99.99, 99.9, 99.0)
 #: Set by hand: no rule finds them.
-_BY_HAND = (ManualRange, Given)
+_BY_HAND = (ManualRange, Given, Searched)
 
 
 @dataclass(frozen=True)

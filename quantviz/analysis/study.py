@@ -294,7 +294,7 @@ class Study:
     @property
     def _min_max(self) -> Range:
         """Return the blocks' own ends, where scale and zero point were given."""
-        scheme = self.scheme.replace(calibration=MinMax())
+        scheme = self.scheme.with_every_value()
         return cast("Range", self.keep(_range_key(scheme), lambda: ranges.ranges(self.x, scheme)))
 
     def _left_out(self, block: Shape) -> int:

@@ -144,6 +144,15 @@ class Scheme:
         """Return the same scheme but for `changes`."""
         return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
 
+    def with_every_value(self) -> Scheme:
+        """Return the same scheme with ranges from the smallest to the largest value, and without a search.
+
+        >>> print(Scheme.parse("iq4,symmetric,per_group(size=32),searched,gguf_iq4_nl").with_every_value())
+        iq4,symmetric,per_group(size=32),min_max,gguf_iq4_nl(search=none)
+        """
+        arithmetic = self.arithmetic.replace(search=None) if self.arithmetic.search else self.arithmetic
+        return self.replace(calibration=MinMax(), convention=arithmetic)
+
     def problems(self, shape: Shape | None = None) -> tuple[QuantVizError, ...]:
         """Return why this scheme cannot be used, on a tensor of `shape` if one is named; empty when it can.
 
