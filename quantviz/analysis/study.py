@@ -21,7 +21,7 @@ from quantviz.quantization.cells import part, quantize_part
 from quantviz.quantization.explanation import CellInput, Explanation, explain, explain_cell
 from quantviz.quantization.grids import local_step
 from quantviz.quantization.result import QParams, QuantResult
-from quantviz.schemes.calibration import MinMax, Range
+from quantviz.schemes.calibration import Range
 from quantviz.schemes.granularity import BlockLayout, Shape, Window
 from quantviz.schemes.scheme import Scheme
 from quantviz.streaming import (

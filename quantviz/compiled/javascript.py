@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from quantviz.compiled.javascript_lines import Lines, needed
-from quantviz.compiled.traced_values import TYPES, Cell, Trace, looked_up
+from quantviz.compiled.traced_values import TYPES, Cell, Trace, Untraceable, looked_up
 from quantviz.compiled.tracing import Ends, trace_cell, words_of
 from quantviz.evaluation.metric_formulas import METRICS
 from quantviz.quantization.calibrating import calibrated

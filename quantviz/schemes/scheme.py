@@ -410,7 +410,8 @@ class Scheme:
 
     def __repr__(self) -> str:
         if isinstance(self.calibration, External):
-            return f"{self.replace(calibration=MinMax())!r}.replace(calibration=External())"
+            calibration = Searched() if self.search else MinMax()
+            return f"{self.replace(calibration=calibration)!r}.replace(calibration=External())"
         try:
             return f"Scheme.parse({str(self)!r})"
         except QuantVizError:  # of a convention that was made by hand

@@ -7,6 +7,10 @@ import pytest
 import torch
 
 import quantviz as qv
+from quantviz.analysis import study
+from quantviz.analysis.study import Study
+from quantviz.compiled.javascript import write_program
+from quantviz.compiled.traced_values import Untraceable
 from quantviz.evaluation.metric_formulas import bits_per_element
 from quantviz.quantization import scale_search
 from quantviz.streaming import ranges
@@ -152,3 +156,26 @@ def test_what_cannot_be_is_refused_in_words(ask, key):
         ask(normal(2, 256))
     assert caught.value.key == key
     assert all(caught.value.message(language) for language in ("en", "zh"))
+
+
+def test_a_browser_leaves_it_to_the_server():
+    for name in NAMES:
+        with pytest.raises(Untraceable):
+            write_program(qv.RECIPES[name])
+
+
+def test_a_large_tensor_is_studied_as_a_small_one(monkeypatch):
+    x = normal(4, 1024, seed=8)
+    for name in ("q4_k", "iq4_xs"):
+        whole = Study.of(InMemory(x), qv.RECIPES[name])
+        monkeypatch.setattr(study, "MOST_WHOLE", 16)
+        large = Study.of(InMemory(x), qv.RECIPES[name])
+        monkeypatch.undo()
+        assert large.result is None
+        assert repr(large.explain((3, 700)).steps) == repr(whole.explain((3, 700)).steps)
+        assert large.measured.metrics["mse"] == pytest.approx(whole.measured.metrics["mse"], rel=1e-6)
+        assert large.largest_step == whole.largest_step
+        columns = whole.scales(5)
+        assert all(repr(columns[name][:5]) == repr(values) for name, values in large.scales(5).items())
+        handed = qv.quantize(x, name, importance=torch.ones(1024))
+        assert eval(repr(handed.scheme), {"Scheme": qv.Scheme, "External": qv.External}) == handed.scheme
