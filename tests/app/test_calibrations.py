@@ -40,7 +40,7 @@ def codes_and_errors(at):
 def test_every_calibration_can_be_chosen_and_shared(tensor, mode):
     at = opened(t=tensor, s=f"int4,{mode},per_tensor,min_max,course")
     refused = set()
-    for name in qv.CALIBRATIONS:
+    for name in (each for each in qv.CALIBRATIONS if each != qv.Searched.id):
         before = address(at)["s"]
         chosen(at, name)
         assert not at.exception, name
@@ -61,6 +61,15 @@ def test_every_calibration_can_be_chosen_and_shared(tensor, mode):
         fields = {f"range_{field.name}" for field in dataclasses.fields(scheme.calibration)}
         assert fields == {each.key for each in at.number_input if (each.key or "").startswith("range_")}
     assert refused == ({"abs_mean"} if mode == "asymmetric" else set())
+
+
+def test_an_engine_that_searches_scales_takes_no_range():
+    at = opened(t="normal(rows=2,cols=256)", s=str(qv.RECIPES["q4_k"]))
+    assert at.radio(key="calibration").options == ["The engine's own search"]
+    assert result(healthy(at)).scheme == qv.RECIPES["q4_k"]
+    at.selectbox(key="convention").set_value("gguf_minimum").run()
+    assert address(healthy(at))["s"] == "uint4,asymmetric,per_group(size=32),min_max,gguf_minimum"
+    assert len(at.radio(key="calibration").options) == len(qv.CALIBRATIONS) - 1
 
 
 def test_each_begins_with_numbers_that_it_takes():
