@@ -337,7 +337,8 @@ def _descent(
 
 def _keep_descent(found: _Found, search: ScaleSearch, weighted: bool) -> _Kept:
     if weighted:
-        run, codes = _best_scale(*found, -search.code_min)
+        scale, total = found
+        run, codes = _best_scale(scale, total, -search.code_min)
         return _Kept(codes.to(torch.int8), _of_blocks(_half(run), codes))
     # Of zeros each byte is 0, which is read as the smallest code.
     return _codes_of_extreme(found[0], search, of_nothing=search.code_min)

@@ -368,7 +368,7 @@ class Scheme:
                 yield QuantVizError("search_missing", convention=name, format=self.format, engines=engines)
             return
         if not isinstance(self.calibration, Searched | External):
-            yield QuantVizError("search_wanted", convention=name, got=self.calibration.id)
+            yield QuantVizError("search_wanted", convention=name)
         mode = "asymmetric" if search.has_minimum else "symmetric"
         if self.mode != mode:
             yield QuantVizError(
