@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -59,8 +59,14 @@ class RecipeAnswer:
     others: tuple[RecipeRow, ...]
 
 
-def recipe_rows(x: Any, *, current: Scheme | str, most_bits: float = math.inf) -> tuple[RecipeRow, ...]:
-    """Return every recipe on this very tensor, in the order of `RECIPES`; those of more than `most_bits` an
+def recipe_rows(
+    x: Any,
+    *,
+    current: Scheme | str,
+    most_bits: float = math.inf,
+    recipes: Mapping[str, Scheme] = RECIPES,
+) -> tuple[RecipeRow, ...]:
+    """Return every one of `recipes` on this very tensor, in their order; those of more than `most_bits` an
     element are left out.
 
     `x` is a real tensor or nested list of 1 to 4 axes, or a `Stored`. A recipe that cannot be used on it,
@@ -82,7 +88,7 @@ def recipe_rows(x: Any, *, current: Scheme | str, most_bits: float = math.inf) -
     stored, _ = as_stored(x)
     same = current_recipe(current, stored.shape)
     rows = []
-    for name, recipe in RECIPES.items():
+    for name, recipe in recipes.items():
         scheme = recipe.replace(nonfinite=current.nonfinite)
         try:
             if needs_lines(recipe) and len(stored.shape) == 1:
