@@ -64,7 +64,7 @@ def searched(blocks: BlockValues, context: Context) -> QParams:
     >>> scheme = Scheme.parse("uint4,asymmetric,per_group(size=32),searched,gguf_k")
     >>> found = choose_qparams(torch.linspace(-1, 2, 256), scheme)
     >>> found.scale_codes.tolist(), found.global_scale.unique().tolist()
-    ([63, 63, 63, 32, 29, 40, 51, 62], [0.00041222572326660156])
+    ([11, 11, 11, 16, 28, 39, 52, 63], [0.0020656585693359375])
     """
     assert context.convention.search is not None
     search = SEARCHES[context.convention.search][context.format.id]

@@ -121,7 +121,7 @@ class Blocks:
         """Return what is known of the blocks of each run, (count, runs), as it lies in the grid.
 
         >>> from quantviz.schemes.granularity import PerGroup
-        >>> blocks = Blocks(torch.zeros(4, 2), PerGroup(1, axis=0).layout((4, 2)), torch.float32)
+        >>> blocks = Blocks(torch.zeros(8, 2), PerGroup(2, axis=0).layout((8, 2)), torch.float32)
         >>> blocks.of_runs(torch.arange(8).reshape(2, 4)).tolist()
         [[0, 1], [4, 5], [2, 3], [6, 7]]
         """
