@@ -19,7 +19,7 @@ from quantviz.ui.components.scheme_words import part_words
 from quantviz.ui.lab.tensor import kept, stored_of
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked
-from quantviz.ui.shell.words import language, number, plain, say, theme
+from quantviz.ui.shell.words import language, number, plain, say, shape_text, theme
 
 if TYPE_CHECKING:
     from quantviz.analysis.blame import Blame, Remedy, Suspect
@@ -29,6 +29,9 @@ _PARTS = "blame_parts"
 _MOST_NAMED = 4
 #: A remedy that brings less is none to offer.
 _LEAST_GAIN_DB = 0.05
+#: Of fewer cells, what a part takes counts more than it does on a real weight.
+_SMALL = 2**16
+_WIDTHS = {"part": 140, "remedy": 230}
 
 
 def show_blame(state: LabState, sentence: Any, action: Any, body: Any) -> None:
@@ -111,6 +114,7 @@ def _answer(blame: Blame, state: LabState) -> str:
         format=blame.kept_as,
         before=_db(choice.rest_before_db),
         after=_db(choice.rest_after_db),
+        bits=number(choice.bits_added, 2, signed=True),
     )
 
 
@@ -136,6 +140,12 @@ def _offer(remedy: Remedy, state: LabState, action: Any) -> None:
             disabled=locked("scheme"),
             help=say("room.locked") if locked("scheme") else None,
         )
+
+
+def _remedy_words(remedy: Remedy, blame: Blame, state: LabState) -> str:
+    if remedy.id == "finer" and remedy.scheme:
+        return part_words(remedy.scheme, "granularity", state.source)
+    return say(f"blame.remedies.{remedy.id}", format=blame.kept_as)
 
 
 def _take(scheme: Scheme) -> None:
@@ -170,8 +180,8 @@ def _show_suspects(blame: Blame, state: LabState) -> None:
     columns: dict[str, list[Any]] = {
         "part": [_name(blame.parts, each, state) for each in suspects],
         "absmax": [each.absmax for each in suspects],
-        "caused": [100 * each.caused_share for each in suspects],
-        "suffered": [100 * each.suffered_share for each in suspects],
+        "caused": [_percent(each.caused_share) for each in suspects],
+        "suffered": [_percent(each.suffered_share) for each in suspects],
         "before": [each.rest_before_db for each in suspects],
         "after": [each.rest_after_db for each in suspects],
     }
@@ -188,15 +198,17 @@ def _show_suspects(blame: Blame, state: LabState) -> None:
 def _show_remedies(blame: Blame, state: LabState) -> None:
     remedies = blame.remedies
     columns: dict[str, list[Any]] = {
-        "remedy": [say(f"blame.remedies.{each.id}", format=blame.kept_as) for each in remedies],
+        "remedy": [_remedy_words(each, blame, state) for each in remedies],
         "whole": [each.whole_after_db for each in remedies],
         "gain": [each.whole_after_db - each.whole_before_db for each in remedies],
-        "others": [None if math.isnan(each.rest_after_db) else each.rest_after_db for each in remedies],
+        "others": ["–" if math.isnan(each.rest_after_db) else _db(each.rest_after_db) for each in remedies],
         "bits": [each.bits_added for each in remedies],
     }
-    formats = {"whole": "%.1f", "gain": "%+.1f", "others": "%.1f", "bits": "%+.3f"}
+    formats = {"whole": "%.1f", "gain": "%+.1f", "bits": "%+.3f"}
     st.caption(say("blame.what_helps", what=_names(blame.parts, remedies[0].numbers, state)))
     _table("blame_remedies", columns, formats, "remedy", len(remedies))
+    if math.prod(blame.shape) < _SMALL:
+        st.caption(say("blame.small", shape=shape_text(blame.shape)))
 
 
 def _table(key: str, columns: dict[str, list[Any]], formats: dict[str, str], named: str, lines: int) -> None:
@@ -208,8 +220,10 @@ def _table(key: str, columns: dict[str, list[Any]], formats: dict[str, str], nam
         height=29 * (lines + 1) + 10,
         column_config={
             name: st.column_config.NumberColumn(say(f"blame.columns.{name}"), format=formats[name], width=84)
-            if name != named
-            else st.column_config.TextColumn(say(f"blame.columns.{name}"), width=210)
+            if name in formats
+            else st.column_config.TextColumn(
+                say(f"blame.columns.{name}"), width=_WIDTHS[name] if name == named else 84
+            )
             for name in columns
         },
         alt=say(f"blame.{key}_alt"),
@@ -231,6 +245,11 @@ def _show_curve(blame: Blame) -> None:
 
 
 # ---- words --------------------------------------------------------------------------------------------
+
+
+def _percent(share: float) -> float:
+    """Return a share in percent, as it is shown: sums that differ by their last digits are no error."""
+    return round(100 * share, 1) + 0.0
 
 
 def _db(value: float) -> str:

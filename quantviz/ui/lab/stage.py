@@ -168,8 +168,9 @@ def _has_range(state: LabState) -> bool:
 
 
 def _has_blame(state: LabState) -> bool:
-    """Return whether a class may be told where the error comes from."""
-    return not classroom().projector and visible("error") and visible("scheme") and visible("tiles.sqnr")
+    """Return whether a class may be told where the error comes from, and what would help."""
+    told = ("error", "scheme", "tiles.sqnr", "range", "recipes")
+    return not classroom().projector and all(map(visible, told))
 
 
 def _has_comparison(state: LabState) -> bool:
