@@ -83,6 +83,15 @@ def test_what_is_to_blame_is_named_and_helped_by_one_press():
     assert "column 5" not in " ".join(each.value for each in at.markdown)
 
 
+@pytest.mark.parametrize("tab", ["range", "blame"])
+def test_the_line_of_python_that_a_tab_shows_gives_its_table(tab):
+    at = turned(opened(), tab)
+    line = next(each.value for each in at.caption if each.value.startswith("`qv."))
+    x = result(at).x
+    table = eval(line.strip("`"), {"qv": qv, "x": x})
+    assert table["mse" if tab == "range" else "caused_share"]
+
+
 @pytest.mark.parametrize(
     ("parts", "numbers", "view", "lit"),
     [

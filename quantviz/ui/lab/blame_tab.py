@@ -11,7 +11,7 @@ import numpy.typing as npt
 import streamlit as st
 
 from quantviz.lab.state import LabState
-from quantviz.schemes.granularity import Granularity, PerChannel, Shape
+from quantviz.schemes.granularity import Flat, Granularity, PerChannel, Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.views import View
 from quantviz.ui.components.choice import choose
@@ -51,7 +51,7 @@ def show_blame(state: LabState, sentence: Any, action: Any, body: Any) -> None:
                 _show_remedies(shown, state)
         with plot:
             _show_curve(shown)
-        st.caption(f'`qv.culprits(x, "{state.scheme}")[{found.index(shown)}].table()`')
+        st.caption(f'`qv.blame(x, "{state.scheme}", qv.{shown.parts!r}).table()`')
 
 
 def blamed(state: LabState) -> npt.NDArray[np.bool_] | None:
@@ -89,16 +89,34 @@ def parts_in_view(blame: Blame, shape: Shape, view: View) -> npt.NDArray[np.bool
 
 
 def _found(state: LabState) -> tuple[Blame, ...]:
-    """Return what is to blame, cells and channels: computed once for a tensor and scheme."""
+    """Return what is to blame, that which costs the others most first: computed once for a tensor and scheme.
+    Of a large tensor one kind of parts is looked at, at first its columns.
+    """
     source, scheme = state.source, state.scheme
+    parts = _asked_for(state) if state.large else None
 
     def look() -> tuple[Blame, ...]:
-        from quantviz.analysis.blame import culprits
+        from quantviz.analysis.blame import blame, culprits
 
-        return culprits(stored_of(source), scheme)
+        x = stored_of(source)
+        return culprits(x, scheme) if parts is None else (blame(x, scheme, parts),)
 
     with st.spinner(say("blame.looking"), show_time=True):
-        return kept(source, f"blame {scheme}", look, aside=True)
+        return kept(source, f"blame {parts} {scheme}", look, aside=True)
+
+
+def _kinds(state: LabState) -> dict[str, Granularity]:
+    """Return what can be taken out of a tensor, by its text form."""
+    axes = (axis for axis, length in enumerate(state.source.shape) if length > 1)
+    parts: list[Granularity] = [Flat(1)]
+    if len(state.source.shape) > 1:
+        parts += (PerChannel(axis) for axis in axes)
+    return {str(each): each for each in reversed(parts)}
+
+
+def _asked_for(state: LabState) -> Granularity:
+    kinds = _kinds(state)
+    return kinds.get(str(st.session_state.get(_PARTS)), next(iter(kinds.values())))
 
 
 # ---- the answer, and what helps -----------------------------------------------------------------------
@@ -157,7 +175,8 @@ def _take(scheme: Scheme) -> None:
 
 def _chosen_parts(found: Sequence[Blame], state: LabState) -> Blame:
     """Return what the tables are about: at first the parts that cost the most."""
-    words = {str(blame.parts): _kind(blame.parts, state) for blame in found}
+    kinds = _kinds(state) if state.large else {str(blame.parts): blame.parts for blame in found}
+    words = {name: _kind(parts, state) for name, parts in kinds.items()}
     chosen = choose(
         st.segmented_control,
         say("blame.parts"),
