@@ -11,6 +11,7 @@ import numpy.typing as npt
 import streamlit as st
 
 from quantviz.lab.state import LabState
+from quantviz.schemes.calibration import ManualRange
 from quantviz.schemes.granularity import Flat, Granularity, PerChannel, Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.views import View
@@ -148,16 +149,28 @@ def _best_remedy(blame: Blame) -> Remedy | None:
 
 def _offer(remedy: Remedy, state: LabState, action: Any) -> None:
     assert remedy.scheme is not None
-    words = part_words(remedy.scheme, "granularity" if remedy.id == "finer" else "calibration", state.source)
     with action:
         st.button(
-            plain(words[:1].upper() + words[1:]),
+            plain(_capital(_scheme_words(remedy.scheme, remedy.id, state))),
             key="blame_use",
             on_click=session.safely(_take),
             args=(remedy.scheme,),
             disabled=locked("scheme"),
             help=say("room.locked") if locked("scheme") else None,
         )
+
+
+def _scheme_words(scheme: Scheme, remedy: str, state: LabState) -> str:
+    if remedy == "finer":
+        return part_words(scheme, "granularity", state.source)
+    assert isinstance(scheme.calibration, ManualRange)
+    lo, hi = (number(end, 3) for end in (scheme.calibration.lo, scheme.calibration.hi))
+    at = f"±{hi}" if scheme.mode == "symmetric" else say("stage.range.ends", lo=lo, hi=hi)
+    return say("stage.range.clip_at", at=at)
+
+
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]
 
 
 def _remedy_words(remedy: Remedy, blame: Blame, state: LabState) -> str:
