@@ -179,3 +179,9 @@ def test_a_large_tensor_is_studied_as_a_small_one(monkeypatch):
         assert all(repr(columns[name][:5]) == repr(values) for name, values in large.scales(5).items())
         handed = qv.quantize(x, name, importance=torch.ones(1024))
         assert eval(repr(handed.scheme), {"Scheme": qv.Scheme, "External": qv.External}) == handed.scheme
+
+
+def test_one_block_is_blamed_without_a_range():
+    x = normal(1, 32)
+    x[0, 3] = 20
+    assert qv.blame(x, "iq4_nl")
