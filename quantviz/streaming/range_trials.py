@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 
 from quantviz.compiled.hand_written import by_hand
-from quantviz.quantization.calibrating import finite_or_infinite, one_by_one
+from quantviz.quantization.calibrating import finite_or_infinite, one_by_one, powers
 from quantviz.quantization.cells import errors_of_cells
 from quantviz.quantization.qparams import params_to_try
 from quantviz.quantization.result import QParams, block_values
@@ -28,7 +28,7 @@ Array = npt.NDArray[Any]
 
 
 class Trial:
-    """Σ error² of each block of a tensor, or of a band of it, with one range or several: see
+    """Σ |error|^power of each block of a tensor, or of a band of it, with one range or several: see
     `calibration.Context.trial`.
 
     What is added up follows from the plan alone, so that the answer has the same bits for any number of
@@ -63,10 +63,12 @@ class Trial:
         step = max(size // length, 1) * length if length <= size else size
         self._pieces = [each for begin, end in lines for each in runs_between(end, step, begin)]
 
-    def __call__(self, found: Range, of: torch.Tensor | None = None, /) -> torch.Tensor:
-        program = self._program
+    def __call__(
+        self, found: Range, of: torch.Tensor | None = None, /, *, power: float = 2.0
+    ) -> torch.Tensor:
+        program = self._program if power == 2 else None
         if program is None:
-            return one_by_one(self._by_reference)(found, of)
+            return one_by_one(self._by_reference)(found, of, power=power)
         params, refused = params_to_try(found, self._absmax(), self._scheme, self._layout, of)
         begins, of_trial, places = _side_by_side(
             np.arange(self._layout.block_count) if of is None else of.numpy(), self._layout.block_count
@@ -136,14 +138,14 @@ class Trial:
         )
         return noises
 
-    def _by_reference(self, found: Range) -> torch.Tensor:
+    def _by_reference(self, found: Range, power: float) -> torch.Tensor:
         params, refused = params_to_try(found, self._absmax(), self._scheme, self._layout)
         sums = self._added_up(
-            self._layout.block_count, lambda start, stop: self._noise_by_reference(params, start, stop)
+            self._layout.block_count, lambda start, stop: self._noise_by_reference(params, power, start, stop)
         )
         return finite_or_infinite(viewed(torch.from_numpy(sums), self._layout.grid_shape), refused)
 
-    def _noise_by_reference(self, params: QParams, start: int, stop: int) -> Array:
+    def _noise_by_reference(self, params: QParams, power: float, start: int, stop: int) -> Array:
         total = np.zeros(self._layout.block_count)
         for at, end in runs_between(stop, limits.CHUNK, start):
             run = run_of(self._x, at, end)
@@ -159,7 +161,7 @@ class Trial:
                 error = error.masked_fill(~torch.from_numpy(np.isfinite(run)), 0)
             numbers = block_numbers(torch.arange(at - self._start, end - self._start), self._layout)
             total += np.bincount(
-                numbers.numpy(), weights=error.to(torch.float64).square().numpy(), minlength=len(total)
+                numbers.numpy(), weights=powers(error.to(torch.float64), power).numpy(), minlength=len(total)
             )
         return total
 
