@@ -74,7 +74,7 @@ def errors_of_blocks(
     params, refused = params_to_try(found, absmax, scheme, layout)
     shape, counted = tuple(x.shape), counted_cells(x, scheme)
     cells = {name: blocks.expand(grid, layout, shape) for name, grid in block_values(params).items()}
-    error = quantize_with(x, scheme, {**cell_index(scheme, shape), **cells})[2].to(torch.float64)
+    error = quantize_with(x, scheme, {**cell_index(scheme, shape), **cells})[2]
     return finite_or_infinite(
         blocks.block_sums(
             powers(error if counted is None else error.masked_fill(~counted, 0), power), layout
@@ -84,12 +84,12 @@ def errors_of_blocks(
 
 
 def powers(errors: torch.Tensor, power: float) -> torch.Tensor:
-    """Return |error|^`power`.
+    """Return |error|^`power`, float64: squares are exact, other powers those of float32.
 
     >>> powers(torch.tensor([-2.0, 3.0]), 2.0).tolist()
     [4.0, 9.0]
     """
-    return errors.square() if power == 2 else errors.abs().pow(power)
+    return errors.to(torch.float64).square() if power == 2 else errors.abs().pow(power).to(torch.float64)
 
 
 def finite_or_infinite(sums: torch.Tensor, refused: torch.Tensor) -> torch.Tensor:

@@ -6,6 +6,7 @@ the same bin. Counts are whole numbers, and so the same whatever is read at once
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -74,10 +75,12 @@ def mse_torch(calibration: MSETorch, blocks: BlockValues, context: Context) -> R
         lo, hi = ends_of(part)
         known = torch.from_numpy(lo), torch.from_numpy(hi)
         counts = counts_of(part, bins, lambda x, low, high: (x - low) * bins / (high - low), *known)
-        first, last = _Quantiles(counts, lo, hi, cells).search()
-        width = (hi - lo) / np.float32(bins)
-        first, beyond = first.astype(np.float32), (last + 1).astype(np.float32)
-        return _as_answer(lo + width * first, lo + width * beyond, lo, hi)
+        # Of values as small as float32 has them, or as large, errors are no numbers, and end no search.
+        with np.errstate(all="ignore"):
+            first, last = _Quantiles(counts, lo, hi, cells).search()
+            width = (hi - lo) / np.float32(bins)
+            first, beyond = first.astype(np.float32), (last + 1).astype(np.float32)
+            return _as_answer(lo + width * first, lo + width * beyond, lo, hi)
 
     return range_of(blocks, answer, bins)
 
@@ -104,25 +107,13 @@ def largest_of(part: Part) -> Array:
 
 
 def magnitude_ends(part: Part) -> tuple[Array, Array]:
-    """Return smallest and largest |x| of each block, float32.
+    """Return smallest and largest |x| of each block, float32."""
 
-    The smallest of both is looked for, the smallest of positive numbers.
-    """
-    lo, hi = part.ends
-    if bool(((lo > 0) | (hi < 0)).all()):
-        return np.minimum(np.abs(lo.numpy()), np.abs(hi.numpy())), largest_of(part)
+    def least(x: torch.Tensor) -> torch.Tensor:
+        return x.abs().nan_to_num(math.inf).amin(-1, keepdim=True)
 
-    def count_below(x: torch.Tensor, size: torch.Tensor) -> torch.Tensor:
-        return (x.abs() < size).sum(-1, keepdim=True)
-
-    # By halving over the float32 numbers in their order, as whole numbers: 32 times at most.
-    low, high = np.zeros(len(lo), np.int64), largest_of(part).view(np.int32).astype(np.int64)
-    while (low < high).any():
-        middle = (low + high + 1) // 2
-        sizes = torch.from_numpy(middle.astype(np.int32).view(np.float32))
-        some = part.added_up(count_below, sizes).squeeze(-1).numpy() > 0
-        low, high = np.where(some, low, middle), np.where(some, middle - 1, high)
-    return low.astype(np.int32).view(np.float32), largest_of(part)
+    largest = largest_of(part)
+    return np.minimum(part.joined(least, torch.minimum).squeeze(-1).numpy(), largest), largest
 
 
 def edges_of_numpy(first: Array, last: Array, bins: int) -> Array:

@@ -20,7 +20,7 @@ _STILL, _MOST_STEPS = 1e-12, 100
 
 
 def octav(calibration: OCTAV, blocks: BlockValues, context: Context) -> Range:
-    """Return the clip at which Newton's steps stand still."""
+    """Return the clip at which Newton's steps stand still, from the mean |x| on."""
     fmt = context.format
     # The modelled error of a kept value, in units of s²: of steps as wide as s / 2^(b - 1), or s / 2^b.
     noise = 4.0**-fmt.bits / (3 if fmt.signed else 12)
@@ -31,18 +31,29 @@ def octav(calibration: OCTAV, blocks: BlockValues, context: Context) -> Range:
         kept = (sizes < clip) & ((sizes > 0) | calibration.count_zeros)
         return sums_of_rows(torch.where(beyond & (sizes > 0), sizes, 0), beyond & (sizes > 0), kept)
 
+    def error(x: torch.Tensor, *clips: torch.Tensor) -> torch.Tensor:
+        sizes = x.abs()
+        return sums_of_rows(
+            *(
+                torch.where(sizes >= clip, (sizes - clip).square(), noise * clip.square()).nan_to_num(0)
+                for clip in clips
+            )
+        )
+
     def answer(part: Part) -> tuple[torch.Tensor]:
         most = _largest(part)
-        clip = torch.zeros_like(most)
+        clip = before = torch.zeros_like(most)
         for _ in range(_MOST_STEPS):
             total, beyond, kept = part.added_up(sums, clip).unbind(-1)
             # None lies beyond the largest, which rounding could pass; a block of zeros has no clip.
             found = torch.minimum(total / (noise * kept + beyond).clamp(min=noise), most)
-            still = (found - clip).abs() <= _STILL * found
-            clip = found
+            still = torch.minimum((found - clip).abs(), (found - before).abs()) <= _STILL * found
+            before, clip = clip, found
             if bool(still.all()):
                 break
-        return (clip,)
+        # Steps may go to and fro across a value for ever: of the two clips the better one.
+        errors = part.added_up(error, before, clip)
+        return (torch.where(errors[:, 0] < errors[:, 1], before, clip),)
 
     return _around_zero(blocks, *blocks.by_parts(answer, 1, _BLOCKS))
 

@@ -51,6 +51,14 @@ class Part(Protocol):
         the block's own size, so that sums have the same bits whatever else is looked at.
         """
 
+    def joined(
+        self,
+        of_rows: Callable[..., torch.Tensor],
+        join: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+        *of_blocks: torch.Tensor,
+    ) -> torch.Tensor:
+        """Return the same, joined in another way than by adding up."""
+
 
 class BlockValues(Protocol):
     """What a calibration asks of a tensor's blocks: `blocks.Blocks` answers it, and what reads the tensor a

@@ -246,8 +246,9 @@ class OCTAV(_Computed):
     """The clip of least modelled error, by Newton's steps (Sakr et al. 2022): s ← Σ|x|[|x| > s] / (4^-b / 3 ·
     #(0 < |x| ≤ s) + #(|x| > s)), a twelfth for formats without a sign.
 
-    With `count_zeros` zeros are among those kept, as in ai-edge-quantizer, which takes 10 steps from s = 1
-    and has the same answer to 5 digits.
+    Steps that go to and fro between two clips for ever end at the one with the smaller modelled error. With
+    `count_zeros` zeros are among those kept, as in ai-edge-quantizer, which takes 10 steps from s = 1 and
+    ends at either of two such clips.
     """
 
     count_zeros: bool = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from quantviz.streaming import limits
 from quantviz.streaming.kernel_access import fixed_ready, wait_for_kernels
 from quantviz.streaming.regions import bases_of, read_window, run_of, windows_of
 from quantviz.streaming.threads import runs_between, shared_out, shares_of
-from quantviz.tensors.blocks import STRETCH, Blocks, Rows, block_sizes, in_turn, viewed
+from quantviz.tensors.blocks import STRETCH, Blocks, Join, Rows, block_sizes, viewed
 from quantviz.tensors.lazy import Stored
 
 Array = npt.NDArray[Any]
@@ -315,6 +316,12 @@ class _OneBlock:
 
     def added_up(self, of_rows: Callable[..., torch.Tensor], *of_blocks: torch.Tensor) -> torch.Tensor:
         """Return the sum of what `of_rows` makes of one stretch after the other."""
+        return self.joined(of_rows, torch.add, *of_blocks)
+
+    def joined(
+        self, of_rows: Callable[..., torch.Tensor], join: Join, *of_blocks: torch.Tensor
+    ) -> torch.Tensor:
+        """Return what `of_rows` makes of one stretch after the other, joined."""
         known = [each.unsqueeze(-1) for each in of_blocks]
         stretches = list(runs_between(self._count, STRETCH))
         sums = [torch.empty(0)] * len(stretches)
@@ -324,4 +331,4 @@ class _OneBlock:
                 sums[k] = of_rows(self._runs(*stretches[k]).unsqueeze(0), *known)
 
         shared_out(work, range(len(stretches)), self._threads)
-        return in_turn(iter(sums))
+        return reduce(join, sums)

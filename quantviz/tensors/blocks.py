@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 
 import torch
 
@@ -20,6 +20,10 @@ from quantviz.schemes.granularity import BlockLayout, Shape, Window
 STRETCH = 2**16
 #: How many values of all blocks are looked at at a time.
 _TOGETHER = 2**20
+
+
+#: How the answers of two stretches become one.
+Join = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +44,14 @@ class Rows:
 
     def added_up(self, of_rows: Callable[..., torch.Tensor], *of_blocks: torch.Tensor) -> torch.Tensor:
         """Return the sum of what `of_rows` makes of one stretch after the other."""
+        return self.joined(of_rows, torch.add, *of_blocks)
+
+    def joined(
+        self, of_rows: Callable[..., torch.Tensor], join: Join, *of_blocks: torch.Tensor
+    ) -> torch.Tensor:
+        """Return what `of_rows` makes of one stretch after the other, joined."""
         known = [each.unsqueeze(-1) for each in of_blocks]
-        return in_turn(of_rows(stretch, *known) for stretch in torch.split(self.values, STRETCH, -1))
+        return reduce(join, (of_rows(stretch, *known) for stretch in torch.split(self.values, STRETCH, -1)))
 
 
 def sums_of_rows(*values: torch.Tensor) -> torch.Tensor:
@@ -54,18 +64,6 @@ def sums_of_rows(*values: torch.Tensor) -> torch.Tensor:
     """
     sums = (each.to(torch.float64).contiguous().numpy().sum(-1) for each in values)
     return torch.stack([torch.from_numpy(each) for each in sums], -1)
-
-
-def in_turn(sums: Iterator[torch.Tensor]) -> torch.Tensor:
-    """Return the sum of tensors, added one after the other.
-
-    >>> in_turn(iter([torch.tensor([1, 2]), torch.tensor([3, 4])])).tolist()
-    [4, 6]
-    """
-    total = next(sums)
-    for each in sums:
-        total = total + each
-    return total
 
 
 @dataclass(frozen=True, eq=False)
