@@ -18,7 +18,6 @@ from quantviz.sources.limits import Limits
 from quantviz.ui.components.classroom_signs import show_room
 from quantviz.ui.missing.page import missing_pages
 from quantviz.ui.shell import classroom, cold_start, tab, words
-from quantviz.ui.shell.connections import send_at_once
 from quantviz.ui.shell.error_boundary import error_boundary
 from quantviz.ui.shell.history import keep_history
 from quantviz.ui.shell.imports import Announced, frames, starting
@@ -33,7 +32,6 @@ from quantviz.ui.shell.words import say
 def show_page() -> None:
     """Show a session the page that it asks for."""
     frames().begin()
-    send_at_once()
     look_up_one_by_one()
     classroom.begin()
     words.begin()

@@ -1,7 +1,7 @@
 """Read tensors as people type and paste them: lists, tables, spreadsheets' cells, prints of numpy and torch.
 
 Nothing of what was typed is evaluated. The text is looked at a constant number of times from front to back,
-so a long paste takes time in proportion to its length.
+so a long paste takes time in proportion to its length. A place in it is looked up for an error alone.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import re
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import Shape
@@ -56,12 +55,12 @@ def parse_tensor(text: str, *, decimal_comma: bool | None = None, most: int = MO
         page.text = _unquoted(page, start, end, decimal_comma is True)
     if decimal_comma is None:
         decimal_comma = _commas_are_decimal(page, start, end, most)
-    tokens = _tokens(page, start, end, decimal_comma, most)
+    line = _Line(page, start, end, decimal_comma, most)
     # Words first: that "abc" is no number says more than that the brackets around it do not match.
-    values = tuple(_number(page, token, decimal_comma) for token in tokens if token.kind == "word")
+    values = tuple(_number(line, word, place) for place, word in enumerate(line.words()))
     if not values:
         raise QuantVizError("typed.nothing")
-    return Typed(values, (_nested_shape if _is_nested(tokens) else _table_shape)(page, tokens))
+    return Typed(values, (_nested_shape if line.is_nested else _table_shape)(line))
 
 
 #: What people type and paste for the plain sign: full-width forms, minus signs, other spaces and line ends.
@@ -76,10 +75,15 @@ _CLOSING = {"]", ")"}
 
 #: What a cut-off print shows for the numbers it leaves out.
 _ELLIPSIS = re.compile(r"\.\.\.|…+|⋯+")
-_WORD = r"[^\s,，、;\[\]()]"
-_TOKEN = re.compile(rf"{_WORD}+|\S|\t|\n")
+_LETTER = r"[^\s,，、;\[\]()]"
+_WORD = re.compile(rf"{_LETTER}+")
 #: The same with a comma between digits taken as part of the number.
-_TOKEN_DECIMAL = re.compile(rf"{_WORD}+(?:(?<=\d),(?=\d){_WORD}*)*|\S|\t|\n")
+_WORD_DECIMAL = re.compile(rf"{_LETTER}+(?:(?<=\d),(?=\d){_LETTER}*)*")
+#: Space that separates words and stands for nothing else.
+_SPACE = re.compile(r"[^\S\t\n]+")
+_BETWEEN_WORDS = re.compile("[^w]+")
+#: Two words, and no `;` or end of a line between them.
+_WORDS_BESIDE = re.compile(r"w[^;\n]*w")
 _NUMBER = re.compile(
     r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?:nan|inf|infinity|∞)", re.ASCII | re.IGNORECASE
 )
@@ -103,14 +107,6 @@ _PRINT_TAIL = re.compile(
 _ARGUMENT = re.compile(r",\s*[A-Za-z_]\w*\s*=", re.ASCII)
 
 
-class _Token(NamedTuple):
-    """A word or a separator. `kind` is "word" or the separator itself, "," for every comma."""
-
-    kind: str
-    text: str
-    start: int
-
-
 class _Page:
     """The text being read, and errors that name places in it."""
 
@@ -121,6 +117,56 @@ class _Page:
         """Return an error at `position`, with line and column counted from 1."""
         line = self.text.count("\n", 0, position) + 1
         return QuantVizError(key, line=line, column=position - self.text.rfind("\n", 0, position), **params)
+
+
+class _Line:
+    """The text as a line of kinds: "w" for a word, a separator for itself, "," for every comma.
+
+    A million words take a few bytes each in it, where one object for each took a hundred.
+    """
+
+    def __init__(self, page: _Page, start: int, end: int, decimal_comma: bool, most: int) -> None:
+        self._page, self._start, self._end, self.decimal_comma = page, start, end, decimal_comma
+        self._word = _WORD_DECIMAL if decimal_comma else _WORD
+        kinds = _SPACE.sub("", self._word.sub("w", page.text[start:end]))
+        for comma in _WIDE_COMMAS:
+            kinds = kinds.replace(comma, ",")
+        self.kinds = kinds
+        self._refuse_too_much(most)
+
+    @property
+    def is_nested(self) -> bool:
+        return any(bracket in self.kinds for bracket in "[]()")
+
+    def words(self) -> list[str]:
+        return self._word.findall(self._page.text, self._start, self._end)
+
+    def error(self, key: str, place: int, **params: object) -> QuantVizError:
+        """Return an error at `place`, counted in words and separators."""
+        token = re.compile(rf"{self._word.pattern}|\S|\t|\n")
+        return self._error_at(token, key, place, **params)
+
+    def word_error(self, key: str, place: int, **params: object) -> QuantVizError:
+        """Return an error at `place`, counted in words alone."""
+        return self._error_at(self._word, key, place, **params)
+
+    def _error_at(self, what: re.Pattern[str], key: str, place: int, **params: object) -> QuantVizError:
+        found = what.finditer(self._page.text, self._start, self._end)
+        return self._page.error(key, next(itertools.islice(found, place, None)).start(), **params)
+
+    def _refuse_too_much(self, most: int) -> None:
+        """Refuse too many words, or too many separators for the words before them, whichever comes first."""
+        separators = 0
+        if len(self.kinds) > _SEPARATORS_AT_ALL:
+            for between in _BETWEEN_WORDS.finditer(self.kinds):
+                words = between.start() - separators
+                separators += between.end() - between.start()
+                if words > most:
+                    break
+                if between.end() > _SEPARATORS_A_WORD * words + _SEPARATORS_AT_ALL:
+                    raise QuantVizError("typed.only_separators")
+        if self.kinds.count("w") > most:
+            raise QuantVizError("typed.too_many", most=most)
 
 
 def is_number(word: str) -> bool:
@@ -181,20 +227,18 @@ def _commas_are_decimal(page: _Page, start: int, end: int, most: int) -> bool:
     """
     if "," not in page.text[start:end] or _POINT.search(page.text, start, end):
         return False
-    tokens = _tokens(page, start, end, True, most)
-    words = [token.text for token in tokens if token.kind == "word"]
+    line = _Line(page, start, end, True, most)
+    # Inside brackets a new line is only space.
+    kinds = line.kinds.translate(_NO_LINES if line.is_nested else _NO_TABS)
+    # A comma at the end of a line marks no decimal.
+    if ",\n" in kinds or not ("ww" in kinds or "w;w" in kinds or "w,w" in kinds):
+        return False
+    words = line.words()
     marked = [word for word in words if "," in word]
     if not marked or not all(map(_DECIMAL_COMMA.fullmatch, marked)):
         return False
-    # The text as a line of kinds, "w" for a word. Inside brackets a new line is only space.
-    space = "\t\n" if _is_nested(tokens) else "\t"
-    kinds = "".join(
-        "w" if token.kind == "word" else token.kind for token in tokens if token.kind not in space
-    )
-    beside = "ww" in kinds or "w;w" in kinds or "w,w" in kinds
-    # `1, 2,3` is only typed in haste; a comma at the end of a line marks no decimal.
-    separates = ",\n" in kinds or ("w,w" in kinds and len(marked) < len(words))
-    if not beside or separates:
+    # `1, 2,3` is only typed in haste.
+    if "w,w" in kinds and len(marked) < len(words):
         return False
     shown = [clipped_word(word) for word in words[:3]]
     raise QuantVizError(
@@ -204,91 +248,61 @@ def _commas_are_decimal(page: _Page, start: int, end: int, most: int) -> bool:
     )
 
 
-def _tokens(page: _Page, start: int, end: int, decimal_comma: bool, most: int) -> list[_Token]:
-    """Return words and separators, spaces left out; refused as soon as there are too many words."""
-    tokens, words = [], 0
-    for match in (_TOKEN_DECIMAL if decimal_comma else _TOKEN).finditer(page.text, start, end):
-        text = match[0]
-        if text in _SEPARATORS:
-            tokens.append(_Token(_SEPARATORS[text], text, match.start()))
-            if len(tokens) > _SEPARATORS_A_WORD * words + _SEPARATORS_AT_ALL:
-                raise QuantVizError("typed.only_separators")
-            continue
-        words += 1
-        if words > most:
-            raise QuantVizError("typed.too_many", most=most)
-        tokens.append(_Token("word", text, match.start()))
-    return tokens
+_NO_TABS = str.maketrans("", "", "\t")
+_NO_LINES = str.maketrans("", "", "\t\n")
 
 
-def _is_nested(tokens: list[_Token]) -> bool:
-    return any(token.kind in _BRACKETS or token.kind in _CLOSING for token in tokens)
-
-
-_SEPARATORS = {mark: mark for mark in ",;\n\t[]()"} | dict.fromkeys(_WIDE_COMMAS, ",")
-
-
-def _number(page: _Page, word: _Token, decimal_comma: bool) -> float:
-    text = word.text.replace(",", ".", 1) if decimal_comma else word.text
+def _number(line: _Line, word: str, place: int) -> float:
+    text = word.replace(",", ".", 1) if line.decimal_comma else word
     if not is_number(text):
-        raise page.error("typed.no_number", word.start, got=clipped_word(word.text))
+        raise line.word_error("typed.no_number", place, got=clipped_word(word))
     if text[-1] in "yYfFnN∞":  # infinity, inf, nan
         return float(text.replace("∞", "inf"))
     value = float(text)
     if abs(value) >= BEYOND_FLOAT32:
-        raise page.error("typed.beyond_float32", word.start, got=clipped_word(word.text))
+        raise line.word_error("typed.beyond_float32", place, got=clipped_word(word))
     return value
 
 
 # ---- tables: a line is a row --------------------------------------------------------------------
 
 
-def _table_shape(page: _Page, tokens: list[_Token]) -> Shape:
-    """Return the shape of a table without brackets; one row is a vector."""
-    row_ends = {"\n", ";"} if _semicolons_end_rows(tokens) else {"\n"}
-    rows, length = 0, 0
-    for ends_row, group in itertools.groupby(tokens, key=lambda token: token.kind in row_ends):
-        cells = [] if ends_row else _cells(page, list(group))
+def _table_shape(line: _Line) -> Shape:
+    """Return the shape of a table without brackets; one row is a vector.
+
+    A `;` ends a row where words stand beside each other, as in `1 2; 3 4`. Else it separates cells, as in
+    the `1;2;3` that spreadsheets export.
+    """
+    ends_row = "\n;" if _WORDS_BESIDE.search(line.kinds) else "\n"
+    rows, length, before, cells = 0, 0, "", 0
+    for row in re.finditer(f"[^{ends_row}]+", line.kinds):
+        # Most rows are like the one before.
+        if row[0] != before:
+            before, cells = row[0], _cells(line, row[0], row.start())
         if not cells:
             continue
         rows += 1
-        length = length or len(cells)
-        if len(cells) != length:
-            raise page.error("typed.ragged", cells[0].start, row=rows, got=len(cells), expected=length)
+        length = length or cells
+        if cells != length:
+            first = row.start() + row[0].index("w")
+            raise line.error("typed.ragged", first, row=rows, got=cells, expected=length)
     return (length,) if rows == 1 else (rows, length)
 
 
-def _semicolons_end_rows(tokens: list[_Token]) -> bool:
-    """Return whether `;` ends a row, as in `1 2; 3 4`.
-
-    Else it separates cells, as in the `1;2;3` that spreadsheets export.
-    """
-    words = 0
-    for token in tokens:
-        if token.kind in (";", "\n"):
-            words = 0
-        elif token.kind == "word":
-            words += 1
-            if words > 1:
-                return True
-    return False
-
-
-def _cells(page: _Page, row: list[_Token]) -> list[_Token]:
-    """Return the words of one row; an empty cell between two separators is an error."""
-    cells: list[_Token] = []
-    pending: _Token | None = None
-    for token in row:
-        if token.kind == "word":
-            cells.append(token)
-            pending = None
-        elif token.kind == "\t" and (pending is None or pending.kind != "\t"):
+def _cells(line: _Line, row: str, start: int) -> int:
+    """Return how many words a row has; an empty cell between two separators is an error."""
+    cells, pending = 0, ""
+    for place, kind in enumerate(row, start):
+        if kind == "w":
+            cells += 1
+            pending = ""
+        elif kind == "\t" and pending != "\t":
             # A tab beside a comma, or before the first cell, is only space.
-            pending = pending or (token if cells else None)
-        elif pending is not None or not cells:
-            raise page.error("typed.empty_cell", token.start)
+            pending = pending or (kind if cells else "")
+        elif pending or not cells:
+            raise line.error("typed.empty_cell", place)
         else:
-            pending = token
+            pending = kind
     return cells
 
 
@@ -297,9 +311,9 @@ def _cells(page: _Page, row: list[_Token]) -> list[_Token]:
 
 @dataclass
 class _List:
-    """An open bracket and what it holds so far."""
+    """An open bracket, by its place, and what it holds so far."""
 
-    opened: _Token | None
+    opened: int | None
     #: Items in it: numbers, or lists of `item_shape`.
     count: int = 0
     #: () for numbers; None while empty.
@@ -311,30 +325,31 @@ class _List:
     after_comma: bool = False
 
 
-def _nested_shape(page: _Page, tokens: list[_Token]) -> Shape:
+def _nested_shape(line: _Line) -> Shape:
     """Return the shape of nested brackets; several lists side by side are stacked."""
     open_lists = [_List(None)]
-    for token in tokens:
+    for place, kind in enumerate(line.kinds):
         here = open_lists[-1]
-        if token.kind == "word":
-            _add_item(page, here, (), token)
-        elif token.kind in _BRACKETS:
+        if kind == "w":
+            _add_item(line, here, (), place)
+        elif kind in _BRACKETS:
             if len(open_lists) > MOST_TYPED_AXES:
-                raise page.error("typed.too_deep", token.start, most=MOST_TYPED_AXES)
-            open_lists.append(_List(token))
-        elif token.kind in _CLOSING:
-            if here.opened is None or _BRACKETS[here.opened.kind] != token.kind:
-                raise page.error("typed.unopened", token.start, bracket=token.kind)
+                raise line.error("typed.too_deep", place, most=MOST_TYPED_AXES)
+            open_lists.append(_List(place))
+        elif kind in _CLOSING:
+            if here.opened is None or _BRACKETS[line.kinds[here.opened]] != kind:
+                raise line.error("typed.unopened", place, bracket=kind)
             open_lists.pop()
-            _add_item(page, open_lists[-1], _shape_of(page, here, token), here.opened)
-        elif token.kind == ",":
+            _add_item(line, open_lists[-1], _shape_of(line, here, place), here.opened)
+        elif kind == ",":
             if here.after_comma or not here.count:
-                raise page.error("typed.empty_cell", token.start)
+                raise line.error("typed.empty_cell", place)
             here.after_comma = True
-        elif token.kind == ";" and here.item_shape == () and here.opened is not None:
-            _end_row(page, here, token)
-    if open_lists[-1].opened is not None:
-        raise page.error("typed.unclosed", open_lists[-1].opened.start, bracket=open_lists[-1].opened.kind)
+        elif kind == ";" and here.item_shape == () and here.opened is not None:
+            _end_row(line, here, place)
+    unclosed = open_lists[-1].opened
+    if unclosed is not None:
+        raise line.error("typed.unclosed", unclosed, bracket=line.kinds[unclosed])
     outside = open_lists[0]
     assert outside.item_shape is not None
     shape = outside.item_shape if outside.count == 1 else (outside.count, *outside.item_shape)
@@ -343,42 +358,42 @@ def _nested_shape(page: _Page, tokens: list[_Token]) -> Shape:
     return shape
 
 
-def _add_item(page: _Page, here: _List, item_shape: Shape, token: _Token) -> None:
+def _add_item(line: _Line, here: _List, item_shape: Shape, place: int) -> None:
     here.count += 1
     here.after_comma = False
     if here.item_shape is None:
         here.item_shape = item_shape
     elif here.item_shape != item_shape:
         if () in (here.item_shape, item_shape):
-            raise page.error("typed.mixed", token.start)
-        raise page.error(
+            raise line.error("typed.mixed", place)
+        raise line.error(
             "typed.ragged",
-            token.start,
+            place,
             row=here.count,
             got=_lengths(item_shape),
             expected=_lengths(here.item_shape),
         )
 
 
-def _end_row(page: _Page, here: _List, token: _Token) -> None:
+def _end_row(line: _Line, here: _List, place: int) -> None:
     """End a row at `;` inside a list of numbers, as in `[1 2; 3 4]`."""
     length, here.count, here.after_comma = here.count, 0, False
     if not length:
-        raise page.error("typed.empty_cell", token.start)
+        raise line.error("typed.empty_cell", place)
     here.rows += 1
     if here.row_length not in (None, length):
-        raise page.error("typed.ragged", token.start, row=here.rows, got=length, expected=here.row_length)
+        raise line.error("typed.ragged", place, row=here.rows, got=length, expected=here.row_length)
     here.row_length = length
 
 
-def _shape_of(page: _Page, here: _List, closing: _Token) -> Shape:
+def _shape_of(line: _Line, here: _List, closing: int) -> Shape:
     assert here.opened is not None
     if here.item_shape is None:
-        raise page.error("typed.empty_list", here.opened.start)
+        raise line.error("typed.empty_list", here.opened)
     if here.row_length is None:
         return (here.count, *here.item_shape)
     if here.count:
-        _end_row(page, here, closing)
+        _end_row(line, here, closing)
     return (here.rows, here.row_length)
 
 

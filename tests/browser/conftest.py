@@ -1,13 +1,14 @@
 """A browser, a server and pages for the tests that drive the app as a person does."""
 
-import contextlib
 import os
+from collections import defaultdict
+from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
-from tests.helpers.browser import FLAGS, chromium_path, server
+from tests.helpers.browser import FLAGS, chromium_path, shared_server
 
 SHOTS = Path(__file__).parent / "shots"
 #: Set where a browser must be there: then its absence fails instead of skipping.
@@ -43,14 +44,15 @@ class Shelf:
     """
 
     def __init__(self, browser):
-        self._browser, self._contexts, self._keepers = browser, {}, {}
+        self._browser, self._contexts, self._keepers = browser, defaultdict(list), {}
 
     def new(self, **options):
         return self._browser.new_context(**options)
 
     def take(self, **options):
-        """A context with nothing in it; the same one again after it was put back."""
-        return self._contexts.pop(tuple(options.items()), None) or self.new(**options)
+        """A context with nothing in it: one that was put back, or a new one."""
+        free = self._contexts[tuple(options.items())]
+        return free.pop() if free else self.new(**options)
 
     def put_back(self, context, **options):
         origins = {
@@ -78,7 +80,7 @@ class Shelf:
                     {"origin": origin, "storageTypes": "local_storage,indexeddb,websql,service_workers"},
                 )
             storage.detach()
-        self._contexts[tuple(options.items())] = context
+        self._contexts[tuple(options.items())].append(context)
 
 
 @pytest.fixture(scope="session")
@@ -87,18 +89,9 @@ def shelf(browser):
 
 
 @pytest.fixture(scope="session")
-def serve(tmp_path_factory):
-    """`serve(path_to_app)` starts a Streamlit server for it, once, and gives its address."""
-    running = {}
-    with contextlib.ExitStack() as stack:
-
-        def start(app):
-            app = Path(app).resolve()
-            if app not in running:
-                running[app] = stack.enter_context(server(app, tmp_path_factory.mktemp("server") / "log"))
-            return running[app]
-
-        yield start
+def serve():
+    """`serve(path_to_app)` gives the address of a Streamlit server for it, one for all processes of a run."""
+    return cache(lambda app: shared_server(Path(app).resolve()))
 
 
 @pytest.fixture
@@ -108,14 +101,12 @@ def new_page(shelf):
 
     What the page writes to the console as an error, and every exception in it, fails the test at its end.
     """
-    taken, contexts, complaints = {}, [], []
+    taken, complaints = [], []
 
     def open_page(width=1366, height=625, theme="light", language=None, touch=False):
         options = {"locale": language or "en-US", "has_touch": touch}
-        if tuple(options.values()) in taken:
-            contexts.append(context := shelf.new(**options))
-        else:
-            taken[tuple(options.values())] = context = shelf.take(**options)
+        context = shelf.take(**options)
+        taken.append((context, options))
         page = context.new_page()
         page.set_viewport_size({"width": width, "height": height})
         page.emulate_media(color_scheme=theme)
@@ -132,10 +123,8 @@ def new_page(shelf):
         return page
 
     yield open_page
-    for context in contexts:
-        context.close()
-    for (locale, touch), context in taken.items():
-        shelf.put_back(context, locale=locale, has_touch=touch)
+    for context, options in taken:
+        shelf.put_back(context, **options)
     assert not complaints, complaints
 
 

@@ -28,7 +28,7 @@ from quantviz.errors import QuantVizError
 from quantviz.sources.files import Limits, open_tensors
 from quantviz.sources.image import CHANNELS, read_image
 from quantviz.text import languages
-from tests.helpers.hostile import CASES, FILES, PICTURES
+from tests.helpers.hostile import CASES, FILES, PICTURES, Case
 
 #: Longest that one file may take, in seconds, and most memory beyond what the process had, in bytes.
 LONGEST, MOST = 10, 400 * 10**6
@@ -126,7 +126,7 @@ WORDS = (
 def seeds(reader):
     """The valid and the hostile files of a reader, by name."""
     if reader == "picture":
-        return [data for data, _ in PICTURES.values() if data]
+        return list(filter(None, (Case(*each).content for each in PICTURES.values())))
     names = [
         name
         for name in {**FILES, **CASES}

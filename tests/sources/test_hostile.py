@@ -12,7 +12,7 @@ from quantviz.errors import QuantVizError
 from quantviz.sources.files import READERS
 from quantviz.sources.image import read_image
 from tests.helpers import ROOT
-from tests.helpers.hostile import BOMBS, CANARY, CASES, PICTURES, check, check_words, fate
+from tests.helpers.hostile import BOMBS, CANARY, CASES, PICTURES, Case, check, check_words, fate
 from tests.helpers.offered import of_today
 
 
@@ -40,13 +40,13 @@ def test_the_corpus_is_large_and_covers_every_reader():
 
 @pytest.mark.parametrize("filename", PICTURES)
 def test_hostile_pictures(filename):
-    data, expected = PICTURES[filename]
+    case = Case(*PICTURES[filename])
     try:
-        found = tuple(read_image(data, filename=filename)[0].shape)
+        found = tuple(read_image(case.content, filename=filename)[0].shape)
     except QuantVizError as error:
         check_words(error, filename)
         found = error.key
-    assert found == expected
+    assert found == case.expected
 
 
 #: Megabytes that a process may have beyond what it has when everything is imported.

@@ -7,6 +7,7 @@ import math
 import re
 import struct
 import time
+import tracemalloc
 
 import numpy
 import pytest
@@ -318,6 +319,24 @@ def test_time_grows_with_length_only(piece):
 
     # Eight times the text: a quadratic reader would take 64 times as long.
     assert elapsed(160_000) < 24 * elapsed(20_000) + 0.05
+
+
+@pytest.mark.parametrize(
+    ("piece", "key"), [("1,5;2,\n", "typed.ragged"), ("1 2 3\n", None), ("[1,2]\n", None)]
+)
+def test_a_long_text_takes_some_times_its_size(piece, key):
+    """An object for each word and separator took 110 to 130 times it."""
+    text = piece * 2_000
+    parse_tensor("1 2")
+    tracemalloc.start()
+    try:
+        with pytest.raises(QuantVizError) if key else contextlib.nullcontext() as caught:
+            parse_tensor(text)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert key is None or caught.value.key == key
+    assert most < 60 * len(text)
 
 
 FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)

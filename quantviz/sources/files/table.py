@@ -18,7 +18,7 @@ from quantviz.sources.tensor_text import is_number, parse_tensor
 if TYPE_CHECKING:
     import torch
 
-#: Characters that are parsed at once. The parser keeps every word of them, which takes a hundred times their
+#: Characters that are parsed at once. The parser keeps every word of them, which takes forty times their
 #: size.
 _BLOCK = 2**20
 
@@ -27,7 +27,7 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-#: Characters of a table that the slower parser reads in all: it takes some seconds for a million.
+#: Characters of a table that the slower parser reads in all: it takes half a second for a million.
 _SLOW = 3 * 2**19
 _INFINITY = re.compile("inf", re.IGNORECASE)
 _LOOSE_COMMA = re.compile(r",(?!\d)|(?<!\d),")

@@ -38,7 +38,7 @@ def choose(
     """
     offered = tuple(options)
     if on_click is None:  # a menu keeps nothing, and Streamlit forbids to set what it tells
-        if key in st.session_state and not _is_offered(st.session_state[key], offered):
+        if not _is_offered(st.session_state.get(key), offered):
             del st.session_state[key]
         session.tell_again(key, tuple(map(format_func, offered)))
     for event, callback in (("on_change", on_change), ("on_click", on_click)):

@@ -101,13 +101,22 @@ def terms_of(control: str) -> tuple[str, ...]:
 
 def learn_address(term: str) -> str:
     """Return the address of the step that introduces a term."""
-    return f"lessons?{urlencode({'term': term, 'lang': language(), **parameters()})}"
+    return _address(term, _rest())
 
 
 def learn(*terms: str) -> str:
     """Return links to the steps that introduce terms, as a line of Markdown."""
-    links = (f"[{say(f'glossary.{term}.name')}]({learn_address(term)})" for term in dict.fromkeys(terms))
+    rest = _rest()
+    links = (f"[{say(f'glossary.{term}.name')}]({_address(term, rest)})" for term in dict.fromkeys(terms))
     return say("glossary.learn", terms=" · ".join(links))
+
+
+def _address(term: str, rest: str) -> str:
+    return f"lessons?term={term}&{rest}"
+
+
+def _rest() -> str:
+    return urlencode({"lang": language(), **parameters()})
 
 
 def explained(control: str, words: str) -> str:

@@ -1,7 +1,10 @@
-"""The tab Range: what another range, or finer scales, would bring on this very tensor."""
+"""The tab Range: what another range, or finer scales, would bring on this very tensor, and a table of what
+each calibration makes of it.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,18 +13,26 @@ import streamlit as st
 from quantviz.analysis.better_schemes import best_of, gain_db, ranges_to_try
 from quantviz.analysis.recipe_ranking import RecipeRow
 from quantviz.lab.state import LabState
-from quantviz.schemes.calibration import Percentile
+from quantviz.schemes.calibration import MSE, Calibration, MinMax, Percentile
 from quantviz.schemes.scheme import Scheme
-from quantviz.ui.components.scheme_words import part_words
+from quantviz.ui.components.choice import choose
+from quantviz.ui.components.scheme_words import calibration_words, part_words
+from quantviz.ui.lab.navigation import block_words, clicked_line
 from quantviz.ui.lab.scheme_bar import other_granularities
 from quantviz.ui.lab.tensor import kept, stored_of, study_of
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked
-from quantviz.ui.shell.words import number, plain, say
+from quantviz.ui.shell.words import number, plain, say, say_error
 
 if TYPE_CHECKING:
+    from quantviz.analysis.calibration_comparison import CalibrationComparison, CalibrationRow
     from quantviz.analysis.study import Study
 
+_TABLE, _OF, _ALL = "calibrations_table", "calibrations_of", "calibrations_all"
+#: What the table is about.
+_WHOLE, _BLOCK = "tensor", "block"
+#: What a large tensor is tried with at once; the rest when it is asked for.
+_AT_FIRST: tuple[Calibration, ...] = (MinMax(), Percentile(99.9), MSE())
 #: Percentiles that are tried on a large tensor, each of which takes passes of its own.
 _FEW = (99.9, 99.0)
 
@@ -115,3 +126,124 @@ def _scales(scheme: Scheme, state: LabState) -> str:
 
 def _capital(words: str) -> str:
     return words[:1].upper() + words[1:]
+
+
+# ---- what each calibration makes of it --------------------------------------------------------------
+
+
+def show_calibrations(study: Study, why: Any, state: LabState) -> None:
+    """Show what each calibration makes of the tensor, or of the block of the selected cell; a click on a line
+    takes it.
+    """
+    with st.container(key="calibrations"):
+        block = _asked_for(study, why, state)
+        found = _compared(state, block)
+        rows = [row for row in found.rows if row.problem is None]
+        _show_table(rows, state)
+        if not locked("range"):
+            st.caption(say("stage.range.how"))
+        for reason, names in _refused(found).items():
+            st.caption(say("recipes.not_fitting", names=plain(", ".join(names))) + " " + reason)
+        place = "" if block is None else f", block={block}"
+        st.caption(f'`qv.compare_calibrations(x, "{state.scheme}"{place}).table()`')
+
+
+def _asked_for(study: Study, why: Any, state: LabState) -> tuple[int, ...] | None:
+    """Return the block that the table is about; None for the whole tensor."""
+    if study.layout.block_count == 1:
+        return None
+    words = {
+        _WHOLE: say("stage.range.of_tensor"),
+        _BLOCK: block_words(study.layout, study.shape, state.view, why.block),
+    }
+    chosen = choose(
+        st.segmented_control,
+        say("stage.range.of"),
+        words,
+        key=session.show(_OF, st.session_state.get(_OF) or _WHOLE),
+        required=True,
+        format_func=words.__getitem__,
+    )
+    return tuple(why.block) if chosen == _BLOCK else None
+
+
+def _compared(state: LabState, block: tuple[int, ...] | None) -> CalibrationComparison:
+    """Return the comparison: computed once for a tensor, scheme and block."""
+    from quantviz.analysis.calibration_comparison import compare_calibrations
+
+    source, scheme = state.source, state.scheme
+    few = state.large and block is None and not st.session_state.get(_ALL, False)
+    with st.spinner(say("stage.range.trying"), show_time=True):
+        found: CalibrationComparison = kept(
+            source,
+            f"calibrations {few} {block} {scheme}",
+            lambda: compare_calibrations(stored_of(source), scheme, _AT_FIRST if few else None, block=block),
+            aside=True,
+        )
+    if state.large and block is None:
+        st.toggle(say("stage.range.all_calibrations"), key=_ALL)
+    return found
+
+
+def _show_table(rows: list[CalibrationRow], state: LabState) -> None:
+    best = min(rows, key=lambda row: row.mse)
+    now = state.scheme.calibration
+    columns: dict[str, list[Any]] = {
+        "name": [_name(row, is_now=row.scheme.calibration == now, is_best=row is best) for row in rows],
+        "range": [_ends(row) for row in rows],
+        "sqnr_db": [row.sqnr_db for row in rows],
+        "gain": [row.gain_db for row in rows],
+        "clipped": [100 * row.clipped_share for row in rows],
+        "mse": [row.mse for row in rows],
+        "ms": [1000 * row.seconds for row in rows],
+    }
+    headings = {name: say(f"stage.range.columns.{name}") for name in columns}
+    numbers = {"sqnr_db": "%.2f", "gain": "%+.2f", "clipped": "%.2f %%", "mse": "%.4g", "ms": "%.0f"}
+    st.dataframe(
+        columns,
+        key=_TABLE,
+        hide_index=True,
+        on_select="ignore"
+        if locked("range")
+        else session.safely(lambda: _take_line([row.scheme.calibration for row in rows])),
+        selection_mode="single-cell",
+        row_height=29,
+        height=29 * (min(len(rows), 12) + 1) + 10,
+        column_config={
+            name: st.column_config.NumberColumn(heading, format=numbers[name], width=84)
+            if name in numbers
+            else st.column_config.TextColumn(heading, width=230 if name == "name" else 130)
+            for name, heading in headings.items()
+        },
+        alt=say("stage.range.table_alt"),
+    )
+
+
+def _name(row: CalibrationRow, *, is_now: bool, is_best: bool) -> str:
+    marks = [say(f"stage.range.{mark}") for mark, holds in (("now", is_now), ("best", is_best)) if holds]
+    words = _capital(calibration_words(row.scheme.calibration))
+    return f"{words} ({', '.join(marks)})" if marks else words
+
+
+def _ends(row: CalibrationRow) -> str:
+    if math.isnan(row.lo):
+        return say("stage.range.each_own")
+    if row.lo == -row.hi:
+        return f"±{number(row.hi, 4)}"
+    return say("stage.range.ends", lo=number(row.lo, 4), hi=number(row.hi, 4))
+
+
+def _refused(found: CalibrationComparison) -> dict[str, list[str]]:
+    """Return the names of the calibrations that cannot be used here, by the reason."""
+    refused: dict[str, list[str]] = {}
+    for row in found.rows:
+        if row.problem:
+            name = _capital(calibration_words(row.scheme.calibration))
+            refused.setdefault(say_error(row.problem), []).append(name)
+    return refused
+
+
+def _take_line(calibrations: list[Calibration]) -> None:
+    line = clicked_line(_TABLE)
+    if line is not None:
+        _take(session.state().scheme.replace(calibration=calibrations[line]))

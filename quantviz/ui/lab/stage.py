@@ -136,6 +136,8 @@ def _fill_range(
     study: Study, why: Any, state: LabState, stage: Stage, compared: compared_engines.Shown | None
 ) -> None:
     range_tab.show_range(study, state, stage.sentence, stage.action)
+    with stage.body:
+        range_tab.show_calibrations(study, why, state)
 
 
 def _fill_compare(

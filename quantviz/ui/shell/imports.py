@@ -18,6 +18,7 @@ from typing import Any
 
 import streamlit as st
 
+from quantviz.ui.shell.connections import send_at_once
 from quantviz.ui.shell.startup import turns
 
 #: Seconds after which the importing thread lets others run, in place of Python's 0.005.
@@ -25,7 +26,7 @@ _SHORT_TURN = 0.0002
 #: Seconds that the imports wait for browsers, in all: a page may have no frame, or wait for an import itself.
 _PATIENCE = 2.0
 #: Seconds after a request in which the browser is likely to ask for the next file of a page.
-_BETWEEN_FILES = 0.1
+_BETWEEN_FILES = 0.05
 
 
 class Frames(MetaPathFinder):
@@ -39,7 +40,7 @@ class Frames(MetaPathFinder):
         self._none = threading.Event()
         self._none.set()
         self._importing, self._patience = 0, patience
-        self._asked, self._wanted = -_BETWEEN_FILES, False
+        self._asked = -_BETWEEN_FILES
 
     def ask(self) -> None:
         """Note that a browser asks for a file."""
@@ -51,21 +52,18 @@ class Frames(MetaPathFinder):
         self._none.clear()
 
     def end(self) -> None:
-        """Note that this thread's frame is painted, and that it now waits for the imports."""
-        self._wanted = True
+        """Note that this thread's frame is painted, all but what the browser still asks for."""
         self._painting.discard(threading.get_ident())
         if not self._painting:
             self._none.set()
 
     def wait(self) -> None:
-        """Wait until no browser waits for a frame, nor for files while nobody waits for the imports, as long
-        as there is patience left.
-        """
+        """Wait until no browser waits for a frame or for files, as long as there is patience left."""
         began = time.monotonic()
         while (now := time.monotonic()) < began + self._patience:
             if not self._none.is_set():
                 self._none.wait(began + self._patience - now)
-            elif not self._wanted and now < self._asked + _BETWEEN_FILES:
+            elif now < self._asked + _BETWEEN_FILES:
                 time.sleep(self._asked + _BETWEEN_FILES - now)
             else:
                 break
@@ -127,6 +125,7 @@ class Announced:
 @contextlib.asynccontextmanager
 async def starting(_: object) -> AsyncIterator[None]:
     """Begin the imports when the server starts, in a thread: whoever comes waits for what is left of them."""
+    send_at_once()
     threading.Thread(target=_import_all, name="quantviz-import", daemon=True).start()
     yield
 

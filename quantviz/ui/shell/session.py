@@ -12,7 +12,7 @@ import functools
 import itertools
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import streamlit as st
@@ -38,10 +38,8 @@ _STATE, _STEPS, _DONE, _NAMED, _COMPLAINTS = (
     "lab_complaints",
 )
 _ADAPTED, _WAITING = "lab_adapted", "lab_waiting"
-_OPENED, _GOOD, _SHOWN_IN, _LINK = "lab_opened", "lab_good", "lab_shown_in", "lab_link"
-#: The widgets that the last run that came to its end has shown, by key with the labels of their choices, and
-#: those of this run.
-_SHOWN, _SHOWING = "widgets_shown", "widgets_showing"
+_OPENED, _GOOD, _LINK = "lab_opened", "lab_good", "lab_link"
+_WIDGETS = "widgets"
 #: The page on the screen, and whether it is another one than before.
 _PAGE, _ARRIVED = "page_shown", "page_arrived"
 #: Where the state was opened from, if not in the Lab itself.
@@ -62,6 +60,9 @@ _OWN_DESKS = ("golf",)
 MOST_STEPS = 50
 
 
+#: No value that a widget may have.
+_UNSET = object()
+
 #: What is said where NaN and Inf cannot be quantized as the scheme wants them to be.
 _NONFINITE = ("input_nonfinite", "input_beyond_float32", "input_nothing_finite")
 
@@ -78,11 +79,12 @@ class Origin:
 
 def state() -> LabState:
     """Return the session's state: at first what the address asks for."""
-    if _STATE not in st.session_state:
-        found, problems = read_link(dict(st.query_params))
-        st.session_state[_STATE] = st.session_state[_OPENED] = found
+    known = st.session_state.get(_STATE)
+    if known is None:
+        known, problems = read_link(dict(st.query_params))
+        st.session_state[_STATE] = st.session_state[_OPENED] = known
         st.session_state[_NAMED] = problems
-    return cast(LabState, st.session_state[_STATE])
+    return cast(LabState, known)
 
 
 def change(**changes: Any) -> None:
@@ -401,13 +403,10 @@ def show(key: str, value: object, field: str = "", *, folded: bool = False) -> s
     """
     # A widget must be told its value again in another language, and where the browser may not have seen it,
     # because the run that showed it was broken off.
-    again = (
-        folded or st.session_state.get(_SHOWN_IN) != language() or key not in st.session_state.get(_SHOWN, ())
-    )
-    _showing().setdefault(key, ())
-    if (field or key) not in complaints() and (
-        again or key not in st.session_state or st.session_state[key] != value
-    ):
+    widgets = _widgets()
+    again = folded or widgets.language != language() or key not in widgets.shown
+    widgets.showing.setdefault(key, ())
+    if (again or st.session_state.get(key, _UNSET) != value) and (field or key) not in complaints():
         st.session_state[key] = value
     return key
 
@@ -416,13 +415,29 @@ def tell_again(key: str, labels: tuple[str, ...]) -> None:
     """Tell the browser again what is chosen in the widget `key`, where its choices are not labelled as it saw
     them last: it holds a label.
     """
-    if key in st.session_state and st.session_state.get(_SHOWN, {}).get(key) != labels:
+    widgets = _widgets()
+    if widgets.shown.get(key) != labels and key in st.session_state:
         st.session_state[key] = st.session_state[key]
-    _showing()[key] = labels
+    widgets.showing[key] = labels
 
 
-def _showing() -> dict[str, tuple[str, ...]]:
-    return cast("dict[str, tuple[str, ...]]", st.session_state.setdefault(_SHOWING, {}))
+@dataclass(eq=False)
+class _Widgets:
+    """The keys of widgets, and the words of the choices they offered."""
+
+    #: Of the last run that came to its end: what the browser has seen.
+    shown: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: Of the run that goes on, as far as it is.
+    showing: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    #: The language that the Lab was last shown in.
+    language: str | None = None
+
+
+def _widgets() -> _Widgets:
+    known = st.session_state.get(_WIDGETS)
+    if known is None:
+        known = st.session_state[_WIDGETS] = _Widgets()
+    return cast(_Widgets, known)
 
 
 def page_shown() -> str:
@@ -435,17 +450,17 @@ def arrive(page: str) -> None:
     sit_at(page if page in _OWN_DESKS else LAB, _ON_DESK)
     st.session_state[_ARRIVED] = st.session_state.get(_PAGE) != page
     st.session_state[_PAGE] = page
-    st.session_state[_SHOWING] = {}
+    _widgets().showing = {}
 
 
 def leave() -> None:
     """Note that this run came to its end."""
-    st.session_state[_SHOWN] = dict(_showing())
+    _widgets().shown = dict(_widgets().showing)
 
 
 def write_address() -> QuantVizError | None:
     """Write the state to the address bar, and say what of it a link cannot carry."""
-    st.session_state[_SHOWN_IN] = language()
+    _widgets().language = language()
     put_address({**write_link(state(), language()), **classroom.parameters()})
     return state().source.link_problem()
 

@@ -1,0 +1,161 @@
+"""What each calibration makes of one tensor, or of one of its blocks: where it clips, and what it brings."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from quantviz.analysis.study import Study
+from quantviz.errors import QuantVizError
+from quantviz.schemes.calibration import (
+    CALIBRATIONS,
+    Calibration,
+    Given,
+    ManualRange,
+    Percentile,
+    starting,
+)
+from quantviz.schemes.granularity import PerTensor, Shape
+from quantviz.schemes.recipes import as_scheme
+from quantviz.schemes.scheme import Scheme
+
+#: The tails that are cut where nobody says which.
+PERCENTILES = (99.99, 99.9, 99.0)
+#: Set by hand: no rule finds them.
+_BY_HAND = (ManualRange, Given)
+
+
+@dataclass(frozen=True)
+class CalibrationRow:
+    """What one calibration makes of a tensor or block, or why it cannot be used on it."""
+
+    #: The scheme with this calibration.
+    scheme: Scheme
+    #: Why it cannot be used; the numbers are nan then.
+    problem: QuantVizError | None = None
+    #: The ends of the range; nan where several blocks have one each, or a scale was found and no range.
+    lo: float = math.nan
+    hi: float = math.nan
+    mse: float = math.nan
+    sqnr_db: float = math.nan
+    #: By how many dB it beats the calibration that is set; negative where it is worse.
+    gain_db: float = math.nan
+    #: Share of the cells whose code was clipped.
+    clipped_share: float = math.nan
+    #: How long it took to find the range and to measure it.
+    seconds: float = math.nan
+
+
+@dataclass(frozen=True, eq=False)
+class CalibrationComparison:
+    """What calibrations make of a tensor, or of one block of it."""
+
+    #: The calibration that is set first, the others in the order in which they were asked for.
+    rows: tuple[CalibrationRow, ...]
+    #: The block's place in the grid of blocks; None for the whole tensor.
+    block: Shape | None = None
+
+    @property
+    def current(self) -> CalibrationRow:
+        """Return the row of the calibration that is set."""
+        return self.rows[0]
+
+    @property
+    def best(self) -> CalibrationRow | None:
+        """Return the row of the least error, the first of several; None where no calibration can be used."""
+        fitting = [row for row in self.rows if row.problem is None and not math.isnan(row.mse)]
+        return min(fitting, key=lambda row: row.mse, default=None)
+
+    def table(self) -> dict[str, list[Any]]:
+        """Return columns, as `pandas.DataFrame` takes them."""
+        return {
+            "calibration": [row.scheme.calibration.id for row in self.rows],
+            "scheme": [str(row.scheme) for row in self.rows],
+            **{
+                name: [getattr(row, name) for row in self.rows]
+                for name in ("lo", "hi", "mse", "sqnr_db", "gain_db", "clipped_share", "seconds")
+            },
+            "problem": [row.problem.message() if row.problem else "" for row in self.rows],
+        }
+
+
+def all_calibrations(percentiles: Sequence[float] = PERCENTILES) -> tuple[Calibration, ...]:
+    """Return every calibration that finds a range by itself, each as it starts, and these percentiles.
+
+    >>> [each.id for each in all_calibrations((99.9,))][:3]
+    ['min_max', 'percentile', 'mse']
+    """
+    found: list[Calibration] = []
+    for kind in CALIBRATIONS.values():
+        if kind is Percentile:
+            found += map(Percentile, percentiles)
+        elif kind not in _BY_HAND:
+            found.append(starting(kind, {}))
+    return tuple(found)
+
+
+def compare_calibrations(
+    x: Any,
+    scheme: Scheme | str,
+    calibrations: Sequence[Calibration] | None = None,
+    *,
+    block: Shape | None = None,
+) -> CalibrationComparison:
+    """Return what each calibration makes of `x` under a scheme that is otherwise the same.
+
+    Args:
+        x: A real tensor or nested list of 1 to 4 axes, or a `Stored`.
+        scheme: The scheme, a recipe or a text form. Its own calibration is what the others are compared with.
+        calibrations: What is tried; `all_calibrations()` where nothing is named.
+        block: The place of a block in the scheme's grid of blocks, whose values alone are looked at.
+
+    Raises:
+        QuantVizError: Where the scheme itself cannot be used on `x`, or there is no such block.
+
+    >>> x = [[0.5, -1.0, 0.25, 0.75, 8.0]]
+    >>> found = compare_calibrations(x, Scheme("int4"), [MinMax(), Percentile(80.0)])
+    >>> [(row.scheme.calibration.id, round(row.hi, 2), round(row.gain_db, 1)) for row in found.rows]
+    [('min_max', 8.0, 0.0), ('percentile', 2.4, -14.7)]
+    """
+    from quantviz.tensors.lazy import InMemory, as_stored
+
+    scheme = as_scheme(scheme)
+    stored, _ = as_stored(x)
+    study = Study.of(stored, scheme)
+    if block is not None:
+        if len(block) != len(study.layout.grid_shape) or not all(
+            0 <= at < count for at, count in zip(block, study.layout.grid_shape, strict=True)
+        ):
+            raise QuantVizError("no_such_block", block=block, grid=study.layout.grid_shape)
+        scheme = scheme.replace(granularity=PerTensor())
+        study = Study.of(InMemory(study.block_values(block).contiguous()), scheme)
+    tried = all_calibrations() if calibrations is None else calibrations
+    others = [scheme.replace(calibration=each) for each in tried]
+    current = _row(study, scheme, None)
+    rows = [current, *(_row(study, each, current) for each in others if each != scheme)]
+    return CalibrationComparison(tuple(rows), block)
+
+
+def _row(study: Study, scheme: Scheme, current: CalibrationRow | None) -> CalibrationRow:
+    began = time.perf_counter()
+    try:
+        own = Study.of(study.x, scheme, facts=study.facts, keep=study.keep)
+        m = own.measured.metrics
+    except QuantVizError as problem:
+        return CalibrationRow(scheme, problem=problem)
+    seconds = time.perf_counter() - began
+    ends = own.range
+    one = ends is not None and ends.lo.numel() == 1
+    return CalibrationRow(
+        scheme,
+        lo=float(ends.lo) if ends is not None and one else math.nan,
+        hi=float(ends.hi) if ends is not None and one else math.nan,
+        mse=m["mse"],
+        sqnr_db=m["sqnr_db"],
+        gain_db=0.0 if current is None else m["sqnr_db"] - current.sqnr_db,
+        clipped_share=m["clipped_share"],
+        seconds=seconds,
+    )
