@@ -32,7 +32,8 @@ _BY_HAND = (ManualRange, Given)
 class CalibrationRow:
     """What one calibration makes of a tensor or block, or why it cannot be used on it."""
 
-    #: The scheme with this calibration.
+    calibration: Calibration
+    #: The scheme with this calibration; the one that it was tried on where it cannot be used.
     scheme: Scheme
     #: Why it cannot be used; the numbers are nan then.
     problem: QuantVizError | None = None
@@ -72,7 +73,7 @@ class CalibrationComparison:
     def table(self) -> dict[str, list[Any]]:
         """Return columns, as `pandas.DataFrame` takes them."""
         return {
-            "calibration": [row.scheme.calibration.id for row in self.rows],
+            "calibration": [row.calibration.id for row in self.rows],
             "scheme": [str(row.scheme) for row in self.rows],
             **{
                 name: [getattr(row, name) for row in self.rows]
@@ -115,10 +116,11 @@ def compare_calibrations(
     Raises:
         QuantVizError: Where the scheme itself cannot be used on `x`, or there is no such block.
 
+    >>> from quantviz.schemes.calibration import MinMax
     >>> x = [[0.5, -1.0, 0.25, 0.75, 8.0]]
     >>> found = compare_calibrations(x, Scheme("int4"), [MinMax(), Percentile(80.0)])
     >>> [(row.scheme.calibration.id, round(row.hi, 2), round(row.gain_db, 1)) for row in found.rows]
-    [('min_max', 8.0, 0.0), ('percentile', 2.4, -14.7)]
+    [('min_max', 8.0, 0.0), ('percentile', 2.4, -18.1)]
     """
     from quantviz.tensors.lazy import InMemory, as_stored
 
@@ -133,23 +135,26 @@ def compare_calibrations(
         scheme = scheme.replace(granularity=PerTensor())
         study = Study.of(InMemory(study.block_values(block).contiguous()), scheme)
     tried = all_calibrations() if calibrations is None else calibrations
-    others = [scheme.replace(calibration=each) for each in tried]
-    current = _row(study, scheme, None)
-    rows = [current, *(_row(study, each, current) for each in others if each != scheme)]
-    return CalibrationComparison(tuple(rows), block)
+    current = _row(study, scheme, scheme.calibration, None)
+    others = (_row(study, scheme, each, current) for each in tried if each != scheme.calibration)
+    return CalibrationComparison((current, *others), block)
 
 
-def _row(study: Study, scheme: Scheme, current: CalibrationRow | None) -> CalibrationRow:
+def _row(
+    study: Study, scheme: Scheme, calibration: Calibration, current: CalibrationRow | None
+) -> CalibrationRow:
     began = time.perf_counter()
     try:
+        scheme = scheme.replace(calibration=calibration)
         own = Study.of(study.x, scheme, facts=study.facts, keep=study.keep)
         m = own.measured.metrics
     except QuantVizError as problem:
-        return CalibrationRow(scheme, problem=problem)
+        return CalibrationRow(calibration, scheme, problem=problem)
     seconds = time.perf_counter() - began
     ends = own.range
     one = ends is not None and ends.lo.numel() == 1
     return CalibrationRow(
+        calibration,
         scheme,
         lo=float(ends.lo) if ends is not None and one else math.nan,
         hi=float(ends.hi) if ends is not None and one else math.nan,

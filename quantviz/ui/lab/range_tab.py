@@ -189,7 +189,7 @@ def _show_table(rows: list[CalibrationRow], state: LabState) -> None:
     best = min(rows, key=lambda row: row.mse)
     now = state.scheme.calibration
     columns: dict[str, list[Any]] = {
-        "name": [_name(row, is_now=row.scheme.calibration == now, is_best=row is best) for row in rows],
+        "name": [_name(row, is_now=row.calibration == now, is_best=row is best) for row in rows],
         "range": [_ends(row) for row in rows],
         "sqnr_db": [row.sqnr_db for row in rows],
         "gain": [row.gain_db for row in rows],
@@ -205,7 +205,7 @@ def _show_table(rows: list[CalibrationRow], state: LabState) -> None:
         hide_index=True,
         on_select="ignore"
         if locked("range")
-        else session.safely(lambda: _take_line([row.scheme.calibration for row in rows])),
+        else session.safely(lambda: _take_line([row.calibration for row in rows])),
         selection_mode="single-cell",
         row_height=29,
         height=29 * (min(len(rows), 12) + 1) + 10,
@@ -221,7 +221,7 @@ def _show_table(rows: list[CalibrationRow], state: LabState) -> None:
 
 def _name(row: CalibrationRow, *, is_now: bool, is_best: bool) -> str:
     marks = [say(f"stage.range.{mark}") for mark, holds in (("now", is_now), ("best", is_best)) if holds]
-    words = _capital(calibration_words(row.scheme.calibration))
+    words = _capital(calibration_words(row.calibration))
     return f"{words} ({', '.join(marks)})" if marks else words
 
 
@@ -238,7 +238,7 @@ def _refused(found: CalibrationComparison) -> dict[str, list[str]]:
     refused: dict[str, list[str]] = {}
     for row in found.rows:
         if row.problem:
-            name = _capital(calibration_words(row.scheme.calibration))
+            name = _capital(calibration_words(row.calibration))
             refused.setdefault(say_error(row.problem), []).append(name)
     return refused
 
