@@ -115,7 +115,8 @@ def fill_stage(
             st.caption(learn(*terms_of(f"stage_tab_{stage.tab}"), *words))
     if stage.tab != "compare" and visible("number_line"):
         with stage.ruler:
-            show_lab_ruler(study, why, state, panels, curve=stage.tab == "range")
+            marks = range_tab.curve_marks(state) if stage.tab == "range" else ()
+            show_lab_ruler(study, why, state, panels, curve=stage.tab == "range", marks=marks)
 
 
 def _fill_cell(
