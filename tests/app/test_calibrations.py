@@ -43,7 +43,7 @@ def codes_and_errors(at):
     return r
 
 
-@pytest.mark.parametrize(("tensor", "mode"), of_today(itertools.product(TENSORS, qv.MODES), 4))
+@pytest.mark.parametrize(("tensor", "mode"), of_today(itertools.product(TENSORS, qv.MODES), 1))
 def test_every_calibration_can_be_chosen_and_shared(tensor, mode):
     at = opened(t=tensor, s=f"int4,{mode},per_tensor,min_max,course")
     refused = set()
