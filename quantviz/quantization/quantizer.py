@@ -178,7 +178,7 @@ def _choose(
     found = calibrated(
         of_blocks,
         scheme,
-        one_by_one(lambda found: errors_of_blocks(found, x, absmax, scheme, layout)),
+        one_by_one(lambda found, power: errors_of_blocks(found, x, absmax, scheme, layout, power)),
         importance,
     )
     return qparams_of_range(found, absmax, scheme, layout, strict), found if isinstance(

@@ -21,7 +21,7 @@ import torch
 
 from quantviz.errors import QuantVizError
 from quantviz.quantization.result import QParams
-from quantviz.schemes.calibration import BlockValues, Context
+from quantviz.schemes.calibration import BlockValues, Calibration, Context
 from quantviz.schemes.formats import NumberFormat
 from quantviz.schemes.granularity import PerGroup, Shape
 from quantviz.schemes.scale_search import SEARCHES, ScaleSearch, Tries
@@ -57,7 +57,7 @@ class _Kept:
     exact: torch.Tensor | None = None
 
 
-def searched(blocks: BlockValues, context: Context) -> QParams:
+def searched(calibration: Calibration, blocks: BlockValues, context: Context) -> QParams:
     """Return scale and zero point of each block as the convention's engine finds and stores them.
 
     >>> from quantviz import Scheme, choose_qparams

@@ -54,8 +54,8 @@ def ranges(
             (facts(x).absmax if absmax is None else absmax) if scheme.arithmetic.scale.global_rule else 0.0
         )
     )
-    length = math.prod(layout.view_shape[1:])
-    rows = rows_of_band(layout, min(limits.BAND, piece))
+    size = x.count if scheme.calibration.together else min(limits.BAND, piece)
+    rows, length = rows_of_band(layout, size), math.prod(layout.view_shape[1:])
     if scheme.search is not None:
         rows = rows_of_band(layout_of_runs(layout, scheme.search.run), piece)
     bands = list(runs_between(layout.view_shape[0], rows))
@@ -90,7 +90,7 @@ def ranges_of_values(
     return calibrated(_blocks(x, scheme, layout, piece, alone=alone), scheme, _no_trial)
 
 
-def _no_trial(found: Range, of: torch.Tensor | None = None, /) -> torch.Tensor:
+def _no_trial(found: Range, of: torch.Tensor | None = None, /, *, power: float = 2.0) -> torch.Tensor:
     raise NotImplementedError
 
 

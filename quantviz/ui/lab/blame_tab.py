@@ -17,6 +17,7 @@ from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.views import View
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.scheme_words import part_words
+from quantviz.ui.lab.navigation import block_words
 from quantviz.ui.lab.tensor import kept, stored_of
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked
@@ -24,6 +25,8 @@ from quantviz.ui.shell.words import language, number, plain, say, shape_text, th
 
 if TYPE_CHECKING:
     from quantviz.analysis.blame import Blame, Remedy, Suspect
+    from quantviz.analysis.block_costs import BlockCosts
+    from quantviz.analysis.study import Study
 
 _PARTS = "blame_parts"
 #: Parts that are named one by one.
@@ -32,10 +35,12 @@ _MOST_NAMED = 4
 _LEAST_GAIN_DB = 0.05
 #: Of fewer cells, what a part takes counts more than it does on a real weight.
 _SMALL = 2**16
-_WIDTHS = {"part": 140, "remedy": 230}
+_WIDTHS = {"part": 140, "remedy": 230, "block": 180}
+#: The scheme's own blocks, among the kinds of parts; and lines of their table that are seen at once.
+_BLOCKS, _MOST_LINES = "blocks", 12
 
 
-def show_blame(state: LabState, sentence: Any, action: Any, body: Any) -> None:
+def show_blame(study: Study, state: LabState, sentence: Any, action: Any, body: Any) -> None:
     """Say what costs the most, offer what helps, and rank what was looked at."""
     with sentence:
         found = _found(state)
@@ -44,7 +49,10 @@ def show_blame(state: LabState, sentence: Any, action: Any, body: Any) -> None:
     if remedy is not None:
         _offer(remedy, state, action)
     with body, st.container(key="blame"):
-        shown = _chosen_parts(found, state)
+        shown = _chosen_parts(found, study, state)
+        if shown is None:
+            _show_blocks(study, state)
+            return
         tables, plot = st.columns([7, 5], gap="small")
         with tables:
             _show_suspects(shown, state)
@@ -186,10 +194,12 @@ def _take(scheme: Scheme) -> None:
 # ---- what was looked at -------------------------------------------------------------------------------
 
 
-def _chosen_parts(found: Sequence[Blame], state: LabState) -> Blame:
-    """Return what the tables are about: at first the parts that cost the most."""
+def _chosen_parts(found: Sequence[Blame], study: Study, state: LabState) -> Blame | None:
+    """Return what the tables are about: at first the parts that cost the most; None for a scheme's blocks."""
     kinds = _kinds(state) if state.large else {str(blame.parts): blame.parts for blame in found}
     words = {name: _kind(parts, state) for name, parts in kinds.items()}
+    if study.layout.block_count > 1:
+        words[_BLOCKS] = say("places.ranked.blocks")
     chosen = choose(
         st.segmented_control,
         say("blame.parts"),
@@ -199,6 +209,8 @@ def _chosen_parts(found: Sequence[Blame], state: LabState) -> Blame:
         format_func=words.__getitem__,
         label_visibility="collapsed",
     )
+    if chosen == _BLOCKS:
+        return None
     return next((blame for blame in found if str(blame.parts) == chosen), found[0])
 
 
@@ -225,6 +237,28 @@ def _show_suspects(blame: Blame, state: LabState) -> None:
         "after": "%.1f",
     }
     _table("blame_suspects", columns, formats, "part", len(suspects))
+
+
+def _show_blocks(study: Study, state: LabState) -> None:
+    """Show the scheme's blocks by what the loudest cell of each costs the others in it."""
+
+    def look() -> BlockCosts:
+        from quantviz.analysis.block_costs import block_costs
+
+        return block_costs(study)
+
+    rows = kept(state.source, f"block costs {state.scheme}", look, aside=True).rows
+    columns: dict[str, list[Any]] = {
+        "block": [block_words(study.layout, study.shape, state.view, each.block) for each in rows],
+        "loudest": [f"({', '.join(map(str, each.loudest))})" for each in rows],
+        "caused": [_percent(each.caused_share) for each in rows],
+        "suffered": [_percent(each.suffered_share) for each in rows],
+        "before": [each.others_before_db for each in rows],
+        "after": [each.others_after_db for each in rows],
+    }
+    formats = {"caused": "%.1f %%", "suffered": "%.1f %%", "before": "%.1f", "after": "%.1f"}
+    _table("blame_blocks", columns, formats, "block", min(len(rows), _MOST_LINES))
+    st.caption(f'`qv.block_costs(x, "{state.scheme}").table()`')
 
 
 def _show_remedies(blame: Blame, state: LabState) -> None:
