@@ -31,7 +31,7 @@ REFUSED = {
 
 
 def chosen(at, name):
-    return at.radio(key="calibration").set_value(name).run()
+    return at.selectbox(key="calibration").set_value(name).run()
 
 
 def codes_and_errors(at):
@@ -61,7 +61,7 @@ def test_every_calibration_can_be_chosen_and_shared(tensor, mode):
         r = codes_and_errors(at)
         assert r.scheme == scheme
         again = opened(**address(at))
-        assert again.radio(key="calibration").value == name
+        assert again.selectbox(key="calibration").value == name
         assert np.array_equal(panels(again)[1], panels(at)[1])
         assert [tile.value for tile in numbers(again)] == [tile.value for tile in numbers(at)]
         assert float(numbers(at)[0].value) == float(f"{qv.metrics(r)['mse']:.4g}")
