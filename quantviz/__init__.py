@@ -13,6 +13,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from quantviz.analysis.blame import Blame as Blame
+    from quantviz.analysis.blame import blame as blame
+    from quantviz.analysis.blame import culprits as culprits
+    from quantviz.analysis.block_costs import block_costs as block_costs
+    from quantviz.analysis.rate_distortion import RateDistortion as RateDistortion
+    from quantviz.analysis.rate_distortion import rate_distortion as rate_distortion
+    from quantviz.analysis.scheme_comparison import SchemeComparison as SchemeComparison
+    from quantviz.analysis.scheme_comparison import compare_schemes as compare_schemes
     from quantviz.errors import Note as Note
     from quantviz.errors import QuantVizError as QuantVizError
     from quantviz.evaluation.metric_formulas import METRICS as METRICS
@@ -61,6 +69,10 @@ if TYPE_CHECKING:
     from quantviz.tensors.lazy import as_matrix as as_matrix
 
 _HOMES = {
+    "analysis.blame": ("Blame", "blame", "culprits"),
+    "analysis.block_costs": ("block_costs",),
+    "analysis.rate_distortion": ("RateDistortion", "rate_distortion"),
+    "analysis.scheme_comparison": ("SchemeComparison", "compare_schemes"),
     "tensors.blocks": ("Blocks",),
     "schemes.calibration": (
         "CALIBRATIONS",

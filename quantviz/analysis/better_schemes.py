@@ -1,4 +1,4 @@
-"""What a change to one part of a scheme would bring on one tensor: another range, or finer scales."""
+"""Which of several schemes serves one tensor best, and by how much."""
 
 from __future__ import annotations
 
@@ -8,23 +8,10 @@ from typing import Any
 
 from quantviz.analysis.recipe_ranking import RecipeRow, row_of
 from quantviz.errors import QuantVizError
-from quantviz.schemes.calibration import Calibration, MinMax, Percentile
 from quantviz.schemes.scheme import Scheme
 
 #: A smaller gain is none: it would not change the last digit that is shown.
 LEAST_GAIN_DB = 0.05
-#: The percentiles that are tried, from hardly any clipping to a lot.
-PERCENTILES = (99.99, 99.9, 99.5, 99.0, 98.0, 95.0, 90.0)
-
-
-def ranges_to_try(scheme: Scheme, percentiles: tuple[float, ...] = PERCENTILES) -> tuple[Scheme, ...]:
-    """Return the scheme with other ranges: that of all values, and those of some percentiles.
-
-    >>> [str(each.calibration.id) for each in ranges_to_try(Scheme("int4"), (99.0,))]
-    ['percentile']
-    """
-    tried: tuple[Calibration, ...] = (MinMax(), *map(Percentile, percentiles))
-    return tuple(scheme.replace(calibration=each) for each in tried if each != scheme.calibration)
 
 
 def best_of(x: Any, schemes: Iterable[Scheme]) -> RecipeRow | None:
@@ -32,8 +19,8 @@ def best_of(x: Any, schemes: Iterable[Scheme]) -> RecipeRow | None:
     none of them can be used on it.
 
     >>> loud = [[0.1, 8.0], [0.2, -7.0], [-0.3, 6.0]]
-    >>> best_of(loud, ranges_to_try(Scheme("int4"), (90.0, 99.0))).scheme.calibration
-    Percentile(p=99.0)
+    >>> best_of(loud, [Scheme("int4"), Scheme("int8")]).scheme.format
+    'int8'
     """
     from quantviz.streaming.measuring import measure
     from quantviz.tensors.lazy import as_stored
@@ -51,13 +38,14 @@ def best_of(x: Any, schemes: Iterable[Scheme]) -> RecipeRow | None:
     return max(rows, key=lambda row: row.sqnr_db, default=None)
 
 
-def gain_db(row: RecipeRow | None, now_db: float) -> float:
-    """Return by how many dB a row beats what there is now; 0 where it does not, or hardly.
+def gain_db(better_db: float | None, now_db: float) -> float:
+    """Return by how many dB the SQNR of what was found beats what there is now; 0 where it does not, or
+    hardly, or nothing was found.
 
-    >>> gain_db(None, 20.0)
-    0.0
+    >>> gain_db(None, 20.0), gain_db(22.5, 20.0), gain_db(20.01, 20.0)
+    (0.0, 2.5, 0.0)
     """
-    if row is None or math.isnan(now_db) or math.isinf(now_db):
+    if better_db is None or math.isnan(better_db) or not math.isfinite(now_db):
         return 0.0
-    gain = row.sqnr_db - now_db
+    gain = better_db - now_db
     return gain if gain >= LEAST_GAIN_DB else 0.0

@@ -22,8 +22,8 @@ from quantviz.schemes.granularity import PerTensor, Shape
 from quantviz.schemes.recipes import as_scheme
 from quantviz.schemes.scheme import Scheme
 
-#: The tails that are cut where nobody says which.
-PERCENTILES = (99.99, 99.9, 99.0)
+#: The percentiles that are tried where nobody says which, from hardly any clipping to a lot.
+PERCENTILES = (99.99, 99.9, 99.5, 99.0, 98.0, 95.0, 90.0)
 #: Set by hand: no rule finds them.
 _BY_HAND = (ManualRange, Given)
 
@@ -32,11 +32,13 @@ _BY_HAND = (ManualRange, Given)
 class CalibrationRow:
     """What one calibration makes of a tensor or block, or why it cannot be used on it."""
 
-    #: The scheme with this calibration.
-    scheme: Scheme
+    calibration: Calibration
+    #: The scheme with this calibration; None where the two do not go together.
+    scheme: Scheme | None
     #: Why it cannot be used; the numbers are nan then.
     problem: QuantVizError | None = None
-    #: The ends of the range; nan where several blocks have one each, or a scale was found and no range.
+    #: The ends of the range, a symmetric scheme's as far below 0 as above; nan where several blocks have one
+    #: each, or a scale was found and no range.
     lo: float = math.nan
     hi: float = math.nan
     mse: float = math.nan
@@ -72,8 +74,8 @@ class CalibrationComparison:
     def table(self) -> dict[str, list[Any]]:
         """Return columns, as `pandas.DataFrame` takes them."""
         return {
-            "calibration": [row.scheme.calibration.id for row in self.rows],
-            "scheme": [str(row.scheme) for row in self.rows],
+            "calibration": [row.calibration.id for row in self.rows],
+            "scheme": [str(row.scheme or "") for row in self.rows],
             **{
                 name: [getattr(row, name) for row in self.rows]
                 for name in ("lo", "hi", "mse", "sqnr_db", "gain_db", "clipped_share", "seconds")
@@ -115,10 +117,11 @@ def compare_calibrations(
     Raises:
         QuantVizError: Where the scheme itself cannot be used on `x`, or there is no such block.
 
+    >>> from quantviz import MinMax
     >>> x = [[0.5, -1.0, 0.25, 0.75, 8.0]]
     >>> found = compare_calibrations(x, Scheme("int4"), [MinMax(), Percentile(80.0)])
-    >>> [(row.scheme.calibration.id, round(row.hi, 2), round(row.gain_db, 1)) for row in found.rows]
-    [('min_max', 8.0, 0.0), ('percentile', 2.4, -14.7)]
+    >>> [(row.calibration.id, round(row.hi, 2), round(row.gain_db, 1)) for row in found.rows]
+    [('min_max', 8.0, 0.0), ('percentile', 2.4, -18.1)]
     """
     from quantviz.tensors.lazy import InMemory, as_stored
 
@@ -133,29 +136,38 @@ def compare_calibrations(
         scheme = scheme.replace(granularity=PerTensor())
         study = Study.of(InMemory(study.block_values(block).contiguous()), scheme)
     tried = all_calibrations() if calibrations is None else calibrations
-    others = [scheme.replace(calibration=each) for each in tried]
-    current = _row(study, scheme, None)
-    rows = [current, *(_row(study, each, current) for each in others if each != scheme)]
+    current = _row(study, scheme.calibration, None)
+    rows = [current, *(_row(study, each, current) for each in tried if each != scheme.calibration)]
     return CalibrationComparison(tuple(rows), block)
 
 
-def _row(study: Study, scheme: Scheme, current: CalibrationRow | None) -> CalibrationRow:
-    began = time.perf_counter()
+def _row(study: Study, calibration: Calibration, current: CalibrationRow | None) -> CalibrationRow:
+    scheme, began = None, time.perf_counter()
     try:
+        scheme = study.scheme.replace(calibration=calibration)
         own = Study.of(study.x, scheme, facts=study.facts, keep=study.keep)
         m = own.measured.metrics
     except QuantVizError as problem:
-        return CalibrationRow(scheme, problem=problem)
+        return CalibrationRow(calibration, scheme, problem=problem)
     seconds = time.perf_counter() - began
-    ends = own.range
-    one = ends is not None and ends.lo.numel() == 1
+    lo, hi = _ends(own)
     return CalibrationRow(
+        calibration,
         scheme,
-        lo=float(ends.lo) if ends is not None and one else math.nan,
-        hi=float(ends.hi) if ends is not None and one else math.nan,
+        lo=lo,
+        hi=hi,
         mse=m["mse"],
         sqnr_db=m["sqnr_db"],
         gain_db=0.0 if current is None else m["sqnr_db"] - current.sqnr_db,
         clipped_share=m["clipped_share"],
         seconds=seconds,
     )
+
+
+def _ends(study: Study) -> tuple[float, float]:
+    ends = study.range
+    if ends is None or ends.lo.numel() != 1:
+        return math.nan, math.nan
+    lo, hi = float(ends.lo), float(ends.hi)
+    far = max(-lo, hi)
+    return (-far, far) if study.scheme.mode == "symmetric" else (lo, hi)

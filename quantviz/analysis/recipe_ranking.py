@@ -12,10 +12,15 @@ from quantviz.schemes.recipes import RECIPES, as_scheme, current_recipe, needs_l
 from quantviz.schemes.scheme import Scheme
 
 if TYPE_CHECKING:
+    from quantviz.schemes.granularity import Shape
     from quantviz.streaming.measuring import Measured
 
 #: The id of a row that is no recipe but the scheme that is set.
 CURRENT = "current"
+#: Tensors with fewer elements are priced as a tensor of `USUAL_SHAPE` is: on 8 × 8 a scale for each column
+#: costs 2 bits, on a real weight 0.004, and the small one must not teach the opposite.
+SMALL = 2**16
+USUAL_SHAPE = (4096, 4096)
 #: An error a tenth as large as the values, both as root mean squares: 20 dB.
 TARGET_DB = 20.0
 
@@ -31,12 +36,24 @@ class RecipeRow:
     is_current: bool = False
     #: Why it does not fit; the numbers are nan then.
     problem: QuantVizError | None = None
-    #: Bits an element, scales included.
+    #: Bits an element, scales included, at the size that it is priced at, and at the tensor's own.
     bits: float = math.nan
+    own_bits: float = math.nan
     sqnr_db: float = math.nan
     #: Share of the non-zero elements that became 0.
     zeroed_share: float = math.nan
     mse: float = math.nan
+    #: `bits` if codes were entropy-coded, each by itself, and scales stored as before; nan where codes were
+    #: not counted.
+    entropy_bits: float = math.nan
+    #: Rows of one trail differ in how many elements share a scale; "" where it is in none.
+    trail: str = ""
+    #: The share of the cells that was measured.
+    share: float = 1.0
+    #: Whether no other row has as few bits and as much SQNR; and whether it lies above what one quantizer for
+    #: all values of the tensor reaches. Told in `rate_distortion` alone.
+    on_front: bool = False
+    above_lloyd_max: bool = False
 
     @property
     def fits(self) -> bool:
@@ -59,9 +76,37 @@ class RecipeAnswer:
     others: tuple[RecipeRow, ...]
 
 
-def recipe_rows(x: Any, *, current: Scheme | str, most_bits: float = math.inf) -> tuple[RecipeRow, ...]:
+def priced_at(shape: Shape, asked: Shape | None = None) -> Shape:
+    """Return the shape whose bits an element are told for a tensor of `shape`: the one `asked` for, else its
+    own, else, of a small tensor, `USUAL_SHAPE`.
+
+    >>> priced_at((8, 8)), priced_at((256, 256)), priced_at((8, 8), (8, 8))
+    ((4096, 4096), (256, 256), (8, 8))
+    """
+    return asked or (shape if math.prod(shape) >= SMALL else USUAL_SHAPE)
+
+
+def priced_bits(scheme: Scheme, shape: Shape, asked: Shape | None = None) -> float:
+    """Return the bits an element of a tensor of `shape` as it is priced. Blocks that do not divide the shape
+    it is priced at cost there what they cost here.
+
+    >>> columns = RECIPES["int4_per_column"]
+    >>> priced_bits(columns, (8, 8)), priced_bits(columns, (8, 8), (8, 8))
+    (4.00390625, 6.0)
+    """
+    from quantviz.evaluation.metric_formulas import bits_per_element
+
+    layer = priced_at(shape, asked)
+    return bits_per_element(scheme, shape if scheme.problems(layer) else layer)
+
+
+def recipe_rows(
+    x: Any, *, current: Scheme | str, most_bits: float = math.inf, priced_as: Shape | None = None
+) -> tuple[RecipeRow, ...]:
     """Return every recipe on this very tensor, in the order of `RECIPES`; those of more than `most_bits` an
     element are left out.
+
+    Bits are those of a tensor of shape `priced_as`, or as `priced_at` says.
 
     `x` is a real tensor or nested list of 1 to 4 axes, or a `Stored`. A recipe that cannot be used on it,
     because its groups do not divide the last axis for example, has `problem` in place of numbers. What is
@@ -74,7 +119,6 @@ def recipe_rows(x: Any, *, current: Scheme | str, most_bits: float = math.inf) -
     >>> rows[3].problem.key
     'group_does_not_divide'
     """
-    from quantviz.evaluation.metric_formulas import bits_per_element
     from quantviz.streaming.measuring import measure
     from quantviz.tensors.lazy import as_stored
 
@@ -87,22 +131,25 @@ def recipe_rows(x: Any, *, current: Scheme | str, most_bits: float = math.inf) -
         try:
             if needs_lines(recipe) and len(stored.shape) == 1:
                 raise QuantVizError("recipe_needs_lines", shape=stored.shape)
-            if bits_per_element(scheme, stored.shape) > most_bits:
+            if priced_bits(scheme, stored.shape, priced_as) > most_bits:
                 continue
-            rows.append(row_of(measure(stored, scheme), name, is_current=name == same))
+            rows.append(row_of(measure(stored, scheme), name, is_current=name == same, priced_as=priced_as))
         except QuantVizError as problem:
             rows.append(RecipeRow(name, scheme, problem=problem))
     return tuple(rows)
 
 
-def row_of(own: Measured, name: str = CURRENT, *, is_current: bool = True) -> RecipeRow:
-    """Return the row of a scheme that was measured already."""
+def row_of(
+    own: Measured, name: str = CURRENT, *, is_current: bool = True, priced_as: Shape | None = None
+) -> RecipeRow:
+    """Return the row of a scheme that was measured already, priced as in `recipe_rows`."""
     m = own.metrics
     return RecipeRow(
         id=name,
         scheme=own.scheme,
         is_current=is_current,
-        bits=m["effective_bits"],
+        bits=priced_bits(own.scheme, own.shape, priced_as),
+        own_bits=m["effective_bits"],
         sqnr_db=m["sqnr_db"],
         zeroed_share=m["zeroed_share"],
         mse=m["mse"],
@@ -131,7 +178,7 @@ def answer(rows: Iterable[RecipeRow], target_db: float = TARGET_DB) -> RecipeAns
     >>> rows = recipe_rows([[0.1, 0.2, 0.3, 8.0], [0.3, -0.2, 0.1, 0.2]], current=Scheme())
     >>> found = answer(rows, target_db=30.0)
     >>> found.choice.id, [row.id for row in found.others]
-    ('int8_per_tensor', ['int4_per_row', 'fp8_e4m3_per_tensor'])
+    ('int4_per_column', ['ternary_absmean', 'mxfp6_e3m2'])
     """
     front = pareto_front(rows)
     if not front:

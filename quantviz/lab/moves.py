@@ -41,8 +41,8 @@ def moved(state: LabState, message: Mapping[str, object], at_hand: AtHand = AtHa
     Args:
         state: The state before.
         message: `{"kind": "range", "lo": f, "hi": f}`, `{"kind": "given", "scale": f, "zero_point": f}`,
-            `{"kind": "format", "id": name}`, `{"kind": "group", "size": n}` or
-            `{"kind": "cell", "cell": [i, j], "value": f}`.
+            `{"kind": "format", "id": name}`, `{"kind": "group", "size": n}`,
+            `{"kind": "cell", "cell": [i, j], "value": f}` or `{"kind": "scheme", "scheme": text form}`.
         at_hand: What is open already: a cell that gets its own value again is no longer counted as changed,
             and an uploaded tensor has its values there.
 
@@ -147,6 +147,10 @@ def _cell(state: LabState, message: Mapping[str, object], at_hand: AtHand) -> La
     return state.replace(source=edited)
 
 
+def _scheme(state: LabState, message: Mapping[str, object], at_hand: AtHand) -> LabState:
+    return _with_scheme(state, Scheme.parse(str(_told(message.get("scheme")))))
+
+
 def _with_scheme(state: LabState, scheme: Scheme) -> LabState:
     for problem in scheme.problems(state.source.shape):
         raise problem
@@ -154,7 +158,14 @@ def _with_scheme(state: LabState, scheme: Scheme) -> LabState:
 
 
 _MOVES: Mapping[str, Callable[[LabState, Mapping[str, object], AtHand], LabState]] = MappingProxyType(
-    {"range": _range, "given": _given, "format": _format, "group": _group, "cell": _cell}
+    {
+        "range": _range,
+        "given": _given,
+        "format": _format,
+        "group": _group,
+        "cell": _cell,
+        "scheme": _scheme,
+    }
 )
 
 

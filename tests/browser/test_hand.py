@@ -331,6 +331,25 @@ def test_the_range_of_a_large_tensor_is_dragged_with_the_servers_sums(url, new_p
     assert found[7] == pytest.approx(m["clipping_mse"], rel=1e-6)
 
 
+def test_a_mark_on_the_curve_and_a_line_of_the_table_take_their_range(url, new_page):
+    page = new_page()
+    open_lab(page, url)
+    page.locator(".st-key-tabs").get_by_text("Range").click()
+    page.get_by_role("button", name="Use the range of least squared error").click()
+    page.wait_for_function(CHANGED, arg=["s", address(page).get("s")])
+    assert qv.Scheme.parse(address(page)["s"]).calibration == qv.MSE()
+    wait_idle(page)
+    table = page.locator(".st-key-calibrations_table canvas").first
+    table.scroll_into_view_if_needed()
+    page.wait_for_timeout(800)  # the grid takes no click while it is drawn anew
+    box = table.bounding_box()
+    page.mouse.click(
+        box["x"] + 60, box["y"] + 29 * 2 + 10
+    )  # the second line: the least error stands above it
+    page.wait_for_function(CHANGED, arg=["s", address(page)["s"]])
+    assert qv.Scheme.parse(address(page)["s"]).calibration == qv.Percentile(99.5)
+
+
 def test_a_locked_scheme_has_no_handles(url, new_page):
     page = new_page()
     opened(page, url, **write_link(FIRST, "en"), **{PARAMETER: str(Classroom(locked=frozenset({"scheme"})))})

@@ -7,7 +7,15 @@ import pytest
 import torch
 
 import quantviz as qv
-from quantviz.analysis.recipe_ranking import CURRENT, RecipeRow, answer, pareto_front, recipe_rows, row_of
+from quantviz.analysis.recipe_ranking import (
+    CURRENT,
+    RecipeRow,
+    answer,
+    pareto_front,
+    priced_bits,
+    recipe_rows,
+    row_of,
+)
 from quantviz.errors import QuantVizError
 from quantviz.evaluation.metric_formulas import bits_per_element
 from quantviz.lab.scenarios import SCENARIOS
@@ -34,14 +42,26 @@ def test_a_row_says_what_the_metrics_say():
     )
     for each in rows:
         m = qv.metrics(qv.quantize(x, RECIPES[each.id]))
-        assert (each.bits, each.sqnr_db, each.zeroed_share, each.mse) == (
+        assert (each.own_bits, each.sqnr_db, each.zeroed_share, each.mse) == (
             m["effective_bits"],
             m["sqnr_db"],
             m["zeroed_share"],
             m["mse"],
         )
         assert each.fits
+        assert each.bits == bits_per_element(each.scheme, (4096, 4096))
         assert each.is_current == (each.id == "int4_g32")
+
+
+def test_a_small_tensor_is_priced_as_a_large_one():
+    """A scale for each column of 8 × 8 costs 2 bits, and next to nothing on a real weight."""
+    for size, asked, bits in ((8, None, 4 + 16 / 4096), (8, (8, 8), 6.0), (256, None, 4 + 16 / 256)):
+        x = normal(size, size)
+        found = {row.id: row for row in recipe_rows(x, current=qv.Scheme(), priced_as=asked)}
+        assert found["int4_per_column"].bits == bits
+        assert found["int4_per_column"].own_bits == 4 + 16 / size
+    # Groups that no usual layer has cost what they cost here.
+    assert priced_bits(qv.Scheme("int4", granularity=qv.PerGroup(6)), (4, 6)) == pytest.approx(4 + 16 / 6)
 
 
 def test_what_does_not_fit_says_why():

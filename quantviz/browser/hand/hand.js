@@ -72,6 +72,7 @@ export class Hand {
       move: (message) => this.move(message),
       release: (message) => this.release(message),
       cancel: () => this.giveUp(),
+      take: (message) => this.tell(message),
     });
   }
 
@@ -153,8 +154,12 @@ export class Hand {
     const told = choice === this.before ? null : released(message, choice, this.data, this.start.places);
     if (!told) return this.giveUp();
     this.painted = performance.now();
-    this.send("release", { ...told, count: (this.released = (this.released ?? 0) + 1) });
+    this.tell(told);
     if (this.waiting) this.update(this.waiting, this.send);
+  }
+
+  tell(message) {
+    this.send("release", { ...message, count: (this.released = (this.released ?? 0) + 1) });
   }
 
   // Show again what there was before the hand came.
@@ -291,7 +296,7 @@ export class Hand {
       },
       rows: data.rows,
       bell: data.bell,
-      curve: this.curve && { ...this.curve, now: this.rangeOf(shown)?.hi },
+      curve: this.curve && { ...this.curve, now: this.rangeOf(shown)?.hi, marks: data.marks },
       words: { label: data.label },
       dim: false,
     });

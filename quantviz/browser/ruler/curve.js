@@ -35,18 +35,21 @@ export function paintCurve(ruling) {
   context.restore();
   const seen = tops.map((y) => Math.max(y, top));
   paintCurveWords(ruling, xs, feet, seams, seen);
-  ruling.marks.curve = { xs, tops: seen };
+  ruling.marks.curve = { xs, tops: seen, heightOf: (error) => Math.max(base - error * perError, top) };
 }
 
-// Rings on the curve: where the range is now, and what else is told of it.
+// Rings on the curve: where the range is now, and what else is told of it; what has an error of its own
+// stands at that. Those that can be taken are told to the ruler.
 export function paintCurveMarks(ruling) {
   const { picture, axis, bands, colors } = ruling;
   const { now, marks = [] } = picture.curve;
   ruling.fontOf(11);
   let free = axis.left;
-  for (const { at, label } of marks) {
+  ruling.marks.takes = [];
+  for (const { at, mse, label, told, take } of marks) {
     const x = axis.at(at);
-    const y = paintCurveMark(ruling, x, colors.text, 4);
+    const y = paintCurveMark(ruling, x, colors.text, 4, mse);
+    if (take && y !== null) ruling.marks.takes.push({ x, y, told, take });
     const left = x - 7 - ruling.widthOf(label);
     if (y === null || bands.narrow || left < free) continue;
     ruling.label(label, x - 7, y - 5, colors.text, "right");
@@ -74,14 +77,15 @@ function paintArea(ruling, xs, low, high, color) {
 }
 
 // A ring on the curve's upper edge; returns its height, or null beside the curve.
-function paintCurveMark(ruling, x, color, radius) {
+function paintCurveMark(ruling, x, color, radius, error) {
   const { context } = ruling;
-  const { xs, tops } = ruling.marks.curve;
+  const { xs, tops, heightOf } = ruling.marks.curve;
   if (x < xs[0] - 1 || x > xs.at(-1) + 1) return null;
   let i = 1;
   while (i < xs.length - 1 && xs[i] < x) i += 1;
   const share = xs[i] > xs[i - 1] ? (x - xs[i - 1]) / (xs[i] - xs[i - 1]) : 0;
-  const y = tops[i - 1] + (tops[i] - tops[i - 1]) * Math.min(Math.max(share, 0), 1);
+  const onCurve = tops[i - 1] + (tops[i] - tops[i - 1]) * Math.min(Math.max(share, 0), 1);
+  const y = error === undefined ? onCurve : heightOf(error);
   context.beginPath();
   context.arc(x, y, radius, 0, 2 * Math.PI);
   context.fillStyle = ruling.colors.surface;

@@ -11,7 +11,8 @@ import { Axis, bandsOf } from "./places.js";
 // how the server writes numbers, `words` that a picture's own words go before, and `enlarge` for a projector.
 // `on` has `move(message)`, called at most once a frame while a hand moves something, and `release(message)`
 // at its end. It may have `cancel(message)`, called after a move was given up and `move` has brought back
-// what was before, and `hover(index)`, called with the number of the dot under the pointer, or -1.
+// what was before, `take(message)`, called when something marked on the curve is tapped, and `hover(index)`,
+// called with the number of the dot under the pointer, or -1.
 export class Ruler {
   constructor(host, settings, on = {}) {
     Object.assign(this, {
@@ -23,6 +24,7 @@ export class Ruler {
       handles: [],
       shown: 0,
       elements: new Map(),
+      takes: [],
     });
     this.root = document.createElement("div");
     this.root.className = "qv-ruler";
@@ -79,6 +81,7 @@ export class Ruler {
     const { axis, bands, marks, settings } = this;
     this.handles = this.on.move ? handlesOf(picture, axis, bands, marks, words, settings.writing, hand) : [];
     this.placeHandles(hand);
+    this.placeTakes();
   }
 
   fitCanvas() {
@@ -142,6 +145,26 @@ export class Ruler {
     setAttribute(element, "aria-valuetext", told);
   }
 
+  // What is marked on the curve and can be taken, as buttons: `take` is the message of a tap.
+  placeTakes() {
+    const takes = (this.on.take && this.marks.takes) || [];
+    while (this.takes.length > takes.length) this.takes.pop().remove();
+    takes.forEach(({ x, y, told, take }, k) => {
+      const button = (this.takes[k] ??= this.newTake());
+      button.style.transform = `translate(${(x - 12).toFixed(1)}px, ${(y - 12).toFixed(1)}px)`;
+      button.qvTake = take;
+      setAttribute(button, "title", told);
+      setAttribute(button, "aria-label", told);
+    });
+  }
+
+  newTake() {
+    const button = this.root.appendChild(document.createElement("button"));
+    button.className = "qv-ruler-take";
+    button.addEventListener("click", () => this.on.take(button.qvTake));
+    return button;
+  }
+
   // The handle as it was last placed, of an element.
   handleOf(element) {
     const id = element.dataset?.handle;
@@ -200,6 +223,11 @@ function rulerRules({ handle }) {
       border-radius: 6px; user-select: none; -webkit-user-select: none;
     }
     .qv-ruler:not([data-by="hand"]) .qv-ruler-handle:focus-visible { box-shadow: inset 0 0 0 2px ${handle}; }
+    .qv-ruler-take {
+      position: absolute; left: 0; top: 0; width: 24px; height: 24px; padding: 0; cursor: pointer;
+      border: 0; border-radius: 12px; background: none;
+    }
+    .qv-ruler-take:is(:hover, :focus-visible) { outline: none; box-shadow: inset 0 0 0 2px ${handle}; }
     @media (forced-colors: active) { .qv-ruler-handle:focus-visible { outline: 2px solid Highlight; } }
   `;
 }

@@ -8,7 +8,7 @@ numbers follow in the same frame. When the hand lets go, one message tells the s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -93,6 +93,24 @@ def has_program(scheme: Scheme) -> bool:
     return _program(scheme) is not None
 
 
+@dataclass(frozen=True)
+class CurveMark:
+    """A range marked on the curve of the error against the range."""
+
+    #: The range's upper end.
+    at: float
+    mse: float
+    label: str
+    #: The text form of the scheme that a tap takes.
+    scheme: str
+
+    def told(self, locked: bool) -> dict[str, object]:
+        """Return it as the browser is told; `locked` marks cannot be taken."""
+        take = None if locked else {"kind": "scheme", "scheme": self.scheme}
+        told = say("stage.range.take", what=self.label)
+        return {"at": self.at, "mse": self.mse, "label": self.label, "told": told, "take": take}
+
+
 def show_hand(
     study: Study,
     state: LabState,
@@ -104,6 +122,7 @@ def show_hand(
     curve: bool,
     locked: bool,
     on_release: Callable[[], None],
+    marks: Sequence[CurveMark] = (),
     lesson: LessonRuler | None = None,
 ) -> None:
     """Show the ruler of the selected cell's block, whose handles change the scheme or a value.
@@ -118,11 +137,12 @@ def show_hand(
         curve: Whether the error against the range is drawn too.
         locked: Whether nothing may be moved.
         on_release: Called before the page runs when the hand has let go; `released(key)` tells of what.
+        marks: What is marked on the curve. A tap on one is a release of its scheme.
         lesson: What is different where a lesson's step shows the ruler.
     """
     component(_COMPONENT, "hand_component")(
         key=key,
-        data=pack(*_told_browser(study, state, chart, stamp, label, curve, locked, lesson)),
+        data=pack(*_told_browser(study, state, chart, stamp, label, curve, locked, marks, lesson)),
         on_release_change=on_release,
         on_try_change=_nothing,
     )
@@ -142,6 +162,7 @@ def show_far_hand(
     figures: Mapping[str, str],
     tried: Mapping[str, str] | None,
     on_release: Callable[[], None],
+    marks: Sequence[CurveMark] = (),
 ) -> None:
     """Show the ruler of a large tensor: its range can be dragged, and the server sums the error meanwhile.
 
@@ -152,7 +173,9 @@ def show_far_hand(
     component(_COMPONENT, "hand_component")(
         key=key,
         data=pack(
-            *_told_of_large(study, state, why, chart, stamp, label, curve, locked, figures, tried, asked(key))
+            *_told_of_large(
+                study, state, why, chart, stamp, label, curve, locked, figures, tried, asked(key), marks
+            )
         ),
         on_release_change=on_release,
         on_try_change=_nothing,
@@ -183,6 +206,7 @@ def _told_browser(
     label: str,
     curve: bool,
     locked: bool,
+    marks: Sequence[CurveMark],
     lesson: LessonRuler | None,
 ) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
     from quantviz.compiled.javascript import packed_together
@@ -212,6 +236,7 @@ def _told_browser(
         ),
         "handles": lesson.handles(_handles(state, locked)) if lesson else _handles(state, locked),
         "with_curve": curve and range_counts(scheme),
+        "marks": [mark.told(locked) for mark in marks],
         **(lesson.told() if lesson else {}),
     }
     if lesson:
@@ -245,6 +270,7 @@ def _told_of_large(
     figures: Mapping[str, str],
     tried: Mapping[str, str] | None,
     question: Mapping[str, Any] | None,
+    marks: Sequence[CurveMark],
 ) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
     from quantviz.compiled.javascript import packed_together
     from quantviz.figures.ruler_data import ruler_of_cell
@@ -269,6 +295,7 @@ def _told_of_large(
         "groups": [],
         "handles": handles,
         "with_curve": curve is not None,
+        "marks": [mark.told(locked) for mark in marks],
         "figures": dict(figures),
         "tried": {"number": question["number"], "figures": dict(tried)} if question and tried else None,
     }

@@ -58,7 +58,7 @@ def show_engines(compared: compared_engines.Shown, state: LabState) -> None:
 def _best(rows: tuple[RecipeRow, ...], now: RecipeRow, state: LabState, sentence: Any, action: Any) -> None:
     """Say which recipe is best for as few bits as there are now, and offer it."""
     best = best_within(rows, now.scheme.number_format.bits)
-    gain = gain_db(best, now.sqnr_db)
+    gain = gain_db(best.sqnr_db if best else None, now.sqnr_db)
     with sentence:
         if best is None or not gain:
             st.markdown(plain(say("stage.compare.none", bits=now.scheme.number_format.bits)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -32,8 +32,16 @@ _HAND_KEY = "hand"
 _POINTS = 16
 
 
-def show_lab_ruler(study: Study, why: Any, state: LabState, panels: PanelsData, *, curve: bool) -> None:
-    """Show the ruler; with `curve` also the error against the range."""
+def show_lab_ruler(
+    study: Study,
+    why: Any,
+    state: LabState,
+    panels: PanelsData,
+    *,
+    curve: bool,
+    marks: Sequence[hand.CurveMark] = (),
+) -> None:
+    """Show the ruler; with `curve` also the error against the range, with `marks` on it."""
     fixed = locked("scheme") or locked("range")
     label = "" if why.cause == "left_out" else _sentence(study, why)
     if study.result is not None and hand.fits_hand(state):
@@ -47,9 +55,10 @@ def show_lab_ruler(study: Study, why: Any, state: LabState, panels: PanelsData, 
             curve=curve,
             locked=fixed,
             on_release=session.safely(_let_go),
+            marks=marks,
         )
     elif hand.has_program(state.scheme) and why.cause != "left_out":
-        _show_far(study, why, state, panels.stamp, label, fixed, curve)
+        _show_far(study, why, state, panels.stamp, label, fixed, curve, marks)
     else:
         show_cell_ruler(why, study, key="cell_ruler", width=bridge_width(BRIDGE_KEY))
 
@@ -63,7 +72,14 @@ def _sentence(study: Study, why: Any) -> str:
 
 @fragment
 def _show_far(
-    study: Study, why: Any, state: LabState, stamp: int, label: str, fixed: bool, curve: bool
+    study: Study,
+    why: Any,
+    state: LabState,
+    stamp: int,
+    label: str,
+    fixed: bool,
+    curve: bool,
+    marks: Sequence[hand.CurveMark],
 ) -> None:
     """Show the ruler of a large tensor. It runs by itself while a hand drags the range, to sum the error."""
     if session.state() != state:
@@ -82,6 +98,7 @@ def _show_far(
         figures=metric_texts(study.measured.metrics),
         tried=_tried(study, state, question) if question else None,
         on_release=session.safely(_let_go),
+        marks=marks,
     )
 
 

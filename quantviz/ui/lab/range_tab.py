@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from quantviz.analysis.better_schemes import best_of, gain_db, ranges_to_try
+from quantviz.analysis.better_schemes import best_of, gain_db
 from quantviz.analysis.recipe_ranking import RecipeRow
 from quantviz.lab.state import LabState
 from quantviz.schemes.calibration import MSE, Calibration, MinMax, Percentile
 from quantviz.schemes.scheme import Scheme
 from quantviz.ui.components.choice import choose
+from quantviz.ui.components.hand import CurveMark
 from quantviz.ui.components.scheme_words import calibration_words, part_words
 from quantviz.ui.lab.navigation import block_words, clicked_line
 from quantviz.ui.lab.scheme_bar import other_granularities
-from quantviz.ui.lab.tensor import kept, stored_of, study_of
+from quantviz.ui.lab.tensor import kept, stored_of
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked
 from quantviz.ui.shell.words import number, plain, say, say_error
@@ -31,17 +32,17 @@ if TYPE_CHECKING:
 _TABLE, _OF, _ALL = "calibrations_table", "calibrations_of", "calibrations_all"
 #: What the table is about.
 _WHOLE, _BLOCK = "tensor", "block"
+#: What stands on the curve beside what is set.
+_MARKED: tuple[Calibration, ...] = (MinMax(), Percentile(99.9), MSE())
 #: What a large tensor is tried with at once; the rest when it is asked for.
-_AT_FIRST: tuple[Calibration, ...] = (MinMax(), Percentile(99.9), MSE())
-#: Percentiles that are tried on a large tensor, each of which takes passes of its own.
-_FEW = (99.9, 99.0)
+_AT_FIRST: tuple[Calibration, ...] = (MinMax(), Percentile(99.9), Percentile(99.0), MSE())
 
 
 @dataclass(frozen=True)
 class _Found:
     """The best of what was tried."""
 
-    range: RecipeRow | None
+    range: CalibrationRow | None
     scales: RecipeRow | None
 
 
@@ -50,12 +51,11 @@ def show_range(study: Study, state: LabState, sentence: Any, action: Any) -> Non
     with sentence:
         found = _found(state)
         now = study.measured.metrics["sqnr_db"]
-        by_range, by_scales = gain_db(found.range, now), gain_db(found.scales, now)
+        by_range = gain_db(found.range.sqnr_db if found.range else None, now)
+        by_scales = gain_db(found.scales.sqnr_db if found.scales else None, now)
         told = []
         if found.range and by_range:
-            told.append(
-                say("stage.range.by_range", what=_range_words(found.range, state), gain=_gain(by_range))
-            )
+            told.append(say("stage.range.by_range", what=_range_words(found.range), gain=_gain(by_range)))
         if found.scales and by_scales:
             told.append(
                 say(
@@ -72,6 +72,7 @@ def show_range(study: Study, state: LabState, sentence: Any, action: Any) -> Non
     scales = by_scales > by_range
     best = found.scales if scales else found.range
     assert best is not None
+    assert best.scheme is not None
     group = "scheme" if scales else "range"
     with action:
         st.button(
@@ -92,31 +93,31 @@ def _found(state: LabState) -> _Found:
     """Return the best range and the best scales for this tensor and scheme: computed once for both."""
     source, scheme = state.source, state.scheme
 
-    def look() -> _Found:
-        x = stored_of(source)
-        finer = (scheme.replace(granularity=each) for each in other_granularities(state))
-        ranges = ranges_to_try(scheme, _FEW) if state.large else ranges_to_try(scheme)
-        return _Found(best_of(x, ranges), best_of(x, finer))
+    def look() -> RecipeRow | None:
+        return best_of(
+            stored_of(source),
+            (scheme.replace(granularity=each) for each in other_granularities(state)),
+        )
 
+    compared = _compared(state, None)
     with st.spinner(say("stage.range.trying"), show_time=True):
-        return kept(source, f"better {scheme}", look, aside=True)
+        return _Found(compared.best, kept(source, f"scales {scheme}", look, aside=True))
 
 
 def _gain(gain: float) -> str:
     return number(gain, 2, signed=True)
 
 
-def _range_words(row: RecipeRow, state: LabState) -> str:
+def _range_words(row: CalibrationRow) -> str:
     """Return a range as what is done: where one block has one, it is told by its ends."""
-    calibration = row.scheme.calibration
-    if not isinstance(calibration, Percentile):
+    calibration = row.calibration
+    if isinstance(calibration, MinMax):
         return say("stage.range.all_values")
-    ends = study_of(state, row.scheme).range
-    if ends is None or ends.lo.numel() != 1:
+    if not math.isnan(row.lo):
+        return say("stage.range.clip_at", at=_ends(row))
+    if isinstance(calibration, Percentile):
         return say("stage.range.clip_outermost", share=f"{100 - calibration.p:.3g}")
-    lo, hi = float(ends.lo), float(ends.hi)
-    at = f"±{number(hi, 3)}" if lo == -hi else say("stage.range.ends", lo=number(lo, 3), hi=number(hi, 3))
-    return say("stage.range.clip_at", at=at)
+    return say("stage.range.by_rule", rule=calibration_words(calibration))
 
 
 def _scales(scheme: Scheme, state: LabState) -> str:
@@ -126,6 +127,30 @@ def _scales(scheme: Scheme, state: LabState) -> str:
 
 def _capital(words: str) -> str:
     return words[:1].upper() + words[1:]
+
+
+# ---- what stands on the curve ------------------------------------------------------------------------
+
+
+def curve_marks(state: LabState) -> tuple[CurveMark, ...]:
+    """Return what is marked on the error against the range: what one would try first, and the best, where one
+    range is for all cells.
+    """
+    found = _compared(state, None)
+    best = found.best
+    return tuple(
+        CurveMark(row.hi, row.mse, _mark_words(row), str(row.scheme))
+        for row in sorted(found.rows, key=lambda row: row.hi)
+        if not math.isnan(row.lo)
+        and row.calibration != state.scheme.calibration
+        and (row is best or row.calibration in _MARKED)
+    )
+
+
+def _mark_words(row: CalibrationRow) -> str:
+    if isinstance(row.calibration, Percentile):
+        return f"{row.calibration.p:g} %"
+    return calibration_words(row.calibration)
 
 
 # ---- what each calibration makes of it --------------------------------------------------------------
@@ -138,8 +163,10 @@ def show_calibrations(study: Study, why: Any, state: LabState) -> None:
     with st.container(key="calibrations"):
         block = _asked_for(study, why, state)
         found = _compared(state, block)
-        rows = [row for row in found.rows if row.problem is None]
+        rows = sorted((row for row in found.rows if row.problem is None), key=lambda row: row.mse)
         _show_table(rows, state)
+        if _is_far(state, block):
+            st.toggle(say("stage.range.all_calibrations"), key=_ALL)
         if not locked("range"):
             st.caption(say("stage.range.how"))
         for reason, names in _refused(found).items():
@@ -172,27 +199,28 @@ def _compared(state: LabState, block: tuple[int, ...] | None) -> CalibrationComp
     from quantviz.analysis.calibration_comparison import compare_calibrations
 
     source, scheme = state.source, state.scheme
-    few = state.large and block is None and not st.session_state.get(_ALL, False)
+    few = _is_far(state, block) and not st.session_state.get(_ALL, False)
     with st.spinner(say("stage.range.trying"), show_time=True):
-        found: CalibrationComparison = kept(
+        return kept(
             source,
             f"calibrations {few} {block} {scheme}",
             lambda: compare_calibrations(stored_of(source), scheme, _AT_FIRST if few else None, block=block),
             aside=True,
         )
-    if state.large and block is None:
-        st.toggle(say("stage.range.all_calibrations"), key=_ALL)
-    return found
+
+
+def _is_far(state: LabState, block: tuple[int, ...] | None) -> bool:
+    """Return whether trying all calibrations takes long."""
+    return state.large and block is None
 
 
 def _show_table(rows: list[CalibrationRow], state: LabState) -> None:
-    best = min(rows, key=lambda row: row.mse)
     now = state.scheme.calibration
     columns: dict[str, list[Any]] = {
-        "name": [_name(row, is_now=row.scheme.calibration == now, is_best=row is best) for row in rows],
-        "range": [_ends(row) for row in rows],
-        "sqnr_db": [row.sqnr_db for row in rows],
+        "name": [_name(row, is_now=row.calibration == now, is_best=row is rows[0]) for row in rows],
         "gain": [row.gain_db for row in rows],
+        "sqnr_db": [row.sqnr_db for row in rows],
+        "range": [_ends(row) for row in rows],
         "clipped": [100 * row.clipped_share for row in rows],
         "mse": [row.mse for row in rows],
         "ms": [1000 * row.seconds for row in rows],
@@ -205,14 +233,14 @@ def _show_table(rows: list[CalibrationRow], state: LabState) -> None:
         hide_index=True,
         on_select="ignore"
         if locked("range")
-        else session.safely(lambda: _take_line([row.scheme.calibration for row in rows])),
+        else session.safely(lambda: _take_line([row.calibration for row in rows])),
         selection_mode="single-cell",
         row_height=29,
         height=29 * (min(len(rows), 12) + 1) + 10,
         column_config={
             name: st.column_config.NumberColumn(heading, format=numbers[name], width=84)
             if name in numbers
-            else st.column_config.TextColumn(heading, width=230 if name == "name" else 130)
+            else st.column_config.TextColumn(heading, width=210 if name == "name" else 130)
             for name, heading in headings.items()
         },
         alt=say("stage.range.table_alt"),
@@ -221,7 +249,7 @@ def _show_table(rows: list[CalibrationRow], state: LabState) -> None:
 
 def _name(row: CalibrationRow, *, is_now: bool, is_best: bool) -> str:
     marks = [say(f"stage.range.{mark}") for mark, holds in (("now", is_now), ("best", is_best)) if holds]
-    words = _capital(calibration_words(row.scheme.calibration))
+    words = _capital(calibration_words(row.calibration))
     return f"{words} ({', '.join(marks)})" if marks else words
 
 
@@ -238,7 +266,7 @@ def _refused(found: CalibrationComparison) -> dict[str, list[str]]:
     refused: dict[str, list[str]] = {}
     for row in found.rows:
         if row.problem:
-            name = _capital(calibration_words(row.scheme.calibration))
+            name = _capital(calibration_words(row.calibration))
             refused.setdefault(say_error(row.problem), []).append(name)
     return refused
 

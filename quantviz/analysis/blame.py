@@ -1,0 +1,414 @@
+"""Who is to blame: which parts of a tensor cost the others their accuracy, and what would help.
+
+A part that *suffers* has a large error. A part that *causes* error makes scales so large that others have it:
+what it costs is how much the error of the others falls once it is taken out. Groups, for one, rank a loud
+column's own cells last; its neighbours pay.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from quantviz.analysis.counterfactuals import Counterfactuals, Numbers, decibels
+from quantviz.analysis.kept_parts import (
+    POOL,
+    best_sets,
+    by_likely_cost,
+    by_magnitude,
+    by_suffering,
+    counts_to_try,
+    in_turn,
+)
+from quantviz.analysis.study import Study
+from quantviz.errors import QuantVizError
+from quantviz.evaluation.metric_formulas import bits_per_element, stored_bits
+from quantviz.schemes.calibration import ManualRange
+from quantviz.schemes.granularity import Flat, Granularity, PerChannel, Shape
+from quantviz.schemes.recipes import as_scheme
+from quantviz.schemes.scheme import Scheme
+from quantviz.tensors.lazy import as_stored
+
+#: What one bit more an element brings, in dB: half the step.
+DB_PER_BIT = decibels(4.0, 1.0)
+#: Keeping parts apart is worth naming where it brings so much more than its bits would bring spent evenly.
+LEAST_WORTH_DB = 1.0
+#: Of choices that are worth nearly as much as the best, so many dB or this share of it less, the smallest is
+#: taken.
+NEARLY_DB = 0.25
+_NEARLY_SHARE = 0.15
+#: Every remedy by id: see `Remedy`.
+REMEDIES = ("keep", "remove", "clip", "isolate", "own_scale", "finer", "rotate")
+
+#: Parts of which it is told exactly what they cost by themselves.
+_SUSPECTS = 12
+#: Quantizations that are made, of small tensors and of large ones, and cells that they may go through.
+_MOST_TRIALS, _LEAST_TRIALS, _CELLS = 400, 20, 2**26
+#: Sums of one arithmetic agree to this.
+_SAME = 1e-6
+#: Parts that are kept at most: so many, or this share of them, up to a limit.
+_MOST, _SHARE, _LIMIT = 8, 0.01, 128
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """What one part suffers, and what it costs the others."""
+
+    #: Its number in the grid of parts, counted row by row, and its place there: (0, 5) is column 5.
+    number: int
+    place: Shape
+    #: The largest magnitude in it.
+    absmax: float
+    #: Σe² of its own cells, in the units of x², and its share of the tensor's.
+    suffered: float
+    suffered_share: float
+    #: How much Σe² of all other cells falls once it is taken out, and as a share of the tensor's.
+    caused: float
+    caused_share: float
+    #: How much Σe² of the whole tensor rises once it alone is put back into what was chosen; nan where it is
+    #: not chosen. Of equally loud parts none costs anything by itself, but each does so here.
+    put_back: float
+    #: SQNR of all other cells, in dB: now, and without it.
+    rest_before_db: float
+    rest_after_db: float
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Some parts kept in 16 bits and out of the search for scales."""
+
+    #: Their numbers in the grid of parts, ascending, and their places there.
+    numbers: Numbers
+    places: tuple[Shape, ...]
+    #: SQNR of all other cells, in dB: now, and with these parts kept.
+    rest_before_db: float
+    rest_after_db: float
+    #: SQNR of the whole tensor with these parts kept.
+    whole_db: float
+    #: Bits an element more than now.
+    bits_added: float
+
+    @property
+    def k(self) -> int:
+        """Return how many parts are kept."""
+        return len(self.numbers)
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """What one change for some parts brings.
+
+    "keep": in 16 bits, out of the search for scales. "remove": 0 in their place, which costs all that they
+    were. "clip": to what scales found without them reach. "isolate": a tensor of their own under the same
+    scheme. "own_scale": each of them its own scale. "finer": each channel of their axis its own scale.
+    "rotate": a Hadamard rotation along the last axis before quantizing, turned back after it.
+    """
+
+    #: One of `REMEDIES`.
+    id: str
+    numbers: Numbers
+    #: SQNR of all other cells, in dB: now, and after it; nan where cells are mixed.
+    rest_before_db: float
+    rest_after_db: float
+    #: SQNR of the whole tensor, in dB.
+    whole_before_db: float
+    whole_after_db: float
+    #: Bits an element more than now.
+    bits_added: float
+    #: The scheme that does it, where a scheme can.
+    scheme: Scheme | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Blame:
+    """Which parts of a tensor cost the others most under a scheme, and what would help."""
+
+    scheme: Scheme
+    shape: Shape
+    #: What the parts are, and how many there are.
+    parts: Granularity
+    count: int
+    #: SQNR of the whole tensor now, in dB, and the bits an element takes.
+    whole_db: float
+    bits: float
+    #: The likeliest parts, those that cost the others most first.
+    suspects: tuple[Suspect, ...]
+    #: The best sets that were found, by how many parts they keep, from none on.
+    curve: tuple[Kept, ...]
+    #: A set that costs the others much, and is worth its bits; none where nothing is to blame.
+    choice: Kept | None
+    #: What else could be done about the chosen parts, the best for the whole tensor first.
+    remedies: tuple[Remedy, ...]
+    #: "float16", or "bfloat16" where a value is beyond that.
+    kept_as: str
+    #: How many quantizations were made.
+    trials: int
+
+    @property
+    def worth_db(self) -> float:
+        """Return the dB that the choice brings the others, and the whole, beyond what its bits would bring
+        spent evenly; 0 without one.
+        """
+        return 0.0 if self.choice is None else _worth(self.choice, self.whole_db)
+
+    def table(self) -> dict[str, list[Any]]:
+        """Return the suspects as columns, as `pandas.DataFrame` takes them."""
+        return _columns(self.suspects, Suspect)
+
+    def curve_table(self) -> dict[str, list[Any]]:
+        """Return the curve as columns: `k` and what it brings."""
+        return {"k": [each.k for each in self.curve], **_columns(self.curve, Kept)}
+
+    def remedy_table(self) -> dict[str, list[Any]]:
+        """Return the remedies as columns."""
+        return _columns(self.remedies, Remedy)
+
+
+def blame(
+    x: Any,
+    scheme: Scheme | str,
+    parts: Granularity = PerChannel(-1),  # noqa: B008 (a frozen value)
+    *,
+    most: int | None = None,
+    trials: int | None = None,
+) -> Blame:
+    """Return which parts of `x` cost the others most under `scheme`, and what would help.
+
+    Every number is that of a real quantization; estimates only say which are made.
+
+    Args:
+        x: What `quantize` takes, or a `Stored`.
+        scheme: The scheme, a recipe or a text form.
+        parts: What is taken out as one: `PerChannel(0)` rows, `PerChannel(1)` columns, `Flat(1)` cells,
+            `PerGroup(32)` groups.
+        most: How many parts are kept at most; by default 8, or 1 % of them, and half of them at most.
+        trials: How many quantizations the search makes at most; by default fewer for a large tensor.
+
+    Raises:
+        QuantVizError: As `quantize` does, and where `parts` do not fit the tensor.
+
+    One column of eight costs the others almost everything:
+
+    >>> from quantviz.sources import Builtin
+    >>> found = blame(Builtin("loud_column").tensor(), "int4_per_tensor")
+    >>> found.choice.places, round(found.choice.rest_before_db), round(found.choice.rest_after_db)
+    (((0, 5),), 0, 21)
+    >>> found.remedies[0].id, found.table()["number"][0]
+    ('keep', 5)
+    """
+    return _blame(Counterfactuals(x, scheme, parts), most, trials)
+
+
+def culprits(
+    x: Any, scheme: Scheme | str, *, most: int | None = None, trials: int | None = None
+) -> tuple[Blame, ...]:
+    """Return `blame` of the cells and of the channels of each axis, the one whose choice is worth most first:
+    its choice says what costs the most, and is none where nothing does.
+
+    `x`, `scheme`, `most` and `trials` are as in `blame`.
+
+    >>> x = [[0.1, -0.3, 0.2, 0.4], [0.2, 9.0, -0.1, 0.3], [0.3, 0.1, -0.2, 0.2], [-0.1, 0.3, 0.4, 0.1]]
+    >>> found = culprits(x, "int4_per_tensor")
+    >>> found[0].parts, found[0].choice.places
+    (Flat(size=1, strided=False), ((5,),))
+    """
+    scheme = as_scheme(scheme)
+    study = Study.of(as_stored(x)[0], scheme)
+    kinds: tuple[Granularity, ...] = (
+        Flat(1),
+        *(PerChannel(axis) for axis, n in enumerate(study.shape) if n > 1),
+    )
+    if len(study.shape) == 1:
+        kinds = kinds[:1]
+    found = [_blame(Counterfactuals(x, scheme, parts, study), most, trials) for parts in kinds]
+    return tuple(sorted(found, key=lambda each: -each.worth_db))
+
+
+def _blame(tried: Counterfactuals, most: int | None, trials: int | None) -> Blame:
+    if most is not None and most < 1:
+        raise QuantVizError("blame.most", got=most)
+    usual = max(_MOST, min(int(tried.count * _SHARE), _LIMIT))
+    most = min(usual if most is None else most, tried.count // 2)
+    trials = _usual_trials(tried) if trials is None else trials
+    wanted = max(most, POOL) + 1
+    loud, sizes = by_magnitude(tried, wanted)
+    orders = [loud, by_likely_cost(tried, wanted), by_suffering(tried, wanted)]
+    alone = _alone(tried, orders, min(_SUSPECTS, max(trials // 4, 1)))
+    caused = {each: tried.others_noise((each,)) - tried.noise_without((each,)) for each in alone}
+    orders.insert(1, sorted(caused, key=lambda each: -caused[each]))
+    best = best_sets(tried_noise(tried), orders, counts_to_try(most, sizes), trials)
+    curve = _curve(tried, best)
+    whole_db = decibels(tried.signal, tried.noise)
+    choice = _choice((*curve, *(_kept(tried, each) for each in tried.costliest(most))), whole_db)
+    suspects = [_suspect(tried, each, caused[each], choice) for each in alone]
+    chosen = () if choice is None else choice.numbers
+    suspects.sort(key=lambda each: (each.number not in chosen, -each.caused, -each.absmax))
+    return Blame(
+        scheme=tried.scheme,
+        shape=tried.x.shape,
+        parts=tried.parts,
+        count=tried.count,
+        whole_db=whole_db,
+        bits=tried.bits,
+        suspects=tuple(suspects),
+        curve=curve,
+        choice=choice,
+        remedies=() if choice is None else remedies(tried, choice.numbers),
+        kept_as=str(tried.kept_as).removeprefix("torch."),
+        trials=tried.made,
+    )
+
+
+def _usual_trials(tried: Counterfactuals) -> int:
+    return max(_LEAST_TRIALS, min(_MOST_TRIALS, _CELLS // tried.x.count))
+
+
+def tried_noise(tried: Counterfactuals) -> Callable[[Numbers], float]:
+    """Return the function that gives Σe² of the whole tensor with some parts kept in 16 bits."""
+    return lambda numbers: tried.noise_without(numbers) + tried.kept_noise(numbers)
+
+
+def _alone(tried: Counterfactuals, orders: list[list[int]], most: int) -> list[int]:
+    """Return the likeliest parts, taken from each order in turn."""
+    return in_turn(orders)[:most] if tried.count > 1 else []
+
+
+def _curve(tried: Counterfactuals, best: dict[int, Numbers]) -> tuple[Kept, ...]:
+    """Return what the best sets bring, from the empty one on; where more parts bring nothing, none is
+    left out: the curve is flat there.
+    """
+    return tuple(_kept(tried, numbers) for numbers in ((), *(best[size] for size in sorted(best))))
+
+
+def _kept(tried: Counterfactuals, numbers: Numbers) -> Kept:
+    after, signal = tried.noise_without(numbers), tried.others_signal(numbers)
+    whole = after + (tried.kept_noise(numbers) if numbers else 0.0)
+    return Kept(
+        numbers=numbers,
+        places=tuple(tried.place(each) for each in numbers),
+        rest_before_db=decibels(signal, tried.others_noise(numbers)),
+        rest_after_db=decibels(signal, after),
+        whole_db=decibels(tried.signal, whole),
+        bits_added=tried.kept_bits(numbers) if numbers else 0.0,
+    )
+
+
+def _worth(kept: Kept, whole_db: float) -> float:
+    """Return what keeping some parts brings beyond its bits: to the others, whom they cost their accuracy,
+    and to the whole.
+    """
+    if not kept.k or not math.isfinite(whole_db) or not math.isfinite(kept.rest_before_db):
+        return 0.0
+    gain = min(kept.rest_after_db - kept.rest_before_db, kept.whole_db - whole_db)
+    return gain - DB_PER_BIT * kept.bits_added
+
+
+def _choice(sets: tuple[Kept, ...], whole_db: float) -> Kept | None:
+    """Return the smallest set that is worth nearly as much as the best; none where none is worth naming."""
+    worth = {id(each): _worth(each, whole_db) for each in sets}
+    best = max(worth.values())
+    if best < LEAST_WORTH_DB:
+        return None
+    least = best - max(NEARLY_DB, _NEARLY_SHARE * best) if math.isfinite(best) else best
+    near = [each for each in sets if worth[id(each)] >= least]
+    return min(near, key=lambda each: (each.k, -worth[id(each)]))
+
+
+def _suspect(tried: Counterfactuals, number: int, caused: float, choice: Kept | None) -> Suspect:
+    signal, noise = tried.others_signal((number,)), tried.noise
+    suffered, back = tried.suffered_by((number,)), math.nan
+    if choice is not None and number in choice.numbers:
+        others = tuple(each for each in choice.numbers if each != number)
+        score = tried_noise(tried)
+        back = (score(others) if others else noise) - score(choice.numbers)
+    return Suspect(
+        number=number,
+        place=tried.place(number),
+        absmax=float(tried.values((number,)).nan_to_num(0.0).abs().max()),
+        suffered=suffered,
+        suffered_share=suffered / noise if noise else 0.0,
+        caused=caused,
+        caused_share=caused / noise if noise else 0.0,
+        put_back=back,
+        rest_before_db=decibels(signal, tried.others_noise((number,))),
+        rest_after_db=decibels(signal, tried.noise_without((number,))),
+    )
+
+
+# ---- remedies -----------------------------------------------------------------------------------
+
+
+def remedies(tried: Counterfactuals, numbers: Numbers) -> tuple[Remedy, ...]:
+    """Return what each remedy brings for some parts, the best for the whole tensor first; those that a
+    scheme's engine does not offer are left out.
+    """
+    signal, noise = tried.others_signal(numbers), tried.others_noise(numbers)
+    before, whole = decibels(signal, noise), decibels(tried.signal, tried.noise)
+
+    def remedy(
+        name: str, rest: float | None, total: float, bits: float, scheme: Scheme | None = None
+    ) -> Remedy:
+        after = math.nan if rest is None else decibels(signal, rest)
+        was = math.nan if rest is None else before
+        return Remedy(name, numbers, was, after, whole, decibels(tried.signal, total), bits, scheme)
+
+    made = (remedy(*each) for each in _tried_remedies(tried, numbers))
+    return tuple(sorted(made, key=lambda each: -each.whole_after_db))
+
+
+_Tried = tuple[str, float | None, float, float, Scheme | None]
+
+
+def _tried_remedies(tried: Counterfactuals, numbers: Numbers) -> Iterator[_Tried]:
+    """Yield id, Σe² of the others (none where cells are mixed), Σe² of all, bits added and the scheme."""
+    rest, count = tried.noise_without(numbers), tried.x.count
+    stored, telling = stored_bits(tried.scheme), tried.place_bits(numbers)
+    of_scale = stored.scale + stored.zero_point
+    yield "keep", rest, rest + tried.kept_noise(numbers), tried.kept_bits(numbers), None
+    yield "remove", rest, rest + tried.signal_of(numbers), 0.0, None
+    clipped = tried.clipped_noise(numbers)
+    yield "clip", rest, clipped, 0.0, _clipping_scheme(tried, numbers, clipped)
+    own, scales = tried.apart_noise(numbers, tried.scheme, each_its_own=False)
+    yield "isolate", rest, rest + own, (scales * of_scale + stored.tensor + telling) / count, None
+    if not tried.of_cells:
+        single = _with_granularity(tried.scheme, PerChannel(0))
+        if single is not None:
+            own, scales = tried.apart_noise(numbers, single, each_its_own=True)
+            yield "own_scale", rest, rest + own, (scales * of_scale + telling) / count, None
+    finer = None if tried.axis is None else _with_granularity(tried.scheme, PerChannel(tried.axis))
+    if finer is not None and not finer.problems(tried.x.shape) and finer != tried.scheme:
+        total = tried.noise_under(finer)
+        yield "finer", None, total, bits_per_element(finer, tried.x.shape) - tried.bits, finer
+    rotated = tried.rotated_noise()
+    if rotated is not None:
+        yield "rotate", None, rotated, 0.0, None
+
+
+def _with_granularity(scheme: Scheme, granularity: Granularity) -> Scheme | None:
+    """Return the scheme with other blocks; none where its engine does not offer them."""
+    try:
+        return scheme.replace(granularity=granularity)
+    except QuantVizError:
+        return None
+
+
+def _clipping_scheme(tried: Counterfactuals, numbers: Numbers, noise: float) -> Scheme | None:
+    """Return the scheme that clips to the others' range with this `noise`, where one range is for all and the
+    engine heeds it.
+    """
+    if tried.study.layout.block_count > 1:
+        return None
+    found = tried.range_without(numbers)
+    if found is None or not found.lo.item() < found.hi.item():
+        return None
+    lo, hi = found.lo.item(), found.hi.item()
+    if tried.scheme.mode == "symmetric":
+        lo, hi = -max(-lo, hi), max(-lo, hi)
+    scheme = tried.scheme.replace(calibration=ManualRange(lo, hi))
+    return scheme if math.isclose(tried.noise_under(scheme), noise, rel_tol=_SAME) else None
+
+
+def _columns(rows: tuple[Any, ...], kind: Any) -> dict[str, list[Any]]:
+    return {name: [getattr(row, name) for row in rows] for name in kind.__dataclass_fields__}

@@ -1,0 +1,402 @@
+"""What becomes of a tensor's error when some of its parts are taken out: every number a real quantization."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from quantviz.analysis.study import Study
+from quantviz.evaluation.metric_formulas import bits_per_element, sqnr_db_of_lines, stored_bits
+from quantviz.evaluation.moments import Moments, number_of
+from quantviz.quantization.cells import quantize_cells
+from quantviz.quantization.quantizer import quantize
+from quantviz.quantization.result import QParams
+from quantviz.schemes.calibration import MinMax, Range
+from quantviz.schemes.conventions import CONVENTIONS
+from quantviz.schemes.granularity import BlockLayout, Granularity, PerChannel, Shape, Window
+from quantviz.schemes.recipes import as_scheme
+from quantviz.schemes.scheme import Scheme
+from quantviz.streaming.measuring import measure
+from quantviz.streaming.ranges import qparams, ranges
+from quantviz.streaming.regions import place_of, read_window
+from quantviz.streaming.tensor_facts import Facts, facts
+from quantviz.tensors.blocks import block_sums, flat_indices_of, viewed
+from quantviz.tensors.conversion import NonFinite
+from quantviz.tensors.lazy import InMemory, Stored, Values, as_stored
+
+Array = npt.NDArray[Any]
+#: Parts by their numbers in the grid of parts, ascending.
+Numbers = tuple[int, ...]
+
+#: Finds ends of parts, whatever their size.
+_ENDS = Scheme("int8", convention=CONVENTIONS["course"].replace(tail="short"), nonfinite="ignore")
+#: What is kept is kept in 16 bits.
+KEPT_BITS = 16
+#: Of the noise that is left, a difference of two sums is told where it is at least this share of them: sums
+#: over large tensors agree to 1e-6.
+_TOLD_BY_DIFFERENCE = 1e-3
+
+
+class LeftOut(Stored):
+    """The same tensor with NaN, or another value, at some places. A scheme that ignores NaN finds scales
+    without them, and its numbers are those of the others.
+
+    >>> x = LeftOut(InMemory(torch.tensor([[1.0, 2.0], [3.0, 4.0]])), np.array([1]))
+    >>> x.run(0, 3).tolist(), x.read((slice(0, 2), 1)).tolist()
+    ([1.0, nan, 3.0], [nan, 4.0])
+    """
+
+    def __init__(self, stored: Stored, places: Array, fill: float = math.nan) -> None:
+        #: Flat places, int64 (n,), ascending.
+        self._stored, self._places, self._fill = stored, places, fill
+
+    @property
+    def shape(self) -> Shape:
+        return self._stored.shape
+
+    def run(self, start: int, stop: int) -> Values:
+        values = self._stored.run(start, stop)
+        first, last = np.searchsorted(self._places, (start, stop))
+        if first == last:
+            return values
+        values = np.array(values)
+        values[self._places[first:last] - start] = self._fill
+        return values
+
+    def read(self, index: Window) -> torch.Tensor:
+        flat = flat_indices_of(self.shape, index)
+        out = torch.isin(flat, torch.from_numpy(self._places), assume_unique=True)
+        return self._stored.read(index).masked_fill(out, self._fill)
+
+
+class Rotated(Stored):
+    """The same tensor with runs of `size` neighbours along the last axis turned by a Hadamard matrix, whose
+    entries are ±1/√size: lengths and sums of squares stay.
+
+    `size` is a power of two that divides the last axis.
+
+    >>> Rotated(InMemory(torch.tensor([[8.0, 0.0, 0.0, 0.0]])), 4).run(0, 4).tolist()
+    [4.0, 4.0, 4.0, 4.0]
+    """
+
+    def __init__(self, stored: Stored, size: int) -> None:
+        self._stored, self._size = stored, size
+
+    @property
+    def shape(self) -> Shape:
+        return self._stored.shape
+
+    def run(self, start: int, stop: int) -> Values:
+        first, last = start // self._size * self._size, -(-stop // self._size) * self._size
+        values = torch.from_numpy(np.array(self._stored.run(first, last)))
+        half = 1
+        while half < self._size:
+            pairs = viewed(values, (-1, 2, half))
+            values = torch.stack((pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]), 1).flatten()
+            half *= 2
+        turned: Values = (values / math.sqrt(self._size)).numpy()[start - first : stop - first]
+        return turned
+
+    def read(self, index: Window) -> torch.Tensor:
+        flat = flat_indices_of(self.shape, index)
+        first, last = int(flat.min()), int(flat.max())
+        return torch.from_numpy(np.array(self.run(first, last + 1)))[flat - first]
+
+
+def decibels(signal: float, noise: float) -> float:
+    """Return the SQNR of Σx² and Σe² in dB; inf without error, nan without signal."""
+    return float(sqnr_db_of_lines(Moments(x2=number_of(signal), e2=number_of(noise))))
+
+
+class Counterfactuals:
+    """A tensor under a scheme, asked what would be without some of its parts.
+
+    >>> from quantviz.schemes.granularity import PerChannel
+    >>> tried = Counterfactuals([[0.1, 8.0], [0.7, -7.0]], Scheme("int4"), PerChannel(1))
+    >>> round(tried.others_noise((1,)), 4), round(tried.noise_without((1,)), 4)
+    (0.2061, 0.0)
+    """
+
+    def __init__(self, x: Any, scheme: Scheme | str, parts: Granularity, study: Study | None = None) -> None:
+        scheme = as_scheme(scheme)
+        self.study = study or Study.of(as_stored(x)[0], scheme)
+        self.parts, self.scheme = parts, scheme
+        result = self.study.result
+        self.x = self.study.x if result is None else InMemory(result.x)
+        self.layout: BlockLayout = parts.layout(self.x.shape, "short")
+        self._ignoring = scheme.replace(nonfinite="ignore")
+        # What is finite needs no NaN to be heeded, which takes longer.
+        self._finite = self._ignoring if self.study.facts.nonfinite else scheme
+        #: Quantizations of the whole tensor that were made.
+        self.made = 0
+        self._noises: dict[Numbers, float] = {}
+        self._parts: dict[int, tuple[float, float]] = {}
+
+    @property
+    def count(self) -> int:
+        """Return how many parts there are."""
+        return self.layout.block_count
+
+    @property
+    def of_cells(self) -> bool:
+        """Whether each part is one cell."""
+        return self.layout.block_size == 1
+
+    @property
+    def axis(self) -> int | None:
+        """Return the axis whose channels the parts are; none where they are no channels."""
+        return self.parts.axis % len(self.x.shape) if isinstance(self.parts, PerChannel) else None
+
+    @cached_property
+    def noise(self) -> float:
+        """Return Σe² of the whole tensor."""
+        return _number(self.study.measured.moments.e2)
+
+    @cached_property
+    def signal(self) -> float:
+        """Return Σx² of the whole tensor."""
+        return _number(self.study.measured.moments.x2)
+
+    @cached_property
+    def bits(self) -> float:
+        """Return the bits that an element takes, scales included."""
+        return bits_per_element(self.scheme, self.x.shape)
+
+    @cached_property
+    def magnitudes(self) -> Array:
+        """Return the largest |x| of each part, float64 (parts,)."""
+        found: Any = ranges(self.x, _ENDS.replace(granularity=self.parts))
+        return torch.maximum(-found.lo, found.hi).flatten().to(torch.float64).numpy()
+
+    @cached_property
+    def suffered(self) -> Array | None:
+        """Return Σe² of each part's own cells, float64 (parts,); none for parts of a large tensor that are
+        no channels.
+        """
+        error = None if self.study.result is None else self.study.result.error
+        if error is not None:
+            counted = torch.isfinite(self.x.read((slice(None),) * len(self.x.shape)))
+            squares = error.to(torch.float64).square().masked_fill(~counted, 0)
+            return block_sums(squares, self.layout).flatten().numpy()
+        if self.axis is None:
+            return None
+        lines = self.study.measured.axes[self.axis].e2
+        assert lines is not None
+        return lines.numpy()
+
+    # ---- parts --------------------------------------------------------------------------------
+
+    def place(self, number: int) -> Shape:
+        """Return where a part is in the grid of parts."""
+        return place_of(number, self.layout.grid_shape)
+
+    def window(self, number: int) -> tuple[slice, ...]:
+        """Return a part of the view that parts are told in."""
+        return self.layout.window(self.place(number))
+
+    def places(self, numbers: Iterable[int]) -> Array:
+        """Return the flat places of some parts' cells, ascending."""
+        found = [
+            flat_indices_of(self.layout.view_shape, self.window(each)).flatten().numpy() for each in numbers
+        ]
+        return np.sort(np.concatenate(found)) if found else np.zeros(0, np.int64)
+
+    def values(self, numbers: Iterable[int]) -> torch.Tensor:
+        """Return their values, one part after the other: float32, (parts, cells of a part); short ones are
+        filled up with NaN.
+        """
+        rows = [read_window(self.x, self.layout, self.window(each)).flatten() for each in numbers]
+        return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=math.nan)
+
+    def suffered_by(self, numbers: Iterable[int]) -> float:
+        """Return Σe² of some parts' own cells as the tensor is quantized now."""
+        numbers = tuple(numbers)
+        if self.suffered is not None:
+            return float(self.suffered[list(numbers)].sum())
+        return sum(self._noise_of_part(each, self.study.qparams) for each in numbers)
+
+    def _noise_of_part(self, number: int, params: QParams) -> float:
+        window = self.window(number)
+        values = read_window(self.x, self.layout, window).flatten()
+        places = flat_indices_of(self.layout.view_shape, window).flatten()
+        error = quantize_cells(values, self._ignoring, params, self.x.shape, places).error
+        return float(error[torch.isfinite(values)].to(torch.float64).square().sum())
+
+    def signal_of(self, numbers: Iterable[int]) -> float:
+        """Return Σx² of some parts."""
+        return sum(self._of_part(each)[0] for each in numbers)
+
+    def _of_part(self, number: int) -> tuple[float, float]:
+        """Return Σx² of a part, and its Σe² if it is kept in 16 bits."""
+        if number not in self._parts:
+            values = self.values((number,))
+            values = values[torch.isfinite(values)]
+            errors = values.to(self.kept_as).to(torch.float64) - values
+            self._parts[number] = float(values.to(torch.float64).square().sum()), float(errors.square().sum())
+        return self._parts[number]
+
+    # ---- what is tried ------------------------------------------------------------------------
+
+    def noise_without(self, numbers: Numbers) -> float:
+        """Return Σe² of the other cells when scales are found without some parts."""
+        if not numbers:
+            return self.noise
+        if numbers not in self._noises:
+            self.made += 1
+            if not self._zeros_cost_nothing and self.study.result is None:
+                # Scales first: sums of what ignores NaN take many times as long.
+                self._noises[numbers] = self._noise_of_others(numbers, self.params_without(numbers))
+            else:
+                fill = 0.0 if self._zeros_cost_nothing else math.nan
+                without = LeftOut(self.x, self.places(numbers), fill)
+                scheme = self.scheme if self._zeros_cost_nothing else self._ignoring
+                self._noises[numbers] = self._measured(without, scheme, numbers)
+        return self._noises[numbers]
+
+    def _measured(
+        self, x: Stored, scheme: Scheme, numbers: Numbers = (), params: QParams | None = None
+    ) -> float:
+        """Return Σe² of a tensor, of which some parts may be left out."""
+        known = self._facts(x, numbers) if numbers else self.study.facts
+        found = measure(x, scheme, qparams=params, metrics=("mse",), known=known)
+        return _number(found.moments.e2)
+
+    def _noise_of_others(self, numbers: Numbers, params: QParams) -> float:
+        """Return Σe² of the other cells with given scales."""
+        places = self.places(numbers)
+        if self.study.facts.nonfinite:
+            return self._measured(LeftOut(self.x, places), self._ignoring, numbers, params)
+        total = self._measured(LeftOut(self.x, places, 0.0), self.scheme, numbers, params)
+        zeros, at = torch.zeros(len(places)), torch.from_numpy(places)
+        error = quantize_cells(zeros, self.scheme, params, self.x.shape, at).error
+        return max(total - float(error.to(torch.float64).square().sum()), 0.0)
+
+    @cached_property
+    def _zeros_cost_nothing(self) -> bool:
+        """Whether zeros are as good as cells left out, and told sooner: they have no error, and no scale
+        heeds them.
+        """
+        scheme = self.scheme
+        if (
+            self.study.facts.nonfinite
+            or scheme.mode != "symmetric"
+            or scheme.calibration != MinMax()
+            or scheme.arithmetic.ties == "stochastic"
+        ):
+            return False
+        probe = scheme.fitted((2, 64))
+        zeros = torch.zeros(2, 64)
+        zeros[0, 1], zeros[1, 2] = 1.0, -3.0
+        return probe.calibration == MinMax() and not bool(quantize(zeros, probe).x_hat[zeros == 0].any())
+
+    def costliest(self, most: int) -> Iterator[Numbers]:
+        """Yield, of the sets that were tried, at most `most` parts large, that of each size which costs the
+        others most.
+        """
+        sizes = sorted({len(each) for each in self._noises if len(each) <= most})
+        for size in sizes:
+            sets = [each for each in self._noises if len(each) == size]
+            yield min(sets, key=lambda each: self._noises[each] + self.suffered_by(each))
+
+    def without(self, numbers: Iterable[int]) -> LeftOut:
+        """Return the tensor without some parts."""
+        return LeftOut(self.x, self.places(numbers))
+
+    def others_noise(self, numbers: Numbers) -> float:
+        """Return Σe² of the other cells as they are quantized now."""
+        left = self.noise - self.suffered_by(numbers)
+        if left >= _TOLD_BY_DIFFERENCE * self.noise or not self.noise:
+            return max(left, 0.0)
+        self.made += 1
+        return self._noise_of_others(numbers, self.study.qparams)
+
+    def others_signal(self, numbers: Iterable[int]) -> float:
+        """Return Σx² of the other cells."""
+        return max(self.signal - self.signal_of(numbers), 0.0)
+
+    def kept_noise(self, numbers: Iterable[int]) -> float:
+        """Return Σe² of some parts kept in 16 bits."""
+        return sum(self._of_part(each)[1] for each in numbers)
+
+    @cached_property
+    def kept_as(self) -> torch.dtype:
+        """Return what is kept in: float16, or bfloat16 where a value is beyond that."""
+        return torch.float16 if self.study.absmax <= torch.finfo(torch.float16).max else torch.bfloat16
+
+    def kept_bits(self, numbers: Numbers) -> float:
+        """Return the bits an element that keeping some parts adds: their values in 16 bits in place of codes,
+        and their places. A single cell's code stays where it is.
+        """
+        code = 0.0 if self.of_cells else stored_bits(self.scheme).code
+        return (len(self.places(numbers)) * (KEPT_BITS - code) + self.place_bits(numbers)) / self.x.count
+
+    def place_bits(self, numbers: Numbers) -> float:
+        """Return the bits that tell which parts they are."""
+        return len(numbers) * math.ceil(math.log2(max(self.count, 1)))
+
+    def clipped_noise(self, numbers: Numbers) -> float:
+        """Return Σe² of the whole tensor with some parts clipped to what scales found without them reach."""
+        self.made += 1
+        return self._measured(self.x, self._finite, params=self.params_without(numbers))
+
+    def params_without(self, numbers: Numbers) -> QParams:
+        """Return scales found without some parts."""
+        without = self.without(numbers)
+        absmax = facts(without).absmax if self.scheme.arithmetic.scale.global_rule else None
+        return qparams(without, self._ignoring, absmax=absmax)
+
+    def range_without(self, numbers: Numbers) -> Range | None:
+        """Return the blocks' ranges found without some parts; none where scales were given."""
+        if self.scheme.arithmetic.scale.global_rule:
+            return None
+        found = ranges(self.without(numbers), self._ignoring)
+        return found if isinstance(found, Range) else None
+
+    def noise_under(self, scheme: Scheme) -> float:
+        """Return Σe² of the whole tensor under another scheme."""
+        self.made += 1
+        return self._measured(self.x, scheme.replace(nonfinite=self._finite.nonfinite))
+
+    def rotated_noise(self) -> float | None:
+        """Return Σe² of the whole tensor quantized after a Hadamard rotation along its last axis and turned
+        back, which leaves Σe² as it is; none where the axis has no power of two in it, or not all is finite.
+        """
+        length = self.x.shape[-1]
+        size = length & -length
+        if size < 2 or self.study.facts.nonfinite:
+            return None
+        self.made += 1
+        return _number(measure(Rotated(self.x, size), self.scheme, metrics=("mse",)).moments.e2)
+
+    def apart_noise(self, numbers: Numbers, scheme: Scheme, *, each_its_own: bool) -> tuple[float, int]:
+        """Return Σe² of some parts as a tensor of their own, and how many scales it takes.
+
+        `scheme` is fitted to that tensor: one part a row where each has its own scale, and wherever they are
+        no channels, which else lie along their axis as they did.
+        """
+        axis = self.axis
+        windows = [read_window(self.x, self.layout, self.window(each)) for each in numbers]
+        values = self.values(numbers) if axis is None or each_its_own else torch.cat(windows, axis)
+        own = scheme.replace(nonfinite="ignore").fitted(tuple(values.shape))
+        found = measure(values, own, metrics=("mse",))
+        return _number(found.moments.e2), found.layout.block_count
+
+    def _facts(self, without: Stored, numbers: Numbers) -> Facts:
+        """Return what `measure` asks of a tensor without some parts, without a pass where that can be."""
+        if self.scheme.arithmetic.scale.global_rule:
+            return facts(without)
+        known, count = self.study.facts, len(self.places(numbers))
+        place = place_of(int(self.places(numbers[:1])[0]), self.x.shape)
+        found = NonFinite(known.nonfinite + count, 0, 0, place, math.nan)
+        return Facts(known.lo, known.hi, known.largest, found, known.negative)
+
+
+def _number(values: torch.Tensor | None) -> float:
+    assert values is not None
+    return float(values)

@@ -1,0 +1,263 @@
+"""Which parts of a tensor to keep apart: candidates in several orders, then sets of them, each one tried.
+
+Taking out the loudest part, then the next, is not enough: of four equally loud columns any one gains nothing,
+and all four gain most. So whole prefixes of each order are tried, and their members exchanged, one and two at
+a time. Estimates order candidates only: what a set brings is always a quantization.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import numpy as np
+import torch
+
+from quantviz.analysis.counterfactuals import Array, Counterfactuals, Numbers
+from quantviz.streaming.regions import place_of
+from quantviz.streaming.threads import runs_between
+from quantviz.tensors.blocks import block_numbers, flat_indices_of
+
+#: Candidates of an order that are looked at.
+POOL = 16
+#: Blocks that are looked at: those of widest range, and as many evenly spaced.
+_BLOCKS = 128
+#: Elements whose rounding is guessed at for one scale.
+_SAMPLE = 2**14
+#: Elements whose largest are looked for at a time.
+_AT_ONCE = 2**19
+#: So many sets are few.
+_FEW_SETS = 256
+#: Above so many parts only some numbers of them are tried.
+_EACH = 8
+
+
+def counts_to_try(most: int, magnitudes: Array) -> list[int]:
+    """Return how many parts to try: each number to 8, then ever fewer, and where magnitudes, falling, drop
+    most.
+
+    >>> counts_to_try(20, np.array([9.0] * 11 + [1.0] * 30))
+    [1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 16, 20]
+    """
+    tried = {*range(1, min(_EACH, most) + 1), most}
+    size = _EACH
+    while size < most:
+        tried |= {size, min(size * 3 // 2, most)}
+        size *= 2
+    top = magnitudes[: most + 1]
+    if len(top) > 1:
+        drops = top[:-1] / np.maximum(top[1:], np.finfo(np.float64).tiny)
+        tried |= {int(at) + 1 for at in np.argsort(-drops, kind="stable")[:2]}
+    return sorted(each for each in tried if 1 <= each <= most)
+
+
+def best_sets(
+    noise: Callable[[Numbers], float],
+    orders: Sequence[Sequence[int]],
+    counts: Sequence[int],
+    trials: int,
+) -> dict[int, Numbers]:
+    """Return the best set that was found of each size, by the noise of the whole with that set kept apart.
+
+    `orders` are candidates, the likeliest first; `counts` are the sizes, ascending; at most `trials` sets are
+    tried.
+
+    >>> gain = lambda s: 10.0 - (9.0 if {1, 3} <= set(s) else 0.0) - (0.5 if 0 in s else 0.0)
+    >>> best_sets(gain, [[0, 1, 2, 3]], [1, 2], 100)
+    {1: (0,), 2: (1, 3)}
+    """
+    search = _Search(noise, trials)
+    for size, order in itertools.product(counts, orders):
+        search.offer(order[:size], size)
+    pool = in_turn(orders)[:POOL]
+    for sets in (_one_more, _exchanged, _two_more, _any):
+        for size in counts:
+            for candidate in sets(search.best, size, pool):
+                if not search.offer(candidate, size):
+                    return search.best
+    return search.best
+
+
+class _Search:
+    """The best sets so far."""
+
+    def __init__(self, noise: Callable[[Numbers], float], trials: int) -> None:
+        self.best: dict[int, Numbers] = {}
+        self._noise, self._left = noise, trials
+        self._known: dict[Numbers, float] = {}
+
+    def offer(self, candidate: Iterable[int], size: int) -> bool:
+        """Try a set, and say whether there is time for more; one that is too small is none."""
+        numbers = tuple(sorted(candidate))
+        if len(numbers) != size or len(set(numbers)) != size:
+            return True
+        if numbers not in self._known:
+            if self._left <= 0:
+                return False
+            self._left -= 1
+            self._known[numbers] = self._noise(numbers)
+        best = self.best.get(size)
+        if best is None or self._known[numbers] < self._known[best]:
+            self.best[size] = numbers
+        return True
+
+
+def _one_more(best: dict[int, Numbers], size: int, pool: Sequence[int]) -> Iterator[Numbers]:
+    """Yield the best set of one less with each candidate, and the best of one more without each member."""
+    for each in pool:
+        yield (*best.get(size - 1, ()), each)
+    more = best.get(size + 1, ())
+    for each in more:
+        yield tuple(one for one in more if one != each)
+
+
+def _exchanged(best: dict[int, Numbers], size: int, pool: Sequence[int]) -> Iterator[Numbers]:
+    """Yield the best set with each of its members exchanged for each candidate, as long as one is better."""
+    tried = None
+    while tried != best.get(size):
+        tried = best.get(size)
+        for out, each in itertools.product(tried or (), pool):
+            yield (*(one for one in tried or () if one != out), each)
+
+
+def _two_more(best: dict[int, Numbers], size: int, pool: Sequence[int]) -> Iterator[Numbers]:
+    """Yield the best set of two less with each pair of candidates."""
+    fewer = best.get(size - 2, ())
+    for pair in itertools.combinations([each for each in pool if each not in fewer], 2):
+        yield (*fewer, *pair)
+
+
+def _any(best: dict[int, Numbers], size: int, pool: Sequence[int]) -> Iterator[Numbers]:
+    """Yield all sets of candidates, where they are few."""
+    if math.comb(len(pool), size) <= _FEW_SETS:
+        yield from itertools.combinations(pool, size)
+
+
+def in_turn(orders: Iterable[Sequence[int]]) -> list[int]:
+    """Return the first of each order, then the second, and so on, none twice.
+
+    >>> in_turn([[5, 7], [5], [1, 2, 3]])
+    [5, 1, 7, 2, 3]
+    """
+    turns = itertools.zip_longest(*orders, fillvalue=-1)
+    return [each for each in dict.fromkeys(itertools.chain.from_iterable(turns)) if each >= 0]
+
+
+# ---- candidates ---------------------------------------------------------------------------------
+
+
+def by_magnitude(tried: Counterfactuals, most: int) -> tuple[list[int], Array]:
+    """Return the parts of largest |x|, the largest first, and those magnitudes."""
+    if tried.of_cells:
+        places, sizes = _largest_cells(tried, most)
+        return places.tolist(), sizes
+    order = largest_first(tried.magnitudes, most)
+    return order.tolist(), tried.magnitudes[order]
+
+
+def by_suffering(tried: Counterfactuals, most: int) -> list[int]:
+    """Return the parts of the largest error, as far as it is known without a pass over the tensor."""
+    if tried.suffered is not None:
+        found: list[int] = largest_first(tried.suffered, most).tolist()
+        return found
+    if not tried.of_cells:
+        return []
+    flat = [np.ravel_multi_index(cell.index, tried.x.shape) for cell in tried.study.survey.cells]
+    return [int(each) for each in flat][:most]
+
+
+def by_likely_cost(tried: Counterfactuals, most: int) -> list[int]:
+    """Return the parts that probably cost the others most: those that hold the largest magnitudes of blocks,
+    each with what the block's rounding would lose without them.
+
+    Of equal ones only all together bring something, and each is counted with its share of that.
+    """
+    study, layout = tried.study, tried.study.layout
+    steps = max(abs(study.scheme.value_max), abs(study.scheme.value_min), 1.0)
+    gains: dict[int, float] = {}
+    for block in _blocks_to_look_at(tried):
+        if layout.block_count == 1 and study.result is None:
+            order, tops = by_magnitude(tried, POOL + 1)
+            sizes = _sample(tried)
+            weight = tried.x.count / len(sizes)
+        else:
+            sizes = np.abs(study.block_values(block).flatten().numpy().astype(np.float64))
+            sizes[~np.isfinite(sizes)] = 0
+            places = flat_indices_of(layout.view_shape, layout.window(block)).flatten()
+            own = block_numbers(places, tried.layout).numpy()
+            among, inverse = np.unique(own, return_inverse=True)
+            largest = np.zeros(len(among))
+            np.maximum.at(largest, inverse, sizes)
+            ranked = largest_first(largest, POOL + 1)
+            order, tops, weight = among[ranked].tolist(), largest[ranked], 1.0
+        for part, gain in zip(order, _shares_of_gain(sizes, tops, steps), strict=False):
+            gains[part] = gains.get(part, 0.0) + weight * gain
+    found = sorted((part for part, gain in gains.items() if gain > 0), key=lambda part: -gains[part])
+    return found[:most]
+
+
+def _shares_of_gain(sizes: Array, tops: Array, steps: float) -> list[float]:
+    """Return how much less the rounding of a block's cells, of magnitudes `sizes`, would lose without each of
+    its parts, whose largest magnitudes are `tops`, falling: the slopes of the least concave curve over what
+    any number of them gains.
+
+    >>> _shares_of_gain(np.array([1.0, 1.0, 8.0, 8.0]), np.array([8.0, 8.0, 1.0]), 7.0)[0] > 0
+    True
+    """
+    steps2 = np.square(tops / steps)[:, None] / 12
+    noise = np.where(sizes <= tops[:, None], np.minimum(np.square(sizes), steps2), 0.0).sum(-1)
+    gains = noise[0] - noise
+    runs: list[tuple[float, int]] = []
+    for rise in np.diff(gains):
+        runs.append((float(rise), 1))
+        while len(runs) > 1 and runs[-1][0] / runs[-1][1] > runs[-2][0] / runs[-2][1]:
+            total, count = runs.pop()
+            runs[-1] = runs[-1][0] + total, runs[-1][1] + count
+    return [total / count for total, count in runs for _ in range(count)]
+
+
+def _blocks_to_look_at(tried: Counterfactuals) -> Iterator[tuple[int, ...]]:
+    layout = tried.study.layout
+    if layout.block_count <= 2 * _BLOCKS:
+        chosen = range(layout.block_count)
+    else:
+        found: list[int] = np.linspace(0, layout.block_count - 1, _BLOCKS).astype(np.int64).tolist()
+        if tried.study.range is not None:
+            widths = (tried.study.range.hi - tried.study.range.lo).flatten().to(torch.float64).numpy()
+            found += largest_first(widths, _BLOCKS).tolist()
+        return (place_of(each, layout.grid_shape) for each in dict.fromkeys(found))
+    return (place_of(each, layout.grid_shape) for each in chosen)
+
+
+def _sample(tried: Counterfactuals) -> Array:
+    """Return magnitudes of some runs, evenly spaced."""
+    runs = np.linspace(0, tried.x.count - _SAMPLE // 16, 16).astype(np.int64).tolist()
+    found = np.concatenate([tried.x.run(start, start + _SAMPLE // 16) for start in runs])
+    sizes = np.abs(found[np.isfinite(found)].astype(np.float64))
+    return sizes if len(sizes) else np.zeros(1)
+
+
+def _largest_cells(tried: Counterfactuals, most: int) -> tuple[Array, Array]:
+    """Return the flat places of the cells of largest finite |x|, the largest first, and those magnitudes."""
+    places, sizes = np.zeros(0, np.int64), np.zeros(0, np.float32)
+    for start, stop in runs_between(tried.x.count, _AT_ONCE):
+        own = np.abs(tried.x.run(start, stop))
+        own = np.where(np.isfinite(own), own, 0)
+        at = np.flatnonzero(own > sizes[-1]) if len(sizes) >= most else np.arange(len(own))
+        if len(at):
+            places, sizes = np.concatenate([places, at + start]), np.concatenate([sizes, own[at]])
+            ranked = largest_first(sizes, most)
+            places, sizes = places[ranked], sizes[ranked]
+    return places, sizes.astype(np.float64)
+
+
+def largest_first(values: Array, most: int) -> Array:
+    """Return the places of the largest values, of equal ones the first."""
+    if most < len(values):
+        least = np.partition(values, len(values) - most)[len(values) - most]
+        among = np.flatnonzero(values >= least)
+    else:
+        among = np.arange(len(values))
+    found: Array = among[np.argsort(-values[among], kind="stable")][:most]
+    return found

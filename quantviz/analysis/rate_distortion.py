@@ -1,0 +1,365 @@
+"""Bits against SQNR for one tensor: every format with its group sizes, and what any quantizer could reach."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from quantviz.analysis.recipe_ranking import RecipeRow, pareto_front, priced_at, recipe_rows, row_of
+from quantviz.analysis.source_bounds import (
+    Atoms,
+    best_uniform,
+    entropy_coded,
+    fixed_rate,
+    gauss_bound,
+    laplace_bound,
+    laplace_lower_bound,
+    lloyd_max,
+    sqnr_db,
+)
+from quantviz.analysis.study import Keep, Study
+from quantviz.errors import QuantVizError
+from quantviz.quantization.result import QParams
+from quantviz.schemes.formats import FORMATS
+from quantviz.schemes.granularity import Granularity, PerChannel, PerGroup, PerTensor, Shape
+from quantviz.schemes.recipes import RECIPES, as_scheme, needs_lines
+from quantviz.schemes.scheme import MODES, Scheme
+from quantviz.streaming import measuring
+from quantviz.streaming.tensor_facts import Facts, facts
+from quantviz.tensors.lazy import InMemory, Stored, as_stored
+
+Array = npt.NDArray[Any]
+
+#: What shares a scale along a trail, the most elements first.
+TRAIL: tuple[Granularity, ...] = (
+    PerTensor(),
+    PerChannel(0),
+    PerGroup(128),
+    PerGroup(64),
+    PerGroup(32),
+    PerGroup(16),
+)
+#: Formats of more bits have no trail: a scale of their own makes no difference to them.
+_MOST_TRAIL_BITS = 8
+#: Elements from which on a part of the tensor is measured, and about how many of it are.
+MOST_MEASURED = 2**17
+_SAMPLED = 2**16
+#: What is measured.
+_WANTED = ("effective_bits", "sqnr_db", "zeroed_share", "mse", "code_entropy")
+#: How far above a line a dot is said to be.
+_ABOVE_DB = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class RateLine:
+    """A curve of bits against SQNR."""
+
+    #: "lloyd_max": one quantizer of N values anywhere. "uniform": of N values at equal steps. "ecsq": equal
+    #: steps, codes entropy-coded. "gauss_bound" and "laplace_bound": the least error of any code for draws
+    #: from such a distribution with this tensor's variance. "laplace_lower_bound": Shannon's lower bound.
+    id: str
+    #: "fixed_rate" (each value takes as many bits), "entropy_coded", or "bound".
+    coding: str
+    #: Whether something reaches it: of bounds, codes of ever longer blocks.
+    attained: bool
+    #: Bits an element, ascending, and SQNR in dB, float64 of one length.
+    bits: Array
+    sqnr_db: Array
+
+    def at(self, bits: float) -> float:
+        """Return the SQNR at some bits, between the points told; nan beyond them."""
+        if not len(self.bits) or not self.bits[0] <= bits <= self.bits[-1]:
+            return math.nan
+        return float(np.interp(bits, self.bits, self.sqnr_db))
+
+
+@dataclass(frozen=True, eq=False)
+class RateDistortion:
+    """What formats make of one tensor, and what could be made of it."""
+
+    shape: Shape
+    #: The shape that bits are told for: see `recipe_ranking.priced_at`.
+    priced_as: Shape
+    #: The recipes in their order, then the trails of all formats. Those that do not fit have a `problem`.
+    rows: tuple[RecipeRow, ...]
+    lines: tuple[RateLine, ...]
+    #: "gauss" or "laplace", whichever fits the values better.
+    family: str
+    #: The share of the tensor's values that lines are of.
+    share: float
+
+    @property
+    def own_size(self) -> bool:
+        """Whether bits are those of the tensor's own size."""
+        return self.priced_as == self.shape
+
+    @property
+    def front(self) -> tuple[RecipeRow, ...]:
+        """Return the rows that no other one beats, by bits."""
+        return pareto_front(self.rows)
+
+    @property
+    def trails(self) -> Mapping[str, tuple[RecipeRow, ...]]:
+        """Return the rows that fit of each trail, by bits."""
+        found: dict[str, list[RecipeRow]] = {}
+        for row in self.rows:
+            if row.trail and row.fits:
+                found.setdefault(row.trail, []).append(row)
+        return MappingProxyType(
+            {name: tuple(sorted(rows, key=lambda row: row.bits)) for name, rows in found.items()}
+        )
+
+    def line(self, name: str) -> RateLine:
+        """Return a line by its id."""
+        return next(each for each in self.lines if each.id == name)
+
+    def table(self) -> dict[str, list[Any]]:
+        """Return the rows that fit as columns, as `pandas.DataFrame` takes them."""
+        rows = [row for row in self.rows if row.fits]
+        names = ("id", "trail", "bits", "own_bits", "entropy_bits", "sqnr_db", "mse", "zeroed_share")
+        flags = ("on_front", "above_lloyd_max", "is_current", "share")
+        return {
+            **{name: [getattr(row, name) for row in rows] for name in (*names, *flags)},
+            "scheme": [str(row.scheme) for row in rows],
+        }
+
+    def line_table(self) -> dict[str, list[Any]]:
+        """Return the points of all lines as columns."""
+        return {
+            "line": [line.id for line in self.lines for _ in line.bits],
+            "coding": [line.coding for line in self.lines for _ in line.bits],
+            "bits": [float(each) for line in self.lines for each in line.bits],
+            "sqnr_db": [float(each) for line in self.lines for each in line.sqnr_db],
+        }
+
+
+def rate_distortion(
+    x: Any,
+    *,
+    current: Scheme | str = Scheme(),  # noqa: B008 (a frozen value)
+    priced_as: Shape | None = None,
+    rows: Sequence[RecipeRow] | None = None,
+) -> RateDistortion:
+    """Return what every recipe and format makes of `x`, and the lines that they are judged by.
+
+    Of a large tensor rows of it are measured that are spread over it, with scales that the whole tensor has:
+    `RecipeRow.share` says of how many cells a number is.
+
+    Args:
+        x: What `quantize` takes, or a `Stored`.
+        current: The scheme that is set; what is done with NaN and Inf is its choice.
+        priced_as: The shape that bits are told for. By default small tensors are priced as 4096 × 4096.
+        rows: What `recipe_rows` gives for this tensor and price, where it is known: exact for any size.
+
+    Raises:
+        QuantVizError: As `quantize` does.
+
+    >>> x = torch.randn(64, 64, generator=torch.Generator().manual_seed(0))
+    >>> found = rate_distortion(x)
+    >>> found.priced_as, found.family, [line.id for line in found.lines][:3]
+    ((4096, 4096), 'gauss', ['lloyd_max', 'uniform', 'ecsq'])
+    >>> round(found.line("gauss_bound").at(4.0), 1), len(found.trails["int4"])
+    (24.1, 5)
+    """
+    current = as_scheme(current)
+    stored, _ = as_stored(x)
+    known = facts(stored)
+    stored, _ = measuring.as_asked(stored, stored, current, known)
+    known = known if known.found is None or current.nonfinite == "ignore" else facts(stored)
+    part = _Part.of(stored, known)
+    if rows is None:
+        rows = (
+            recipe_rows(part.x, current=current, priced_as=priced_at(stored.shape, priced_as))
+            if part.share == 1
+            else [part.row(name, _with(current, scheme), priced_as) for name, scheme in RECIPES.items()]
+        )
+    measured = [*_counted(part, rows, priced_as)]
+    measured += [
+        part.row(f"{trail}_{_suffix(scheme.granularity)}", _with(current, scheme), priced_as, trail)
+        for trail, scheme in _trail_schemes()
+    ]
+    atoms = Atoms.of(part.values)
+    lines = _lines(atoms)
+    front = pareto_front(measured)
+    lloyd = next(line for line in lines if line.id == "lloyd_max")
+    flagged = (
+        dataclasses.replace(
+            row,
+            on_front=row in front,
+            above_lloyd_max=row.fits and row.sqnr_db > lloyd.at(row.bits) + _ABOVE_DB,
+        )
+        for row in measured
+    )
+    return RateDistortion(
+        stored.shape,
+        priced_at(stored.shape, priced_as),
+        tuple(flagged),
+        lines,
+        atoms.family,
+        part.share,
+    )
+
+
+def _with(current: Scheme, scheme: Scheme) -> Scheme:
+    return scheme.replace(nonfinite=current.nonfinite)
+
+
+def _trail_schemes() -> Iterator[tuple[str, Scheme]]:
+    """Yield every format under the source notebooks' arithmetic, by how many elements share a scale, and of
+    each recipe in groups the other sizes that its engine offers; what a recipe is already is left out.
+    """
+    recipes = set(RECIPES.values())
+    for name, fmt in FORMATS.items():
+        for granularity in TRAIL if fmt.bits <= _MOST_TRAIL_BITS else TRAIL[:1]:
+            scheme = _usual_scheme(name, granularity)
+            if scheme is not None and scheme not in recipes:
+                yield name, scheme
+    for name, recipe in RECIPES.items():
+        size = getattr(recipe.granularity, "size", None)
+        if size is None or recipe.arithmetic.id == Scheme().arithmetic.id:
+            continue
+        for other in (16, 32, 64, 128, 256):
+            granularity = dataclasses.replace(recipe.granularity, size=other)  # type: ignore[type-var]
+            try:
+                scheme = recipe.replace(granularity=granularity)
+            except QuantVizError:
+                # The engine has no groups of this size.
+                continue
+            if scheme not in recipes:
+                yield name, scheme
+
+
+def _usual_scheme(name: str, granularity: Granularity) -> Scheme | None:
+    """Return a format as it is usually taken: symmetric where it has a sign and can be; none where it has
+    neither a sign nor a zero point.
+    """
+    for mode in MODES if FORMATS[name].signed else MODES[1:]:
+        try:
+            return Scheme(name, mode, granularity)
+        except QuantVizError:
+            # int1 has no symmetric form; float grids without a sign hold scales, not weights.
+            continue
+    return None
+
+
+def _suffix(granularity: Granularity) -> str:
+    size = getattr(granularity, "size", None)
+    return f"g{size}" if size else granularity.id
+
+
+def _counted(part: _Part, rows: Sequence[RecipeRow], priced_as: Shape | None) -> Iterator[RecipeRow]:
+    """Yield recipes' rows with what their codes would take if they were entropy-coded, and their trails."""
+    for row in rows:
+        trail = row.id if getattr(row.scheme.granularity, "size", None) else ""
+        if row.scheme.arithmetic.id == Scheme().arithmetic.id:
+            trail = row.scheme.format if row.scheme.granularity in TRAIL else ""
+        bits = row.entropy_bits
+        if row.fits and math.isnan(bits):
+            bits = part.row(row.id, row.scheme, priced_as).entropy_bits
+        yield dataclasses.replace(row, entropy_bits=bits, trail=trail)
+
+
+# ---- measuring ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """What is measured of a tensor: all of it, or some of its slices along the first axis."""
+
+    whole: Stored
+    facts: Facts
+    x: Stored
+    #: Keeps ranges of the whole tensor.
+    keep: Keep
+
+    @classmethod
+    def of(cls, x: Stored, known: Facts) -> _Part:
+        kept: dict[str, Any] = {}
+
+        def keep(name: str, make: Callable[[], Any]) -> Any:
+            if name not in kept:
+                kept[name] = make()
+            return kept[name]
+
+        length = math.prod(x.shape[1:])
+        if x.count <= MOST_MEASURED or len(x.shape) == 1 or length > MOST_MEASURED:
+            return cls(x, known, x, keep)
+        places = np.linspace(0, x.shape[0] - 1, max(_SAMPLED // length, 1)).astype(np.int64)
+        # The largest value is among them: second-level scales are those of the whole tensor.
+        slices = np.unique(np.append(places, known.largest[0])).tolist()
+        rest = (slice(None),) * (len(x.shape) - 1)
+        read = torch.cat([x.read((slice(at, at + 1), *rest)) for at in slices])
+        return cls(x, known, InMemory(read), keep)
+
+    @property
+    def share(self) -> float:
+        """Return the share of the tensor's cells."""
+        return self.x.count / self.whole.count
+
+    @property
+    def values(self) -> Array:
+        """Return its finite values; of a large part some runs of it, and its ends."""
+        count, most = self.x.count, MOST_MEASURED
+        starts = np.linspace(0, max(count - most // 64, 0), 64).astype(np.int64).tolist()
+        found: Array = (
+            self.x.run(0, count)
+            if count <= most
+            else np.concatenate([self.x.run(at, at + most // 64) for at in starts])
+        )
+        finite: Array = found[np.isfinite(found)]
+        return finite
+
+    def row(self, name: str, scheme: Scheme, priced_as: Shape | None, trail: str = "") -> RecipeRow:
+        """Return what a scheme makes of it, priced as the whole tensor is; with a problem in place of numbers
+        where it does not fit.
+        """
+        try:
+            for problem in scheme.problems(self.whole.shape):
+                raise problem
+            if needs_lines(scheme) and len(self.whole.shape) == 1:
+                raise QuantVizError("recipe_needs_lines", shape=self.whole.shape)
+            own = measuring.measure(self.x, scheme, qparams=self._params(scheme), metrics=_WANTED)
+        except QuantVizError as problem:
+            return RecipeRow(name, scheme, problem=problem, trail=trail)
+        own = dataclasses.replace(own, scheme=scheme, shape=self.whole.shape)
+        row = row_of(own, name, is_current=False, priced_as=priced_as)
+        coded = row.bits - scheme.number_format.bits + own.metrics["code_entropy"]
+        return dataclasses.replace(row, entropy_bits=coded, trail=trail, share=self.share)
+
+    def _params(self, scheme: Scheme) -> QParams | None:
+        """Return the whole tensor's scales where blocks reach beyond the part."""
+        if self.x is self.whole or scheme.layout(self.whole.shape).grid_shape[0] > 1:
+            return None
+        return Study.of(self.whole, scheme, facts=self.facts, keep=self.keep).qparams
+
+
+# ---- lines --------------------------------------------------------------------------------------
+
+
+def _lines(atoms: Atoms) -> tuple[RateLine, ...]:
+    """Return all lines of a distribution of values."""
+    bits = np.linspace(0.0, 8.0, 33)
+    variance, power = atoms.variance, atoms.power
+
+    def line(name: str, coding: str, found: tuple[Array, Array], *, attained: bool = True) -> RateLine:
+        return RateLine(name, coding, attained, found[0], sqnr_db(power, found[1].tolist()))
+
+    lines = [
+        line("lloyd_max", "fixed_rate", fixed_rate(atoms, lloyd_max)),
+        line("uniform", "fixed_rate", fixed_rate(atoms, best_uniform)),
+        line("ecsq", "entropy_coded", entropy_coded(atoms)),
+        line("gauss_bound", "bound", (bits, gauss_bound(variance, bits))),
+    ]
+    if atoms.family == "laplace":
+        lines.append(line("laplace_bound", "bound", (bits, laplace_bound(variance, bits))))
+        lower = laplace_lower_bound(variance, bits)
+        lines.append(line("laplace_lower_bound", "bound", (bits, lower), attained=False))
+    return tuple(lines)

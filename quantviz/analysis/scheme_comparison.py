@@ -1,0 +1,319 @@
+"""Several schemes on one tensor: which of them has the smaller error where, and by how much."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from quantviz.analysis.study import Study
+from quantviz.errors import QuantVizError
+from quantviz.schemes.granularity import BlockLayout, Flat, Granularity, Shape
+from quantviz.schemes.recipes import as_scheme
+from quantviz.schemes.scheme import Scheme
+from quantviz.streaming.coding import Coder
+from quantviz.streaming.frames import Frame, Patch
+from quantviz.streaming.measuring import Measured, measure
+from quantviz.streaming.pieces import Buffers
+from quantviz.streaming.tensor_facts import facts
+from quantviz.streaming.threads import InOrder, runs_between, shared_out
+from quantviz.tensors.blocks import block_sums, viewed
+from quantviz.tensors.lazy import as_stored
+
+Array = npt.NDArray[Any]
+
+#: Schemes that are compared at most.
+MOST_SCHEMES = 8
+#: Cells up to which each has its winner by default; of more, pixels have, so many down and across.
+MOST_CELLS = 2**16
+USUAL_PIXELS = (256, 256)
+#: Parts that have a winner at most.
+MOST_PARTS = 2**22
+#: In place of a scheme's number: two or more are equally good; nothing is there.
+TIE, NOTHING = -1, -2
+#: Cells whose errors are made at a time, of all schemes.
+_AT_ONCE = 2**18
+
+
+@dataclass(frozen=True, eq=False)
+class SchemeComparison:
+    """Who has the smaller error, cell by cell and part by part. The first scheme is A, the second B."""
+
+    schemes: tuple[Scheme, ...]
+    shape: Shape
+    #: What each makes of the whole tensor.
+    measured: tuple[Measured, ...]
+    #: The parts that `winner` tells of: a granularity; none where they are pixels.
+    parts: Granularity | None
+    #: The scheme of least error in each part, by its place in `schemes`, `TIE` or `NOTHING`: int8, of the
+    #: tensor's shape where parts are cells, of their grid's else, (h, w) of pixels.
+    winner: Array
+    #: By how much it is ahead of the next: the difference of root mean square errors, which of one cell are
+    #: |error|; 0 at a tie, nan where nothing is. float64 of the same shape.
+    lead: Array
+    #: A's error less the least of the others': above 0 where A is beaten. Of two schemes |e_A| − |e_B|.
+    against_a: Array
+    #: The share of the cells that each scheme has the smallest error in, alone; the rest are ties.
+    cell_shares: tuple[float, ...]
+    #: Where pixels begin, and the end, of rows and columns; none where parts are no pixels.
+    row_edges: Array | None
+    col_edges: Array | None
+
+    @property
+    def cell_ties(self) -> float:
+        """Return the share of the cells in which two or more are equally good."""
+        return max(1.0 - sum(self.cell_shares), 0.0)
+
+    @property
+    def part_shares(self) -> tuple[float, ...]:
+        """Return the share of the parts that each scheme wins alone."""
+        held = int((self.winner != NOTHING).sum())
+        return tuple(float((self.winner == k).sum()) / max(held, 1) for k in range(len(self.schemes)))
+
+    @property
+    def part_ties(self) -> float:
+        """Return the share of the parts in which two or more are equally good."""
+        return float((self.winner == TIE).sum()) / max(int((self.winner != NOTHING).sum()), 1)
+
+    def table(self) -> dict[str, list[Any]]:
+        """Return metrics as columns, a scheme a row, as `pandas.DataFrame` takes them: each metric, and
+        beside it how much more it is than A's, `<metric>_minus_a`.
+        """
+        columns: dict[str, list[Any]] = {"scheme": [str(each) for each in self.schemes]}
+        for name, of_a in self.measured[0].metrics.items():
+            values = [each.metrics[name] for each in self.measured]
+            columns[name] = values
+            # Two without any error differ by nothing.
+            columns[f"{name}_minus_a"] = [0.0 if value == of_a else value - of_a for value in values]
+        return columns | {"cell_share": list(self.cell_shares), "part_share": list(self.part_shares)}
+
+
+def compare_schemes(
+    x: Any,
+    schemes: Iterable[Scheme | str],
+    *,
+    parts: Granularity | None = None,
+    pixels: tuple[int, int] | None = None,
+    metrics: Iterable[str] | None = None,
+) -> SchemeComparison:
+    """Return which of two to eight schemes has the smaller error where, and what each makes of `x`.
+
+    Of a large tensor nothing is made that is as large as it.
+
+    Args:
+        x: What `quantize` takes, or a `Stored`.
+        schemes: Schemes, recipes or text forms; those of different engines are compared alike.
+        parts: What has a winner: `Flat(1)` each cell, `PerChannel(0)` each row, `PerGroup(32)` each group.
+            Where neither this nor `pixels` is given, cells of a small tensor, `USUAL_PIXELS` of a large one.
+        pixels: In place of parts, tiles: so many down and across at most, of the rows and columns of the
+            last axis; axes before it are one after the other.
+        metrics: Ids of `METRICS`, as in `measure`.
+
+    Raises:
+        QuantVizError: As `quantize` does for each scheme, and for a number of schemes or parts that cannot be
+            compared.
+
+    >>> x = [[0.1, 0.25, -0.3, 8.0], [0.2, -0.1, 0.4, 0.3]]
+    >>> found = compare_schemes(x, ["int4_per_tensor", "int4_per_row"])
+    >>> found.winner.tolist(), found.cell_shares
+    ([[-1, -1, -1, -1], [1, 1, 1, 1]], (0.0, 0.5))
+    >>> from quantviz.schemes.granularity import PerChannel
+    >>> compare_schemes(x, ["int4_per_tensor", "int4_per_row"], parts=PerChannel(0)).winner.tolist()
+    [[-1], [1]]
+    >>> [round(each, 1) for each in found.table()["sqnr_db_minus_a"]]
+    [0.0, 4.5]
+    """
+    chosen = tuple(as_scheme(each) for each in schemes)
+    if not 2 <= len(chosen) <= MOST_SCHEMES:
+        raise QuantVizError("scheme_comparison.count", got=len(chosen), most=MOST_SCHEMES)
+    if pixels is not None and (len(pixels) != 2 or any(not isinstance(n, int) or n < 1 for n in pixels)):
+        raise QuantVizError("scheme_comparison.pixels", got=pixels)
+    stored, _ = as_stored(x)
+    if parts is None and pixels is None:
+        parts, pixels = (Flat(1), None) if stored.count <= MOST_CELLS else (None, USUAL_PIXELS)
+    known, kept = facts(stored), _Kept()
+    studies = [Study.of(stored, each, facts=known, keep=kept) for each in chosen]
+    asked = _Parts.of(stored.shape, parts, pixels)
+    found = _compared(studies, asked)
+    wins, held = found.wins, max(found.cells, 1)
+    winner, lead, against = _judged(found.errors())
+    return SchemeComparison(
+        schemes=chosen,
+        shape=stored.shape,
+        measured=tuple(
+            measure(each.x, each.scheme, qparams=None, metrics=metrics, known=each.facts) for each in studies
+        ),
+        parts=parts,
+        winner=asked.shaped(winner),
+        lead=asked.shaped(lead),
+        against_a=asked.shaped(against),
+        cell_shares=tuple(float(each) / held for each in wins),
+        row_edges=asked.row_edges,
+        col_edges=asked.col_edges,
+    )
+
+
+class _Kept:
+    """Keeps ranges for all schemes alike."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Any] = {}
+
+    def __call__(self, name: str, make: Callable[[], Any]) -> Any:
+        if name not in self._known:
+            self._known[name] = make()
+        return self._known[name]
+
+
+# ---- parts --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    """The parts that have a winner each, and the bands of whole rows of a view that they are added up in."""
+
+    shape: Shape
+    layout: BlockLayout
+    row_edges: Array | None = None
+    col_edges: Array | None = None
+
+    @classmethod
+    def of(cls, shape: Shape, parts: Granularity | None, pixels: tuple[int, int] | None) -> _Parts:
+        if pixels is None:
+            assert parts is not None
+            layout = parts.layout(shape, "short")
+            if layout.block_count > MOST_PARTS:
+                raise QuantVizError("scheme_comparison.parts", parts=layout.block_count, most=MOST_PARTS)
+            return cls(shape, layout)
+        rows, cols = math.prod(shape[:-1]), shape[-1]
+        frame = Frame.of((rows, cols), Patch(0, 0, rows, cols), pixels, None)
+        grid = len(frame.row_edges) - 1, len(frame.col_edges) - 1
+        if math.prod(grid) > MOST_PARTS:
+            raise QuantVizError("scheme_comparison.parts", parts=math.prod(grid), most=MOST_PARTS)
+        layout = BlockLayout((rows, cols), (1, 1), grid, "short")
+        return cls(shape, layout, frame.row_edges, frame.col_edges)
+
+    def bands(self) -> Iterator[tuple[int, int]]:
+        """Yield rows of the view, from … to before: whole blocks, or parts of one row of blocks."""
+        rows, size = self.layout.view_shape[0], self.layout.block_shape[0]
+        most = max(_AT_ONCE // self.row_length, 1)
+        if self.row_edges is not None or most >= size:
+            yield from runs_between(rows, max(most // size, 1) * size)
+            return
+        for start in range(0, rows, size):
+            yield from runs_between(min(start + size, rows), most, start)
+
+    @property
+    def row_length(self) -> int:
+        """Return the elements of a row of the view."""
+        return math.prod(self.layout.view_shape[1:])
+
+    def sums(self, values: Array, first: int, last: int) -> tuple[slice, Array]:
+        """Return the rows of the grid that a band lies in, and the sums of its values there."""
+        view = viewed(torch.from_numpy(values), (last - first, *self.layout.view_shape[1:]))
+        if self.row_edges is not None and self.col_edges is not None:
+            across = np.add.reduceat(view.numpy(), self.col_edges[:-1], axis=1)
+            rows = np.searchsorted(self.row_edges, np.arange(first, last), side="right") - 1
+            begins = np.flatnonzero(np.diff(rows, prepend=-1))
+            return slice(int(rows[0]), int(rows[-1]) + 1), np.add.reduceat(across, begins, axis=0)
+        size = min(self.layout.block_shape[0], last - first)
+        block, grid = (size, *self.layout.block_shape[1:]), -(-(last - first) // size)
+        band = BlockLayout(tuple(view.shape), block, (grid, *self.layout.grid_shape[1:]), "short")
+        start = first // self.layout.block_shape[0]
+        return slice(start, start + grid), block_sums(view, band).numpy()
+
+    def shaped(self, of_parts: Array) -> Array:
+        """Return what is told of the parts in the shape that it is told in: of cells, the tensor's."""
+        single = self.row_edges is None and self.layout.block_size == 1
+        made: Array = viewed(torch.from_numpy(of_parts.copy()), self.shape).numpy() if single else of_parts
+        return made
+
+
+# ---- errors -------------------------------------------------------------------------------------
+
+
+class _Sums:
+    """What bands add up to."""
+
+    def __init__(self, schemes: int, parts: _Parts) -> None:
+        grid = parts.layout.grid_shape
+        self._noise, self._held = np.zeros((schemes, *grid)), np.zeros(grid)
+        self.wins, self.cells = np.zeros(schemes, np.int64), 0
+
+    def add(self, band: tuple[slice, Array, Array, Array, int]) -> None:
+        rows, noise, held, wins, cells = band
+        self._noise[:, rows] += noise
+        self._held[rows] += held
+        self.wins += wins
+        self.cells += cells
+
+    def errors(self) -> Array:
+        """Return root mean square errors, (schemes, *grid); nan where no cell counts."""
+        held = np.where(self._held > 0, self._held, np.nan)
+        found: Array = np.sqrt(self._noise / held)
+        return found
+
+
+def _compared(studies: Sequence[Study], parts: _Parts) -> _Sums:
+    """Return the errors of all parts, and how many cells each scheme wins, from one pass."""
+    whole = _Sums(len(studies), parts)
+    in_order, length = InOrder(whole.add), parts.row_length
+    errors_of, bands_to_do = [_errors_of(each) for each in studies], list(parts.bands())
+    largest = max(last - first for first, last in bands_to_do) * length
+
+    def work(bands: Iterator[tuple[int, tuple[int, int]]]) -> None:
+        # Made once: new memory costs more than what is done with it.
+        made_of = Buffers(largest)
+        for k, (first, last) in bands:
+            start, stop = first * length, last * length
+            room = made_of.part(0, stop - start)
+            errors = np.stack([np.abs(each(start, stop, room)) for each in errors_of])
+            finite = np.isfinite(np.asarray(studies[0].x.run(start, stop)))
+            winner = _judged(errors)[0][finite]
+            wins = np.array([np.count_nonzero(winner == each) for each in range(len(studies))])
+            squares = np.where(finite, np.square(errors.astype(np.float64)), 0.0)
+            made = [parts.sums(each, first, last) for each in squares]
+            held = parts.sums(finite.astype(np.float64), first, last)[1]
+            in_order.put(k, (made[0][0], np.stack([each for _, each in made]), held, wins, int(finite.sum())))
+
+    shared_out(work, enumerate(bands_to_do))
+    return whole
+
+
+def _errors_of(study: Study) -> Callable[[int, int, Buffers], Array]:
+    """Return a function that gives the errors of the cells from one place to before another, and may put them
+    into as many places of a buffer.
+    """
+    if study.result is not None:
+        flat = study.result.error.flatten().numpy()
+        return lambda start, stop, made: flat[start:stop]
+    coder = Coder(study.scheme, study.qparams, study.shape)
+
+    def errors(start: int, stop: int, made: Buffers) -> Array:
+        coder.put(study.x.run(start, stop), start, made)
+        return made.arrays[2]
+
+    return errors
+
+
+def _judged(errors: Array) -> tuple[Array, Array, Array]:
+    """Return of each place the scheme of least error, by how much it is ahead of the next, and the first
+    one's error less the least of the others'; `errors` are (schemes, …), nan where there is nothing.
+
+    >>> winner, lead, against = _judged(np.array([[1.0, 2.0, np.nan], [1.0, 0.5, np.nan]]))
+    >>> winner.tolist(), lead[:2].tolist(), against[:2].tolist()
+    ([-1, 1, -2], [0.0, 1.5], [0.0, 1.5])
+    """
+    least, next_least = errors[0], np.full_like(errors[0], np.inf)
+    winner = np.where(np.isnan(least), NOTHING, 0).astype(np.int8)
+    for k, own in enumerate(errors[1:], 1):
+        winner[own == least] = TIE
+        winner[own < least] = k
+        next_least = np.minimum(next_least, np.maximum(own, least))
+        least = np.minimum(least, own)
+    return winner, next_least - least, errors[0] - errors[1:].min(axis=0)

@@ -1,0 +1,55 @@
+"""What calibrations make of a tensor or block: held against the reference, one quantization each."""
+
+import math
+
+import pandas as pd
+import pytest
+import torch
+
+import quantviz as qv
+from quantviz.analysis.calibration_comparison import (
+    PERCENTILES,
+    all_calibrations,
+    compare_calibrations,
+)
+from quantviz.errors import QuantVizError
+from quantviz.sources import Builtin
+
+
+@pytest.mark.parametrize("form", ["int4", "int8", "int2"])
+def test_each_row_is_a_quantization_and_the_best_has_the_least_error(form):
+    x, scheme = Builtin("loud_column").tensor(), qv.Scheme(form)
+    found = compare_calibrations(x, scheme)
+    fitting = [row for row in found.rows if row.problem is None]
+    for row in fitting:
+        m = qv.metrics(qv.quantize(x, row.scheme))
+        assert row.mse == pytest.approx(m["mse"], rel=1e-12)
+        assert row.gain_db == pytest.approx(m["sqnr_db"] - found.current.sqnr_db, abs=1e-9)
+        assert row.clipped_share == m["clipped_share"]
+        assert row.lo == -row.hi
+    assert found.current.scheme == scheme
+    assert found.best.mse == min(row.mse for row in fitting)
+    assert found.best.mse == next(row.mse for row in found.rows if row.calibration == qv.MSE())
+    assert pd.DataFrame(found.table()).shape[0] == len(found.rows) == len(all_calibrations())
+
+
+def test_a_scale_given_by_hand_is_compared_with_rules():
+    scheme = qv.Scheme("int8", "asymmetric", calibration=qv.Given(3.5, -70))
+    x = torch.tensor([[191.6, -13.5, 728.6], [92.14, 295.5, -184.0], [0.0, 684.6, 245.5]])
+    found = compare_calibrations(x, scheme)
+    by_rule = {row.calibration: row for row in found.rows}
+    assert found.current is by_rule[scheme.calibration]
+    assert math.isnan(found.current.lo)
+    assert by_rule[qv.MinMax()].gain_db > 15
+    assert by_rule[qv.AbsMean()].problem.key == "abs_mean_needs_symmetric"
+
+
+def test_a_block_is_looked_at_by_itself():
+    x, scheme = Builtin("loud_column").tensor(), qv.Scheme("int4", granularity=qv.PerChannel(1))
+    found = compare_calibrations(x, scheme, [qv.Percentile(PERCENTILES[1])], block=(0, 5))
+    for row in found.rows:
+        alone = row.scheme.replace(granularity=qv.PerTensor())
+        assert row.mse == qv.metrics(qv.quantize(x[:, 5], alone))["mse"]
+    with pytest.raises(QuantVizError) as refused:
+        compare_calibrations(x, scheme, block=(0, 8))
+    assert refused.value.key == "no_such_block"
