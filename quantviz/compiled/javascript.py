@@ -400,7 +400,7 @@ def _float_of_code(code: Cell, fmt: NumberFormat) -> Cell:
     return code.trace.line(made, torch.float32, (code,))
 
 
-def _untried(found: Range, of: torch.Tensor | None = None, /) -> torch.Tensor:
+def _untried(found: Range, of: torch.Tensor | None = None, /, *, power: float = 2.0) -> torch.Tensor:
     raise AssertionError("a calibration that does not search tries no range")
 
 

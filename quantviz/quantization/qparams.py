@@ -115,15 +115,16 @@ def stored_qparams(params: QParams, absmax: torch.Tensor, scheme: Scheme, layout
         ),
         scheme,
     )
+    others = MappingProxyType({name: params.others.get(name, own) for name, own in made.others.items()})
     if not params.stored:
-        return made
+        return dataclasses.replace(made, others=others)
     return dataclasses.replace(
         made,
         scale=given.scale,
         zero_point=given.zero_point,
         scale_codes=made.scale_codes if params.scale_codes is None else params.scale_codes,
         global_scale=made.global_scale if params.global_scale is None else params.global_scale,
-        others=MappingProxyType({name: params.others.get(name, own) for name, own in made.others.items()}),
+        others=others,
     )
 
 

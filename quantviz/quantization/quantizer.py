@@ -155,7 +155,9 @@ def _choose(
     absmax = largest_magnitude(x)
     of_blocks = blocks.Blocks(x, layout, torch_dtype(scheme.arithmetic.scale_math), counted_cells(x, scheme))
     found = calibrated(
-        of_blocks, scheme, one_by_one(lambda found: errors_of_blocks(found, x, absmax, scheme, layout))
+        of_blocks,
+        scheme,
+        one_by_one(lambda found, power: errors_of_blocks(found, x, absmax, scheme, layout, power)),
     )
     return qparams_of_range(found, absmax, scheme, layout, strict), found if isinstance(
         found, Range

@@ -46,7 +46,8 @@ def ranges(
             (facts(x).absmax if absmax is None else absmax) if scheme.arithmetic.scale.global_rule else 0.0
         )
     )
-    rows, length = rows_of_band(layout, min(limits.BAND, piece)), math.prod(layout.view_shape[1:])
+    size = x.count if scheme.calibration.together else min(limits.BAND, piece)
+    rows, length = rows_of_band(layout, size), math.prod(layout.view_shape[1:])
     bands = list(runs_between(layout.view_shape[0], rows))
     found: list[Range | QParams] = [QParams(0.0)] * len(bands)
     alone = len(bands) > 1
@@ -73,7 +74,7 @@ def ranges_of_values(
     return calibrated(_blocks(x, scheme, layout, piece, alone=alone), scheme, _no_trial)
 
 
-def _no_trial(found: Range, of: torch.Tensor | None = None, /) -> torch.Tensor:
+def _no_trial(found: Range, of: torch.Tensor | None = None, /, *, power: float = 2.0) -> torch.Tensor:
     raise NotImplementedError
 
 

@@ -8,11 +8,62 @@ Where the last blocks do not fill up, the view is filled with a value that the q
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property, reduce
 
 import torch
 
 from quantviz.schemes.granularity import BlockLayout, Shape, Window
+
+#: How many values of a block are looked at at a time, so that sums are the same whatever is read at once.
+STRETCH = 2**16
+#: How many values of all blocks are looked at at a time.
+_TOGETHER = 2**20
+
+
+#: How the answers of two stretches become one.
+Join = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Some blocks, each a row: see `calibration_protocol.Part`."""
+
+    numbers: torch.Tensor
+    #: float32 (k, n), NaN where a block has no more values.
+    values: torch.Tensor
+
+    @cached_property
+    def ends(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return smallest and largest value of each, 0 where it has none."""
+        lo = self.values.nan_to_num(math.inf).amin(-1)
+        hi = self.values.nan_to_num(-math.inf).amax(-1)
+        none = lo > hi
+        return lo.masked_fill(none, 0), hi.masked_fill(none, 0)
+
+    def added_up(self, of_rows: Callable[..., torch.Tensor], *of_blocks: torch.Tensor) -> torch.Tensor:
+        """Return the sum of what `of_rows` makes of one stretch after the other."""
+        return self.joined(of_rows, torch.add, *of_blocks)
+
+    def joined(
+        self, of_rows: Callable[..., torch.Tensor], join: Join, *of_blocks: torch.Tensor
+    ) -> torch.Tensor:
+        """Return what `of_rows` makes of one stretch after the other, joined."""
+        known = [each.unsqueeze(-1) for each in of_blocks]
+        return reduce(join, (of_rows(stretch, *known) for stretch in torch.split(self.values, STRETCH, -1)))
+
+
+def sums_of_rows(*values: torch.Tensor) -> torch.Tensor:
+    """Return the sum of each row of each of some (k, n), as the columns of (k, m), float64.
+
+    numpy adds each row up by itself in an order that follows from its length, torch does not.
+
+    >>> sums_of_rows(torch.ones(2, 3), torch.eye(2) > 0).tolist()
+    [[3.0, 1.0], [3.0, 1.0]]
+    """
+    sums = (each.to(torch.float64).contiguous().numpy().sum(-1) for each in values)
+    return torch.stack([torch.from_numpy(each) for each in sums], -1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +154,23 @@ class Blocks:
         """Return `value` for each block."""
         # What float32 cannot hold becomes Inf, which is refused with its own words.
         return torch.full(self.layout.grid_shape, value, dtype=torch.float64).to(self.dtype)
+
+    def by_parts(
+        self, answer: Callable[[Rows], tuple[torch.Tensor, ...]], count: int, most: int
+    ) -> tuple[torch.Tensor, ...]:
+        """Return `count` numbers a block that `answer` gives, of at most `most` blocks at a time: float64."""
+        answers = [torch.zeros(self.layout.block_count, dtype=torch.float64) for _ in range(count)]
+        for rows in self.rows(most):
+            for whole, own in zip(answers, answer(rows), strict=True):
+                whole[rows.numbers] = own.to(torch.float64)
+        return tuple(whole.reshape(self.layout.grid_shape) for whole in answers)
+
+    def rows(self, most: int) -> Iterator[Rows]:
+        """Yield the blocks as rows, at most `most` at a time. Zeros that fill a block up are left out."""
+        values = self._rows(math.nan).flatten(0, -2)
+        step = max(min(most, _TOGETHER // max(values.shape[-1], 1)), 1)
+        for numbers in torch.split(torch.arange(len(values)), step):
+            yield Rows(numbers, values[numbers])
 
     def _padding(self) -> torch.Tensor:
         """Return how many zeros fill each block."""

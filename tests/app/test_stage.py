@@ -75,12 +75,31 @@ def test_the_opening_says_that_a_scale_for_each_column_brings_most():
 def test_what_is_to_blame_is_named_and_helped_by_one_press():
     at = turned(opened(lang="en"), "blame")
     said = " ".join(each.value for each in at.markdown).replace("\\", "").replace("\u2060", "")
-    assert "caused by column 5: kept in float16, the others go from 0.429 to 21.5 dB" in said
+    assert (
+        "What costs the others most: column 5. Kept in float16, the others go from 0.429 to 21.5 dB" in said
+    )
     before = sqnr(at)
     healthy(at.button(key="blame_use").click().run())
     assert result(at).scheme.granularity == qv.PerChannel(1)
     assert sqnr(at) > before + 7
     assert "column 5" not in " ".join(each.value for each in at.markdown)
+
+
+@pytest.mark.parametrize("tab", ["range", "blame"])
+def test_the_line_of_python_that_a_tab_shows_gives_its_table(tab):
+    at = turned(opened(), tab)
+    line = next(each.value for each in at.caption if each.value.startswith("`qv."))
+    x = result(at).x
+    table = eval(line.strip("`"), {"qv": qv, "x": x})
+    assert table["mse" if tab == "range" else "caused_share"]
+
+
+def test_the_schemes_blocks_are_ranked_by_what_their_loudest_cell_costs():
+    at = turned(opened(s="int4,symmetric,per_group(size=4),min_max,course", lang="en"), "blame")
+    healthy(at.segmented_control(key="blame_parts").set_value("blocks").run())
+    table = next(each.value for each in at.dataframe if "loudest" in each.value)
+    expected = qv.block_costs(result(at).x, result(at).scheme).rows
+    assert list(table["caused"]) == [pytest.approx(100 * row.caused_share, abs=0.051) for row in expected]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import quantviz as qv
 from quantviz.analysis.study import Study
 from quantviz.quantization import calibrating, qparams, quantizer, result
-from quantviz.quantization.range_search import _LESS
+from quantviz.quantization.range_search import LESS
 from quantviz.schemes.calibration import Range
 from quantviz.streaming import coding, kernel_access, limits, measuring, programs, range_trials, ranges
 from quantviz.streaming.threads import THREADS_VARIABLE
@@ -22,7 +22,7 @@ from tests.helpers.replay import replay
 from tests.helpers.walked import TENSORS, thinned
 
 #: What a search leaves to be found: a range takes the place of another only where it takes off more.
-NOISE = 1 + 2 * _LESS
+NOISE = 1 + 2 * LESS
 FORMATS = ("int2", "int4", "int8", "uint4", "int16", "float8_e4m3fn", "float4_e2m1fn", "nf4")
 
 
@@ -179,7 +179,7 @@ def test_a_list_of_ranges_has_the_errors_of_the_reference_quantizer(form, granul
     )
     found = Range(lo, hi, whole.extreme())
     wanted = calibrating.one_by_one(
-        lambda each: calibrating.errors_of_blocks(each, x, absmax, scheme, layout)
+        lambda each, power: calibrating.errors_of_blocks(each, x, absmax, scheme, layout, power)
     )(found, of)
     for piece in (50, 1000, 2**19):
         trial = range_trials.Trial(

@@ -11,11 +11,13 @@ import numpy.typing as npt
 import streamlit as st
 
 from quantviz.lab.state import LabState
-from quantviz.schemes.granularity import Granularity, PerChannel, Shape
+from quantviz.schemes.calibration import ManualRange
+from quantviz.schemes.granularity import Flat, Granularity, PerChannel, Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.tensors.views import View
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.scheme_words import part_words
+from quantviz.ui.lab.navigation import block_words
 from quantviz.ui.lab.tensor import kept, stored_of
 from quantviz.ui.shell import session
 from quantviz.ui.shell.classroom import locked
@@ -23,6 +25,8 @@ from quantviz.ui.shell.words import language, number, plain, say, shape_text, th
 
 if TYPE_CHECKING:
     from quantviz.analysis.blame import Blame, Remedy, Suspect
+    from quantviz.analysis.block_costs import BlockCosts
+    from quantviz.analysis.study import Study
 
 _PARTS = "blame_parts"
 #: Parts that are named one by one.
@@ -31,10 +35,12 @@ _MOST_NAMED = 4
 _LEAST_GAIN_DB = 0.05
 #: Of fewer cells, what a part takes counts more than it does on a real weight.
 _SMALL = 2**16
-_WIDTHS = {"part": 140, "remedy": 230}
+_WIDTHS = {"part": 140, "remedy": 230, "block": 180}
+#: The scheme's own blocks, among the kinds of parts; and lines of their table that are seen at once.
+_BLOCKS, _MOST_LINES = "blocks", 12
 
 
-def show_blame(state: LabState, sentence: Any, action: Any, body: Any) -> None:
+def show_blame(study: Study, state: LabState, sentence: Any, action: Any, body: Any) -> None:
     """Say what costs the most, offer what helps, and rank what was looked at."""
     with sentence:
         found = _found(state)
@@ -43,7 +49,10 @@ def show_blame(state: LabState, sentence: Any, action: Any, body: Any) -> None:
     if remedy is not None:
         _offer(remedy, state, action)
     with body, st.container(key="blame"):
-        shown = _chosen_parts(found, state)
+        shown = _chosen_parts(found, study, state)
+        if shown is None:
+            _show_blocks(study, state)
+            return
         tables, plot = st.columns([7, 5], gap="small")
         with tables:
             _show_suspects(shown, state)
@@ -51,7 +60,7 @@ def show_blame(state: LabState, sentence: Any, action: Any, body: Any) -> None:
                 _show_remedies(shown, state)
         with plot:
             _show_curve(shown)
-        st.caption(f'`qv.culprits(x, "{state.scheme}")[{found.index(shown)}].table()`')
+        st.caption(f'`qv.blame(x, "{state.scheme}", qv.{shown.parts!r}).table()`')
 
 
 def blamed(state: LabState) -> npt.NDArray[np.bool_] | None:
@@ -89,16 +98,34 @@ def parts_in_view(blame: Blame, shape: Shape, view: View) -> npt.NDArray[np.bool
 
 
 def _found(state: LabState) -> tuple[Blame, ...]:
-    """Return what is to blame, cells and channels: computed once for a tensor and scheme."""
+    """Return what is to blame, that which costs the others most first: computed once for a tensor and scheme.
+    Of a large tensor one kind of parts is looked at, at first its columns.
+    """
     source, scheme = state.source, state.scheme
+    parts = _asked_for(state) if state.large else None
 
     def look() -> tuple[Blame, ...]:
-        from quantviz.analysis.blame import culprits
+        from quantviz.analysis.blame import blame, culprits
 
-        return culprits(stored_of(source), scheme)
+        x = stored_of(source)
+        return culprits(x, scheme) if parts is None else (blame(x, scheme, parts),)
 
     with st.spinner(say("blame.looking"), show_time=True):
-        return kept(source, f"blame {scheme}", look, aside=True)
+        return kept(source, f"blame {parts} {scheme}", look, aside=True)
+
+
+def _kinds(state: LabState) -> dict[str, Granularity]:
+    """Return what can be taken out of a tensor, by its text form."""
+    axes = (axis for axis, length in enumerate(state.source.shape) if length > 1)
+    parts: list[Granularity] = [Flat(1)]
+    if len(state.source.shape) > 1:
+        parts += (PerChannel(axis) for axis in axes)
+    return {str(each): each for each in reversed(parts)}
+
+
+def _asked_for(state: LabState) -> Granularity:
+    kinds = _kinds(state)
+    return kinds.get(str(st.session_state.get(_PARTS)), next(iter(kinds.values())))
 
 
 # ---- the answer, and what helps -----------------------------------------------------------------------
@@ -130,16 +157,28 @@ def _best_remedy(blame: Blame) -> Remedy | None:
 
 def _offer(remedy: Remedy, state: LabState, action: Any) -> None:
     assert remedy.scheme is not None
-    words = part_words(remedy.scheme, "granularity" if remedy.id == "finer" else "calibration", state.source)
     with action:
         st.button(
-            plain(words[:1].upper() + words[1:]),
+            plain(_capital(_scheme_words(remedy.scheme, remedy.id, state))),
             key="blame_use",
             on_click=session.safely(_take),
             args=(remedy.scheme,),
             disabled=locked("scheme"),
             help=say("room.locked") if locked("scheme") else None,
         )
+
+
+def _scheme_words(scheme: Scheme, remedy: str, state: LabState) -> str:
+    if remedy == "finer":
+        return part_words(scheme, "granularity", state.source)
+    assert isinstance(scheme.calibration, ManualRange)
+    lo, hi = (number(end, 3) for end in (scheme.calibration.lo, scheme.calibration.hi))
+    at = f"±{hi}" if scheme.mode == "symmetric" else say("stage.range.ends", lo=lo, hi=hi)
+    return say("stage.range.clip_at", at=at)
+
+
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]
 
 
 def _remedy_words(remedy: Remedy, blame: Blame, state: LabState) -> str:
@@ -155,9 +194,12 @@ def _take(scheme: Scheme) -> None:
 # ---- what was looked at -------------------------------------------------------------------------------
 
 
-def _chosen_parts(found: Sequence[Blame], state: LabState) -> Blame:
-    """Return what the tables are about: at first the parts that cost the most."""
-    words = {str(blame.parts): _kind(blame.parts, state) for blame in found}
+def _chosen_parts(found: Sequence[Blame], study: Study, state: LabState) -> Blame | None:
+    """Return what the tables are about: at first the parts that cost the most; None for a scheme's blocks."""
+    kinds = _kinds(state) if state.large else {str(blame.parts): blame.parts for blame in found}
+    words = {name: _kind(parts, state) for name, parts in kinds.items()}
+    if study.layout.block_count > 1:
+        words[_BLOCKS] = say("places.ranked.blocks")
     chosen = choose(
         st.segmented_control,
         say("blame.parts"),
@@ -167,6 +209,8 @@ def _chosen_parts(found: Sequence[Blame], state: LabState) -> Blame:
         format_func=words.__getitem__,
         label_visibility="collapsed",
     )
+    if chosen == _BLOCKS:
+        return None
     return next((blame for blame in found if str(blame.parts) == chosen), found[0])
 
 
@@ -193,6 +237,28 @@ def _show_suspects(blame: Blame, state: LabState) -> None:
         "after": "%.1f",
     }
     _table("blame_suspects", columns, formats, "part", len(suspects))
+
+
+def _show_blocks(study: Study, state: LabState) -> None:
+    """Show the scheme's blocks by what the loudest cell of each costs the others in it."""
+
+    def look() -> BlockCosts:
+        from quantviz.analysis.block_costs import block_costs
+
+        return block_costs(study)
+
+    rows = kept(state.source, f"block costs {state.scheme}", look, aside=True).rows
+    columns: dict[str, list[Any]] = {
+        "block": [block_words(study.layout, study.shape, state.view, each.block) for each in rows],
+        "loudest": [f"({', '.join(map(str, each.loudest))})" for each in rows],
+        "caused": [_percent(each.caused_share) for each in rows],
+        "suffered": [_percent(each.suffered_share) for each in rows],
+        "before": [each.others_before_db for each in rows],
+        "after": [each.others_after_db for each in rows],
+    }
+    formats = {"caused": "%.1f %%", "suffered": "%.1f %%", "before": "%.1f", "after": "%.1f"}
+    _table("blame_blocks", columns, formats, "block", min(len(rows), _MOST_LINES))
+    st.caption(f'`qv.block_costs(x, "{state.scheme}").table()`')
 
 
 def _show_remedies(blame: Blame, state: LabState) -> None:

@@ -153,7 +153,7 @@ def _fill_range(
 def _fill_blame(
     study: Study, why: Any, state: LabState, stage: Stage, compared: compared_engines.Shown | None
 ) -> None:
-    blame_tab.show_blame(state, stage.sentence, stage.action, stage.body)
+    blame_tab.show_blame(study, state, stage.sentence, stage.action, stage.body)
 
 
 def _fill_compare(
