@@ -31,7 +31,7 @@ REFUSED = {
 
 
 def chosen(at, name):
-    return at.radio(key="calibration").set_value(name).run()
+    return at.selectbox(key="calibration").set_value(name).run()
 
 
 def codes_and_errors(at):
@@ -61,7 +61,7 @@ def test_every_calibration_can_be_chosen_and_shared(tensor, mode):
         r = codes_and_errors(at)
         assert r.scheme == scheme
         again = opened(**address(at))
-        assert again.radio(key="calibration").value == name
+        assert again.selectbox(key="calibration").value == name
         assert np.array_equal(panels(again)[1], panels(at)[1])
         assert [tile.value for tile in numbers(again)] == [tile.value for tile in numbers(at)]
         assert float(numbers(at)[0].value) == float(f"{qv.metrics(r)['mse']:.4g}")
@@ -82,11 +82,11 @@ def test_zero_points_of_hqq_are_chosen_under_its_convention():
 
 def test_an_engine_that_searches_scales_takes_no_range():
     at = opened(t="normal(rows=2,cols=256)", s=str(qv.RECIPES["q4_k"]))
-    assert at.radio(key="calibration").options == ["The engine's own search"]
+    assert at.selectbox(key="calibration").options == ["The engine's own search"]
     assert result(healthy(at)).scheme == qv.RECIPES["q4_k"]
     at.selectbox(key="convention").set_value("gguf_minimum").run()
     assert address(healthy(at))["s"] == "uint4,asymmetric,per_group(size=32),min_max,gguf_minimum"
-    assert len(at.radio(key="calibration").options) == len(qv.CALIBRATIONS) - 1
+    assert len(at.selectbox(key="calibration").options) == len(qv.CALIBRATIONS) - 1
 
 
 def test_each_begins_with_numbers_that_it_takes():

@@ -352,16 +352,16 @@ def show_range(state: LabState) -> None:
         say("app.labelled", name=say("sidebar.range"), value=f"**{chosen}**"), key="range_expander"
     ):
         choose(
-            st.radio,
+            st.selectbox,
             say("sidebar.range"),
             possible,
             key=session.show("calibration", calibration.id),
             on_change=session.safely(_set_calibration),
             format_func=lambda name: say(f"calibrations.{name}.name"),
-            captions=[say(f"calibrations.{name}.help") for name in possible],
             disabled=locked("range"),
             label_visibility="collapsed",
         )
+        st.caption(plain(say(f"calibrations.{calibration.id}.help")))
         show_lock("range")
         for field in dataclasses.fields(calibration):  # type: ignore[arg-type]
             _range_field(state, field)
