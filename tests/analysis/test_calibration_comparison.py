@@ -53,6 +53,8 @@ def test_a_block_is_looked_at_by_itself():
     for row in found.rows:
         alone = row.scheme.replace(granularity=qv.PerTensor())
         assert row.mse == qv.metrics(qv.quantize(x[:, 5], alone))["mse"]
+    groups = compare_calibrations(torch.randn(2, 64), "q4_0", [qv.MinMax()], block=(1, 0))
+    assert groups.current.scheme.granularity == qv.PerGroup(32)
     with pytest.raises(QuantVizError) as refused:
         compare_calibrations(x, scheme, block=(0, 8))
     assert refused.value.key == "no_such_block"
