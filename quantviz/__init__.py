@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from quantviz.analysis.blame import blame as blame
     from quantviz.analysis.blame import culprits as culprits
     from quantviz.analysis.block_costs import block_costs as block_costs
+    from quantviz.analysis.calibration_comparison import compare_calibrations as compare_calibrations
     from quantviz.analysis.rate_distortion import RateDistortion as RateDistortion
     from quantviz.analysis.rate_distortion import rate_distortion as rate_distortion
     from quantviz.analysis.scheme_comparison import SchemeComparison as SchemeComparison
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from quantviz.schemes.calibration import MinMax as MinMax
     from quantviz.schemes.calibration import Percentile as Percentile
     from quantviz.schemes.calibration import Range as Range
+    from quantviz.schemes.calibration import Searched as Searched
     from quantviz.schemes.conventions import CONVENTIONS as CONVENTIONS
     from quantviz.schemes.conventions import Convention as Convention
     from quantviz.schemes.formats import FORMATS as FORMATS
@@ -71,6 +73,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "analysis.blame": ("Blame", "blame", "culprits"),
     "analysis.block_costs": ("block_costs",),
+    "analysis.calibration_comparison": ("compare_calibrations",),
     "analysis.rate_distortion": ("RateDistortion", "rate_distortion"),
     "analysis.scheme_comparison": ("SchemeComparison", "compare_schemes"),
     "tensors.blocks": ("Blocks",),
@@ -84,6 +87,7 @@ _HOMES = {
         "MinMax",
         "Percentile",
         "Range",
+        "Searched",
     ),
     "schemes.arithmetic": ("Offer", "ScaleSpec"),
     "schemes.conventions": ("CONVENTIONS", "Convention"),

@@ -14,6 +14,7 @@ import gc
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -32,6 +33,11 @@ os.environ.setdefault(DAY, datetime.datetime.now(datetime.UTC).date().isoformat(
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("random", derandomize=False, deadline=None)
 settings.load_profile("same")
+
+#: Some machines forbid Python to keep what it has compiled: then each worker, server and child of a run would
+#: compile the whole package for itself, which takes longer than most tests.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 #: Objects after which garbage is looked for: compiling and drawing leave hardly any, and the looks took a
 #: fifth of a run.

@@ -398,7 +398,7 @@ def _clipping_scheme(tried: Counterfactuals, numbers: Numbers, noise: float) -> 
     """Return the scheme that clips to the others' range with this `noise`, where one range is for all and the
     engine heeds it.
     """
-    if tried.study.layout.block_count > 1:
+    if tried.study.layout.block_count > 1 or tried.scheme.search is not None:
         return None
     found = tried.range_without(numbers)
     if found is None or not found.lo.item() < found.hi.item():

@@ -16,16 +16,17 @@ from quantviz.schemes.calibration import (
     Given,
     ManualRange,
     Percentile,
+    Searched,
     starting,
 )
-from quantviz.schemes.granularity import PerTensor, Shape
+from quantviz.schemes.granularity import PerGroup, PerTensor, Shape
 from quantviz.schemes.recipes import as_scheme
 from quantviz.schemes.scheme import Scheme
 
 #: The percentiles that are tried where nobody says which, from hardly any clipping to a lot.
 PERCENTILES = (99.99, 99.9, 99.5, 99.0, 98.0, 95.0, 90.0)
-#: Set by hand: no rule finds them.
-_BY_HAND = (ManualRange, Given)
+#: Set by hand, or an engine's own: no rule finds them for any scheme.
+_BY_HAND = (ManualRange, Given, Searched)
 
 
 @dataclass(frozen=True)
@@ -133,12 +134,23 @@ def compare_calibrations(
             0 <= at < count for at, count in zip(block, study.layout.grid_shape, strict=True)
         ):
             raise QuantVizError("no_such_block", block=block, grid=study.layout.grid_shape)
-        scheme = scheme.replace(granularity=PerTensor())
-        study = Study.of(InMemory(study.block_values(block).contiguous()), scheme)
+        values = study.block_values(block).flatten()
+        study = Study.of(InMemory(values), _as_one_block(scheme, values.numel()))
+        scheme = study.scheme
     tried = all_calibrations() if calibrations is None else calibrations
     current = _row(study, scheme.calibration, None)
     rows = [current, *(_row(study, each, current) for each in tried if each != scheme.calibration)]
     return CalibrationComparison(tuple(rows), block)
+
+
+def _as_one_block(scheme: Scheme, count: int) -> Scheme:
+    """Return the scheme with one scale for `count` values in a row; an engine of groups only has one group of
+    that size.
+    """
+    try:
+        return scheme.replace(granularity=PerTensor())
+    except QuantVizError:
+        return scheme.replace(granularity=PerGroup(count))
 
 
 def _row(study: Study, calibration: Calibration, current: CalibrationRow | None) -> CalibrationRow:

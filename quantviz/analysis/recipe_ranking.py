@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -101,9 +101,14 @@ def priced_bits(scheme: Scheme, shape: Shape, asked: Shape | None = None) -> flo
 
 
 def recipe_rows(
-    x: Any, *, current: Scheme | str, most_bits: float = math.inf, priced_as: Shape | None = None
+    x: Any,
+    *,
+    current: Scheme | str,
+    most_bits: float = math.inf,
+    recipes: Mapping[str, Scheme] = RECIPES,
+    priced_as: Shape | None = None,
 ) -> tuple[RecipeRow, ...]:
-    """Return every recipe on this very tensor, in the order of `RECIPES`; those of more than `most_bits` an
+    """Return every one of `recipes` on this very tensor, in their order; those of more than `most_bits` an
     element are left out.
 
     Bits are those of a tensor of shape `priced_as`, or as `priced_at` says.
@@ -126,7 +131,7 @@ def recipe_rows(
     stored, _ = as_stored(x)
     same = current_recipe(current, stored.shape)
     rows = []
-    for name, recipe in RECIPES.items():
+    for name, recipe in recipes.items():
         scheme = recipe.replace(nonfinite=current.nonfinite)
         try:
             if needs_lines(recipe) and len(stored.shape) == 1:

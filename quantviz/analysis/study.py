@@ -21,7 +21,7 @@ from quantviz.quantization.cells import part, quantize_part
 from quantviz.quantization.explanation import CellInput, Explanation, explain, explain_cell
 from quantviz.quantization.grids import local_step
 from quantviz.quantization.result import QParams, QuantResult
-from quantviz.schemes.calibration import MinMax, Range
+from quantviz.schemes.calibration import Range
 from quantviz.schemes.granularity import BlockLayout, Shape, Window
 from quantviz.schemes.scheme import Scheme
 from quantviz.streaming import (
@@ -294,7 +294,7 @@ class Study:
     @property
     def _min_max(self) -> Range:
         """Return the blocks' own ends, where scale and zero point were given."""
-        scheme = self.scheme.replace(calibration=MinMax())
+        scheme = self.scheme.with_every_value()
         return cast("Range", self.keep(_range_key(scheme), lambda: ranges.ranges(self.x, scheme)))
 
     def _left_out(self, block: Shape) -> int:

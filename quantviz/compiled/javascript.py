@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from quantviz.compiled.javascript_lines import Lines, needed
-from quantviz.compiled.traced_values import TYPES, Cell, Trace, looked_up
+from quantviz.compiled.traced_values import TYPES, Cell, Trace, Untraceable, looked_up
 from quantviz.compiled.tracing import Ends, trace_cell, words_of
 from quantviz.evaluation.metric_formulas import METRICS
 from quantviz.quantization.calibrating import calibrated
@@ -107,12 +107,15 @@ def write_program(scheme: Scheme) -> Program:
     """Return a scheme's arithmetic as JavaScript: from the values of a block to its scale, from a cell to its
     code, its value and its error, and from a code to its value.
 
-    Of a calibration that searches there is no such part: the browser is handed ranges. Raises `Untraceable`.
+    Of a calibration that searches there is no such part: the browser is handed ranges. Raises `Untraceable`,
+    also where an engine searches scales, for which there is no range.
 
     >>> program = write_program(Scheme("int4", "asymmetric"))
     >>> program.text == write_program(Scheme("int8", "asymmetric")).text
     True
     """
+    if scheme.search is not None:
+        raise Untraceable("a search of scales")
     return _SchemeWriter(scheme).program()
 
 
@@ -400,7 +403,7 @@ def _float_of_code(code: Cell, fmt: NumberFormat) -> Cell:
     return code.trace.line(made, torch.float32, (code,))
 
 
-def _untried(found: Range, of: torch.Tensor | None = None, /) -> torch.Tensor:
+def _untried(found: Range, of: torch.Tensor | None = None, /, *, power: float = 2.0) -> torch.Tensor:
     raise AssertionError("a calibration that does not search tries no range")
 
 

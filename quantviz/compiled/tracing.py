@@ -71,7 +71,7 @@ class Ends:
         raise Untraceable(name)
 
 
-def _untried(found: Range, of: torch.Tensor | None = None, /) -> torch.Tensor:
+def _untried(found: Range, of: torch.Tensor | None = None, /, *, power: float = 2.0) -> torch.Tensor:
     raise Untraceable("trial")
 
 

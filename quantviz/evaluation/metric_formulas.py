@@ -208,9 +208,9 @@ class StoredBits:
 
     #: Of each element.
     code: float
-    #: Of each block.
-    scale: int
-    zero_point: int
+    #: Of each block, with its share of what a run of blocks shares.
+    scale: float
+    zero_point: float
     #: Of the whole tensor: its second-level scale.
     tensor: int
     #: Whether a block that does not fill up is stored whole, codes for what fills it included.
@@ -224,13 +224,16 @@ def stored_bits(scheme: Scheme) -> StoredBits:
     StoredBits(code=4, scale=16, zero_point=4, tensor=0, whole=False)
     """
     convention, fmt = scheme.arithmetic, scheme.number_format
-    zero_point = (convention.zero_bits or fmt.bits) if scheme.mode == "asymmetric" else 0
+    scale: float = convention.scale_bits
+    zero_point: float = (convention.zero_bits or fmt.bits) if scheme.mode == "asymmetric" else 0
+    if scheme.search is not None:
+        scale, zero_point = scheme.search.scale_bits, scheme.search.scale_bits * scheme.search.has_minimum
     whole = convention.tail_stored == "whole" or (
         convention.tail_stored == "whole_if_integer" and fmt.kind == "integer"
     )
     return StoredBits(
         convention.code_bits or fmt.bits,
-        convention.scale_bits,
+        scale,
         zero_point,
         32 if convention.scale.global_rule else 0,
         whole,

@@ -82,7 +82,10 @@ def _places(result: QuantResult, within: Within) -> tuple[Any, Any]:
 
 def _levels(qparams: QParams) -> dict[str, Any]:
     """Return the two levels of a scale, where it has two."""
-    levels = {"scale_codes": qparams.scale_codes, "global_scale": qparams.global_scale}
+    levels = {
+        name: getattr(qparams, name)
+        for name in ("scale_codes", "global_scale", "zero_point_codes", "global_zero_point")
+    }
     return {name: values for name, values in levels.items() if values is not None}
 
 

@@ -56,8 +56,9 @@ def gap_data(first: NumberFormat, second: NumberFormat | None = None, *, x: floa
     formats = (first,) if second is None else (first, second)
     steps = {fmt.id: gap_steps(fmt, negative) for fmt in formats}
     at_x = {fmt.id: None if x is None else gap_at(x, fmt) for fmt in formats}
-    # On a logarithmic axis there is no 0: the first step begins at half its width, and x is in view.
-    starts = [each[0].gap / 2 for each in steps.values() if each and not each[0].start]
+    # On a logarithmic axis there is no 0: the first step begins at half its width (at half its end, where it
+    # reaches across 0), and x is in view.
+    starts = [min(each[0].gap, each[0].end) / 2 for each in steps.values() if each and not each[0].start]
     start = min(
         [*starts, *([abs(x)] if x and any(gap is not None for gap in at_x.values()) else [])], default=0.0
     )

@@ -63,13 +63,15 @@ def moved(state: LabState, message: Mapping[str, object], at_hand: AtHand = AtHa
 
 def range_counts(scheme: Scheme) -> bool:
     """Return whether a range set by hand changes anything: some engines take the scale from the value of
-    largest magnitude.
+    largest magnitude, or search it themselves.
 
     >>> range_counts(Scheme("int4"))
     True
     >>> range_counts(Scheme.parse("int4,symmetric,per_group(size=32),min_max,gguf_signed"))
     False
     """
+    if scheme.search is not None:
+        return False
     return scheme.mode != "symmetric" or scheme.arithmetic.scale.rule != "extreme_over_code_min"
 
 

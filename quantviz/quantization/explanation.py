@@ -29,7 +29,7 @@ from quantviz.quantization.result import (
     counted_cells,
     refuse_other_than_results,
 )
-from quantviz.quantization.stored_scale import STORED_AS, store_operations
+from quantviz.quantization.stored_scale import STORED_AS, level_operations, store_operations
 from quantviz.quantization.value_to_code import code_operations
 from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import BlockLayout, Shape, flat_index
@@ -283,6 +283,9 @@ def explain_cell(scheme: Scheme, qparams: QParams, cell: CellInput) -> Explanati
         steps += _range_steps(scheme, operations, cell)
         run_operations(operations, cell.ranged, record)
     own = {name: value[block] for name, value in block_values(qparams).items()}
+    levels = _levels(scheme, qparams, block)
+    steps += [_found(name, value) for name, value in levels.items()]
+    run_operations(level_operations(scheme) if levels else (), levels, record)
     fmt = scheme.number_format
     grid = GRIDS[fmt.kind]
     place_in_all = torch.tensor(flat_index(cell.index, cell.shape))
@@ -335,6 +338,29 @@ def explain_cell(scheme: Scheme, qparams: QParams, cell: CellInput) -> Explanati
         block_size=cell.block_size,
         left_out=cell.left_out,
         stored_scale=_stored_scale(scheme, qparams, block, steps),
+    )
+
+
+def _levels(scheme: Scheme, qparams: QParams, block: Shape) -> NamedTensors:
+    """Return the two levels of a block's scale and zero point, where the engine's own search found them."""
+    if scheme.search is None or qparams.scale_codes is None:
+        return {}
+    levels = {
+        "global_scale": qparams.global_scale,
+        "scale_code": qparams.scale_codes,
+        "global_zero_point": qparams.global_zero_point,
+        "zero_point_code": qparams.zero_point_codes,
+    }
+    return {name: values[block] for name, values in levels.items() if values is not None}
+
+
+def _found(name: str, value: torch.Tensor) -> Step:
+    return Step(
+        f"found_{name}",
+        MappingProxyType({}),
+        value.item(),
+        dtype_name(value.dtype),
+        f"{name} = {value.item()!r}",
     )
 
 

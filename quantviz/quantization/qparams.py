@@ -84,7 +84,8 @@ def qparams_of_range(
     `absmax` is the tensor's `largest_magnitude`. Raises `QuantVizError` as `quantize` does.
     """
     if not isinstance(found, Range):
-        return stored_qparams(found, absmax, scheme, layout)
+        # What an engine has searched is as it stores it, infinite scales included.
+        return found if scheme.search else stored_qparams(found, absmax, scheme, layout)
     if not strict:
         _refuse_too_wide(found, scheme)
     params = _params_of(range_values(found, absmax, layout), scheme)
@@ -115,15 +116,18 @@ def stored_qparams(params: QParams, absmax: torch.Tensor, scheme: Scheme, layout
         ),
         scheme,
     )
+    others = MappingProxyType({name: params.others.get(name, own) for name, own in made.others.items()})
     if not params.stored:
-        return made
+        return dataclasses.replace(made, others=others)
     return dataclasses.replace(
         made,
         scale=given.scale,
         zero_point=given.zero_point,
         scale_codes=made.scale_codes if params.scale_codes is None else params.scale_codes,
         global_scale=made.global_scale if params.global_scale is None else params.global_scale,
-        others=MappingProxyType({name: params.others.get(name, own) for name, own in made.others.items()}),
+        others=others,
+        zero_point_codes=params.zero_point_codes,
+        global_zero_point=params.global_zero_point,
     )
 
 

@@ -22,6 +22,7 @@ from quantviz.quantization.qparams import (
     stored_qparams,
 )
 from quantviz.quantization.result import QParams, QuantResult, block_values, counted_cells
+from quantviz.quantization.scale_search import importance_of
 from quantviz.quantization.stored_scale import given_operations
 from quantviz.schemes.calibration import External, Range
 from quantviz.schemes.granularity import BlockLayout, Shape
@@ -36,10 +37,10 @@ from quantviz.tensors.conversion import as_codes, as_input, torch_dtype
 ARITHMETIC = 1
 
 
-def choose_qparams(x: Any, scheme: Scheme | str) -> QParams:
+def choose_qparams(x: Any, scheme: Scheme | str, *, importance: Any = None) -> QParams:
     """Return scale and zero point of each block of `x`, by the scheme's calibration and convention.
 
-    `x` and `scheme` are as in `quantize`. Raises `QuantVizError` as `quantize` does.
+    `x`, `scheme` and `importance` are as in `quantize`. Raises `QuantVizError` as `quantize` does.
 
     >>> x = [[191.6, -13.5, 728.6], [92.14, 295.5, -184], [0, 684.6, 245.5]]
     >>> params = choose_qparams(x, Scheme("int8", "asymmetric"))
@@ -48,12 +49,20 @@ def choose_qparams(x: Any, scheme: Scheme | str) -> QParams:
     """
     scheme = as_scheme(scheme)
     tensor, _ = as_input(x, scheme.nonfinite)
-    _raise_first(scheme, tuple(tensor.shape))
-    return _choose(tensor, scheme, scheme.layout(tuple(tensor.shape)))[0]
+    shape = tuple(tensor.shape)
+    _raise_first(scheme, shape)
+    return _choose(tensor, scheme, scheme.layout(shape), importance=importance_of(importance, scheme, shape))[
+        0
+    ]
 
 
 def quantize(
-    x: Any, scheme: Scheme | str, *, qparams: QParams | None = None, strict: bool = False
+    x: Any,
+    scheme: Scheme | str,
+    *,
+    qparams: QParams | None = None,
+    importance: Any = None,
+    strict: bool = False,
 ) -> QuantResult:
     """Quantize and dequantize `x`: codes, values and error of every element.
 
@@ -61,9 +70,11 @@ def quantize(
     masked is refused, because there is no value to quantize. `scheme` is a `Scheme`, its text form, or a
     recipe by its id or name, such as "q4_0" or "MXFP4". `qparams` gives scale and zero point, one for all
     blocks or one a block, in place of the scheme's calibration: made by hand, or those of `choose_qparams` or
-    of another result, say of calibration data. `strict` returns what the arithmetic gives where it would be
-    refused: a range wider than float32, an infinite value. Raises `QuantVizError` for input that cannot be
-    quantized and schemes that do not fit its shape.
+    of another result, say of calibration data. `importance` is what an error counts in each column, one
+    number of 0 or more for each index of the last axis: llama.cpp's importance matrix, for schemes whose
+    engine searches scales. `strict` returns what the arithmetic gives where it would be refused: a range
+    wider than float32, an infinite value. Raises `QuantVizError` for input that cannot be quantized and
+    schemes that do not fit its shape.
 
     Source notebook 000, cell 61:
 
@@ -80,11 +91,17 @@ def quantize(
     shape = tuple(tensor.shape)
     _raise_first(scheme, shape)
     layout = scheme.layout(shape)
+    weights = importance_of(importance, scheme, shape)
+    if qparams is not None and weights is not None:
+        raise QuantVizError("importance_and_qparams")
     if qparams is not None:
         scheme = scheme.replace(calibration=External())
         params, found = stored_qparams(qparams, largest_magnitude(tensor), scheme, layout), None
     else:
-        params, found = _choose(tensor, scheme, layout, strict)
+        params, found = _choose(tensor, scheme, layout, strict, weights)
+    if weights is not None:
+        # What follows from more than the tensor and the scheme has no text form.
+        scheme = scheme.replace(calibration=External())
     return _result_of(tensor, scheme, params, found, notes, strict)
 
 
@@ -150,12 +167,19 @@ def infinite_value(
 
 
 def _choose(
-    x: torch.Tensor, scheme: Scheme, layout: BlockLayout, strict: bool = False
+    x: torch.Tensor,
+    scheme: Scheme,
+    layout: BlockLayout,
+    strict: bool = False,
+    importance: torch.Tensor | None = None,
 ) -> tuple[QParams, Range | None]:
     absmax = largest_magnitude(x)
     of_blocks = blocks.Blocks(x, layout, torch_dtype(scheme.arithmetic.scale_math), counted_cells(x, scheme))
     found = calibrated(
-        of_blocks, scheme, one_by_one(lambda found: errors_of_blocks(found, x, absmax, scheme, layout))
+        of_blocks,
+        scheme,
+        one_by_one(lambda found, power: errors_of_blocks(found, x, absmax, scheme, layout, power)),
+        importance,
     )
     return qparams_of_range(found, absmax, scheme, layout, strict), found if isinstance(
         found, Range

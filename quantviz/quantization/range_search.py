@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from quantviz.schemes.calibration import BlockValues, Context, Range
+from quantviz.schemes.calibration import MSE, BlockValues, Context, Range
 from quantviz.tensors.blocks import viewed
 
 #: A range is better where it takes off more than this part of the error: far more than sums differ by,
 #: whatever order they are added in.
-_LESS = 2.0**-20
+LESS = 2.0**-20
 #: A round over both ends that takes off less than this part of every block's error is the last.
 _LESS_OF_ROUND = 1e-3
 #: Into how many parts the way to the whole range is cut at first, and that of one end in a round.
@@ -33,7 +33,7 @@ _AT_ONCE = 2**22
 _Way = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 
 
-def least_error(blocks: BlockValues, context: Context) -> Range:
+def least_error(calibration: MSE, blocks: BlockValues, context: Context) -> Range:
     """Return the range of least Σ error² of each block, none wider than from its smallest to its largest
     value.
 
@@ -173,10 +173,10 @@ def _taken(known: npt.NDArray[np.float64], errors: npt.NDArray[np.float64]) -> n
     last each does that is less; -1 where none does.
     """
     # Not less by what order sums were added in, or by what float64 itself loses.
-    bar, taken = known * (1 - _LESS), np.full(len(known), -1)
+    bar, taken = known * (1 - LESS), np.full(len(known), -1)
     for k in np.flatnonzero((errors < bar).any(1)):
         better = errors[k] < bar
-        bar, taken = np.where(better, errors[k] * (1 - _LESS), bar), np.where(better, k, taken)
+        bar, taken = np.where(better, errors[k] * (1 - LESS), bar), np.where(better, k, taken)
     return taken
 
 
@@ -191,4 +191,4 @@ def _promising(errors: torch.Tensor, best: torch.Tensor) -> torch.Tensor:
     pairs = torch.maximum(padded[:, :-1], padded[:, 1:])
     most = torch.maximum(pairs[:, :-2], pairs[:, 2:])
     below = torch.minimum(errors[:, :-1], errors[:, 1:]) - most
-    return below < (best * (1 - _LESS)).unsqueeze(1)
+    return below < (best * (1 - LESS)).unsqueeze(1)

@@ -34,7 +34,7 @@ class QParams(Picklable):
     zero_point: Any = 0
     #: The scale's own codes, where the scale is itself quantized.
     scale_codes: Any = None
-    #: The second-level scale, where there is one.
+    #: The second-level scale, where there is one: that of the tensor, or of the run that a block is in.
     global_scale: Any = None
     #: What the zero point is: "none", "code_int", "code_float", "value" or "value_middle".
     zero_domain: str = "code_int"
@@ -45,6 +45,9 @@ class QParams(Picklable):
     #: scale may be negative or 0. Others are stored as the convention stores a scale: rounded to its format,
     #: for one.
     stored: bool = False
+    #: The two levels of the zero point, where it has two.
+    zero_point_codes: Any = None
+    global_zero_point: Any = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -62,6 +62,20 @@ def given_operations(scheme: Scheme) -> Operations:
     return *((inverse,) if spec.first != "scale" else ()), *((absmax,) if wants_absmax else ())
 
 
+@functools.lru_cache(maxsize=SCHEMES_KEPT)
+def level_operations(scheme: Scheme) -> Operations:
+    """Return the operations from the two levels that an engine's own search found to scale and zero point."""
+    scale = Operation(
+        "scale_two_levels", "scale = global_scale * scale_code", lambda v: v["global_scale"] * v["scale_code"]
+    )
+    zero_point = Operation(
+        "zero_point_two_levels",
+        "zero_point = global_zero_point * zero_point_code",
+        lambda v: v["global_zero_point"] * v["zero_point_code"],
+    )
+    return (scale, zero_point) if scheme.search and scheme.search.has_minimum else (scale,)
+
+
 def _code_floor(convention: Convention) -> Operations:
     spec = convention.scale
     floor, instead = spec.code_floor, 1.0 if spec.code_floor_rule == "one" else spec.code_floor

@@ -65,6 +65,13 @@ def code_operations(scheme: Scheme) -> Operations:
             line,
             lambda v: torch.where(v["short"] != 0, v[source] / v[divisor], v[source] * v["inverse"]),
         )
+    scaling: Operations = (scaled,)
+    if divides and convention.scale.inverse_of_zero == "quotient_zero":
+        line = f"y = where({divisor} == 0, 0, y)"
+        of_zero = Operation(
+            "quotient_zero", line, lambda v: torch.where(v[divisor] == 0, 0, v["y"]), silent=True
+        )
+        scaling = (scaled, of_zero)
     shift = Operation("shift", f"y = y + {zero_point}", lambda v: v["y"] + v[zero_point].to(apply))
     if order == "fused_multiply_add_round" and added:
         fused = Operation(
@@ -74,9 +81,9 @@ def code_operations(scheme: Scheme) -> Operations:
         )
         operations += [fused, *_rounding(scheme)]
     elif order.endswith("round_add"):
-        operations += [scaled, *_rounding(scheme), *((shift,) if added else ())]
+        operations += [*scaling, *_rounding(scheme), *((shift,) if added else ())]
     else:
-        operations += [scaled, *((shift,) if added else ()), *_rounding(scheme)]
+        operations += [*scaling, *((shift,) if added else ()), *_rounding(scheme)]
     return (*operations, *_limits(scheme))
 
 

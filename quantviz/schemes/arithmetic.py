@@ -42,7 +42,7 @@ class ScaleSpec:
     first: str = "scale"
     #: The largest inverse; 0 for no limit.
     inverse_max: float = 0.0
-    #: What 1 / scale is where the scale is 0: "zero" or "inf".
+    #: What 1 / scale is where the scale is 0: "zero" or "inf"; "quotient_zero": 0, and so is x / scale.
     inverse_of_zero: str = "zero"
 
 
@@ -92,6 +92,9 @@ class Arithmetic:
     id: str
     #: Range to scale.
     scale: ScaleSpec = field(default_factory=ScaleSpec)
+    #: How the engine itself finds scales, a name in `scale_search.SEARCHES`; none where they follow from a
+    #: range.
+    search: str | None = None
     #: Dtype in which range, scale and zero point are computed.
     scale_math: str = "float32"
     #: Dtype in which one scale for the whole tensor is kept.

@@ -1,24 +1,29 @@
 """Calibrations: from the values of a block to its clipping range.
 
-A calibration is added here: one class in `CALIBRATIONS` and its words in each language.
+A calibration is added here: one class in `CALIBRATIONS` and its words in each language. What it answers and
+is told is in `calibration_protocol`, and those that search as an engine does are in `engine_calibrations`.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar, NoReturn, Protocol
+from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 from quantviz.errors import QuantVizError
-from quantviz.pickling import Picklable
+from quantviz.schemes.calibration_protocol import BlockValues as BlockValues
+from quantviz.schemes.calibration_protocol import Calibration as Calibration
+from quantviz.schemes.calibration_protocol import Context as Context
+from quantviz.schemes.calibration_protocol import ModeContext as ModeContext
+from quantviz.schemes.calibration_protocol import Part as Part
+from quantviz.schemes.calibration_protocol import Range as Range
+from quantviz.schemes.calibration_protocol import Trial as Trial
+from quantviz.schemes.calibration_protocol import as_plain, is_number
+from quantviz.schemes.engine_calibrations import ENGINE_CALIBRATIONS
 
 if TYPE_CHECKING:
-    import torch
-
     from quantviz.quantization.result import QParams
-    from quantviz.schemes.conventions import Convention
     from quantviz.schemes.formats import NumberFormat
 
 #: Largest finite float32.
@@ -29,107 +34,13 @@ FLOAT32_TINY = 2.0**-149
 FLOAT32_EXACT_INTEGER = 2**24
 
 
-@dataclass(frozen=True, eq=False)
-class Range(Picklable):
-    """The clipping range of each block, as tensors of the layout's `grid_shape`."""
-
-    #: Lower end.
-    lo: torch.Tensor
-    #: Upper end.
-    hi: torch.Tensor
-    #: The first element of largest magnitude, with its sign.
-    extreme: torch.Tensor
-
-
-class BlockValues(Protocol):
-    """What a calibration asks of a tensor's blocks: `blocks.Blocks` answers it, and what reads the tensor a
-    part at a time.
-    """
-
-    def min_max(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return smallest and largest value of each block."""
-
-    def extreme(self) -> torch.Tensor:
-        """Return the first element of largest magnitude of each block, with its sign."""
-
-    def magnitudes(self) -> BlockValues:
-        """Return the same blocks of |x|."""
-
-    def percentiles(self, *percents: float) -> tuple[torch.Tensor, ...]:
-        """Return the `percents` (0 to 100) of each block, interpolated linearly between two values."""
-
-    def mean_magnitude(self) -> torch.Tensor:
-        """Return the mean of |x| of each block."""
-
-    def constant(self, value: float) -> torch.Tensor:
-        """Return `value` for each block."""
-
-
-class Trial(Protocol):
-    """The error that blocks have with a range, or with each of a list of ranges.
-
-    For a list, `lo` and `hi` have one axis, as the answer has, `of` are the blocks' numbers (int64,
-    ascending), and `extreme` has one entry for each block.
-    """
-
-    def __call__(self, found: Range, of: torch.Tensor | None = None, /) -> torch.Tensor: ...
-
-
-@dataclass(frozen=True)
-class ModeContext:
-    """What a calibration may depend on besides the values of a block: the mode alone."""
-
-    mode: str
-
-
-@dataclass(frozen=True, eq=False)
-class Context(ModeContext):
-    """What any other calibration is told: what the range is for, and the means to try one."""
-
-    format: NumberFormat
-    convention: Convention
-    #: The error that blocks have with a range, Σ error² of each, float64 of the layout's `grid_shape`, as the
-    #: reference quantizer makes it under this very scheme; infinite where the range would be refused, or the
-    #: engine yields no finite number.
-    trial: Trial
-    #: Makes what is answered in place of a range: scale and zero point, each one for all blocks or one a
-    #: block.
-    qparams: Callable[[object, object], QParams]
-    #: Searches the range of least error: it takes torch, which choosing a scheme does not import.
-    least_error: Callable[[BlockValues, Context], Range]
-
-
-class Calibration(Protocol):
-    """What every calibration answers."""
-
-    id: ClassVar[str]
-    #: Whether the range follows from the values of a block and the mode alone. Such a calibration is handed a
-    #: `ModeContext`, and a range that was found once serves other formats too. What any other one finds is
-    #: kept for the one scheme.
-    of_values: ClassVar[bool]
-
-    def problems(
-        self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
-    ) -> Iterator[QuantVizError]:
-        """Yield what is wrong with the fields, for this format, mode and a convention's `zero_domain`."""
-
-    def calibrate(self, blocks: BlockValues, context: Context) -> Range | QParams:
-        """Return the clipping range of each block, or its scale and zero point. What a block is given depends
-        on no other block.
-        """
-
-    def lines(self, mode: str) -> tuple[str, str]:
-        """Return how `lo` and `hi` come from `block`, as Python for showing; empty where no line gives them,
-        so that they are shown as they were found.
-        """
-
-
 @dataclass(frozen=True)
 class MinMax:
     """From the smallest to the largest value of the block."""
 
     id: ClassVar[str] = "min_max"
     of_values: ClassVar[bool] = True
+    together: ClassVar[bool] = False
 
     def problems(
         self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
@@ -155,14 +66,15 @@ class Percentile:
     p: float = field(metadata={"start": 99.0})
     id: ClassVar[str] = "percentile"
     of_values: ClassVar[bool] = True
+    together: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        _as_plain(self, p=float)
+        as_plain(self, p=float)
 
     def problems(
         self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
     ) -> Iterator[QuantVizError]:
-        if not _is_number(self.p) or not 50 < self.p <= 100:
+        if not is_number(self.p) or not 50 < self.p <= 100:
             yield QuantVizError("percentile_out_of_range", got=self.p)
 
     def calibrate(self, blocks: BlockValues, context: ModeContext) -> Range:
@@ -187,6 +99,7 @@ class AbsMean:
 
     id: ClassVar[str] = "abs_mean"
     of_values: ClassVar[bool] = True
+    together: ClassVar[bool] = False
 
     def problems(
         self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
@@ -215,14 +128,37 @@ class MSE:
 
     id: ClassVar[str] = "mse"
     of_values: ClassVar[bool] = False
+    together: ClassVar[bool] = False
 
     def problems(
         self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
     ) -> Iterator[QuantVizError]:
         return iter(())
 
-    def calibrate(self, blocks: BlockValues, context: Context) -> Range:
-        return context.least_error(blocks, context)
+    def calibrate(self, blocks: BlockValues, context: Context) -> Range | QParams:
+        return context.compute(self, blocks, context)
+
+    def lines(self, mode: str) -> tuple[str, str]:
+        return "", ""
+
+
+@dataclass(frozen=True)
+class Searched:
+    """The search that belongs to the engine's arithmetic, `Convention.search`: it chooses scales, and each is
+    kept as a small code of one that several blocks share.
+    """
+
+    id: ClassVar[str] = "searched"
+    of_values: ClassVar[bool] = False
+    together: ClassVar[bool] = False
+
+    def problems(
+        self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
+    ) -> Iterator[QuantVizError]:
+        return iter(())
+
+    def calibrate(self, blocks: BlockValues, context: Context) -> Range | QParams:
+        return context.compute(self, blocks, context)
 
     def lines(self, mode: str) -> tuple[str, str]:
         return "", ""
@@ -236,14 +172,15 @@ class ManualRange:
     hi: float
     id: ClassVar[str] = "manual_range"
     of_values: ClassVar[bool] = True
+    together: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        _as_plain(self, lo=float, hi=float)
+        as_plain(self, lo=float, hi=float)
 
     def problems(
         self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
     ) -> Iterator[QuantVizError]:
-        if not (_is_number(self.lo) and _is_number(self.hi) and self.lo < self.hi):
+        if not (is_number(self.lo) and is_number(self.hi) and self.lo < self.hi):
             yield QuantVizError("manual_range_order", lo=self.lo, hi=self.hi)
 
     def calibrate(self, blocks: BlockValues, context: ModeContext) -> Range:
@@ -265,19 +202,20 @@ class Given:
     zero_point: int | float = 0
     id: ClassVar[str] = "given"
     of_values: ClassVar[bool] = False
+    together: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        _as_plain(self, scale=float)
-        _as_plain(self, zero_point=float)
-        _as_plain(self, zero_point=int)
+        as_plain(self, scale=float)
+        as_plain(self, zero_point=float)
+        as_plain(self, zero_point=int)
 
     def problems(
         self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
     ) -> Iterator[QuantVizError]:
-        if not _is_number(self.scale) or not FLOAT32_TINY <= self.scale <= FLOAT32_MAX:
+        if not is_number(self.scale) or not FLOAT32_TINY <= self.scale <= FLOAT32_MAX:
             yield QuantVizError("scale_not_positive", got=self.scale)
         whole = zero_domain == "code_int"
-        if not _is_number(self.zero_point) or (
+        if not is_number(self.zero_point) or (
             whole
             and (self.zero_point != int(self.zero_point) or abs(self.zero_point) > FLOAT32_EXACT_INTEGER)
         ):
@@ -298,6 +236,7 @@ class External:
 
     id: ClassVar[str] = "external"
     of_values: ClassVar[bool] = False
+    together: ClassVar[bool] = False
 
     def problems(
         self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
@@ -313,7 +252,10 @@ class External:
 
 #: Every calibration that can be chosen, by id.
 CALIBRATIONS: Mapping[str, type[Calibration]] = MappingProxyType(
-    {each.id: each for each in (MinMax, Percentile, MSE, AbsMean, ManualRange, Given)}
+    {
+        each.id: each
+        for each in (MinMax, Percentile, MSE, AbsMean, *ENGINE_CALIBRATIONS, Searched, ManualRange, Given)
+    }
 )
 
 
@@ -329,17 +271,3 @@ def starting(kind: type[Calibration], known: Mapping[str, float]) -> Calibration
         usual = 1.0 if each.default is MISSING else each.default
         values[each.name] = known.get(each.name, each.metadata.get("start", usual))
     return kind(**values)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
-
-
-def _as_plain(owner: object, **kinds: type) -> None:
-    """Convert NumPy scalars and whole floats to Python numbers, so that the text form round-trips; leave the
-    rest to `problems`.
-    """
-    for name, kind in kinds.items():
-        value = getattr(owner, name)
-        if _is_number(value) and kind(value) == value:
-            object.__setattr__(owner, name, kind(value))

@@ -15,6 +15,7 @@ from quantviz.schemes import text_form
 from quantviz.schemes.arithmetic import Arithmetic, ScaleSpec
 from quantviz.schemes.engines import ENGINES
 from quantviz.schemes.granularity import GRANULARITIES, TAILS, Granularity, Shape, nearest_granularity
+from quantviz.schemes.scale_search import SEARCHES
 
 
 @dataclass(frozen=True)
@@ -185,6 +186,18 @@ class Convention(Arithmetic):
                 "zero_domain",
                 "code_float, value, value_middle",
             ),
+            (
+                "search",
+                self.search == "k_quants" and self.zero_domain != "value",
+                "zero_domain",
+                "value",
+            ),
+            (
+                "search",
+                self.search is not None and self.search != "k_quants" and self.scale.codes_from != "exact",
+                "scale.codes_from",
+                "exact",
+            ),
         ):
             if needs:
                 yield QuantVizError(
@@ -278,7 +291,8 @@ CHOICES: Mapping[str, tuple[object, ...]] = MappingProxyType(
         "scale.codes_from": ("stored", "exact"),
         "scale.code_floor_rule": ("at_least", "one"),
         "scale.first": ("scale", "inverse", "inverse_rounded_twice", "both"),
-        "scale.inverse_of_zero": ("zero", "inf"),
+        "scale.inverse_of_zero": ("zero", "inf", "quotient_zero"),
+        "search": (None, *SEARCHES),
         "scale_math": _FLOATS,
         "scale_dtype": _FLOATS,
         "block_scale_dtype": _FLOATS,

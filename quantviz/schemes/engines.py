@@ -6,6 +6,7 @@ An engine is added here, with its words in each language. Each row is held to it
 from __future__ import annotations
 
 from quantviz.schemes.arithmetic import Arithmetic, Offer, ScaleSpec
+from quantviz.schemes.scale_search import SEARCHES
 
 #: The smallest float32 with all its digits.
 _NORMAL = 2.0**-126
@@ -26,6 +27,20 @@ _FP8 = ("float8_e4m3fn", "float8_e5m2")
 _FP6 = ("float6_e2m3fn", "float6_e3m2fn")
 _FP4 = "float4_e2m1fn"
 _SYMMETRIC, _ASYMMETRIC = ("symmetric",), ("asymmetric",)
+
+
+def _iq4(search: str) -> Arithmetic:
+    """Return the arithmetic of IQ4_NL or IQ4_XS."""
+    return Arithmetic(
+        f"gguf_{search}",
+        ScaleSpec(format="float16", codes_from="exact"),
+        search,
+        order="multiply_round_add",
+        ties="up",
+        zero_width="as_any",
+        offer=Offer(tuple(SEARCHES[search]), _SYMMETRIC, ("per_group",), (32,)),
+    )
+
 
 #: Every engine's arithmetic.
 ENGINES: tuple[Arithmetic, ...] = (
@@ -363,6 +378,23 @@ ENGINES: tuple[Arithmetic, ...] = (
         scale_bits=8,
         offer=Offer((_FP4,), _SYMMETRIC, ("per_group",), (32,)),
     ),
+    # llama.cpp's K-quants, Q2_K to Q6_K: ggml_quantize_chunk.
+    Arithmetic(
+        "gguf_k",
+        ScaleSpec(inverse_of_zero="quotient_zero"),
+        "k_quants",
+        zero_domain="value",
+        zero_width="as_any",
+        zero_bits=16,
+        offer=Offer(
+            tuple(SEARCHES["k_quants"]),
+            granularities=("per_group",),
+            sizes=(16, 32),
+            # Runs have 256 elements.
+            format_sizes=tuple((fmt, (256 // each.run,)) for fmt, each in SEARCHES["k_quants"].items()),
+        ),
+    ),
+    *map(_iq4, ("iq4_nl", "iq4_xs")),
     # quantize_mx_op of microxcaling. Its integers are fixed-point numbers below 2.
     Arithmetic(
         "microxcaling",

@@ -285,6 +285,9 @@ def _dynamic8() -> tuple[float, ...]:
     return tuple(sorted(values))
 
 
+#: IQ4_NL and IQ4_XS of llama.cpp (`kvalues_iq4nl` of ggml): closer together near zero.
+_IQ4 = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
+
 _ALL = (
     *(_integer(bits, signed) for bits in (1, 2, 3, 4, 5, 6, 7, 8, 16) for signed in (True, False)),
     # BitNet b1.58 (Ma et al. 2024): -1, 0 and 1, log2(3) bits, stored in 2 unless packed by threes.
@@ -305,6 +308,7 @@ _ALL = (
     _codebook("nf4", _NF4),
     _codebook("fp4", (*_FP4, *(-value for value in _FP4))),
     _codebook("bnb_dynamic8", _dynamic8()),
+    _codebook("iq4", tuple(map(float, _IQ4))),
 )
 
 #: Every element format by id.

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes.axis_names import Axes
-from quantviz.schemes.calibration import AbsMean
+from quantviz.schemes.calibration import AbsMean, Searched
 from quantviz.schemes.conventions import CONVENTIONS, Convention
 from quantviz.schemes.formats import FORMATS
 from quantviz.schemes.granularity import Flat, PerChannel, PerGroup, PerTensor, Shape
@@ -21,6 +21,10 @@ from quantviz.text.notebook_tables import table
 
 def _group(format_id: str, convention: str | Convention, size: int = 32, mode: str = "symmetric") -> Scheme:
     return Scheme(format_id, mode, PerGroup(size), convention=convention)
+
+
+def _searched(format_id: str, convention: str, size: int = 32, mode: str = "symmetric") -> Scheme:
+    return Scheme(format_id, mode, PerGroup(size), Searched(), convention)
 
 
 #: Every recipe by group and id: weights as they are usually quantized.
@@ -75,6 +79,13 @@ RECIPE_GROUPS: Mapping[str, Mapping[str, Scheme]] = MappingProxyType(
                 "q4_0": _group("int4", "gguf_signed"),
                 "q4_1": _group("uint4", "gguf_minimum", mode="asymmetric"),
                 "gguf_mxfp4": _group("float4_e2m1fn", "gguf_mx"),
+                "q6_k": _searched("int6", "gguf_k", 16),
+                "q5_k": _searched("uint5", "gguf_k", mode="asymmetric"),
+                "q4_k": _searched("uint4", "gguf_k", mode="asymmetric"),
+                "iq4_nl": _searched("iq4", "gguf_iq4_nl"),
+                "iq4_xs": _searched("iq4", "gguf_iq4_xs"),
+                "q3_k": _searched("int3", "gguf_k", 16),
+                "q2_k": _searched("uint2", "gguf_k", 16, "asymmetric"),
                 "tq2_0": _group("ternary", "gguf", 256),
                 # 52 bytes for 256 codes: five to a byte, and the last sixteen four to a byte.
                 "tq1_0": _group("ternary", CONVENTIONS["gguf"].replace(code_bits=1.625), 256),

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from quantviz.errors import QuantVizError
 from quantviz.schemes import text_form
-from quantviz.schemes.calibration import CALIBRATIONS, Calibration, External, Given, MinMax
-from quantviz.schemes.conventions import Convention, find_convention
+from quantviz.schemes.calibration import CALIBRATIONS, Calibration, External, Given, MinMax, Searched
+from quantviz.schemes.conventions import CONVENTIONS, Convention, find_convention
 from quantviz.schemes.formats import FORMATS, NumberFormat, find_format
 from quantviz.schemes.granularity import GRANULARITIES, BlockLayout, Granularity, PerChannel, PerTensor, Shape
+from quantviz.schemes.scale_search import SEARCHES, ScaleSearch
 
 #: The modes: zero point 0, or one that shifts the range.
 MODES = ("symmetric", "asymmetric")
@@ -129,9 +130,28 @@ class Scheme:
             return "none"
         return "code_int" if self.mode == "symmetric" else self.arithmetic.zero_domain
 
+    @property
+    def search(self) -> ScaleSearch | None:
+        """Return how the engine finds scales of this format by itself; none where they follow from a range.
+
+        >>> scheme = Scheme.parse("uint4,asymmetric,per_group(size=32),searched,gguf_k")
+        >>> scheme.search.run, Scheme().search
+        (8, None)
+        """
+        return SEARCHES.get(self.arithmetic.search or "", {}).get(self.format)
+
     def replace(self, **changes: object) -> Scheme:
         """Return the same scheme but for `changes`."""
         return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
+
+    def with_every_value(self) -> Scheme:
+        """Return the same scheme with ranges from the smallest to the largest value, and without a search.
+
+        >>> print(Scheme.parse("iq4,symmetric,per_group(size=32),searched,gguf_iq4_nl").with_every_value())
+        iq4,symmetric,per_group(size=32),min_max,gguf_iq4_nl(search=none)
+        """
+        arithmetic = self.arithmetic.replace(search=None) if self.arithmetic.search else self.arithmetic
+        return self.replace(calibration=MinMax(), convention=arithmetic)
 
     def problems(self, shape: Shape | None = None) -> tuple[QuantVizError, ...]:
         """Return why this scheme cannot be used, on a tensor of `shape` if one is named; empty when it can.
@@ -180,7 +200,8 @@ class Scheme:
                 continue
             if not scheme.problems(shape):
                 return scheme
-        return self.replace(granularity=nearest, convention="course")
+        calibration = MinMax() if isinstance(self.calibration, Searched) else self.calibration
+        return self.replace(granularity=nearest, calibration=calibration, convention="course")
 
     def adapted(self, convention: str | Convention, shape: Shape) -> Scheme:
         """Return this scheme under another convention, for a tensor of `shape`: what its engine does not
@@ -235,7 +256,7 @@ class Scheme:
         given = (Given(self.calibration.scale),) if isinstance(self.calibration, Given) else ()
         for fmt in sorted(map(find_format, formats), key=self.number_format.distance):
             for mode in modes or self._modes_like(fmt, convention):
-                for calibration in (self.calibration, *given, MinMax()):
+                for calibration in (self.calibration, *given, MinMax(), Searched()):
                     try:
                         granularity = self._granularity_like(fmt, convention, shape)
                         return self.replace(
@@ -323,6 +344,7 @@ class Scheme:
             and self.convention.scale.rule in ("absmax_over_code_max", "without_clipping")
         ):
             yield QuantVizError("symmetric_needs_positive_code", format=self.format)
+        yield from self._search_problems()
         yield from self.calibration.problems(fmt, self.mode, self.convention.zero_domain)
         granularity_problems = tuple(self.granularity.problems())
         yield from granularity_problems
@@ -332,7 +354,43 @@ class Scheme:
             elif 0 in shape:
                 yield QuantVizError("input_empty", shape=shape)
             elif not granularity_problems:
-                yield from self.granularity.shape_problems(shape, self.convention.tail)
+                shape_problems = tuple(self.granularity.shape_problems(shape, self.convention.tail))
+                yield from shape_problems or self._run_problems(shape)
+
+    def _search_problems(self) -> Iterator[QuantVizError]:
+        """Yield an error where the calibration is the engine's own search and there is none, or where there
+        is one and the calibration is another.
+        """
+        search, name = self.search, self.arithmetic.id
+        if search is None:
+            if isinstance(self.calibration, Searched) or self.arithmetic.search:
+                engines = ", ".join(each.id for each in CONVENTIONS.values() if each.search)
+                yield QuantVizError("search_missing", convention=name, format=self.format, engines=engines)
+            return
+        if not isinstance(self.calibration, Searched | External):
+            yield QuantVizError("search_wanted", convention=name)
+        mode = "asymmetric" if search.has_minimum else "symmetric"
+        if self.mode != mode:
+            yield QuantVizError(
+                "not_offered", convention=f"{name}, {self.format}", what="mode", got=self.mode, offered=mode
+            )
+
+    def _run_problems(self, shape: Shape) -> Iterator[QuantVizError]:
+        """Yield an error where the blocks do not fall into whole runs that share a scale of scales."""
+        search = self.search
+        if search is None or search.run == 1:
+            return
+        layout = self.granularity.layout(shape)
+        for axis, (blocks, size) in enumerate(zip(layout.grid_shape, layout.block_shape, strict=True)):
+            if size > 1 and blocks % search.run:
+                yield QuantVizError(
+                    "run_does_not_divide",
+                    convention=self.arithmetic.id,
+                    run=search.run * size,
+                    axis=axis,
+                    length=blocks * size,
+                    shape=shape,
+                )
 
     def _offer_problems(self, fmt: NumberFormat) -> Iterator[QuantVizError]:
         """Yield an error for each choice that the convention's engine does not offer."""
@@ -352,7 +410,8 @@ class Scheme:
 
     def __repr__(self) -> str:
         if isinstance(self.calibration, External):
-            return f"{self.replace(calibration=MinMax())!r}.replace(calibration=External())"
+            calibration = Searched() if self.search else MinMax()
+            return f"{self.replace(calibration=calibration)!r}.replace(calibration=External())"
         try:
             return f"Scheme.parse({str(self)!r})"
         except QuantVizError:  # of a convention that was made by hand

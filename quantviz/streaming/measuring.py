@@ -26,6 +26,7 @@ from quantviz.pickling import Picklable
 from quantviz.quantization.qparams import qparams_of_range, stored_qparams
 from quantviz.quantization.quantizer import infinite_value, quantize, quantize_in_ranges
 from quantviz.quantization.result import QParams, QuantResult
+from quantviz.quantization.scale_search import importance_of
 from quantviz.schemes.calibration import External
 from quantviz.schemes.granularity import BlockLayout, Shape
 from quantviz.schemes.recipes import as_scheme
@@ -90,6 +91,7 @@ def measure(
     scheme: Scheme | str,
     *,
     qparams: QParams | None = None,
+    importance: Any = None,
     by_axis: bool = False,
     metrics: Iterable[str] | None = None,
     path: str | None = None,
@@ -103,6 +105,7 @@ def measure(
         x: What `quantize` takes, or a `Stored`.
         scheme: The scheme, a recipe or a text form, as in `quantize`.
         qparams: Scale and zero point in place of the scheme's calibration, as in `quantize`.
+        importance: What an error counts in each column while scales are searched, as in `quantize`.
         by_axis: Whether to add up Σx² and Σe² along each axis too.
         metrics: Ids of `METRICS`; all of them by `metrics=METRICS`. Where none are named, those that the one
             pass over the tensor gives: others, such as what needs a count of each code, take one more.
@@ -124,6 +127,14 @@ def measure(
     stored, notes = as_stored(x)
     for problem in scheme.problems(stored.shape):
         raise problem
+    weights = importance_of(importance, scheme, stored.shape)
+    if weights is not None:
+        if qparams is not None:
+            raise QuantVizError("importance_and_qparams")
+        known = known or facts(stored)
+        found = ranges(as_asked(x, stored, scheme, known)[0], scheme, importance=weights)
+        assert isinstance(found, QParams)
+        qparams = found
     if path == "reference" or (path is None and not _takes_fused_path(scheme, stored.shape, by_axis=by_axis)):
         if path is None and qparams is None and isinstance(x, Stored):
             return measured(quantized(x, scheme, known), by_axis=by_axis, metrics=wanted)

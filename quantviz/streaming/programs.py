@@ -278,11 +278,13 @@ def types_of_params(params: QParams) -> tuple[tuple[str, torch.dtype], ...]:
 @lru_cache(maxsize=256)
 def types_of_scheme(scheme: Scheme) -> tuple[tuple[str, torch.dtype], ...]:
     """Return the names and dtypes of what is known of a scheme's blocks, whatever the tensor."""
-    one = BlockLayout((1,), (1,), (1,))
+    # One block, or one run of blocks.
+    count = scheme.search.run if scheme.search else 1
+    one = BlockLayout((count,), (1,), (count,))
     # No error, which nothing lessens.
     found = calibrated(
-        Blocks(torch.ones(1), one, torch_dtype(scheme.arithmetic.scale_math)),
+        Blocks(torch.ones(count), one, torch_dtype(scheme.arithmetic.scale_math)),
         scheme,
-        one_by_one(lambda _: torch.zeros(1, dtype=torch.float64)),
+        one_by_one(lambda *_: torch.zeros(1, dtype=torch.float64)),
     )
     return types_of_params(qparams_of_range(found, torch.tensor(1.0), scheme, one))

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 
 from quantviz.compiled.hand_written import by_hand
-from quantviz.quantization.calibrating import finite_or_infinite, one_by_one
+from quantviz.quantization.calibrating import finite_or_infinite, one_by_one, powers
 from quantviz.quantization.cells import errors_of_cells
 from quantviz.quantization.qparams import params_to_try
 from quantviz.quantization.result import QParams, block_values
@@ -18,7 +18,9 @@ from quantviz.schemes.calibration import MinMax, Range
 from quantviz.schemes.granularity import BlockLayout
 from quantviz.schemes.scheme import Scheme
 from quantviz.streaming import limits
-from quantviz.streaming.programs import Program, compiled_program, types_of_scheme
+from quantviz.streaming.pieces import Buffers
+from quantviz.streaming.programs import Program, compiled_program, program_of, types_of_scheme
+from quantviz.streaming.readiness import scheme_ready
 from quantviz.streaming.regions import bases_of, in_line, run_of
 from quantviz.streaming.threads import InOrder, runs_between, shared_out
 from quantviz.tensors.blocks import block_numbers, viewed
@@ -28,7 +30,7 @@ Array = npt.NDArray[Any]
 
 
 class Trial:
-    """Σ error² of each block of a tensor, or of a band of it, with one range or several: see
+    """Σ |error|^power of each block of a tensor, or of a band of it, with one range or several: see
     `calibration.Context.trial`.
 
     What is added up follows from the plan alone, so that the answer has the same bits for any number of
@@ -63,10 +65,12 @@ class Trial:
         step = max(size // length, 1) * length if length <= size else size
         self._pieces = [each for begin, end in lines for each in runs_between(end, step, begin)]
 
-    def __call__(self, found: Range, of: torch.Tensor | None = None, /) -> torch.Tensor:
-        program = self._program
+    def __call__(
+        self, found: Range, of: torch.Tensor | None = None, /, *, power: float = 2.0
+    ) -> torch.Tensor:
+        program = self._program if power == 2 else None
         if program is None:
-            return one_by_one(self._by_reference)(found, of)
+            return one_by_one(self._by_reference)(found, of, power=power)
         params, refused = params_to_try(found, self._absmax(), self._scheme, self._layout, of)
         begins, of_trial, places = _side_by_side(
             np.arange(self._layout.block_count) if of is None else of.numpy(), self._layout.block_count
@@ -101,9 +105,17 @@ class Trial:
         return total
 
     @property
+    def _compiles(self) -> bool:
+        return self._x.count > limits.SMALL and scheme_ready(self._ranged, self._x.shape)
+
+    @property
+    def _ranged(self) -> Scheme:
+        """Return the scheme with what a range is made into, whichever calibration found it."""
+        return self._scheme.replace(calibration=MinMax())
+
+    @property
     def _program(self) -> Program | None:
-        # What a range is made into, whichever calibration found it.
-        ranged = self._scheme.replace(calibration=MinMax())
+        ranged = self._ranged
         return (
             None
             if not by_hand("sums")
@@ -136,32 +148,62 @@ class Trial:
         )
         return noises
 
-    def _by_reference(self, found: Range) -> torch.Tensor:
+    def _by_reference(self, found: Range, power: float) -> torch.Tensor:
         params, refused = params_to_try(found, self._absmax(), self._scheme, self._layout)
+        program = program_of(self._scheme, params, self._layout) if self._compiles else None
+        known = None if program is None else program.of_blocks(params)
+
+        def errors(start: int, stop: int) -> torch.Tensor:
+            if program is None or known is None:
+                return self._errors_by_reference(params, start, stop)
+            made = Buffers(stop - start)
+            program.run(self._x, start, stop, self._layout, self._start, known, made, None)
+            return torch.from_numpy(made.arrays[2])
+
         sums = self._added_up(
-            self._layout.block_count, lambda start, stop: self._noise_by_reference(params, start, stop)
+            self._layout.block_count, lambda start, stop: self._noise(errors, power, start, stop)
         )
         return finite_or_infinite(viewed(torch.from_numpy(sums), self._layout.grid_shape), refused)
 
-    def _noise_by_reference(self, params: QParams, start: int, stop: int) -> Array:
+    def _noise(
+        self, errors: Callable[[int, int], torch.Tensor], power: float, start: int, stop: int
+    ) -> Array:
         total = np.zeros(self._layout.block_count)
         for at, end in runs_between(stop, limits.CHUNK, start):
-            run = run_of(self._x, at, end)
-            error = errors_of_cells(
-                torch.from_numpy(np.array(run)),
-                self._scheme,
-                params,
-                self._layout,
-                torch.arange(at, end),
-                self._start,
-            )
+            error = errors(at, end)
             if self._scheme.nonfinite == "ignore":
-                error = error.masked_fill(~torch.from_numpy(np.isfinite(run)), 0)
-            numbers = block_numbers(torch.arange(at - self._start, end - self._start), self._layout)
-            total += np.bincount(
-                numbers.numpy(), weights=error.to(torch.float64).square().numpy(), minlength=len(total)
-            )
+                error = error.masked_fill(~torch.from_numpy(np.isfinite(self._x.run(at, end))), 0)
+            places = torch.arange(at - self._start, end - self._start)
+            first = _first_of_blocks(at - self._start, end - self._start, self._cells)
+            numbers = block_numbers(places if first is None else places[first], self._layout).numpy()
+            sums = powers(error, power).numpy()
+            sums = sums if first is None else np.add.reduceat(sums, first)
+            total += np.bincount(numbers, weights=sums, minlength=len(total))
         return total
+
+    def _errors_by_reference(self, params: QParams, start: int, stop: int) -> torch.Tensor:
+        return errors_of_cells(
+            torch.from_numpy(np.array(run_of(self._x, start, stop))),
+            self._scheme,
+            params,
+            self._layout,
+            torch.arange(start, stop),
+            self._start,
+        )
+
+
+def _first_of_blocks(start: int, stop: int, layout: BlockLayout) -> Array | None:
+    """Return where in a run of flat elements another block begins; none where each may be of another one.
+
+    >>> _first_of_blocks(3, 12, BlockLayout((2, 6), (1, 4), (2, 2)))
+    array([0, 1, 3, 7])
+    """
+    length, width = layout.view_shape[-1], layout.block_shape[-1]
+    if width == 1:
+        return None
+    lines = np.arange(start // length, -(-stop // length))[:, None] * length
+    begins = (lines + np.arange(0, length, width)).ravel()
+    return np.concatenate([[start], begins[(begins > start) & (begins < stop)]]) - start
 
 
 #: How many cells a piece has at least for each block, of which all trials have sums.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator
 from functools import cache, cached_property
+from types import MappingProxyType
 from typing import Any, cast
 
 import torch
@@ -22,17 +24,23 @@ from quantviz.streaming.regions import Band, layout_of_rows, read_window, rows_o
 from quantviz.streaming.streamed_blocks import StreamedBlocks
 from quantviz.streaming.tensor_facts import facts
 from quantviz.streaming.threads import runs_between, shared_out
-from quantviz.tensors.blocks import Blocks, to_grid
+from quantviz.tensors.blocks import Blocks, layout_of_runs, to_grid
 from quantviz.tensors.conversion import torch_dtype
 from quantviz.tensors.lazy import Stored
 
 
 def ranges(
-    x: Stored, scheme: Scheme, *, piece: int = limits.PIECE, absmax: float | None = None
+    x: Stored,
+    scheme: Scheme,
+    *,
+    piece: int = limits.PIECE,
+    absmax: float | None = None,
+    importance: torch.Tensor | None = None,
 ) -> Range | QParams:
     """Return each block's clipping range, or scale and zero point in its place, by the calibration.
 
-    About `piece` elements are read at a time. `absmax` is the largest finite magnitude, where it is known.
+    About `piece` elements are read at a time. `absmax` is the largest finite magnitude, where it is known;
+    `importance` is what an error counts in each column, where the engine searches scales.
 
     >>> from quantviz.tensors.lazy import InMemory
     >>> ranges(InMemory(torch.tensor([[1.0, -3.0]])), Scheme()).lo.tolist()
@@ -46,7 +54,10 @@ def ranges(
             (facts(x).absmax if absmax is None else absmax) if scheme.arithmetic.scale.global_rule else 0.0
         )
     )
-    rows, length = rows_of_band(layout, min(limits.BAND, piece)), math.prod(layout.view_shape[1:])
+    size = x.count if scheme.calibration.together else min(limits.BAND, piece)
+    rows, length = rows_of_band(layout, size), math.prod(layout.view_shape[1:])
+    if scheme.search is not None:
+        rows = rows_of_band(layout_of_runs(layout, scheme.search.run), piece)
     bands = list(runs_between(layout.view_shape[0], rows))
     found: list[Range | QParams] = [QParams(0.0)] * len(bands)
     alone = len(bands) > 1
@@ -57,7 +68,13 @@ def ranges(
             part = layout_of_rows(layout, first, last) if alone else layout
             band = Band(x, first * length, part.view_shape) if alone else x
             trial = Trial(x, first * length, last * length, scheme, part, largest, alone=alone, piece=piece)
-            found[k] = calibrated(_blocks(band, scheme, part, piece, alone=alone), scheme, trial)
+            # Of a tensor of one axis a band is some of its columns.
+            own = (
+                importance[first:last]
+                if importance is not None and len(layout.view_shape) == 1
+                else importance
+            )
+            found[k] = calibrated(_blocks(band, scheme, part, piece, alone=alone), scheme, trial, own)
 
     shared_out(work, range(len(bands)), 1 if len(bands) == 1 else None)
     return (
@@ -73,16 +90,17 @@ def ranges_of_values(
     return calibrated(_blocks(x, scheme, layout, piece, alone=alone), scheme, _no_trial)
 
 
-def _no_trial(found: Range, of: torch.Tensor | None = None, /) -> torch.Tensor:
+def _no_trial(found: Range, of: torch.Tensor | None = None, /, *, power: float = 2.0) -> torch.Tensor:
     raise NotImplementedError
 
 
 def _blocks(x: Stored, scheme: Scheme, layout: BlockLayout, piece: int, *, alone: bool) -> BlockValues:
     """Return the blocks of a tensor, or of a band of it, as a calibration asks of them."""
     dtype, finite_only = torch_dtype(scheme.arithmetic.scale_math), scheme.nonfinite == "ignore"
-    if not kernel_access.has_kernels():
+    if scheme.search is not None or not kernel_access.has_kernels():
         return cast("BlockValues", _ReadBlocks(x, layout, dtype, finite_only))
-    return StreamedBlocks(x, layout, dtype, finite_only=finite_only, alone=alone, piece=piece)
+    found = StreamedBlocks(x, layout, dtype, finite_only=finite_only, alone=alone, piece=piece)
+    return cast("BlockValues", found)
 
 
 class _ReadBlocks:
@@ -109,6 +127,8 @@ def _one_after_the_other(parts: list[Range | QParams], layouts: list[BlockLayout
             *(torch.cat([getattr(part, name) for part in of_ranges]) for name in ("lo", "hi", "extreme"))
         )
     given = [part for part in parts if isinstance(part, QParams)]
+    if given[0].stored:
+        return _joined(given)
     scale, zero_point = (
         torch.cat(
             [_grid_of(getattr(part, name), layout) for part, layout in zip(given, layouts, strict=True)]
@@ -116,6 +136,26 @@ def _one_after_the_other(parts: list[Range | QParams], layouts: list[BlockLayout
         for name in ("scale", "zero_point")
     )
     return QParams(scale, zero_point)
+
+
+def _joined(parts: list[QParams]) -> QParams:
+    """Join what is known of one band after the other, where it is known of each block."""
+    of_blocks = (
+        "scale",
+        "zero_point",
+        "scale_codes",
+        "global_scale",
+        "zero_point_codes",
+        "global_zero_point",
+    )
+    first = parts[0]
+    joined: dict[str, Any] = {
+        name: torch.cat([getattr(part, name) for part in parts])
+        for name in of_blocks
+        if getattr(first, name) is not None
+    }
+    others = {name: torch.cat([part.others[name] for part in parts]) for name in first.others}
+    return dataclasses.replace(first, others=MappingProxyType(others), **joined)
 
 
 def _grid_of(values: Any, layout: BlockLayout) -> torch.Tensor:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import reduce
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from quantviz.schemes.calibration import Part
 from quantviz.schemes.granularity import BlockLayout
 from quantviz.streaming import limits
 from quantviz.streaming.kernel_access import fixed_ready, wait_for_kernels
 from quantviz.streaming.regions import bases_of, read_window, run_of, windows_of
 from quantviz.streaming.threads import runs_between, shared_out, shares_of
-from quantviz.tensors.blocks import Blocks, block_sizes, viewed
+from quantviz.tensors.blocks import STRETCH, Blocks, Join, Rows, block_sizes, viewed
 from quantviz.tensors.lazy import Stored
 
 Array = npt.NDArray[Any]
@@ -119,6 +121,34 @@ class StreamedBlocks:
         """Return `value` for each block."""
         return torch.full(self._layout.grid_shape, value, dtype=torch.float64).to(self._dtype)
 
+    def by_parts(
+        self, answer: Callable[[Part], tuple[torch.Tensor, ...]], count: int, most: int
+    ) -> tuple[torch.Tensor, ...]:
+        """Return `count` numbers a block that `answer` gives, of at most `most` blocks at a time: float64."""
+        grid = self._layout.grid_shape
+        if self._one:
+            own = answer(_OneBlock(self._runs, self._found(), self._x.count, self._alone))
+            return tuple(viewed(each.to(torch.float64), grid) for each in own)
+        numbers = viewed(torch.arange(self._layout.block_count), grid)
+        answers = tuple(torch.zeros(self._layout.block_count, dtype=torch.float64) for _ in range(count))
+
+        def of_window(blocks: Blocks, place: tuple[slice, ...]) -> None:
+            own = numbers[place].flatten()
+            for rows in (blocks.magnitudes() if self._absolute else blocks).rows(most):
+                there = Rows(own[rows.numbers], rows.values)
+                for whole, part in zip(answers, answer(there), strict=True):
+                    whole[there.numbers] = part.to(torch.float64)
+
+        self._in_windows(of_window)
+        return tuple(viewed(whole, grid) for whole in answers)
+
+    def _runs(self, start: int, stop: int) -> torch.Tensor:
+        """Return values of the one block, NaN where one does not count."""
+        run = np.array(self._x.run(start, stop))
+        if self._finite_only:
+            run[~np.isfinite(run)] = np.nan
+        return torch.from_numpy(np.abs(run) if self._absolute else run)
+
     @property
     def _along(self) -> tuple[int, int]:
         """Return the lengths of the view and of a block along the last axis."""
@@ -194,21 +224,27 @@ class StreamedBlocks:
         """Return what `Blocks` answers, asked of one window after the other."""
         answers = tuple(self.constant(0.0) for _ in range(count))
 
+        def of_window(blocks: Blocks, place: tuple[slice, ...]) -> None:
+            for answer, part in zip(answers, asked(blocks), strict=True):
+                answer[place] = part
+
+        self._in_windows(of_window)
+        return answers
+
+    def _in_windows(self, asked: Callable[[Blocks, tuple[slice, ...]], None]) -> None:
+        """Hand over the blocks of one window after the other, and where they are in the grid."""
+
         def work(windows: Iterator[tuple[tuple[slice, ...], BlockLayout, tuple[slice, ...]]]) -> None:
             for window, layout, place in windows:
                 values = read_window(self._x, self._layout, window)
                 counted = torch.isfinite(values) if self._finite_only else None
-                for answer, part in zip(
-                    answers, asked(Blocks(values, layout, self._dtype, counted)), strict=True
-                ):
-                    answer[place] = part
+                asked(Blocks(values, layout, self._dtype, counted), place)
 
         windows = windows_of(self._layout, self._piece)
         if self._alone:
             work(windows)
         else:
             shared_out(work, windows)
-        return answers
 
     def _percentiles_of_one(self, percents: tuple[float, ...]) -> tuple[torch.Tensor, ...]:
         """Return percentiles of one block.
@@ -262,3 +298,37 @@ class StreamedBlocks:
             for place, low, lower, upper in zip(places, below, ordered[::2], ordered[1::2], strict=True)
         )
         return tuple(answer.expand(self._layout.grid_shape).to(self._dtype).clone() for answer in answers)
+
+
+class _OneBlock:
+    """A block that is the whole tensor: see `calibration_protocol.Part`."""
+
+    def __init__(
+        self,
+        runs: Callable[[int, int], torch.Tensor],
+        ends: tuple[torch.Tensor, torch.Tensor],
+        count: int,
+        alone: bool,
+    ) -> None:
+        self._runs, self._count, self._threads = runs, count, 1 if alone else None
+        self.numbers = torch.zeros(1, dtype=torch.int64)
+        self.ends = ends[0].flatten(), ends[1].flatten()
+
+    def added_up(self, of_rows: Callable[..., torch.Tensor], *of_blocks: torch.Tensor) -> torch.Tensor:
+        """Return the sum of what `of_rows` makes of one stretch after the other."""
+        return self.joined(of_rows, torch.add, *of_blocks)
+
+    def joined(
+        self, of_rows: Callable[..., torch.Tensor], join: Join, *of_blocks: torch.Tensor
+    ) -> torch.Tensor:
+        """Return what `of_rows` makes of one stretch after the other, joined."""
+        known = [each.unsqueeze(-1) for each in of_blocks]
+        stretches = list(runs_between(self._count, STRETCH))
+        sums = [torch.empty(0)] * len(stretches)
+
+        def work(numbers: Iterator[int]) -> None:
+            for k in numbers:
+                sums[k] = of_rows(self._runs(*stretches[k]).unsqueeze(0), *known)
+
+        shared_out(work, range(len(stretches)), self._threads)
+        return reduce(join, sums)

@@ -108,8 +108,11 @@ def score(x: Any, scheme: Scheme) -> RecipeRow:
 
 
 def recipes_within(x: Any) -> tuple[RecipeRow, ...]:
-    """Return the recipes that fit `x`, a tensor or `Stored`, and the budget."""
-    rows = recipe_rows(x, current=TEE, most_bits=BUDGET)
+    """Return the recipes that par is made of: those that fit `x`, a tensor or `Stored`, and the budget, and
+    leave something to be found, as an engine that searches scales does not.
+    """
+    by_ranges = {name: scheme for name, scheme in RECIPES.items() if scheme.search is None}
+    rows = recipe_rows(x, current=TEE, most_bits=BUDGET, recipes=by_ranges)
     return tuple(dataclasses.replace(row, is_current=False) for row in rows if row.fits)
 
 

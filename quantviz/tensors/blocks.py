@@ -8,11 +8,62 @@ Where the last blocks do not fill up, the view is filled with a value that the q
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property, reduce
 
 import torch
 
 from quantviz.schemes.granularity import BlockLayout, Shape, Window
+
+#: How many values of a block are looked at at a time, so that sums are the same whatever is read at once.
+STRETCH = 2**16
+#: How many values of all blocks are looked at at a time.
+_TOGETHER = 2**20
+
+
+#: How the answers of two stretches become one.
+Join = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Some blocks, each a row: see `calibration_protocol.Part`."""
+
+    numbers: torch.Tensor
+    #: float32 (k, n), NaN where a block has no more values.
+    values: torch.Tensor
+
+    @cached_property
+    def ends(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return smallest and largest value of each, 0 where it has none."""
+        lo = self.values.nan_to_num(math.inf).amin(-1)
+        hi = self.values.nan_to_num(-math.inf).amax(-1)
+        none = lo > hi
+        return lo.masked_fill(none, 0), hi.masked_fill(none, 0)
+
+    def added_up(self, of_rows: Callable[..., torch.Tensor], *of_blocks: torch.Tensor) -> torch.Tensor:
+        """Return the sum of what `of_rows` makes of one stretch after the other."""
+        return self.joined(of_rows, torch.add, *of_blocks)
+
+    def joined(
+        self, of_rows: Callable[..., torch.Tensor], join: Join, *of_blocks: torch.Tensor
+    ) -> torch.Tensor:
+        """Return what `of_rows` makes of one stretch after the other, joined."""
+        known = [each.unsqueeze(-1) for each in of_blocks]
+        return reduce(join, (of_rows(stretch, *known) for stretch in torch.split(self.values, STRETCH, -1)))
+
+
+def sums_of_rows(*values: torch.Tensor) -> torch.Tensor:
+    """Return the sum of each row of each of some (k, n), as the columns of (k, m), float64.
+
+    numpy adds each row up by itself in an order that follows from its length, torch does not.
+
+    >>> sums_of_rows(torch.ones(2, 3), torch.eye(2) > 0).tolist()
+    [[3.0, 1.0], [3.0, 1.0]]
+    """
+    sums = (each.to(torch.float64).contiguous().numpy().sum(-1) for each in values)
+    return torch.stack([torch.from_numpy(each) for each in sums], -1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +155,48 @@ class Blocks:
         # What float32 cannot hold becomes Inf, which is refused with its own words.
         return torch.full(self.layout.grid_shape, value, dtype=torch.float64).to(self.dtype)
 
+    def runs(self, count: int) -> torch.Tensor:
+        """Return the values of each run of `count` neighbouring blocks along the axis of the groups, 0 where
+        they are left out: (elements of a block, count, runs).
+
+        >>> from quantviz.schemes.granularity import PerGroup
+        >>> x = torch.arange(8.0).reshape(1, 8)
+        >>> Blocks(x, PerGroup(2).layout((1, 8)), torch.float32).runs(2)[:, :, 1].tolist()
+        [[4.0, 6.0], [5.0, 7.0]]
+        """
+        of_runs = layout_of_runs(self.layout, count)
+        rows = Blocks(self._filled(0), of_runs, self.dtype)._rows(0)
+        return rows.reshape(of_runs.block_count, count, -1).permute(2, 1, 0)
+
+    def of_runs(self, values: torch.Tensor) -> torch.Tensor:
+        """Return what is known of the blocks of each run, (count, runs), as it lies in the grid.
+
+        >>> from quantviz.schemes.granularity import PerGroup
+        >>> blocks = Blocks(torch.zeros(8, 2), PerGroup(2, axis=0).layout((8, 2)), torch.float32)
+        >>> blocks.of_runs(torch.arange(8).reshape(2, 4)).tolist()
+        [[0, 1], [4, 5], [2, 3], [6, 7]]
+        """
+        axis, of_runs = _axis_of_groups(self.layout), layout_of_runs(self.layout, len(values))
+        lines = values.T.reshape(*of_runs.grid_shape, len(values))
+        return lines.movedim(-1, axis + 1).reshape(self.layout.grid_shape)
+
+    def by_parts(
+        self, answer: Callable[[Rows], tuple[torch.Tensor, ...]], count: int, most: int
+    ) -> tuple[torch.Tensor, ...]:
+        """Return `count` numbers a block that `answer` gives, of at most `most` blocks at a time: float64."""
+        answers = [torch.zeros(self.layout.block_count, dtype=torch.float64) for _ in range(count)]
+        for rows in self.rows(most):
+            for whole, own in zip(answers, answer(rows), strict=True):
+                whole[rows.numbers] = own.to(torch.float64)
+        return tuple(whole.reshape(self.layout.grid_shape) for whole in answers)
+
+    def rows(self, most: int) -> Iterator[Rows]:
+        """Yield the blocks as rows, at most `most` at a time. Zeros that fill a block up are left out."""
+        values = self._rows(math.nan).flatten(0, -2)
+        step = max(min(most, _TOGETHER // max(values.shape[-1], 1)), 1)
+        for numbers in torch.split(torch.arange(len(values)), step):
+            yield Rows(numbers, values[numbers])
+
     def _padding(self) -> torch.Tensor:
         """Return how many zeros fill each block."""
         return (
@@ -130,6 +223,24 @@ class Blocks:
         split = _split(x, self.layout, fill)
         axes = split.dim()
         return split.permute(*range(0, axes, 2), *range(1, axes, 2)).reshape(*self.layout.grid_shape, -1)
+
+
+def layout_of_runs(layout: BlockLayout, count: int) -> BlockLayout:
+    """Return the layout whose blocks are runs of `count` neighbouring groups each.
+
+    >>> from quantviz.schemes.granularity import PerGroup
+    >>> layout_of_runs(PerGroup(2).layout((1, 8)), 2).grid_shape
+    (1, 2)
+    """
+    axis = _axis_of_groups(layout)
+    block, grid = list(layout.block_shape), list(layout.grid_shape)
+    block[axis], grid[axis] = block[axis] * count, grid[axis] // count
+    return BlockLayout(layout.view_shape, tuple(block), tuple(grid), layout.tail)
+
+
+def _axis_of_groups(layout: BlockLayout) -> int:
+    """Return the axis along which groups have more than one element; the last one where none has."""
+    return max(range(len(layout.block_shape)), key=lambda axis: (layout.block_shape[axis], axis))
 
 
 def expand(grid: torch.Tensor, layout: BlockLayout, shape: Shape) -> torch.Tensor:

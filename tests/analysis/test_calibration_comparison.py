@@ -29,7 +29,10 @@ def test_each_row_is_a_quantization_and_the_best_has_the_least_error(form):
         assert row.lo == -row.hi
     assert found.current.scheme == scheme
     assert found.best.mse == min(row.mse for row in fitting)
-    assert found.best.mse == next(row.mse for row in found.rows if row.calibration == qv.MSE())
+    # The search stays within the whole range, modelopt's goes beyond.
+    within = min(row.mse for row in fitting if row.hi <= found.current.hi)
+    (searched,) = (row.mse for row in found.rows if row.calibration == qv.MSE())
+    assert within <= searched <= within * (1 + 1e-5)
     assert pd.DataFrame(found.table()).shape[0] == len(found.rows) == len(all_calibrations())
 
 
@@ -50,6 +53,19 @@ def test_a_block_is_looked_at_by_itself():
     for row in found.rows:
         alone = row.scheme.replace(granularity=qv.PerTensor())
         assert row.mse == qv.metrics(qv.quantize(x[:, 5], alone))["mse"]
+    groups = compare_calibrations(torch.randn(2, 64), "q4_0", [qv.MinMax()], block=(1, 0))
+    assert groups.current.scheme.granularity == qv.PerGroup(32)
     with pytest.raises(QuantVizError) as refused:
         compare_calibrations(x, scheme, block=(0, 8))
     assert refused.value.key == "no_such_block"
+
+
+def test_zero_points_that_are_searched_for_have_their_row_and_what_cannot_be_used_says_why():
+    scheme = qv.Scheme.parse("uint4,asymmetric,per_channel,min_max,hqq")
+    found = compare_calibrations(Builtin("loud_column").tensor(), scheme)
+    assert {row.calibration.id for row in found.rows if row.problem} == {
+        "abs_mean", "mse_modelopt", "entropy_tensorrt", "percentile_modelopt", "octav"
+    }  # fmt: skip
+    (row,) = (row for row in found.rows if row.calibration.id == "hqq")
+    assert math.isnan(row.lo)
+    assert row.gain_db > 0

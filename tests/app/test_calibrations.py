@@ -23,8 +23,15 @@ from tests.helpers.session import address, healthy, numbers, opened, panels, res
 TENSORS = ("normal(rows=6,cols=16)", "builtin(name=course_3x3)")
 
 
+#: What int4 under the notebooks' convention is refused with.
+REFUSED = {
+    "symmetric": {"hqq"},
+    "asymmetric": {"abs_mean", "mse_modelopt", "entropy_tensorrt", "percentile_modelopt", "octav", "hqq"},
+}
+
+
 def chosen(at, name):
-    return at.radio(key="calibration").set_value(name).run()
+    return at.selectbox(key="calibration").set_value(name).run()
 
 
 def codes_and_errors(at):
@@ -36,11 +43,11 @@ def codes_and_errors(at):
     return r
 
 
-@pytest.mark.parametrize(("tensor", "mode"), of_today(itertools.product(TENSORS, qv.MODES), 2))
+@pytest.mark.parametrize(("tensor", "mode"), of_today(itertools.product(TENSORS, qv.MODES), 1))
 def test_every_calibration_can_be_chosen_and_shared(tensor, mode):
     at = opened(t=tensor, s=f"int4,{mode},per_tensor,min_max,course")
     refused = set()
-    for name in qv.CALIBRATIONS:
+    for name in (each for each in qv.CALIBRATIONS if each != qv.Searched.id):
         before = address(at)["s"]
         chosen(at, name)
         assert not at.exception, name
@@ -54,20 +61,40 @@ def test_every_calibration_can_be_chosen_and_shared(tensor, mode):
         r = codes_and_errors(at)
         assert r.scheme == scheme
         again = opened(**address(at))
-        assert again.radio(key="calibration").value == name
+        assert again.selectbox(key="calibration").value == name
         assert np.array_equal(panels(again)[1], panels(at)[1])
         assert [tile.value for tile in numbers(again)] == [tile.value for tile in numbers(at)]
         assert float(numbers(at)[0].value) == float(f"{qv.metrics(r)['mse']:.4g}")
         fields = {f"range_{field.name}" for field in dataclasses.fields(scheme.calibration)}
-        assert fields == {each.key for each in at.number_input if (each.key or "").startswith("range_")}
-    assert refused == ({"abs_mean"} if mode == "asymmetric" else set())
+        shown = (*at.number_input, *at.checkbox)
+        assert fields == {each.key for each in shown if (each.key or "").startswith("range_")}
+    assert refused == REFUSED[mode]
+
+
+def test_zero_points_of_hqq_are_chosen_under_its_convention():
+    at = opened(t=TENSORS[0], s="uint4,asymmetric,per_channel,min_max,hqq")
+    healthy(chosen(at, "hqq"))
+    assert address(at)["s"] == "uint4,asymmetric,per_channel,hqq,hqq"
+    r = codes_and_errors(at)
+    assert r.range is None
+    assert np.array_equal(panels(opened(**address(at)))[1], r.q.numpy())
+
+
+def test_an_engine_that_searches_scales_takes_no_range():
+    at = opened(t="normal(rows=2,cols=256)", s=str(qv.RECIPES["q4_k"]))
+    assert at.selectbox(key="calibration").options == ["The engine's own search"]
+    assert result(healthy(at)).scheme == qv.RECIPES["q4_k"]
+    at.selectbox(key="convention").set_value("gguf_minimum").run()
+    assert address(healthy(at))["s"] == "uint4,asymmetric,per_group(size=32),min_max,gguf_minimum"
+    assert len(at.selectbox(key="calibration").options) == len(qv.CALIBRATIONS) - 1
 
 
 def test_each_begins_with_numbers_that_it_takes():
     for name, kind in qv.CALIBRATIONS.items():
         begun = starting(kind, {"lo": -1.0, "hi": 2.0, "scale": 0.5, "zero_point": 0})
         assert begun.id == name
-        assert not list(begun.problems(qv.FORMATS["int4"], "symmetric"))
+        mode, zero_domain = ("asymmetric", "code_float") if name == "hqq" else ("symmetric", "code_int")
+        assert not list(begun.problems(qv.FORMATS["int4"], mode, zero_domain))
 
 
 @dataclass(frozen=True)
@@ -77,6 +104,7 @@ class Fraction:
     part: float
     id: ClassVar[str] = "fraction"
     of_values: ClassVar[bool] = True
+    together: ClassVar[bool] = False
 
     def problems(self, fmt, mode, zero_domain="code_int"):
         return iter(())

@@ -94,20 +94,20 @@ def test_each_control_changes_the_scheme_and_the_address():
 def test_each_range_starts_from_the_one_in_force():
     at = opened()
     before = panels(at)[1]
-    at.radio(key="calibration").set_value("given").run()
+    at.selectbox(key="calibration").set_value("given").run()
     assert "given(scale=3.28" in address(at)["s"]
     assert np.array_equal(panels(healthy(at))[1], before)
-    at.radio(key="calibration").set_value("percentile").run()
+    at.selectbox(key="calibration").set_value("percentile").run()
     at.number_input(key="range_p").set_value(90.0).run()
     assert "percentile(p=90.0)" in address(at)["s"]
-    at.radio(key="calibration").set_value("manual_range").run()
+    at.selectbox(key="calibration").set_value("manual_range").run()
     at.number_input(key="range_hi").set_value(5.0).run()
     assert "hi=5.0" in address(healthy(at))["s"]
 
 
 def test_a_range_that_cannot_be_is_said_beside_it_and_nothing_is_lost():
     at = opened()
-    at.radio(key="calibration").set_value("manual_range").run()
+    at.selectbox(key="calibration").set_value("manual_range").run()
     kept = address(at)["s"]
     at.number_input(key="range_lo").set_value(1000.0).run()
     assert not at.exception

@@ -163,7 +163,7 @@ def test_a_rule_that_cannot_be_is_a_sentence_beside_it():
 
 def test_a_scale_by_hand_has_the_zero_point_that_the_engine_has():
     at = opened(t=WIDE, s="uint4,asymmetric,per_group(size=32),min_max,gguf_minimum")
-    at.radio(key="calibration").set_value("given").run()
+    at.selectbox(key="calibration").set_value("given").run()
     given = qv.Scheme.parse(address(healthy(at))["s"]).calibration
     assert given.zero_point < 0
     at.number_input(key="range_zero_point").set_value(-0.5).run()
@@ -174,7 +174,7 @@ def test_a_scale_by_hand_has_the_zero_point_that_the_engine_has():
 
 def test_ranges_of_ternary_weights():
     at = opened(t=WIDE, s="ternary,symmetric,per_tensor,min_max,course")
-    at.radio(key="calibration").set_value("abs_mean").run()
+    at.selectbox(key="calibration").set_value("abs_mean").run()
     assert at.selectbox(key="recipe").value == "ternary_absmean"
     assert address(healthy(at))["s"] == "ternary,symmetric,per_tensor,abs_mean,course"
 

@@ -141,7 +141,7 @@ def locked_widgets(at, group):
             *(at.button(key=key) for key in ("per_row", "per_tensor", "per_flat")),
             *(at.selectbox(key=key) for key in ("format", "recipe", "convention")),
         ],
-        "range": [at.radio(key="calibration")],
+        "range": [at.selectbox(key="calibration")],
     }
     return [widget.disabled for widget in widgets[group]]
 
@@ -167,7 +167,7 @@ def test_every_kind_of_tensor_is_locked(source):
         s="int8,symmetric,per_group(size=2),given(scale=0.5),course",
     )
     sidebar = [*at.sidebar.selectbox, *at.sidebar.number_input, *at.sidebar.text_area]
-    of_range = [widget for widget in sidebar if widget.key and widget.key.startswith("range_")]
+    of_range = [widget for widget in sidebar if str(widget.key).startswith(("range_", "calibration"))]
     of_scheme = [widget for widget in sidebar if widget.key in ("recipe", "convention")]
     assert all(widget.disabled for widget in sidebar if widget not in of_range and widget not in of_scheme)
     assert not any(widget.disabled for widget in of_scheme)
@@ -185,7 +185,7 @@ def test_a_locked_scheme_stays_whatever_is_clicked():
     at.button(key="reset").click().run()
     assert address(at)["s"] == scheme
     # The range is not the scheme's: it can be changed.
-    at.radio(key="calibration").set_value("percentile").run()
+    at.selectbox(key="calibration").set_value("percentile").run()
     assert address(healthy(at))["s"] == scheme.replace("min_max", "percentile(p=99.0)")
 
 

@@ -302,6 +302,14 @@ def test_a_range_that_was_searched_for_is_where_the_hand_begins(url, new_page):
     assert figures(page)["mse"] == metric_texts(qv.metrics(r))["mse"]
 
 
+def test_zero_points_that_were_searched_for_are_the_hands(url, new_page):
+    page = new_page()
+    state = FIRST.with_scheme(qv.Scheme.parse("uint4,asymmetric,per_channel,hqq,hqq"))
+    open_lab(page, url, state)
+    r = qv.quantize(state.source.tensor(), state.scheme)
+    assert figures(page)["mse"] == metric_texts(qv.metrics(r))["mse"]
+
+
 def test_the_range_of_a_large_tensor_is_dragged_with_the_servers_sums(url, new_page):
     """The numbers while the hand holds still are those of all its values, and stay when it lets go."""
     page = new_page()

@@ -28,6 +28,7 @@ ENGINES = {
     "hqq": ("hqq",),
     "bitsandbytes": ("bitsandbytes", "bitsandbytes_dynamic8", "bitsandbytes_int8"),
     "gguf": ("gguf_signed", "gguf_minimum", "gguf", "gguf_mx"),
+    "llama_cpp": ("gguf_k", "gguf_iq4_nl", "gguf_iq4_xs"),
     "microxcaling": ("microxcaling",),
     "modelopt": (
         "modelopt",

@@ -18,6 +18,7 @@ import torch
 import quantviz as qv
 from quantviz.quantization.quantizer import ARITHMETIC
 from quantviz.schemes.conventions import CHOICES
+from quantviz.schemes.engine_calibrations import ENGINE_CALIBRATIONS, HQQ
 from tests.helpers import ROOT
 from tests.helpers.offered import offered_schemes, variant
 
@@ -54,11 +55,13 @@ def golden_schemes() -> Iterator[qv.Scheme]:
         qv.Given(0.03125, 3),
         qv.Given(0.03125),
     )
-    for calibration, mode in itertools.product(calibrations, qv.MODES):
+    of_engines = (kind() for kind in ENGINE_CALIBRATIONS)
+    for calibration, mode in itertools.product((*calibrations, *of_engines), qv.MODES):
         try:
             yield qv.Scheme("int4", mode, qv.PerChannel(0), calibration)
         except qv.QuantVizError:
             continue
+    yield qv.Scheme("uint4", "asymmetric", qv.PerChannel(0), HQQ(), "hqq")
     for field, values in CHOICES.items():
         for value, format_id in itertools.product(values, ("uint4", "float8_e4m3fn")):
             convention = variant(qv.CONVENTIONS["course"], field, value)

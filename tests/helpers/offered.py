@@ -36,12 +36,18 @@ def granularities(convention: qv.Convention, format_id: str) -> Iterator[Granula
         yield type(granularity)(min(sizes)) if sizes and hasattr(granularity, "size") else granularity
 
 
+def calibration_of(convention: qv.Convention) -> qv.MinMax | qv.Searched:
+    """The calibration that a convention begins with."""
+    return qv.Searched() if convention.search else qv.MinMax()
+
+
 def offered_schemes(convention: qv.Convention, formats: tuple[str, ...] = ()) -> Iterator[qv.Scheme]:
     """Every scheme of a convention that is not refused; of `formats`, where some are named."""
     for format_id, mode in itertools.product(formats or qv.FORMATS, qv.MODES):
         for granularity in granularities(convention, format_id):
-            if not problems(format_id, mode, granularity, qv.MinMax(), convention):
-                yield qv.Scheme(format_id, mode, granularity, convention=convention)
+            calibration = calibration_of(convention)
+            if not problems(format_id, mode, granularity, calibration, convention):
+                yield qv.Scheme(format_id, mode, granularity, calibration, convention)
 
 
 def one_of(convention: qv.Convention, **changes: object) -> qv.Scheme:

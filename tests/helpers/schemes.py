@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import quantviz as qv
 from quantviz.schemes.conventions import CHOICES
+from quantviz.schemes.engine_calibrations import ENGINE_CALIBRATIONS, OCTAV, MSELLMCompressor, MSETorch
 from tests.helpers.offered import problems
 
 SMALL = st.integers(-4, 3)
@@ -28,6 +29,9 @@ CALIBRATIONS = st.one_of(
     .filter(lambda pair: pair[0] != pair[1])
     .map(lambda pair: qv.ManualRange(*sorted(pair))),
     st.builds(qv.Given, st.floats(1e-30, 1e30)),
+    st.sampled_from(
+        [*(kind() for kind in ENGINE_CALIBRATIONS), MSETorch(64), OCTAV(True), MSELLMCompressor(norm=2.0)]
+    ),
 )
 
 
@@ -53,7 +57,7 @@ def schemes(draw, ids=tuple(qv.CONVENTIONS)):
     granularity = draw(st.one_of(*(GRANULARITIES[name] for name in offer.granularities or GRANULARITIES)))
     if offer.sizes_of(format_id) and hasattr(granularity, "size"):
         granularity = dataclasses.replace(granularity, size=draw(st.sampled_from(offer.sizes_of(format_id))))
-    calibration = draw(CALIBRATIONS)
+    calibration = qv.Searched() if convention.search else draw(CALIBRATIONS)
     modes = [mode for mode in qv.MODES if not problems(format_id, mode, granularity, calibration, convention)]
     assume(modes)
     return qv.Scheme(format_id, draw(st.sampled_from(modes)), granularity, calibration, convention)

@@ -12,12 +12,12 @@ from quantviz.evaluation.metric_formulas import stored_bits
 from quantviz.quantization.code_to_value import error_operations, value_operations
 from quantviz.quantization.operations import number_code
 from quantviz.quantization.range_to_scale import range_operations
-from quantviz.quantization.stored_scale import round_to_format, store_operations
+from quantviz.quantization.stored_scale import level_operations, round_to_format, store_operations
 from quantviz.quantization.value_to_code import chances, code_operations, fma
 from quantviz.schemes.conventions import CHOICES, FIELDS
 from quantviz.schemes.formats import FORMATS
 from quantviz.text import catalogue, languages
-from tests.helpers.offered import offered_schemes, problems, variant
+from tests.helpers.offered import calibration_of, offered_schemes, problems, variant
 
 
 def random_floats(count, seed):
@@ -144,6 +144,7 @@ def operations_of(scheme, given=False):
     return (
         *ranged,
         *store_operations(scheme, given=given),
+        *(level_operations(scheme) if scheme.search else ()),
         *code_operations(scheme),
         *value_operations(scheme),
         *error_operations(scheme),
@@ -171,6 +172,7 @@ def shown(scheme):
     """
     lines = [(operation.key, operation.line) for operation in operations_of(scheme)]
     properties = (scheme.code_min, scheme.symmetric_zero_point, stored_bits(scheme), scheme.arithmetic.tail)
+    properties = (*properties, scheme.search)
     kept = "block_scale_dtype" if not scheme.granularity.single else "scale_dtype"
     return lines, properties, scheme.arithmetic.get(kept), scheme.arithmetic.scale_math
 
@@ -187,8 +189,10 @@ def test_every_value_of_every_field_is_read(name, value):
         others = set(CHOICES[name]) - {value} if scheme.arithmetic.get(name) == value else {value}
         for other in others:
             changed = variant(scheme.arithmetic, name, other)
-            fields = (scheme.format, scheme.mode, scheme.granularity, scheme.calibration, changed)
-            if changed and not problems(*fields) and shown(qv.Scheme(*fields)) != shown(scheme):
+            if changed is None:
+                continue
+            fields = (scheme.format, scheme.mode, scheme.granularity, calibration_of(changed), changed)
+            if not problems(*fields) and shown(qv.Scheme(*fields)) != shown(scheme):
                 return
     raise AssertionError("a value that nothing reads")
 
@@ -268,6 +272,8 @@ def test_every_line_has_its_words_and_no_words_are_left_over():
                 for given in (False, True)
                 for operation in operations_of(qv.Scheme(*fields), given)
             }
+    levels = ("scale_code", "global_scale", "zero_point_code", "global_zero_point")
+    used |= {f"found_{name}" for name in levels}
     used |= {"range_lo", "range_hi", "found_lo", "found_hi", "range_extreme", "range_tensor_absmax"}
     used |= {operation.key for operation in error_operations(qv.Scheme(nonfinite="ignore"))}
     for language in languages():

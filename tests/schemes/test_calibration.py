@@ -39,6 +39,7 @@ class OfMode:
 
     id: ClassVar[str] = "own"
     of_values: ClassVar[bool] = True
+    together: ClassVar[bool] = False
 
     def problems(self, fmt, mode, zero_domain="code_int"):
         return iter(())

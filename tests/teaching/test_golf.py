@@ -48,6 +48,8 @@ def test_what_takes_exactly_the_budget_counts_and_a_second_level_is_over_it():
 def test_par_is_the_best_of_all_recipes_within_the_budget(hole):
     x, best = hole.source.tensor(), -1.0
     for recipe in RECIPES.values():
+        if recipe.search:
+            continue
         m = qv.metrics(qv.quantize(x, recipe))
         if m["effective_bits"] <= BUDGET:
             best = max(best, m["sqnr_db"])

@@ -41,8 +41,8 @@ export function unpacked(together) {
 
 /**
  * Quantize `x`, a Float32Array, in a layout of `makeLayout`. `choice.calibration` takes the place of the
- * scheme's: `{id: "manual_range", lo, hi}`, `{id: "given", scale, zero_point}`, or `{id: "ranges", lo, hi}`,
- * an end a block. Where Python would refuse, `refused` has the key and the numbers of its error, and there
+ * scheme's: `{id: "manual_range", lo, hi}`, `{id: "given", scale, zero_point}`, `{id: "ranges", lo, hi}`, an
+ * end a block, or `{id: "params", ...}`, all that codes are made with, one number a block each. Where Python would refuse, `refused` has the key and the numbers of its error, and there
  * are no codes.
  */
 export function quantizeTensor(arithmetic, x, layout, choice = {}) {
@@ -62,7 +62,7 @@ export function quantizeTensor(arithmetic, x, layout, choice = {}) {
   }
   const tensor = { ...input, layout, absmax: absmaxOf(input.x) };
   const set = choice.calibration ?? (facts.given ? { id: "given", ...facts.given } : null);
-  const given = set?.id === "given";
+  const given = set?.id === "given" || set?.id === "params";
   const refused = given
     ? paramsGiven(arithmetic, tensor, set, params)
     : paramsOfRanges(arithmetic, tensor, set, blocks, params);
@@ -212,6 +212,12 @@ function paramsOfRanges({ parts, facts }, { x, counted, layout, absmax }, set, b
 
 /** Put the parameters that scale and zero point set by hand give into `params`; or say why not. */
 function paramsGiven({ parts, facts }, { layout, absmax }, set, params) {
+  if (set.id === "params") {
+    for (const name of facts.params) {
+      params[name].set(set[name]);
+    }
+    return null;
+  }
   const { scale, zero_point: zero = 0 } = set;
   if (!(scale >= SINGLE_TINY && scale <= SINGLE_MAX)) {
     return { key: "scale_not_positive", got: scale };

@@ -44,7 +44,7 @@ export class Hand {
     if (this.moving) return (this.waiting = data);
     this.waiting = null;
     this.data = data;
-    if (data.found_lo) data.found = { id: "ranges", lo: data.found_lo, hi: data.found_hi };
+    if (data.found) data.found = this.searched(data);
     this.programs = unpacked(data);
     this.made = new Map();
     this.metrics = makeMetrics(data.metrics);
@@ -222,6 +222,11 @@ export class Hand {
     // A range that was searched for is known for the scheme as it is.
     const found = choice.variant === this.data.current ? this.data.found : null;
     return quantizeTensor(arithmetic, x, layout, { calibration: calibration ?? found });
+  }
+
+  // Ranges, or all that codes are made with: an array for each name, one number a block.
+  searched({ found: { id, names }, ...data }) {
+    return { id, ...Object.fromEntries(names.map((name) => [name, data[`found_${name}`]])) };
   }
 
   domainNow() {

@@ -1,8 +1,8 @@
 """GGML's tensor types: what a block of bytes in a .gguf says, as numbers.
 
 A quantized type packs `length` neighbours of a row into `size` bytes: their codes, and what turns codes
-into values. Types whose codes, scale and zero point a scheme of ours has are schemes too (the conventions
-`gguf…`); K-quants, IQ4 and NVFP4 are read here only. Types that keep plain numbers have blocks of one.
+into values. Most quantized types are schemes too (the conventions `gguf…`); NVFP4 is read here only. Types
+that keep plain numbers have blocks of one.
 
 A type is added here: one entry of `BLOCK_TYPES`. The layouts are those of ggml (`ggml-common.h`); each
 product and sum is rounded to float32 in the order in which `gguf.quants` takes them, so the values are the
@@ -23,11 +23,13 @@ from types import MappingProxyType
 
 import torch
 
+from quantviz.schemes.formats import FORMATS
+
 #: Values that are decoded at a time: what is needed on the way takes some ten times their memory.
 _AT_ONCE = 2**21
 
-#: What the 16 codes of IQ4_NL and IQ4_XS stand for, in units of the scale: closer together near zero.
-_IQ4 = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
+#: What the 16 codes of IQ4_NL and IQ4_XS stand for, in units of the scale.
+_IQ4 = FORMATS["iq4"].codebook
 #: Twice the 16 values of float4_e2m1fn, which makes them whole numbers; there is no negative zero among them.
 _TWICE_E2M1 = (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)
 #: The byte of an unsigned float8 e4m3 that would be NaN; ggml reads it as 0.
@@ -98,7 +100,7 @@ def _signed(codes: torch.Tensor, offset: int) -> torch.Tensor:
     return (codes.to(torch.int16) - offset).float()
 
 
-def _looked_up(table: tuple[int, ...], codes: torch.Tensor) -> torch.Tensor:
+def _looked_up(table: tuple[float, ...], codes: torch.Tensor) -> torch.Tensor:
     # Much faster than an index.
     return (
         torch.tensor(table, dtype=torch.float32)

@@ -22,6 +22,7 @@ from quantviz.figures.grid_rows import GridRow
 from quantviz.figures.theme import THEMES
 from quantviz.lab.moves import HandChoices, hand_choices, range_counts, zero_points
 from quantviz.lab.state import LabState
+from quantviz.schemes.calibration import Given
 from quantviz.schemes.granularity import Shape
 from quantviz.schemes.scheme import Scheme
 from quantviz.ui.components.component import component, told
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from quantviz.analysis.study import Study
     from quantviz.compiled.javascript import Program
     from quantviz.quantization.explanation import Explanation
+    from quantviz.quantization.operations import NamedTensors
+    from quantviz.quantization.result import QuantResult
 
 #: Elements that a browser quantizes within a frame: of any format, and of integers.
 MOST_CELLS, MOST_INTEGERS = 64 * 64, 256 * 256
@@ -244,13 +247,23 @@ def _told_browser(
     seen = shown_places(state.view, shape)
     header["seen"] = seen.shape
     arrays = {"x": result.x.flatten().numpy(), "places": seen.astype(np.int32).ravel()}
-    if not scheme.calibration.of_values and result.range is not None:
-        # The range was searched for, which the browser does not do.
-        arrays |= {
-            "found_lo": result.range.lo.flatten().double().numpy(),
-            "found_hi": result.range.hi.flatten().double().numpy(),
-        }
+    found = _found(result)
+    if found:
+        header["found"] = {"id": "params" if result.range is None else "ranges", "names": list(found)}
+        arrays |= {f"found_{name}": grid.flatten().double().numpy() for name, grid in found.items()}
     return header, arrays
+
+
+def _found(result: QuantResult) -> NamedTensors:
+    """Return what was searched for, which the browser does not do: ranges, or what codes are made with."""
+    from quantviz.quantization.result import block_values
+
+    calibration = result.scheme.calibration
+    if calibration.of_values or isinstance(calibration, Given):
+        return {}
+    if result.range is None:
+        return block_values(result.qparams)
+    return {"lo": result.range.lo, "hi": result.range.hi}
 
 
 def _with_present(groups: list[int], present: int) -> list[int]:

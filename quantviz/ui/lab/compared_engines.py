@@ -128,13 +128,17 @@ def measures_of(kept: Kept, name: str) -> dict[str, float]:
     return kept.measures[name]
 
 
-def lighted(data: PanelsData, shown: Shown | None, view: View) -> PanelsData:
-    """Return the panels with the cells framed that differ; where they are too many to be told apart, or a
-    pixel stands for many cells, with a map of them laid over the panels.
+def differing(shown: Shown | None, view: View) -> Any:
+    """Return which of the cells in view differ, bool of its rows and columns; None where it is not shown."""
+    return None if shown is None or not visible("compare") else seen(shown.lit, view)
+
+
+def lighted(data: PanelsData, lit: Any) -> PanelsData:
+    """Return the panels with cells framed, `lit` of those in view; where they are too many to be told apart,
+    or a pixel stands for many cells, with a map of them laid over the panels.
     """
-    if shown is None or not visible("compare"):
+    if lit is None:
         return data
-    lit = seen(shown.lit, view)
     if data.pixels is not None:
         return dataclasses.replace(data, lit_share=_lit_share(lit, data.pixels))
     return dataclasses.replace(data, **({"lit": lit} if _sides(lit) <= _MOST_SIDES else {"lit_share": lit}))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _HAND_KEY = "hand"
 #: Points of a large tensor's error against the range: each is a pass over all values.
-_POINTS = 16
+_POINTS = 65
 
 
 def show_lab_ruler(

@@ -72,6 +72,7 @@ TERMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "stage_tab": ("cell",),
         "stage_tab_cell": ("cell", "error"),
         "stage_tab_range": ("range", "clipping", "sqnr"),
+        "stage_tab_blame": ("error", "outlier", "sqnr"),
         "stage_tab_compare": ("convention", "sqnr"),
         "cell": ("cell",),
         # The numbers.

@@ -26,7 +26,7 @@ from quantviz.ui.lab.phone_bar import show_phone_bar
 from quantviz.ui.lab.scheme_bar import show_scheme
 from quantviz.ui.lab.sharing import show_share
 from quantviz.ui.lab.sidebar import show_sidebar
-from quantviz.ui.lab.stage import Stage, comparing, fill_stage, show_stage
+from quantviz.ui.lab.stage import Stage, comparing, fill_stage, lit_in_view, show_stage
 from quantviz.ui.lab.tensor import notes_of, study_of
 from quantviz.ui.lab.tensor_panels import (
     PANELS_KEY,
@@ -108,7 +108,8 @@ def show_result(state: LabState, areas: Areas) -> Study:
     _remember_facts(study, why)
     end = error_end(study, state) if visible("error") else None
     compared = comparing(state, areas.stage)
-    panels = show_tensor_panels(study, state, end, areas.bridge, areas.panels, compared)
+    lit = lit_in_view(state, areas.stage, compared)
+    panels = show_tensor_panels(study, state, end, areas.bridge, areas.panels, lit)
     with areas.numbers:
         show_numbers(found, state)
     fill_stage(study, why, state, areas.stage, compared, panels)

@@ -14,6 +14,7 @@ from quantviz.analysis.better_schemes import best_of, gain_db
 from quantviz.analysis.recipe_ranking import RecipeRow
 from quantviz.lab.state import LabState
 from quantviz.schemes.calibration import MSE, Calibration, MinMax, Percentile
+from quantviz.schemes.engine_calibrations import EntropyONNXRuntime, EntropyTensorRT, MSETorch
 from quantviz.schemes.scheme import Scheme
 from quantviz.ui.components.choice import choose
 from quantviz.ui.components.hand import CurveMark
@@ -34,6 +35,8 @@ _TABLE, _OF, _ALL = "calibrations_table", "calibrations_of", "calibrations_all"
 _WHOLE, _BLOCK = "tensor", "block"
 #: What stands on the curve beside what is set.
 _MARKED: tuple[Calibration, ...] = (MinMax(), Percentile(99.9), MSE())
+#: What looks at a histogram of each block, and for how many blocks of a large tensor it is tried.
+_BY_HISTOGRAM, _MOST_HISTOGRAMS = (EntropyTensorRT, EntropyONNXRuntime, MSETorch), 2**15
 #: What a large tensor is tried with at once; the rest when it is asked for.
 _AT_FIRST: tuple[Calibration, ...] = (MinMax(), Percentile(99.9), Percentile(99.0), MSE())
 
@@ -166,7 +169,7 @@ def show_calibrations(study: Study, why: Any, state: LabState) -> None:
         rows = sorted((row for row in found.rows if row.problem is None), key=lambda row: row.mse)
         _show_table(rows, state)
         if _is_far(state, block):
-            st.toggle(say("stage.range.all_calibrations"), key=_ALL)
+            st.toggle(say("stage.range.all_calibrations"), key=_ALL, help=say("stage.range.all_help"))
         if not locked("range"):
             st.caption(say("stage.range.how"))
         for reason, names in _refused(found).items():
@@ -199,14 +202,24 @@ def _compared(state: LabState, block: tuple[int, ...] | None) -> CalibrationComp
     from quantviz.analysis.calibration_comparison import compare_calibrations
 
     source, scheme = state.source, state.scheme
-    few = _is_far(state, block) and not st.session_state.get(_ALL, False)
+    tried = None
+    if _is_far(state, block):
+        tried = _quick(state) if st.session_state.get(_ALL, False) else _AT_FIRST
     with st.spinner(say("stage.range.trying"), show_time=True):
         return kept(
             source,
-            f"calibrations {few} {block} {scheme}",
-            lambda: compare_calibrations(stored_of(source), scheme, _AT_FIRST if few else None, block=block),
+            f"calibrations {tried} {block} {scheme}",
+            lambda: compare_calibrations(stored_of(source), scheme, tried, block=block),
             aside=True,
         )
+
+
+def _quick(state: LabState) -> tuple[Calibration, ...]:
+    """Return all calibrations but those that would take minutes: a histogram of each of many blocks."""
+    from quantviz.analysis.calibration_comparison import all_calibrations
+
+    many = state.scheme.layout(state.source.shape).block_count > _MOST_HISTOGRAMS
+    return tuple(each for each in all_calibrations() if not (many and isinstance(each, _BY_HISTOGRAM)))
 
 
 def _is_far(state: LabState, block: tuple[int, ...] | None) -> bool:

@@ -14,7 +14,7 @@ from quantviz.errors import QuantVizError
 from quantviz.figures.arrangement import MOST_CELLS
 from quantviz.lab.scenarios import SCENARIOS, scenario_of
 from quantviz.lab.state import LabState, opening
-from quantviz.schemes.calibration import CALIBRATIONS, FLOAT32_EXACT_INTEGER, starting
+from quantviz.schemes.calibration import CALIBRATIONS, FLOAT32_EXACT_INTEGER, Searched, starting
 from quantviz.sources import SOURCES, AsMatrix, Builtin, Source
 from quantviz.sources.builtin import BUILTINS
 from quantviz.sources.local import folder_offered
@@ -345,20 +345,23 @@ def show_range(state: LabState) -> None:
     chosen = plain(calibration_words(calibration))
     if heeded(state):
         chosen = say("nonfinite.beside", range=chosen, choice=say(f"nonfinite.{state.scheme.nonfinite}.name"))
+    # An engine that searches scales takes no range, and no other one has such a search.
+    searches = state.scheme.search is not None
+    possible = tuple(name for name in CALIBRATIONS if (name == Searched.id) == searches)
     with st.expander(
         say("app.labelled", name=say("sidebar.range"), value=f"**{chosen}**"), key="range_expander"
     ):
         choose(
-            st.radio,
+            st.selectbox,
             say("sidebar.range"),
-            tuple(CALIBRATIONS),
+            possible,
             key=session.show("calibration", calibration.id),
             on_change=session.safely(_set_calibration),
             format_func=lambda name: say(f"calibrations.{name}.name"),
-            captions=[say(f"calibrations.{name}.help") for name in CALIBRATIONS],
             disabled=locked("range"),
             label_visibility="collapsed",
         )
+        st.caption(plain(say(f"calibrations.{calibration.id}.help")))
         show_lock("range")
         for field in dataclasses.fields(calibration):  # type: ignore[arg-type]
             _range_field(state, field)

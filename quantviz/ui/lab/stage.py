@@ -14,7 +14,7 @@ import streamlit as st
 from quantviz.lab.state import LabState
 from quantviz.ui.components.cell import show_sentence, show_steps
 from quantviz.ui.components.choice import choose
-from quantviz.ui.lab import compare_tab, compared_engines, range_tab
+from quantviz.ui.lab import blame_tab, compare_tab, compared_engines, range_tab
 from quantviz.ui.lab.lab_ruler import show_lab_ruler
 from quantviz.ui.lab.learning import CAUSES, learn, terms_of
 from quantviz.ui.lab.navigation import has_places, show_places
@@ -96,6 +96,15 @@ def comparing(state: LabState, stage: Stage) -> compared_engines.Shown | None:
     return compared_engines.comparing(state) if stage.tab == "compare" or classroom().projector else None
 
 
+def lit_in_view(state: LabState, stage: Stage, compared: compared_engines.Shown | None) -> Any:
+    """Return which of the cells in view the open tab speaks of, bool of its rows and columns; None for
+    none.
+    """
+    if stage.tab == "blame":
+        return blame_tab.blamed(state)
+    return compared_engines.differing(compared, state.view)
+
+
 def fill_stage(
     study: Study,
     why: Any,
@@ -113,7 +122,7 @@ def fill_stage(
         words = CAUSES.get(why.cause, ()) if stage.tab == "cell" else ()
         with stage.body:
             st.caption(learn(*terms_of(f"stage_tab_{stage.tab}"), *words))
-    if stage.tab != "compare" and visible("number_line"):
+    if stage.tab in ("cell", "range") and visible("number_line"):
         with stage.ruler:
             marks = range_tab.curve_marks(state) if stage.tab == "range" else ()
             show_lab_ruler(study, why, state, panels, curve=stage.tab == "range", marks=marks)
@@ -141,6 +150,12 @@ def _fill_range(
         range_tab.show_calibrations(study, why, state)
 
 
+def _fill_blame(
+    study: Study, why: Any, state: LabState, stage: Stage, compared: compared_engines.Shown | None
+) -> None:
+    blame_tab.show_blame(study, state, stage.sentence, stage.action, stage.body)
+
+
 def _fill_compare(
     study: Study, why: Any, state: LabState, stage: Stage, compared: compared_engines.Shown | None
 ) -> None:
@@ -150,6 +165,12 @@ def _fill_compare(
 def _has_range(state: LabState) -> bool:
     """Return whether a class may be told what another range brings."""
     return visible("range") and visible("scheme") and visible("tiles.sqnr")
+
+
+def _has_blame(state: LabState) -> bool:
+    """Return whether a class may be told where the error comes from, and what would help."""
+    told = ("error", "scheme", "tiles.sqnr", "range", "recipes")
+    return not classroom().projector and all(map(visible, told))
 
 
 def _has_comparison(state: LabState) -> bool:
@@ -167,6 +188,7 @@ TABS: Mapping[str, _Tab] = MappingProxyType(
     {
         "cell": _Tab(lambda state: True, _fill_cell),
         "range": _Tab(_has_range, _fill_range),
+        "blame": _Tab(_has_blame, _fill_blame),
         "compare": _Tab(_has_comparison, _fill_compare),
     }
 )

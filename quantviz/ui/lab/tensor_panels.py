@@ -38,10 +38,10 @@ def show_tensor_panels(
     end: float | None,
     bridge: Any,
     panels: Any,
-    compared: compared_engines.Shown | None,
+    lit: Any,
 ) -> PanelsData:
     """Show the panels, and the bridge before them: on a phone it shows the switch between them. Return what
-    they show.
+    they show. Of the cells in view those are framed that are `lit`.
     """
     data = panels_of(study, state, end, bridge_width(BRIDGE_KEY)).only(
         [name for name in PANEL_PARTS if visible(name)]
@@ -53,7 +53,7 @@ def show_tensor_panels(
         data = dataclasses.replace(data, cause=None)
     whole_view = dataclasses.replace(state.view, top=0, left=0, height=None, width=None)
     show_panels(
-        compared_engines.lighted(data, compared, state.view),
+        compared_engines.lighted(data, lit),
         key=PANELS_KEY,
         bridge_area=bridge,
         area=panels,

@@ -1,0 +1,155 @@
+"""Ranges at which the distribution of the values changes least once it is quantized: the searches of TensorRT
+and of onnxruntime.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from quantviz.quantization.histogram_ranges import (
+    counted,
+    counted_from_zero,
+    edges_of_numpy,
+    edges_of_torch,
+    ends_of,
+    largest_of,
+    range_of,
+)
+from quantviz.schemes.calibration import BlockValues, Context, Part, Range
+from quantviz.schemes.engine_calibrations import EntropyONNXRuntime, EntropyTensorRT
+
+Array = npt.NDArray[Any]
+
+#: Divergences that differ by less are the same: float64 tells no more.
+_SAME = 1e-12
+#: How many cells of all clips that are tried are held at a time.
+_CELLS_TOGETHER = 2**21
+
+
+def entropy_tensorrt(calibration: EntropyTensorRT, blocks: BlockValues, context: Context) -> Range:
+    """Return the edge of |x|'s histogram at which the divergence is least."""
+    fmt, bins = context.format, calibration.bins
+    clips = np.arange(calibration.start_bin, bins + 1, calibration.stride)
+    cells = 2 ** (fmt.bits - fmt.signed)
+
+    def answer(part: Part) -> tuple[torch.Tensor, torch.Tensor]:
+        largest = largest_of(part)
+        at = _least_change(counted_from_zero(part, largest, bins), clips, cells)
+        clip = torch.from_numpy(edges_of_torch(largest, bins)[np.arange(len(at)), clips[at]])
+        return -clip, clip
+
+    return range_of(blocks, answer, bins)
+
+
+def _least_change(counts: Array, clips: Array, cells: int) -> Array:
+    """Return which of `clips`, the numbers of bins that are kept, changes each histogram least.
+
+    What is kept, with all beyond in its last bin, is compared with the same merged into `cells` and spread
+    evenly over the bins that hold something. So a clip's divergence is made of sums up to the ends of its
+    cells, which are added up once for all clips.
+    """
+    counts = counts.astype(np.float64)
+    # As modelopt does: the first bin, of what is next to 0, is taken for as large as the second.
+    counts[:, 0] = counts[:, 1]
+    kept, filled, of_logs = (
+        np.concatenate([np.zeros((len(counts), 1)), np.cumsum(each, axis=1)], axis=1)
+        for each in (counts, counts > 0, _times_log(counts))
+    )
+    total = kept[:, -1:]
+    # A clip whose last bin is empty, with values beyond it, has no finite divergence; one that keeps none has
+    # none at all, which counts as the least: the last such is taken.
+    none, last = kept[:, clips] == 0, counts[:, clips - 1]
+    divergence = np.full(none.shape, np.inf)
+    rows, places = np.nonzero(~none & ((last > 0) | (kept[:, clips] == total)))
+    step = max(_CELLS_TOGETHER // (cells + 1), 1)
+    for begin in range(0, len(rows), step):
+        row, place = rows[begin : begin + step], places[begin : begin + step]
+        clip = clips[place]
+        ends = -(-np.arange(cells + 1) * clip[:, None] // cells)
+        inside, bins = (np.diff(each[row[:, None], ends]) for each in (kept, filled))
+        beyond = total[row, 0] - kept[row, clip]
+        own = last[row, place]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = np.where(inside > 0, np.log(inside / bins), 0)
+        # The last bin that holds something is in the last cell that does.
+        at = cells - 1 - np.argmax(inside[:, ::-1] > 0, axis=1)
+        crossed = (inside * logs).sum(1) + beyond * logs[np.arange(len(row)), at]
+        alone = of_logs[row, clip] - _times_log(own) + _times_log(own + beyond)
+        divergence[row, place] = (alone - crossed) / total[row, 0] - np.log(total[row, 0] / kept[row, clip])
+    divergence[none] = -np.inf
+    nearly = divergence <= divergence.min(1, keepdims=True) + _SAME
+    found: Array = len(clips) - 1 - np.argmax(nearly[:, ::-1], axis=1)
+    return found
+
+
+def _times_log(counts: Array) -> Array:
+    """Return n log n of each, 0 for 0."""
+    found: Array = counts * np.log(np.where(counts > 0, counts, 1))
+    return found
+
+
+def entropy_onnxruntime(calibration: EntropyONNXRuntime, blocks: BlockValues, context: Context) -> Range:
+    """Return the window around 0 at which the divergence is least, within the values."""
+    bins, cells = calibration.bins, calibration.quantized_bins
+    middle = bins // 2
+    windows = [(middle - half, min(middle + half + 1, bins)) for half in range(cells // 2, middle + 1)]
+
+    def answer(part: Part) -> tuple[torch.Tensor, torch.Tensor]:
+        (lo, hi), largest = ends_of(part), largest_of(part)
+        edges = edges_of_numpy(-largest, largest, bins)
+        if len(windows) == 1:
+            at = np.zeros(len(lo), np.int64)
+        else:
+            counts = counted(part, edges)
+            at = np.argmin([_divergence(counts, *window, cells) for window in windows], axis=0)
+        rows, (begin, end) = np.arange(len(lo)), np.array(windows)[at].T
+        left, right = np.maximum(edges[rows, begin], lo), np.minimum(edges[rows, end], hi)
+        usable = np.isfinite(edges).all(1)
+        return (
+            torch.from_numpy(np.where(usable, left, lo)),
+            torch.from_numpy(np.where(usable, right, hi)),
+        )
+
+    return range_of(blocks, answer, bins)
+
+
+def _divergence(counts: Array, begin: int, end: int, cells: int) -> Array:
+    """Return onnxruntime's divergence of a window of bins: what is kept, with all beyond in its end bins,
+    from the same merged into cells; inf where one of them is empty.
+
+    A cell's share is cut to a whole number and given to its empty bins too, and what is left of the last cell
+    is counted but not spread.
+    """
+    inside = counts[:, begin:end]
+    size = (end - begin) // cells
+    whole = inside.copy()
+    whole[:, 0] += counts[:, :begin].sum(1)
+    whole[:, -1] += counts[:, end:].sum(1)
+    starts = np.arange(cells) * size
+    merged = np.add.reduceat(inside, starts, axis=1)
+    filled = np.add.reduceat((whole != 0).astype(np.int64)[:, : cells * size], starts, axis=1)
+    share = np.where(filled > 0, merged / np.maximum(filled, 1), 0).astype(np.int64)
+    spread = np.zeros_like(inside)
+    spread[:, : cells * size] = np.repeat(share, size, axis=1)
+    p, q = (_smoothed(each) for each in (whole, spread))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p, q = (each / each.sum(1, keepdims=True) for each in (p, q))
+        divergence = (p * np.log(p / q)).sum(1)
+    empty = (whole == 0).all(1) | (spread == 0).all(1)
+    return np.where(empty, np.float32(np.inf), divergence)
+
+
+def _smoothed(counts: Array, lift: float = 1e-4) -> Array:
+    """Return the counts as float32, with a little taken from bins that hold something and given to the
+    others.
+    """
+    zeros = counts == 0
+    without = zeros.sum(1, keepdims=True).astype(np.float32)
+    taken = lift * without.astype(np.float64) / np.maximum(counts.shape[1] - without, 1)
+    smooth = np.float32(lift) * zeros.astype(np.float32) + (-taken).astype(np.float32) * (~zeros)
+    found: Array = counts.astype(np.float32) + smooth
+    return found

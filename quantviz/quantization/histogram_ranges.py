@@ -1,0 +1,305 @@
+"""Ranges that follow from a histogram of each block, as engines make and read it.
+
+Bins are those of the engine's own library, float32 in the same order of operations, so that a value lies in
+the same bin. Counts are whole numbers, and so the same whatever is read at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from quantviz.schemes.calibration import BlockValues, Context, Part, Range
+from quantviz.schemes.engine_calibrations import MSETorch, PercentileModelopt, PercentileONNXRuntime
+from quantviz.tensors.blocks import viewed
+
+Array = npt.NDArray[Any]
+
+#: How many bins of all blocks are held at a time.
+BINS_TOGETHER = 2**22
+
+
+def blocks_together(bins: int) -> int:
+    """Return how many blocks are looked at at a time."""
+    return max(BINS_TOGETHER // bins, 1)
+
+
+def percentile_onnxruntime(
+    calibration: PercentileONNXRuntime, blocks: BlockValues, context: Context
+) -> Range:
+    """Return the left edges of the bins in which the percentiles lie, within the values."""
+    bins, symmetric = calibration.bins, context.mode == "symmetric"
+
+    def answer(part: Part) -> tuple[torch.Tensor, torch.Tensor]:
+        lo, hi = ends_of(part)
+        if symmetric:
+            edges = edges_of_numpy(*magnitude_ends(part), bins)
+            right = _at_share(counted(part, edges, of_magnitudes=True), edges, calibration.p / 100)
+            left = -right
+        else:
+            largest = np.maximum(np.abs(lo), np.abs(hi))
+            edges, cut = edges_of_numpy(-largest, largest, bins), (100 - calibration.p) / 200
+            counts = counted(part, edges)
+            left, right = (_at_share(counts, edges, share) for share in (cut, 1 - cut))
+        return _as_answer(np.maximum(left, lo), np.minimum(right, hi), lo, hi)
+
+    return range_of(blocks, answer, bins)
+
+
+def percentile_modelopt(calibration: PercentileModelopt, blocks: BlockValues, context: Context) -> Range:
+    """Return the left edge of the bin in which the percentile of |x| lies."""
+    bins = calibration.bins
+
+    def answer(part: Part) -> tuple[torch.Tensor, torch.Tensor]:
+        largest = largest_of(part)
+        edges = edges_of_torch(largest, bins)
+        counts = counted_from_zero(part, largest, bins)
+        clip = _at_share(counts, edges, calibration.p / 100)
+        return _as_answer(-clip, clip, -largest, largest)
+
+    return range_of(blocks, answer, bins)
+
+
+def mse_torch(calibration: MSETorch, blocks: BlockValues, context: Context) -> Range:
+    """Return the range at which torch's search stops."""
+    bins = calibration.bins
+    # torch counts the codes of the type that they are stored in.
+    cells = 2.0 ** (8 if context.format.bits <= 8 else 16)
+
+    def answer(part: Part) -> tuple[torch.Tensor, torch.Tensor]:
+        lo, hi = ends_of(part)
+        known = torch.from_numpy(lo), torch.from_numpy(hi)
+        counts = counts_of(part, bins, lambda x, low, high: (x - low) * bins / (high - low), *known)
+        # Of values as small as float32 has them, or as large, errors are no numbers, and end no search.
+        with np.errstate(all="ignore"):
+            first, last = _Quantiles(counts, lo, hi, cells).search()
+            width = (hi - lo) / np.float32(bins)
+            first, beyond = first.astype(np.float32), (last + 1).astype(np.float32)
+            return _as_answer(lo + width * first, lo + width * beyond, lo, hi)
+
+    return range_of(blocks, answer, bins)
+
+
+def range_of(
+    blocks: BlockValues, answer: Callable[[Part], tuple[torch.Tensor, torch.Tensor]], bins: int
+) -> Range:
+    """Return the range whose ends `answer` gives, of blocks with so many bins each."""
+    extreme = blocks.extreme()
+    lo, hi = (end.to(extreme.dtype) for end in blocks.by_parts(answer, 2, blocks_together(bins)))
+    return Range(lo, hi, extreme)
+
+
+def ends_of(part: Part) -> tuple[Array, Array]:
+    """Return smallest and largest value of each block, float32."""
+    lo, hi = part.ends
+    return lo.numpy(), hi.numpy()
+
+
+def largest_of(part: Part) -> Array:
+    """Return the largest magnitude of each block, float32."""
+    lo, hi = ends_of(part)
+    return np.maximum(np.abs(lo), np.abs(hi))
+
+
+def magnitude_ends(part: Part) -> tuple[Array, Array]:
+    """Return smallest and largest |x| of each block, float32."""
+
+    def least(x: torch.Tensor) -> torch.Tensor:
+        return x.abs().nan_to_num(math.inf).amin(-1, keepdim=True)
+
+    largest = largest_of(part)
+    return np.minimum(part.joined(least, torch.minimum).squeeze(-1).numpy(), largest), largest
+
+
+def edges_of_numpy(first: Array, last: Array, bins: int) -> Array:
+    """Return the edges (k, bins + 1) that `numpy.histogram` makes, float32.
+
+    >>> edges_of_numpy(np.float32([0, 2]), np.float32([1, 2]), 2).tolist()
+    [[0.0, 0.5, 1.0], [1.5, 2.0, 2.5]]
+    """
+    alone = first == last
+    first, last = (
+        np.where(alone, first - np.float32(0.5), first),
+        np.where(alone, last + np.float32(0.5), last),
+    )
+    with np.errstate(over="ignore", invalid="ignore"):
+        step = (last - first) / np.float32(bins)
+        edges: Array = np.arange(bins + 1, dtype=np.float32) * step[:, None] + first[:, None]
+    edges[:, -1] = last
+    return edges
+
+
+def edges_of_torch(last: Array, bins: int) -> Array:
+    """Return the edges (k, bins + 1) from 0 to each of `last`, float32."""
+    places, step = np.arange(bins + 1, dtype=np.float32), (last / np.float32(bins))[:, None]
+    return np.where(places < (bins + 1) // 2, step * places, last[:, None] - step * (bins - places))
+
+
+def counted(part: Part, edges: Array, *, of_magnitudes: bool = False) -> Array:
+    """Return how many values (or magnitudes) lie between edges as `numpy.histogram` counts, int64 (k, bins).
+
+    A value on an edge belongs to the bin that begins there, on the last edge to the last bin.
+    """
+    bins, known = edges.shape[1] - 1, torch.from_numpy(edges)
+
+    def places(x: torch.Tensor, first: torch.Tensor, span: torch.Tensor, row: torch.Tensor) -> torch.Tensor:
+        values = x.abs() if of_magnitudes else x
+        found = _within((values - first) / span * bins, bins)
+        # What the division's rounding put beyond an edge.
+        own = known[row.squeeze(-1)]
+        found -= (values < own.gather(-1, found)).to(torch.int64)
+        beyond = (values >= own.gather(-1, found + 1)) & (found < bins - 1)
+        return torch.add(found, beyond.to(torch.int64))
+
+    first, last = torch.from_numpy(edges[:, 0].copy()), torch.from_numpy(edges[:, -1].copy())
+    return counts_of(part, bins, places, first, last - first, torch.arange(len(edges)))
+
+
+def counted_from_zero(part: Part, largest: Array, bins: int) -> Array:
+    """Return how many magnitudes lie in each bin from 0 to the largest, as `torch.histc` counts, int64
+    (k, bins).
+    """
+    # With nothing but zeros torch counts from -1 to 1.
+    low, high = np.where(largest > 0, np.float32(0), -1), np.where(largest > 0, largest, np.float32(1))
+    known = (torch.from_numpy(each.astype(np.float32)) for each in (low, high))
+    return counts_of(part, bins, lambda x, low, high: (x.abs() - low) * bins / (high - low), *known)
+
+
+def counts_of(part: Part, bins: int, place: Callable[..., torch.Tensor], *of_blocks: torch.Tensor) -> Array:
+    """Return how many values lie in each bin, int64 (k, bins); `place` says in which, with or without a
+    fraction.
+    """
+
+    def of_rows(x: torch.Tensor, *known: torch.Tensor) -> torch.Tensor:
+        places = _within(place(x, *known), bins)
+        places = places + torch.arange(len(x)).unsqueeze(-1) * bins
+        found = torch.bincount(places[~x.isnan()], minlength=len(x) * bins)
+        return viewed(found, (len(x), bins))
+
+    counts: Array = part.added_up(of_rows, *of_blocks).numpy()
+    return counts
+
+
+def _within(places: torch.Tensor, bins: int) -> torch.Tensor:
+    whole = places.nan_to_num(0, bins, 0).to(torch.int64) if places.is_floating_point() else places
+    return whole.clamp(0, bins - 1)
+
+
+def _at_share(counts: Array, edges: Array, share: float) -> Array:
+    """Return the left edge of the bin at which `share` of the values is reached."""
+    total = np.maximum(counts.sum(1, keepdims=True), 1)
+    reached = np.cumsum(counts / total, axis=1)
+    at = (reached < share).sum(1)
+    found: Array = edges[np.arange(len(edges)), at]
+    return found
+
+
+def _as_answer(left: Array, right: Array, lo: Array, hi: Array) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the ends; the values' own where the engine's arithmetic goes beyond float32."""
+    usable = np.isfinite(left) & np.isfinite(right)
+    return (
+        torch.from_numpy(np.where(usable, left, lo)),
+        torch.from_numpy(np.where(usable, right, hi)),
+    )
+
+
+class _Quantiles:
+    """torch's search in the histograms of some blocks, which go through it side by side.
+
+    Both quantiles begin at the ends of the values; a step moves the one that passes more bins inwards by
+    1e-5, and once the modelled error of the bins between them rises, the search is over. Steps that move no
+    end are skipped.
+    """
+
+    _STEPS = 100_001
+    #: The quantile after each number of steps, added up as torch does.
+    _LOW = np.add.accumulate(np.r_[0.0, np.full(_STEPS, 1e-5)])
+    _HIGH = np.subtract.accumulate(np.r_[1.0, np.full(_STEPS, 1e-5)])
+
+    def __init__(self, counts: Array, lo: Array, hi: Array, cells: float) -> None:
+        self._counts, self._cells = counts.astype(np.float32), cells
+        self._sums = np.cumsum(counts, axis=1).astype(np.float32)
+        self._total = counts.sum(1).astype(np.float32).astype(np.float64)
+        self._width = (hi.astype(np.float64) - lo.astype(np.float64)) / counts.shape[1]
+
+    def search(self) -> tuple[Array, Array]:
+        """Return the first and the last bin of each block's range."""
+        rows, bins = self._counts.shape
+        first, last = np.zeros(rows, np.int64), np.full(rows, bins - 1)
+        # How many steps each quantile has made, and the least error so far.
+        low, high, least = np.zeros(rows, np.int64), np.zeros(rows, np.int64), np.full(rows, np.inf)
+        live = np.flatnonzero((self._width > 0) & np.isfinite(self._width) & (self._total > 0))
+        while len(live):
+            a, b = first[live], last[live]
+            left = self._left(live, a, b, low[live])
+            steps = np.where(left > a, high[live] + 1, self._until_moved(live, b, high[live]))
+            right = self._right(live, a, b, steps)
+            goes_on = (
+                (steps < self._STEPS)
+                & (self._LOW[low[live]] < self._HIGH[np.minimum(steps, self._STEPS) - 1])
+                & ((left > a) | (right < b))
+            )
+            live, a, b, left, right, steps = (each[goes_on] for each in (live, a, b, left, right, steps))
+            from_left = left - a > b - right
+            a, b = np.where(from_left, left, a), np.where(from_left, b, right)
+            low[live] += from_left
+            high[live] = np.where(from_left, high[live], steps)
+            error = self._error(live, a, b)
+            better = ~(error > least[live])
+            live = live[better]
+            least[live], first[live], last[live] = error[better], a[better], b[better]
+        return first, last
+
+    def _left(self, rows: Array, a: Array, b: Array, low: Array) -> Array:
+        bar = (self._LOW[low + 1] * self._total[rows]).astype(np.float32)
+        return self._within(self._sums[rows] < bar[:, None], a, b)
+
+    def _right(self, rows: Array, a: Array, b: Array, steps: Array) -> Array:
+        bar = (self._HIGH[np.minimum(steps, self._STEPS)] * self._total[rows]).astype(np.float32)
+        return self._within(self._sums[rows] <= bar[:, None], a, b, 1)
+
+    @staticmethod
+    def _within(before: Array, a: Array, b: Array, less: int = 0) -> Array:
+        found: Array = np.clip(before.sum(1) - less, a, b)
+        return found
+
+    def _until_moved(self, rows: Array, b: Array, high: Array) -> Array:
+        """Return after how many steps the upper quantile lies below all that is up to bin `b`."""
+        reached, total = self._sums[rows, b], self._total[rows]
+        steps: Array = np.maximum(high + 1, ((1 - reached / total) / 1e-5).astype(np.int64) - 2)
+        while True:
+            still = (reached <= (self._HIGH[np.minimum(steps, self._STEPS)] * total).astype(np.float32)) & (
+                steps < self._STEPS
+            )
+            if not still.any():
+                break
+            steps = steps + still
+        return steps
+
+    def _error(self, rows: Array, a: Array, b: Array) -> Array:
+        """Return the modelled Σ error² of the values between bins `a` and `b`, by torch's float32
+        arithmetic: values are spread evenly over their bin, and each part of one goes to its cell's middle.
+        """
+        width = self._width[rows]
+        cell64 = width * (b - a + 1) / self._cells
+        bin_, cell, half = (each.astype(np.float32)[:, None] for each in (width, cell64, cell64 / 2))
+        density = self._counts[rows] / bin_
+        begin = (np.arange(self._counts.shape[1]) - a[:, None]).astype(np.float32) * bin_
+        end = begin + bin_
+        most = np.float32(self._cells - 1)
+        of_begin, of_end = (np.clip(np.floor(each / cell), 0, most) for each in (begin, end))
+
+        def norm(low: Array, high: Array) -> Array:
+            found: Array = density * ((high * high * high - low * low * low) / np.float32(3))
+            return found
+
+        error = norm(begin - (of_begin + np.float32(0.5)) * cell, half)
+        error = error + (of_end - of_begin - 1) * norm(-half, half)
+        error = error + norm(-half, end - (of_end * cell + half))
+        total: Array = error.astype(np.float64).sum(1)
+        return total

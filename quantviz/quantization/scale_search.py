@@ -1,0 +1,490 @@
+"""How engines search the scale, and the smallest value, of each block, and keep them in small codes.
+
+These are the searches of ggml's reference quantizers (`ggml-quants.c` of llama.cpp), to the bit: float32,
+each product and sum rounded by itself, as its library for x86-64 is compiled, which has no fused
+multiply-add; sums over a block's elements in their order. Blocks are searched side by side: tensors are
+(elements of a block, blocks of a run, runs), or without the first axis what is known of each block.
+
+A method is added here: one entry in `_METHODS`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import torch
+
+from quantviz.errors import QuantVizError
+from quantviz.quantization.result import QParams
+from quantviz.schemes.calibration import BlockValues, Calibration, Context
+from quantviz.schemes.formats import NumberFormat
+from quantviz.schemes.granularity import PerGroup, Shape
+from quantviz.schemes.scale_search import SEARCHES, ScaleSearch, Tries
+from quantviz.schemes.scheme import Scheme
+from quantviz.tensors.blocks import Blocks
+from quantviz.tensors.conversion import as_plain
+
+#: Blocks that are searched at a time. Their values fit a core's cache, and are too few for torch to share out
+#: among threads of its own: these would wait for each other after each of thousands of short steps.
+_AT_ONCE = 1000
+#: A block whose values are all smaller counts as zeros.
+_NOTHING = 1e-15
+#: Added to a number below 2^22, it leaves the nearest whole number, half to even, in the last bits.
+_WHOLE = 12582912.0
+
+
+#: What is found of each block by itself, (blocks of a run, runs): its scale, and what else is kept of it or
+#: weighs it.
+_Found = tuple[torch.Tensor, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    """What is kept of the blocks of some runs."""
+
+    #: The codes of the blocks' scales, and the scale of each run, a float16.
+    codes: torch.Tensor
+    run: torch.Tensor
+    #: The same of the smallest values, whose sign is turned; none where they are not searched for.
+    minimum_codes: torch.Tensor | None = None
+    minimum_run: torch.Tensor | None = None
+    #: The scale before it was stored, where codes are made with that.
+    exact: torch.Tensor | None = None
+
+
+def searched(calibration: Calibration, blocks: BlockValues, context: Context) -> QParams:
+    """Return scale and zero point of each block as the convention's engine finds and stores them.
+
+    >>> from quantviz import Scheme, choose_qparams
+    >>> scheme = Scheme.parse("uint4,asymmetric,per_group(size=32),searched,gguf_k")
+    >>> found = choose_qparams(torch.linspace(-1, 2, 256), scheme)
+    >>> found.scale_codes.tolist(), found.global_scale.unique().tolist()
+    ([11, 11, 11, 16, 28, 39, 52, 63], [0.0020656585693359375])
+    """
+    assert context.convention.search is not None
+    search = SEARCHES[context.convention.search][context.format.id]
+    method, values = _METHODS[search.method], blocks.runs(search.run)
+    weights = _of_columns(context.importance, blocks, search)
+    at_once, count = max(method.at_once // search.run, 1), values.shape[2]
+    parts = []
+    for first in range(0, count, at_once):
+        last = min(first + at_once, count)
+        own = None if weights is None else weights[:, :, torch.arange(first, last) % weights.shape[2]]
+        parts.append(method.find(values[:, :, first:last].contiguous(), own, search, context.format))
+    found = tuple(torch.cat(part, dim=1) for part in zip(*parts, strict=True))
+    kept = method.keep(found, search, weights is not None)
+    codes, run = blocks.of_runs(kept.codes), blocks.of_runs(kept.run)
+    zero_point, minimum_codes, minimum_run = torch.zeros(codes.shape, dtype=torch.int32), None, None
+    if kept.minimum_codes is not None and kept.minimum_run is not None:
+        minimum_codes, minimum_run = blocks.of_runs(kept.minimum_codes), -blocks.of_runs(kept.minimum_run)
+        zero_point = minimum_run * minimum_codes
+    two_levels = search.run > 1
+    domain = context.convention.zero_domain if search.has_minimum else "none"
+    return QParams(
+        run * codes,
+        zero_point,
+        scale_codes=codes if two_levels else None,
+        global_scale=run if two_levels else None,
+        zero_domain=domain,
+        others=MappingProxyType({} if kept.exact is None else {"code_scale": blocks.of_runs(kept.exact)}),
+        stored=True,
+        zero_point_codes=minimum_codes,
+        global_zero_point=minimum_run,
+    )
+
+
+def importance_of(given: Any, scheme: Scheme, shape: Shape) -> torch.Tensor | None:
+    """Return what an error counts in each column of a tensor of `shape`, float32; none where none is given.
+
+    Raises `QuantVizError` where these are no numbers of 0 or more, one for each column, or the scheme cannot
+    heed them.
+    """
+    if given is None:
+        return None
+    layout = scheme.layout(shape)
+    if scheme.search is None or layout.block_shape[-1] == 1:
+        raise QuantVizError("importance_not_heeded", convention=str(scheme.arithmetic))
+    numbers = (
+        torch.as_tensor(given, dtype=torch.float32) if isinstance(given, list | tuple) else as_plain(given)
+    )
+    if tuple(numbers.shape) != shape[-1:]:
+        raise QuantVizError("importance_shape", got=tuple(numbers.shape), count=shape[-1], shape=shape)
+    weights = numbers.to(torch.float32)
+    bad = ~(torch.isfinite(weights) & (weights >= 0))
+    if bool(bad.any()):
+        raise QuantVizError("importance_negative", got=weights[bad][0].item(), column=int(bad.nonzero()[0]))
+    return weights
+
+
+def _of_columns(
+    importance: torch.Tensor | None, blocks: BlockValues, search: ScaleSearch
+) -> torch.Tensor | None:
+    """Return the weights of one line's columns as its runs have them."""
+    if importance is None:
+        return None
+    size = blocks.runs(search.run).shape[0]
+    return Blocks(importance, PerGroup(size).layout(tuple(importance.shape)), torch.float32).runs(search.run)
+
+
+# ---- pieces of a search -------------------------------------------------------------------------
+
+
+def _summed(terms: torch.Tensor) -> torch.Tensor:
+    """Return the sum over the first axis, one term after the other."""
+    total = torch.zeros_like(terms[0])
+    for term in terms:
+        total += term
+    return total
+
+
+def _nearest(values: torch.Tensor) -> torch.Tensor:
+    """Return the nearest whole numbers, int32; of what is beyond 2^22 whatever the last bits say.
+
+    >>> _nearest(torch.tensor([0.5, 1.5, -2.7])).tolist()
+    [0, 2, -3]
+    """
+    bits = (values + _WHOLE).view(torch.int32)
+    return bits.bitwise_and_(0x7FFFFF).sub_(0x400000)
+
+
+def _over(number: float, values: torch.Tensor) -> torch.Tensor:
+    """Return a number over values: one division, which Python's own `/` is not."""
+    return torch.full_like(values, number) / values
+
+
+def _float32(*terms: float) -> float:
+    """Return the sum of numbers as float32 adds them up: one of a list is first · second."""
+    total = np.float32(0)
+    for term in terms:
+        total = np.float32(total + np.float32(term))
+    return float(total)
+
+
+def _times(step: float, count: int) -> float:
+    return float(np.float32(np.float32(step) * np.float32(count)))
+
+
+def _half(values: torch.Tensor) -> torch.Tensor:
+    return values.to(torch.float16).to(torch.float32)
+
+
+def _root(values: torch.Tensor) -> torch.Tensor:
+    """Return the square root, rounded once: torch's of float32 can be off by a unit in the last place."""
+    return values.to(torch.float64).sqrt().to(torch.float32)
+
+
+def _extreme(values: torch.Tensor) -> torch.Tensor:
+    """Return the first of largest magnitude along the first axis, with its sign; NaN counts as 0."""
+    values = values.nan_to_num(0.0, torch.inf, -torch.inf)
+    return values.gather(0, values.abs().argmax(0, keepdim=True))[0]
+
+
+def _level(x: torch.Tensor, share: float) -> torch.Tensor:
+    """Return `share` · mean x² of each run."""
+    squares, total = x * x, torch.zeros_like(x[0, 0])
+    for block in range(x.shape[1]):
+        for element in range(x.shape[0]):
+            total += squares[element, block]
+    return share * total / (x.shape[0] * x.shape[1])
+
+
+def _weighted(x: torch.Tensor, of_columns: torch.Tensor, search: ScaleSearch) -> torch.Tensor:
+    """Return what an error of each value counts, by weights of columns."""
+    return of_columns * _root(_level(x, search.level) + x * x) if search.level else of_columns
+
+
+# ---- scale and smallest value -------------------------------------------------------------------
+
+
+def _minimum(
+    x: torch.Tensor, of_columns: torch.Tensor | None, search: ScaleSearch, fmt: NumberFormat
+) -> _Found:
+    """Return scale, minus the smallest value, and the sum of weights of each block: Q2_K, Q4_K and Q5_K."""
+    if of_columns is not None:
+        weight = _weighted(x, of_columns, search)
+        found = _least_squares(x, weight, fmt.code_max, search.tries_weighted, absolute=False)
+        return *found, _summed(weight)
+    weight = x.abs()
+    if search.weight == "level":
+        weight += _root(_summed(x * x) / len(x))
+    return _least_squares(x, weight, fmt.code_max, search.tries, absolute=search.absolute)
+
+
+def _keep_minimum(found: _Found, search: ScaleSearch, weighted: bool) -> _Kept:
+    if weighted:
+        scale, minimum, total = found
+        codes, run = _positive_codes(scale, total, search.code_max)
+        minimum_codes, minimum_run = _positive_codes(minimum, total, search.code_max)
+    else:
+        (codes, run), (minimum_codes, minimum_run) = (
+            _codes_of_largest(each, search.code_max) for each in found
+        )
+    return _Kept(codes, _half(run), minimum_codes, _half(minimum_run))
+
+
+def _least_squares(
+    x: torch.Tensor, weight: torch.Tensor, top: int, tries: Tries, *, absolute: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the scale and minus the smallest value of each block that give the least error among some.
+
+    A try makes codes, then the best scale and smallest value for these codes; the next begins where the best
+    one so far did.
+    """
+    low, high = x.amin(0).clamp_(max=0), x.amax(0)
+    flat, lowest = high == low, low
+    sum_w, sum_x = _summed(weight), _summed(weight * x)
+
+    def codes_of(inverse: torch.Tensor) -> torch.Tensor:
+        return _nearest(inverse * (x - low)).clamp_(0, top).to(torch.float32)
+
+    def error_of(codes: torch.Tensor, scale: torch.Tensor, low: torch.Tensor) -> torch.Tensor:
+        error = (scale * codes).add_(low).sub_(x)
+        return _summed((error.abs_() if absolute else error.mul_(error)).mul_(weight))
+
+    inverse = _over(top, high - low)
+    scale = _over(1, inverse)
+    least = error_of(codes_of(inverse), scale, low)
+    terms = torch.empty((len(x), 3, *x.shape[1:]))
+    for i in range(tries.count):
+        inverse = _over(_float32(tries.first, _times(tries.step, i), top), high - low)
+        codes = codes_of(inverse)
+        torch.mul(weight, codes, out=terms[:, 0])
+        torch.mul(terms[:, 0], codes, out=terms[:, 1])
+        torch.mul(terms[:, 0], x, out=terms[:, 2])
+        sum_l, sum_l2, sum_xl = _summed(terms)
+        spread = sum_w * sum_l2 - sum_l * sum_l
+        own, lower = (sum_w * sum_xl - sum_x * sum_l) / spread, (sum_l2 * sum_x - sum_l * sum_xl) / spread
+        above = lower > 0
+        own, lower = torch.where(above, sum_xl / sum_l2, own), lower.masked_fill(above, 0)
+        error = error_of(codes, own, lower)
+        better = (spread > 0) & (error < least)
+        scale, low = torch.where(better, own, scale), torch.where(better, lower, low)
+        least = torch.where(better, error, least)
+    return scale.masked_fill(flat, 0), -torch.where(flat, lowest, low)
+
+
+def _codes_of_largest(values: torch.Tensor, top: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the codes of what is known of a run's blocks, and their unit: the largest has the code `top`."""
+    largest = values.amax(0)
+    some = largest > 0
+    inverse = torch.where(some, _over(top, largest), 0)
+    # A code is kept in a byte.
+    codes = _nearest(inverse * values).bitwise_and_(255).clamp_(max=top)
+    return codes.to(torch.int8), _of_blocks(torch.where(some, largest, 0) / top, codes)
+
+
+def _positive_codes(
+    values: torch.Tensor, weight: torch.Tensor, top: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the codes of what is known of a run's blocks, and their unit, by least squares: nine units are
+    tried, then code by code.
+    """
+    largest = values.amax(0).clamp(min=0)
+    inverse = _over(top, largest)
+    rest = values - _over(1, inverse) * _nearest(inverse * values)
+    least = _summed(weight * rest * rest)
+    for i in (-4, -3, -2, -1, 1, 2, 3, 4):
+        tried = _over(_float32(_times(0.1, i), top), largest)
+        rest = values - _over(1, tried) * _nearest(tried * values).clamp_(max=top)
+        error = _summed(weight * rest * rest)
+        better = error < least
+        inverse, least = torch.where(better, tried, inverse), torch.where(better, error, least)
+    codes = _nearest(inverse * values).clamp_(max=top).to(torch.float32)
+    unit = _descended(values, weight, codes, (0, top), rest_first=True)
+    nothing = largest < _NOTHING
+    codes = codes.masked_fill(nothing, 0).to(torch.int8)
+    return codes, _of_blocks(unit.masked_fill(nothing, 0), codes)
+
+
+def _of_blocks(of_runs: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    return of_runs.expand(like.shape)
+
+
+# ---- a scale that may be negative ---------------------------------------------------------------
+
+
+def _signed(
+    x: torch.Tensor, of_columns: torch.Tensor | None, search: ScaleSearch, fmt: NumberFormat
+) -> _Found:
+    """Return the scale of each block: Q6_K."""
+    weight = x * x if of_columns is None else _weighted(x, of_columns, search)
+    return (_best_scale(x, weight, -fmt.code_min)[0],)
+
+
+def _keep_signed(found: _Found, search: ScaleSearch, weighted: bool) -> _Kept:
+    return _codes_of_extreme(found[0], search, of_nothing=0)
+
+
+def _descent(
+    x: torch.Tensor, of_columns: torch.Tensor | None, search: ScaleSearch, fmt: NumberFormat
+) -> _Found:
+    """Return the scale of each block, found code by code where no weights of columns are given; where they
+    are, also their sum: Q3_K.
+    """
+    if of_columns is not None:
+        weight = _weighted(x, of_columns, search)
+        return _best_scale(x, weight, -fmt.code_min)[0], _summed(weight)
+    extreme, weight = _extreme(x), x * x
+    codes = _nearest(_over(fmt.code_min, extreme) * x).clamp_(fmt.code_min, fmt.code_max).to(torch.float32)
+    scale = _descended(x, weight, codes, (fmt.code_min, fmt.code_max), rest_first=False)
+    return (scale.masked_fill(extreme.abs() < _NOTHING, 0),)
+
+
+def _keep_descent(found: _Found, search: ScaleSearch, weighted: bool) -> _Kept:
+    if weighted:
+        scale, total = found
+        run, codes = _best_scale(scale, total, -search.code_min)
+        return _Kept(codes.to(torch.int8), _of_blocks(_half(run), codes))
+    # Of zeros each byte is 0, which is read as the smallest code.
+    return _codes_of_extreme(found[0], search, of_nothing=search.code_min)
+
+
+def _best_scale(x: torch.Tensor, weight: torch.Tensor, top: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the scale of least weighted squared error along the first axis among nineteen, and its codes:
+    the value of largest magnitude has the code `-top`, or one a little beside it.
+    """
+    extreme, weighted = _extreme(x), weight * x
+
+    def sums(inverse: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        codes = _nearest(inverse * x).clamp_(-top, top - 1).to(torch.float32)
+        return codes, _summed(weighted * codes), _summed((weight * codes).mul_(codes))
+
+    codes, products, squares = sums(_over(-top, extreme))
+    scale = torch.where(squares != 0, products / squares, 0)
+    best = scale * products
+    for i in (*range(-9, 0), *range(1, 10)):
+        tried, products, squares = sums(_over(-_float32(top, _times(0.1, i)), extreme))
+        better = (squares > 0) & (products * products > best * squares)
+        scale = torch.where(better, products / squares, scale)
+        best, codes = torch.where(better, scale * products, best), torch.where(better, tried, codes)
+    nothing = extreme.abs() < _NOTHING
+    return scale.masked_fill(nothing, 0), codes.masked_fill(nothing, -top)
+
+
+def _descended(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    codes: torch.Tensor,
+    ends: tuple[int, int],
+    *,
+    rest_first: bool,
+) -> torch.Tensor:
+    """Move one code after the other, along the first axis, to where the weighted squared error is least, five
+    rounds at most; return the scale.
+
+    `codes` are changed in place. `rest_first` says whether what is left of the squares without a code must be
+    above 0, or the squares with its new value.
+    """
+    products, squares = _summed(weight * x * codes), _summed(weight * codes * codes)
+    for _ in range(5):
+        changed = False
+        for value, own, code in zip(x, weight, codes, strict=True):
+            product, square = products - own * value * code, squares - own * code * code
+            moved = _nearest(value * square / product).clamp_(*ends).to(torch.float32)
+            moves = (product > 0) & (moved != code)
+            if rest_first:
+                moves &= square > 0
+            product, square = product + own * value * moved, square + own * moved * moved
+            if not rest_first:
+                moves &= square > 0
+            moves &= product * product * squares > products * products * square
+            if bool(moves.any()):
+                changed = True
+                code.copy_(torch.where(moves, moved, code))
+                products, squares = torch.where(moves, product, products), torch.where(moves, square, squares)
+        if not changed:
+            break
+    return torch.where(squares > 0, products / squares, 0)
+
+
+def _codes_of_extreme(scale: torch.Tensor, search: ScaleSearch, *, of_nothing: int) -> _Kept:
+    """Return the codes of scales: that of largest magnitude in a run has the smallest code. In a run of zeros
+    all have the code `of_nothing`.
+    """
+    extreme = _extreme(scale)
+    nothing = extreme.abs() < _NOTHING
+    inverse = _over(search.code_min, extreme)
+    codes = (
+        _nearest(inverse * scale).clamp_(search.code_min, search.code_max).masked_fill_(nothing, of_nothing)
+    )
+    return _Kept(codes.to(torch.int8), _of_blocks(_half(_over(1, inverse)).masked_fill(nothing, 0), codes))
+
+
+# ---- a list of values ---------------------------------------------------------------------------
+
+
+def _codebook(
+    x: torch.Tensor, of_columns: torch.Tensor | None, search: ScaleSearch, fmt: NumberFormat
+) -> _Found:
+    """Return the scale of each block for a list of values, smallest first: IQ4_NL and IQ4_XS."""
+    weight, extreme = x * x if of_columns is None else _weighted(x, of_columns, search), _extreme(x)
+    table, (first, last) = _by_halves(fmt), (2 * fmt.value_min, 2 * fmt.value_max)
+    nothing = extreme.abs() < _NOTHING
+
+    def sums(inverse: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        # Doubling is exact.
+        halves = torch.floor(x * inverse.masked_fill(nothing, 0) * 2).clamp_(first, last).sub_(first)
+        values = table[halves.to(torch.int64)]
+        weighted = weight * values
+        return _summed(weighted * x), _summed(weighted.mul_(values))
+
+    smallest = fmt.codebook[0]
+    products, squares = sums(_over(1, -extreme / smallest))
+    scale = torch.where(squares > 0, products / squares, 0)
+    best = scale * products
+    for i in range(-7, 8):
+        products, squares = sums(_over(i + smallest, extreme))
+        better = (squares > 0) & (products * products > best * squares)
+        scale = torch.where(better, products / squares, scale)
+        best = torch.where(better, scale * products, best)
+    return (scale.masked_fill(nothing, 0),)
+
+
+def _keep_codebook(found: _Found, search: ScaleSearch, weighted: bool) -> _Kept:
+    (scale,) = found
+    if search.run == 1:
+        return _Kept(torch.ones_like(scale), _half(scale), exact=scale)
+    unit = _extreme(scale) / search.code_min
+    inverse = torch.where(unit == 0, 0, _over(1, unit))
+    codes = _nearest(inverse * scale).clamp_(search.code_min, search.code_max)
+    return _Kept(codes.to(torch.int8), _of_blocks(_half(unit), codes), exact=unit * codes)
+
+
+@functools.cache
+def _by_halves(fmt: NumberFormat) -> torch.Tensor:
+    """Return the nearest value, half up, of each number of halves from the smallest value of a codebook on,
+    which has whole numbers only: the middles between them are halves.
+    """
+    values = torch.tensor(fmt.codebook)
+    halves = torch.arange(2 * fmt.value_min, 2 * fmt.value_max + 1) / 2
+    return values[torch.bucketize(halves, (values[1:] + values[:-1]) / 2, right=True)]
+
+
+@dataclass(frozen=True)
+class _Method:
+    """How blocks are searched."""
+
+    #: From values and weights of columns (none where none are given) of some runs to what is found of each
+    #: block by itself.
+    find: Callable[[torch.Tensor, torch.Tensor | None, ScaleSearch, NumberFormat], _Found]
+    #: From this, and whether columns have weights, to what is kept.
+    keep: Callable[[_Found, ScaleSearch, bool], _Kept]
+    #: How many blocks are searched at a time.
+    at_once: int = _AT_ONCE
+
+
+#: The methods by name.
+_METHODS: Mapping[str, _Method] = MappingProxyType(
+    {
+        "minimum": _Method(_minimum, _keep_minimum),
+        "signed": _Method(_signed, _keep_signed),
+        # Most of its steps are taken on one element of each block.
+        "descent": _Method(_descent, _keep_descent, 16 * _AT_ONCE),
+        "codebook": _Method(_codebook, _keep_codebook),
+    }
+)

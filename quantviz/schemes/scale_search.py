@@ -1,0 +1,87 @@
+"""Searches for scales as values: how an engine finds the scale and smallest value of each block, and in how
+many bits it keeps them.
+
+A search is added here: one entry in `SEARCHES`. What it does is the table of methods in
+`quantviz/quantization/scale_search.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+
+@dataclass(frozen=True)
+class Tries:
+    """Which scales are tried: range / (first + step · i + largest code), for i from 0 to `count` - 1."""
+
+    first: float
+    step: float
+    count: int
+
+
+@dataclass(frozen=True)
+class ScaleSearch:
+    """How scales are found for one number format, and kept."""
+
+    #: "minimum": scale and smallest value, by weighted least squares; "signed": a scale that may be negative;
+    #: "descent": the same, code by code; "codebook": the same for a list of values.
+    method: str
+    #: Neighbouring blocks whose scales are codes of one float16 scale; 1 where each block has its own.
+    run: int = 1
+    #: The smallest and largest code of a scale. Those of a smallest value are the same.
+    code_min: int = 0
+    code_max: int = 0
+    #: Bits of such a code.
+    code_bits: int = 0
+    #: Of "minimum": what is tried, without weights of columns and with them.
+    tries: Tries = Tries(0.0, 0.0, 0)
+    tries_weighted: Tries = Tries(-0.9, 0.05, 37)
+    #: Of "minimum": what counts an error: "magnitude", |x|; "level", the block's root mean square + |x|.
+    weight: str = "level"
+    #: Of "minimum": whether errors are added up as they are, or squared.
+    absolute: bool = False
+    #: With weights of columns: w · √(`level` · mean x² of the run + x²) counts an error; 0 for w alone.
+    level: float = 2.0
+
+    @property
+    def has_minimum(self) -> bool:
+        """Whether it finds a smallest value as well."""
+        return self.method == "minimum"
+
+    @property
+    def scale_bits(self) -> float:
+        """Return the bits of one block's scale, its share of the run's scale included."""
+        return self.code_bits + 16 / self.run
+
+
+#: Every search by its name in a convention and the id of the number format. The numbers are those of
+#: `ggml-quants.c`.
+SEARCHES: Mapping[str, Mapping[str, ScaleSearch]] = MappingProxyType(
+    {
+        # Q2_K to Q6_K: runs of 256.
+        "k_quants": MappingProxyType(
+            {
+                "uint2": ScaleSearch(
+                    "minimum",
+                    16,
+                    0,
+                    15,
+                    4,
+                    Tries(-0.5, 0.1, 16),
+                    weight="magnitude",
+                    absolute=True,
+                    level=1.0,
+                ),
+                "int3": ScaleSearch("descent", 16, -32, 31, 6),
+                "uint4": ScaleSearch("minimum", 8, 0, 63, 6, Tries(-1.0, 0.1, 21)),
+                "uint5": ScaleSearch("minimum", 8, 0, 63, 6, Tries(-0.5, 0.1, 16)),
+                "int6": ScaleSearch("signed", 16, -128, 127, 8, level=0.0),
+            }
+        ),
+        "iq4_nl": MappingProxyType({"iq4": ScaleSearch("codebook")}),
+        # Runs of 256 again.
+        "iq4_xs": MappingProxyType({"iq4": ScaleSearch("codebook", 8, -32, 31, 6)}),
+    }
+)

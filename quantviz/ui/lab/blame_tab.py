@@ -1,0 +1,352 @@
+"""The tab Blame: which cells, rows or columns cost the others their accuracy, and what would help."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import streamlit as st
+
+from quantviz.lab.state import LabState
+from quantviz.schemes.calibration import ManualRange
+from quantviz.schemes.granularity import Flat, Granularity, PerChannel, Shape
+from quantviz.schemes.scheme import Scheme
+from quantviz.tensors.views import View
+from quantviz.ui.components.choice import choose
+from quantviz.ui.components.scheme_words import part_words
+from quantviz.ui.lab.navigation import block_words
+from quantviz.ui.lab.tensor import kept, stored_of
+from quantviz.ui.shell import session
+from quantviz.ui.shell.classroom import locked
+from quantviz.ui.shell.words import language, number, plain, say, shape_text, theme
+
+if TYPE_CHECKING:
+    from quantviz.analysis.blame import Blame, Remedy, Suspect
+    from quantviz.analysis.block_costs import BlockCosts
+    from quantviz.analysis.study import Study
+
+_PARTS = "blame_parts"
+#: Parts that are named one by one.
+_MOST_NAMED = 4
+#: A remedy that brings less is none to offer.
+_LEAST_GAIN_DB = 0.05
+#: Of fewer cells, what a part takes counts more than it does on a real weight.
+_SMALL = 2**16
+_WIDTHS = {"part": 140, "remedy": 230, "block": 180}
+#: The scheme's own blocks, among the kinds of parts; and lines of their table that are seen at once.
+_BLOCKS, _MOST_LINES = "blocks", 12
+
+
+def show_blame(study: Study, state: LabState, sentence: Any, action: Any, body: Any) -> None:
+    """Say what costs the most, offer what helps, and rank what was looked at."""
+    with sentence:
+        found = _found(state)
+        st.markdown(plain(_answer(found[0], state)))
+    remedy = _best_remedy(found[0])
+    if remedy is not None:
+        _offer(remedy, state, action)
+    with body, st.container(key="blame"):
+        shown = _chosen_parts(found, study, state)
+        if shown is None:
+            _show_blocks(study, state)
+            return
+        tables, plot = st.columns([7, 5], gap="small")
+        with tables:
+            _show_suspects(shown, state)
+            if shown.remedies:
+                _show_remedies(shown, state)
+        with plot:
+            _show_curve(shown)
+        st.caption(f'`qv.blame(x, "{state.scheme}", qv.{shown.parts!r}).table()`')
+
+
+def blamed(state: LabState) -> npt.NDArray[np.bool_] | None:
+    """Return which of the cells in view are those that cost the most, bool of the rows and columns in view;
+    None where nothing is to blame.
+    """
+    best = _found(state)[0]
+    return None if best.choice is None else parts_in_view(best, state.source.shape, state.view)
+
+
+def parts_in_view(blame: Blame, shape: Shape, view: View) -> npt.NDArray[np.bool_]:
+    """Return which of the cells in view belong to the chosen parts: cells, or channels of an axis."""
+    rows, cols = view.size(shape)
+    seen = np.zeros((rows, cols), bool)
+    assert blame.choice is not None
+    numbers = np.array(blame.choice.numbers)
+    if not isinstance(blame.parts, PerChannel):
+        places = np.stack(np.unravel_index(numbers, shape), 1)
+        shown = (view.rows, view.cols)
+        held = [axis for axis in range(len(shape)) if axis not in shown]
+        places = places[(places[:, held] == np.array(view.at)[held]).all(1)]
+        row = np.zeros(len(places), int) if view.rows is None else places[:, view.rows] - view.top
+        col = places[:, view.cols] - view.left
+        inside = (row >= 0) & (row < rows) & (col >= 0) & (col < cols)
+        seen[row[inside], col[inside]] = True
+        return seen
+    axis = blame.parts.axis % len(shape)
+    if axis == view.cols:
+        seen[:, np.isin(np.arange(view.left, view.left + cols), numbers)] = True
+    elif axis == view.rows:
+        seen[np.isin(np.arange(view.top, view.top + rows), numbers)] = True
+    else:
+        seen[:] = view.at[axis] in numbers
+    return seen
+
+
+def _found(state: LabState) -> tuple[Blame, ...]:
+    """Return what is to blame, that which costs the others most first: computed once for a tensor and scheme.
+    Of a large tensor one kind of parts is looked at, at first its columns.
+    """
+    source, scheme = state.source, state.scheme
+    parts = _asked_for(state) if state.large else None
+
+    def look() -> tuple[Blame, ...]:
+        from quantviz.analysis.blame import blame, culprits
+
+        x = stored_of(source)
+        return culprits(x, scheme) if parts is None else (blame(x, scheme, parts),)
+
+    with st.spinner(say("blame.looking"), show_time=True):
+        return kept(source, f"blame {parts} {scheme}", look, aside=True)
+
+
+def _kinds(state: LabState) -> dict[str, Granularity]:
+    """Return what can be taken out of a tensor, by its text form."""
+    axes = (axis for axis, length in enumerate(state.source.shape) if length > 1)
+    parts: list[Granularity] = [Flat(1)]
+    if len(state.source.shape) > 1:
+        parts += (PerChannel(axis) for axis in axes)
+    return {str(each): each for each in reversed(parts)}
+
+
+def _asked_for(state: LabState) -> Granularity:
+    kinds = _kinds(state)
+    return kinds.get(str(st.session_state.get(_PARTS)), next(iter(kinds.values())))
+
+
+# ---- the answer, and what helps -----------------------------------------------------------------------
+
+
+def _answer(blame: Blame, state: LabState) -> str:
+    choice = blame.choice
+    if choice is None:
+        return say("blame.none")
+    return say(
+        "blame.found",
+        what=_names(blame.parts, choice.numbers, state),
+        format=blame.kept_as,
+        before=_db(choice.rest_before_db),
+        after=_db(choice.rest_after_db),
+        bits=number(choice.bits_added, 2, signed=True),
+    )
+
+
+def _best_remedy(blame: Blame) -> Remedy | None:
+    """Return the best remedy that a scheme can be; None where none helps."""
+    helping = (
+        remedy
+        for remedy in blame.remedies
+        if remedy.scheme and remedy.whole_after_db - remedy.whole_before_db >= _LEAST_GAIN_DB
+    )
+    return max(helping, key=lambda remedy: remedy.whole_after_db, default=None)
+
+
+def _offer(remedy: Remedy, state: LabState, action: Any) -> None:
+    assert remedy.scheme is not None
+    with action:
+        st.button(
+            plain(_capital(_scheme_words(remedy.scheme, remedy.id, state))),
+            key="blame_use",
+            on_click=session.safely(_take),
+            args=(remedy.scheme,),
+            disabled=locked("scheme"),
+            help=say("room.locked") if locked("scheme") else None,
+        )
+
+
+def _scheme_words(scheme: Scheme, remedy: str, state: LabState) -> str:
+    if remedy == "finer":
+        return part_words(scheme, "granularity", state.source)
+    assert isinstance(scheme.calibration, ManualRange)
+    lo, hi = (number(end, 3) for end in (scheme.calibration.lo, scheme.calibration.hi))
+    at = f"±{hi}" if scheme.mode == "symmetric" else say("stage.range.ends", lo=lo, hi=hi)
+    return say("stage.range.clip_at", at=at)
+
+
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]
+
+
+def _remedy_words(remedy: Remedy, blame: Blame, state: LabState) -> str:
+    if remedy.id == "finer" and remedy.scheme:
+        return part_words(remedy.scheme, "granularity", state.source)
+    return say(f"blame.remedies.{remedy.id}", format=blame.kept_as)
+
+
+def _take(scheme: Scheme) -> None:
+    session.change(scheme=scheme)
+
+
+# ---- what was looked at -------------------------------------------------------------------------------
+
+
+def _chosen_parts(found: Sequence[Blame], study: Study, state: LabState) -> Blame | None:
+    """Return what the tables are about: at first the parts that cost the most; None for a scheme's blocks."""
+    kinds = _kinds(state) if state.large else {str(blame.parts): blame.parts for blame in found}
+    words = {name: _kind(parts, state) for name, parts in kinds.items()}
+    if study.layout.block_count > 1:
+        words[_BLOCKS] = say("places.ranked.blocks")
+    chosen = choose(
+        st.segmented_control,
+        say("blame.parts"),
+        words,
+        key=session.show(_PARTS, _still(words) or str(found[0].parts)),
+        required=True,
+        format_func=words.__getitem__,
+        label_visibility="collapsed",
+    )
+    if chosen == _BLOCKS:
+        return None
+    return next((blame for blame in found if str(blame.parts) == chosen), found[0])
+
+
+def _still(words: dict[str, str]) -> str | None:
+    known = st.session_state.get(_PARTS)
+    return known if known in words else None
+
+
+def _show_suspects(blame: Blame, state: LabState) -> None:
+    suspects = blame.suspects
+    columns: dict[str, list[Any]] = {
+        "part": [_name(blame.parts, each, state) for each in suspects],
+        "absmax": [each.absmax for each in suspects],
+        "caused": [_percent(each.caused_share) for each in suspects],
+        "suffered": [_percent(each.suffered_share) for each in suspects],
+        "before": [each.rest_before_db for each in suspects],
+        "after": [each.rest_after_db for each in suspects],
+    }
+    formats = {
+        "absmax": "%.4g",
+        "caused": "%.1f %%",
+        "suffered": "%.1f %%",
+        "before": "%.1f",
+        "after": "%.1f",
+    }
+    _table("blame_suspects", columns, formats, "part", len(suspects))
+
+
+def _show_blocks(study: Study, state: LabState) -> None:
+    """Show the scheme's blocks by what the loudest cell of each costs the others in it."""
+
+    def look() -> BlockCosts:
+        from quantviz.analysis.block_costs import block_costs
+
+        return block_costs(study)
+
+    rows = kept(state.source, f"block costs {state.scheme}", look, aside=True).rows
+    columns: dict[str, list[Any]] = {
+        "block": [block_words(study.layout, study.shape, state.view, each.block) for each in rows],
+        "loudest": [f"({', '.join(map(str, each.loudest))})" for each in rows],
+        "caused": [_percent(each.caused_share) for each in rows],
+        "suffered": [_percent(each.suffered_share) for each in rows],
+        "before": [each.others_before_db for each in rows],
+        "after": [each.others_after_db for each in rows],
+    }
+    formats = {"caused": "%.1f %%", "suffered": "%.1f %%", "before": "%.1f", "after": "%.1f"}
+    _table("blame_blocks", columns, formats, "block", min(len(rows), _MOST_LINES))
+    st.caption(f'`qv.block_costs(x, "{state.scheme}").table()`')
+
+
+def _show_remedies(blame: Blame, state: LabState) -> None:
+    remedies = blame.remedies
+    columns: dict[str, list[Any]] = {
+        "remedy": [_remedy_words(each, blame, state) for each in remedies],
+        "whole": [each.whole_after_db for each in remedies],
+        "gain": [each.whole_after_db - each.whole_before_db for each in remedies],
+        "others": ["–" if math.isnan(each.rest_after_db) else _db(each.rest_after_db) for each in remedies],
+        "bits": [each.bits_added for each in remedies],
+    }
+    formats = {"whole": "%.1f", "gain": "%+.1f", "bits": "%+.3f"}
+    st.caption(say("blame.what_helps", what=_names(blame.parts, remedies[0].numbers, state)))
+    _table("blame_remedies", columns, formats, "remedy", len(remedies))
+    if math.prod(blame.shape) < _SMALL:
+        st.caption(say("blame.small", shape=shape_text(blame.shape)))
+
+
+def _table(key: str, columns: dict[str, list[Any]], formats: dict[str, str], named: str, lines: int) -> None:
+    st.dataframe(
+        columns,
+        key=key,
+        hide_index=True,
+        row_height=29,
+        height=29 * (lines + 1) + 10,
+        column_config={
+            name: st.column_config.NumberColumn(say(f"blame.columns.{name}"), format=formats[name], width=84)
+            if name in formats
+            else st.column_config.TextColumn(
+                say(f"blame.columns.{name}"), width=_WIDTHS[name] if name == named else 84
+            )
+            for name in columns
+        },
+        alt=say(f"blame.{key}_alt"),
+    )
+
+
+def _show_curve(blame: Blame) -> None:
+    from quantviz.figures.blame_plot import blame_figure
+
+    points = [(each.k, each.whole_db) for each in blame.curve]
+    chosen = blame.choice.k if blame.choice else None
+    st.plotly_chart(
+        blame_figure(points, chosen, theme=theme(), language=language()),
+        key="blame_curve",
+        theme=None,
+        config={"displayModeBar": False},
+        alt=say("blame.plot_alt"),
+    )
+
+
+# ---- words --------------------------------------------------------------------------------------------
+
+
+def _percent(share: float) -> float:
+    """Return a share in percent, as it is shown: sums that differ by their last digits are no error."""
+    return round(100 * share, 1) + 0.0
+
+
+def _db(value: float) -> str:
+    return number(value, 3)
+
+
+def _form(parts: Granularity, state: LabState) -> tuple[str, int]:
+    """Return under which words parts are named, and their axis."""
+    if not isinstance(parts, PerChannel):
+        return "cell", -1
+    axis = parts.axis % len(state.source.shape)
+    return {state.view.rows: "row", state.view.cols: "column"}.get(axis, "index"), axis
+
+
+def _kind(parts: Granularity, state: LabState) -> str:
+    form, axis = _form(parts, state)
+    return say(f"blame.kinds.{form}", axis=axis)
+
+
+def _name(parts: Granularity, suspect: Suspect, state: LabState) -> str:
+    return _names(parts, (suspect.number,), state)
+
+
+def _names(parts: Granularity, numbers: Sequence[int], state: LabState) -> str:
+    """Return parts by name: "column 5", "columns 5, 9 and 3 more"."""
+    form, axis = _form(parts, state)
+    listed = [str(each) for each in numbers[:_MOST_NAMED]]
+    if form == "cell":
+        places = (np.unravel_index(each, state.source.shape) for each in numbers[:_MOST_NAMED])
+        listed = [f"({', '.join(str(int(at)) for at in place)})" for place in places]
+    what = ", ".join(listed)
+    if len(numbers) > _MOST_NAMED:
+        what = say("blame.and_more", what=what, count=len(numbers) - _MOST_NAMED)
+    return say(f"blame.{'one' if len(numbers) == 1 else 'many'}.{form}", what=what, axis=axis)

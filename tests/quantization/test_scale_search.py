@@ -1,0 +1,187 @@
+"""Scales that an engine searches itself: llama.cpp's K-quants and IQ4, to the bit and by every path."""
+
+import dataclasses
+import itertools
+
+import pytest
+import torch
+
+import quantviz as qv
+from quantviz.analysis import study
+from quantviz.analysis.study import Study
+from quantviz.compiled.javascript import write_program
+from quantviz.compiled.traced_values import Untraceable
+from quantviz.evaluation.metric_formulas import bits_per_element
+from quantviz.quantization import scale_search
+from quantviz.streaming import ranges
+from quantviz.tensors.lazy import InMemory
+from tests.engines import llama_cpp
+from tests.engines.compare import mismatches
+from tests.helpers.replay import replay
+from tests.helpers.walked import normal
+
+NAMES = tuple(name for name, scheme in qv.RECIPES.items() if scheme.search)
+LEVELS = ("scale", "zero_point", "scale_codes", "global_scale", "zero_point_codes", "global_zero_point")
+
+
+def weighted_error(x, x_hat):
+    return float((llama_cpp.importance() * (x_hat - x).double().square()).sum())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_weights_of_columns_give_what_llama_cpp_gives(name):
+    """Without them, `tests/test_engines.py` compares."""
+    for label, x in llama_cpp.tensors():
+        answer = llama_cpp.answer(x, name, weighted=True)
+        r = qv.quantize(x, name, importance=llama_cpp.importance(), strict=True)
+        found = mismatches(answer, r)
+        assert not {part: int(where.sum()) for part, where in found.items() if bool(where.any())}, label
+        assert r.scheme.calibration == qv.External()
+
+
+def test_weights_of_columns_lessen_the_weighted_error():
+    x = dict(llama_cpp.tensors())["normal"]
+    for name in NAMES:
+        own, plain = (qv.quantize(x, name, importance=w).x_hat for w in (llama_cpp.importance(), None))
+        assert weighted_error(x, own) < weighted_error(x, plain), name
+
+
+def test_codes_under_a_scale_of_0_are_all_that_differs():
+    """llama.cpp leaves there what its search tried last, we write code 0; no value depends on it."""
+    differing = dict.fromkeys(NAMES, 0)
+    for name, (_, x), weighted in itertools.product(NAMES, llama_cpp.tensors(), (False, True)):
+        kept = llama_cpp.answer(x, name, weighted=weighted, searched_codes=True)
+        r = qv.quantize(x, name, importance=llama_cpp.importance() if weighted else None, strict=True)
+        scale = r.scale_of_cells()
+        # Sums of squares beyond float32 give no scale at all; then the code is that of NaN.
+        where = (kept.codes != r.q) & ~scale.isnan()
+        differing[name] += int(where.sum())
+        assert not (where & (scale != 0)).any(), name
+        assert torch.equal(r.x_hat[where], kept.x_hat[where]), name
+    # A block that is quiet beside a loud one of its run: the loud one's unit is too coarse for its scale.
+    assert differing["q3_k"] > 0
+    quiet = torch.cat([torch.full((1, 32), 1e-3), torch.full((1, 224), 1.0)], dim=1) * normal(1, 256).sign()
+    assert qv.quantize(quiet, "q3_k").qparams.scale.flatten().tolist()[:2] == [0, 0]
+    assert set(qv.quantize(quiet, "q3_k").q[0, :32].tolist()) == {0}
+
+
+@pytest.mark.parametrize(
+    ("name", "bits"),
+    {
+        **{"q2_k": 2.625, "q3_k": 3.4375, "q4_k": 4.5, "q5_k": 5.5, "q6_k": 6.5625},
+        **{"iq4_nl": 4.5, "iq4_xs": 4.25},
+    }.items(),
+)
+def test_a_weight_costs_what_it_does_in_a_file(name, bits):
+    assert bits_per_element(qv.RECIPES[name], (4, 512)) == bits
+    assert bits == llama_cpp.TYPES[name][1] * 8 / 256
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_any_number_of_blocks_at_a_time_and_any_path_give_the_same(name, monkeypatch):
+    x, w = normal(6, 1024, seed=4), torch.rand(1024, generator=torch.Generator().manual_seed(2))
+    whole, weighted = qv.choose_qparams(x, name), qv.choose_qparams(x, name, importance=w)
+    few = {key: dataclasses.replace(method, at_once=48) for key, method in scale_search._METHODS.items()}
+    monkeypatch.setattr(scale_search, "_METHODS", few)
+    for own, importance in ((whole, None), (weighted, w)):
+        read = ranges.ranges(InMemory(x), qv.RECIPES[name], piece=2048, importance=importance)
+        line = ranges.ranges(InMemory(x[0].clone()), qv.RECIPES[name], piece=512, importance=importance)
+        for level in LEVELS:
+            if getattr(own, level) is not None:
+                assert torch.equal(getattr(own, level), getattr(read, level)), level
+                assert torch.equal(getattr(own, level)[0], getattr(line, level)), level
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_measured_in_pieces_it_is_the_reference(name):
+    x, w = normal(8, 1024, seed=5), torch.rand(1024, generator=torch.Generator().manual_seed(2))
+    for importance in (None, w):
+        whole = qv.metrics(qv.quantize(x, name, importance=importance))
+        found = qv.measure(InMemory(x), name, importance=importance, path="chunked", piece=2048)
+        for metric in ("mse", "clipped_share", "effective_bits", "zeroed_share"):
+            assert found.metrics[metric] == pytest.approx(whole[metric], rel=1e-6), metric
+
+
+def test_groups_along_another_axis_are_searched_the_same():
+    x = normal(512, 3, seed=6)
+    scheme = qv.RECIPES["q4_k"]
+    across = qv.quantize(x, scheme.replace(granularity=qv.PerGroup(32, axis=0)))
+    assert torch.equal(across.x_hat, qv.quantize(x.T.contiguous(), scheme).x_hat.T)
+    with pytest.raises(qv.QuantVizError) as caught:
+        qv.quantize(x, across.scheme, importance=torch.ones(3))
+    assert caught.value.key == "importance_not_heeded"
+
+
+def test_a_derivation_begins_with_both_levels():
+    r = qv.quantize(normal(2, 512), "q4_k")
+    why = replay(r, (1, 300))
+    assert [step.code_line.partition(" = ")[0] for step in why.steps][:6] == [
+        "global_scale",
+        "scale_code",
+        "global_zero_point",
+        "zero_point_code",
+        "scale",
+        "zero_point",
+    ]
+    assert why.step("scale_two_levels").code_line == "scale = global_scale * scale_code"
+    # What was handed over as it is stored is told with its levels too; of a part they are not known.
+    again = qv.quantize(r.x, "q4_k", qparams=r.qparams)
+    assert torch.equal(again.q, r.q)
+    assert replay(again, (1, 300)).steps == why.steps
+
+
+@pytest.mark.parametrize(
+    ("ask", "key"),
+    [
+        (lambda x: qv.quantize(x[:, :64], "q4_k"), "run_does_not_divide"),
+        (lambda x: qv.quantize(x[:, :40], "iq4_nl"), "group_does_not_divide"),
+        (lambda x: qv.RECIPES["q4_k"].replace(calibration=qv.MinMax()), "search_wanted"),
+        (lambda x: qv.RECIPES["q4_0"].replace(calibration=qv.Searched()), "search_missing"),
+        (lambda x: qv.RECIPES["q4_k"].replace(mode="symmetric"), "not_offered"),
+        (lambda x: qv.quantize(x, "q4_k", importance=torch.ones(7)), "importance_shape"),
+        (lambda x: qv.quantize(x, "q4_k", importance=-torch.ones(256)), "importance_negative"),
+        (lambda x: qv.quantize(x, "q4_0", importance=torch.ones(256)), "importance_not_heeded"),
+        (
+            lambda x: qv.quantize(x, "q4_k", importance=[1.0] * 256, qparams=qv.choose_qparams(x, "q4_k")),
+            "importance_and_qparams",
+        ),
+        (
+            lambda x: qv.measure(x, "q4_k", importance=[1.0] * 256, qparams=qv.choose_qparams(x, "q4_k")),
+            "importance_and_qparams",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_in_words(ask, key):
+    with pytest.raises(qv.QuantVizError) as caught:
+        ask(normal(2, 256))
+    assert caught.value.key == key
+    assert all(caught.value.message(language) for language in ("en", "zh"))
+
+
+def test_a_browser_leaves_it_to_the_server():
+    for name in NAMES:
+        with pytest.raises(Untraceable):
+            write_program(qv.RECIPES[name])
+
+
+def test_a_large_tensor_is_studied_as_a_small_one(monkeypatch):
+    x = normal(4, 1024, seed=8)
+    for name in ("q4_k", "iq4_xs"):
+        whole = Study.of(InMemory(x), qv.RECIPES[name])
+        monkeypatch.setattr(study, "MOST_WHOLE", 16)
+        large = Study.of(InMemory(x), qv.RECIPES[name])
+        monkeypatch.undo()
+        assert large.result is None
+        assert repr(large.explain((3, 700)).steps) == repr(whole.explain((3, 700)).steps)
+        assert large.measured.metrics["mse"] == pytest.approx(whole.measured.metrics["mse"], rel=1e-6)
+        assert large.largest_step == whole.largest_step
+        columns = whole.scales(5)
+        assert all(repr(columns[name][:5]) == repr(values) for name, values in large.scales(5).items())
+        handed = qv.quantize(x, name, importance=torch.ones(1024))
+        assert eval(repr(handed.scheme), {"Scheme": qv.Scheme, "External": qv.External}) == handed.scheme
+
+
+def test_one_block_is_blamed_without_a_range():
+    x = normal(1, 32)
+    x[0, 3] = 20
+    assert qv.blame(x, "iq4_nl")
