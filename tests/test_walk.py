@@ -33,7 +33,6 @@ NOT_FINITE = {
     "gguf_minimum": {"large": SCALE_TOO_LARGE},
     "gguf_k": {"large": SCALE_TOO_LARGE},
     "gguf_iq4_nl": {"large": SEARCH_TOO_LARGE},
-    "gguf_iq4_xs": {"large": SEARCH_TOO_LARGE},
     # (q * absmax) * (1 / 127) has no room for 127 * absmax.
     "bitsandbytes_int8": {"large": TIMES_BEFORE_OVER},
 }

@@ -368,7 +368,7 @@ def test_a_range_or_a_scale_by_hand_takes_the_place_of_the_calibration(page):
 
 
 def test_what_a_search_found_has_the_bits_of_the_reference(page):
-    kinds = (qv.CALIBRATIONS[name] for name in sorted(SEARCHED - {"hqq"}))
+    kinds = (qv.CALIBRATIONS[name] for name in sorted(SEARCHED - {"hqq", "searched"}))
     schemes = [qv.Scheme("int4", granularity=qv.PerChannel(0), calibration=kind()) for kind in kinds]
     form = "uint4,asymmetric,{},hqq,hqq"
     schemes += [qv.Scheme.parse(form.format(each)) for each in ("per_channel", "flat(size=8,strided=true)")]

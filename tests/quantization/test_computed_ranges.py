@@ -49,7 +49,7 @@ def same(found, wanted):
 
 
 def test_each_has_its_function():
-    assert set(COMPUTED) == {qv.MSE, *ENGINE_CALIBRATIONS}
+    assert set(COMPUTED) == {qv.MSE, qv.CALIBRATIONS["searched"], *ENGINE_CALIBRATIONS}
 
 
 @pytest.mark.parametrize("calibration", OWN, ids=lambda each: each.id)

@@ -42,8 +42,8 @@ export function unpacked(together) {
 /**
  * Quantize `x`, a Float32Array, in a layout of `makeLayout`. `choice.calibration` takes the place of the
  * scheme's: `{id: "manual_range", lo, hi}`, `{id: "given", scale, zero_point}`, `{id: "ranges", lo, hi}`, an
- * end a block, or `{id: "params", ...}`, all that codes are made with, one number a block each. Where Python would refuse, `refused` has the key and the numbers of its error, and there
- * are no codes.
+ * end a block, or `{id: "params", ...}`, all that codes are made with, one number a block each. Where Python
+ * would refuse, `refused` has the key and the numbers of its error, and there are no codes.
  */
 export function quantizeTensor(arithmetic, x, layout, choice = {}) {
   const { parts, facts } = arithmetic;
