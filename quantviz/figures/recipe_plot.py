@@ -48,7 +48,7 @@ _MARGIN = (44, 10, 8, 40)
 #: Pixels between two labels one above the other.
 _LINE = 15
 #: Names that are written at most; the others are told on hover.
-_MOST_LABELS = 15
+_MOST_LABELS = 8
 #: The same among lines and group sizes, which need room too.
 _FEW_LABELS = 6
 #: A recipe nearly as good as one before it is not named too, in dB.
