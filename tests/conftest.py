@@ -8,12 +8,10 @@ something failed. Compiled kernels are kept for a run alone, in one folder for a
 `QUANTVIZ_CACHE_DIR` is set, from run to run.
 """
 
-import contextlib
 import datetime
 import gc
 import os
 import shutil
-import signal
 import sys
 import tempfile
 from functools import cache
@@ -26,8 +24,8 @@ from hypothesis import settings
 pytest.register_assert_rewrite("tests.helpers")
 
 #: Before tests are collected, and inherited by all processes of a run: they draw the same sample, and share
-#: what is compiled and what is served.
-DAY, KERNELS, SERVERS = "QUANTVIZ_TEST_DAY", "QUANTVIZ_CACHE_DIR", "QUANTVIZ_TEST_SERVERS"
+#: what is compiled.
+DAY, KERNELS = "QUANTVIZ_TEST_DAY", "QUANTVIZ_CACHE_DIR"
 os.environ.setdefault(DAY, datetime.datetime.now(datetime.UTC).date().isoformat())
 
 settings.register_profile("same", derandomize=True, deadline=None)
@@ -80,18 +78,6 @@ def pytest_configure(config):
     if KERNELS not in os.environ:
         os.environ[KERNELS] = made = tempfile.mkdtemp(prefix="quantviz_kernels_")
         config.add_cleanup(lambda: (shutil.rmtree(made, ignore_errors=True), os.environ.pop(KERNELS)))
-    if SERVERS not in os.environ:
-        os.environ[SERVERS] = servers = tempfile.mkdtemp(prefix="quantviz_servers_")
-        config.add_cleanup(lambda: stop_servers(Path(servers)))
-
-
-def stop_servers(folder):
-    """Stop the servers that a process of the run has started for all of them; `tests/helpers/browser.py`."""
-    for pid in folder.glob("*.pid"):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(int(pid.read_text(encoding="utf-8")), signal.SIGTERM)
-    shutil.rmtree(folder, ignore_errors=True)
-    os.environ.pop(SERVERS)
 
 
 @cache

@@ -1,14 +1,13 @@
 """A browser, a server and pages for the tests that drive the app as a person does."""
 
+import contextlib
 import os
-from collections import defaultdict
-from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
-from tests.helpers.browser import FLAGS, chromium_path, shared_server
+from tests.helpers.browser import FLAGS, chromium_path, server
 
 SHOTS = Path(__file__).parent / "shots"
 #: Set where a browser must be there: then its absence fails instead of skipping.
@@ -44,15 +43,14 @@ class Shelf:
     """
 
     def __init__(self, browser):
-        self._browser, self._contexts, self._keepers = browser, defaultdict(list), {}
+        self._browser, self._contexts, self._keepers = browser, {}, {}
 
     def new(self, **options):
         return self._browser.new_context(**options)
 
     def take(self, **options):
-        """A context with nothing in it: one that was put back, or a new one."""
-        free = self._contexts[tuple(options.items())]
-        return free.pop() if free else self.new(**options)
+        """A context with nothing in it; the same one again after it was put back."""
+        return self._contexts.pop(tuple(options.items()), None) or self.new(**options)
 
     def put_back(self, context, **options):
         origins = {
@@ -80,7 +78,7 @@ class Shelf:
                     {"origin": origin, "storageTypes": "local_storage,indexeddb,websql,service_workers"},
                 )
             storage.detach()
-        self._contexts[tuple(options.items())].append(context)
+        self._contexts[tuple(options.items())] = context
 
 
 @pytest.fixture(scope="session")
@@ -89,9 +87,18 @@ def shelf(browser):
 
 
 @pytest.fixture(scope="session")
-def serve():
-    """`serve(path_to_app)` gives the address of a Streamlit server for it, one for all processes of a run."""
-    return cache(lambda app: shared_server(Path(app).resolve()))
+def serve(tmp_path_factory):
+    """`serve(path_to_app)` starts a Streamlit server for it, once, and gives its address."""
+    running = {}
+    with contextlib.ExitStack() as stack:
+
+        def start(app):
+            app = Path(app).resolve()
+            if app not in running:
+                running[app] = stack.enter_context(server(app, tmp_path_factory.mktemp("server") / "log"))
+            return running[app]
+
+        yield start
 
 
 @pytest.fixture
@@ -101,12 +108,14 @@ def new_page(shelf):
 
     What the page writes to the console as an error, and every exception in it, fails the test at its end.
     """
-    taken, complaints = [], []
+    taken, contexts, complaints = {}, [], []
 
     def open_page(width=1366, height=625, theme="light", language=None, touch=False):
         options = {"locale": language or "en-US", "has_touch": touch}
-        context = shelf.take(**options)
-        taken.append((context, options))
+        if tuple(options.values()) in taken:
+            contexts.append(context := shelf.new(**options))
+        else:
+            taken[tuple(options.values())] = context = shelf.take(**options)
         page = context.new_page()
         page.set_viewport_size({"width": width, "height": height})
         page.emulate_media(color_scheme=theme)
@@ -123,8 +132,10 @@ def new_page(shelf):
         return page
 
     yield open_page
-    for context, options in taken:
-        shelf.put_back(context, **options)
+    for context in contexts:
+        context.close()
+    for (locale, touch), context in taken.items():
+        shelf.put_back(context, locale=locale, has_touch=touch)
     assert not complaints, complaints
 
 

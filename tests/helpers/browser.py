@@ -1,7 +1,6 @@
 """A Chromium, a server of the app, and pages that have come to rest."""
 
 import contextlib
-import hashlib
 import importlib.resources
 import os
 import shutil
@@ -38,49 +37,9 @@ def chromium_path():
     return found if found and Path(found).exists() else None
 
 
-#: Where the folder is named that tells the servers of a run to all its processes: `tests/conftest.py` makes
-#: it, and stops them.
-SERVERS = "QUANTVIZ_TEST_SERVERS"
-
-
 @contextlib.contextmanager
 def server(app, log, host="127.0.0.1"):
     """A Streamlit server of its own for an app; gives its address."""
-    process, address = _start(app, log, host)
-    try:
-        yield address
-    finally:
-        process.terminate()
-        process.wait(timeout=20)
-
-
-#: The processes started here for all: they outlive this one.
-_STARTED = []
-
-
-def shared_server(app):
-    """The address of the one server that a run has for an app: who asks first starts it."""
-    folder, name = Path(os.environ[SERVERS]), hashlib.sha256(str(app).encode()).hexdigest()
-    told = folder / f"{name}.address"
-    try:
-        (folder / f"{name}.claimed").touch(exist_ok=False)
-    except FileExistsError:
-        for _ in range(600):
-            if told.exists():
-                return told.read_text(encoding="utf-8")
-            time.sleep(0.1)
-        pytest.fail(f"another process of this run did not start the server of {app}")
-    process, address = _start(app, folder / f"{name}.log", "127.0.0.1")
-    _STARTED.append(process)
-    (folder / f"{name}.pid").write_text(str(process.pid), encoding="utf-8")
-    # Whole or not at all for who waits for it.
-    (folder / f"{name}.new").write_text(address, encoding="utf-8")
-    (folder / f"{name}.new").rename(told)
-    return address
-
-
-def _start(app, log, host):
-    """Start a Streamlit server, and give its process and address when it answers."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -112,13 +71,12 @@ def _start(app, log, host):
         process = subprocess.Popen(
             [*command, *options], cwd=ROOT, env=env, stdout=output, stderr=subprocess.STDOUT
         )
-    try:
-        _wait_until_healthy(process, port, log)
-    except BaseException:
-        process.terminate()
-        process.wait(timeout=20)
-        raise
-    return process, f"http://127.0.0.1:{port}"
+        try:
+            _wait_until_healthy(process, port, log)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            process.wait(timeout=20)
 
 
 def _wait_until_healthy(process, port, log):
