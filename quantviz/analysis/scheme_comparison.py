@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from quantviz.analysis.study import Study
+from quantviz.analysis.study import KeptHere, Study
 from quantviz.errors import QuantVizError
 from quantviz.schemes.granularity import BlockLayout, Flat, Granularity, Shape
 from quantviz.schemes.recipes import as_scheme
@@ -136,7 +136,7 @@ def compare_schemes(
     stored, _ = as_stored(x)
     if parts is None and pixels is None:
         parts, pixels = (Flat(1), None) if stored.count <= MOST_CELLS else (None, USUAL_PIXELS)
-    known, kept = facts(stored), _Kept()
+    known, kept = facts(stored), KeptHere()
     studies = [Study.of(stored, each, facts=known, keep=kept) for each in chosen]
     asked = _Parts.of(stored.shape, parts, pixels)
     found = _compared(studies, asked)
@@ -156,18 +156,6 @@ def compare_schemes(
         row_edges=asked.row_edges,
         col_edges=asked.col_edges,
     )
-
-
-class _Kept:
-    """Keeps ranges for all schemes alike."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, Any] = {}
-
-    def __call__(self, name: str, make: Callable[[], Any]) -> Any:
-        if name not in self._known:
-            self._known[name] = make()
-        return self._known[name]
 
 
 # ---- parts --------------------------------------------------------------------------------------

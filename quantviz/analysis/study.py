@@ -88,7 +88,7 @@ class Study:
         shape = x.shape
         for problem in scheme.problems(shape):
             raise problem
-        facts, keep = facts or tensor_facts.facts(x), keep or _Kept()
+        facts, keep = facts or tensor_facts.facts(x), keep or KeptHere()
         nonfinite = facts.found
         if x.count <= MOST_WHOLE:
             r = measuring.quantized(x, scheme, facts)
@@ -119,7 +119,7 @@ class Study:
         """Return the study of a result that is there already."""
         x = InMemory(r.x)
         facts = tensor_facts.facts(x)
-        return cls(x, r.scheme, facts, facts.found, r.range, r.qparams, r, r.notes, _Kept())
+        return cls(x, r.scheme, facts, facts.found, r.range, r.qparams, r, r.notes, KeptHere())
 
     @property
     def shape(self) -> Shape:
@@ -329,8 +329,8 @@ class Study:
         return float(usable.max()) if usable.numel() else None
 
 
-class _Kept:
-    """Keeps for one study alone."""
+class KeptHere:
+    """Keeps what it was asked for, by name, as long as somebody holds it."""
 
     def __init__(self) -> None:
         self._known: dict[str, Any] = {}

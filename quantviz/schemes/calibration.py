@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, ClassVar, NoReturn
 from quantviz.errors import QuantVizError
 from quantviz.schemes.calibration_protocol import BlockValues as BlockValues
 from quantviz.schemes.calibration_protocol import Calibration as Calibration
+from quantviz.schemes.calibration_protocol import Computed, as_plain, is_number
 from quantviz.schemes.calibration_protocol import Context as Context
 from quantviz.schemes.calibration_protocol import ModeContext as ModeContext
 from quantviz.schemes.calibration_protocol import Part as Part
 from quantviz.schemes.calibration_protocol import Range as Range
 from quantviz.schemes.calibration_protocol import Trial as Trial
-from quantviz.schemes.calibration_protocol import as_plain, is_number
 from quantviz.schemes.engine_calibrations import ENGINE_CALIBRATIONS
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class AbsMean:
 
 
 @dataclass(frozen=True)
-class MSE:
+class MSE(Computed):
     """The range of least squared error, found by trying many, and more finely around the best.
 
     The ranges tried lie within the smallest to the largest value.
@@ -127,41 +127,15 @@ class MSE:
     """
 
     id: ClassVar[str] = "mse"
-    of_values: ClassVar[bool] = False
-    together: ClassVar[bool] = False
-
-    def problems(
-        self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
-    ) -> Iterator[QuantVizError]:
-        return iter(())
-
-    def calibrate(self, blocks: BlockValues, context: Context) -> Range | QParams:
-        return context.compute(self, blocks, context)
-
-    def lines(self, mode: str) -> tuple[str, str]:
-        return "", ""
 
 
 @dataclass(frozen=True)
-class Searched:
+class Searched(Computed):
     """The search that belongs to the engine's arithmetic, `Convention.search`: it chooses scales, and each is
     kept as a small code of one that several blocks share.
     """
 
     id: ClassVar[str] = "searched"
-    of_values: ClassVar[bool] = False
-    together: ClassVar[bool] = False
-
-    def problems(
-        self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
-    ) -> Iterator[QuantVizError]:
-        return iter(())
-
-    def calibrate(self, blocks: BlockValues, context: Context) -> Range | QParams:
-        return context.compute(self, blocks, context)
-
-    def lines(self, mode: str) -> tuple[str, str]:
-        return "", ""
 
 
 @dataclass(frozen=True)

@@ -164,6 +164,24 @@ class Calibration(Protocol):
         """
 
 
+class Computed:
+    """A calibration whose range, or scale and zero point, the function computes that stands for its class."""
+
+    of_values: ClassVar[bool] = False
+    together: ClassVar[bool] = False
+
+    def problems(
+        self, fmt: NumberFormat, mode: str, zero_domain: str = "code_int"
+    ) -> Iterator[QuantVizError]:
+        return iter(())
+
+    def calibrate(self, blocks: BlockValues, context: Context) -> Range | QParams:
+        return context.compute(self, blocks, context)  # type: ignore[arg-type]
+
+    def lines(self, mode: str) -> tuple[str, str]:
+        return "", ""
+
+
 def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from quantviz.errors import QuantVizError
-from quantviz.schemes.calibration_protocol import BlockValues, Context, Range, as_plain, is_number
+from quantviz.schemes.calibration_protocol import Computed, as_plain, is_number
 
 if TYPE_CHECKING:
-    from quantviz.quantization.result import QParams
     from quantviz.schemes.formats import NumberFormat
 
 #: Most bins of a histogram: each takes memory and time, and float32 tells no more of them apart.
@@ -23,18 +22,11 @@ MOST_BINS = 2**16
 MOST_STEPS = 2**12
 
 
-class _Computed:
+class _Computed(Computed):
     """What they have in common."""
 
     id: ClassVar[str]
-    of_values: ClassVar[bool] = False
     together: ClassVar[bool] = True
-
-    def calibrate(self, blocks: BlockValues, context: Context) -> Range | QParams:
-        return context.compute(self, blocks, context)  # type: ignore[arg-type]
-
-    def lines(self, mode: str) -> tuple[str, str]:
-        return "", ""
 
     def _outside(self, name: str, least: float, most: float) -> Iterator[QuantVizError]:
         """Yield an error where a field is no number from `least` to `most`; a whole one where `least` is."""
