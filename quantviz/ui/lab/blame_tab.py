@@ -297,15 +297,16 @@ def _table(key: str, columns: dict[str, list[Any]], formats: dict[str, str], nam
 
 
 def _show_curve(blame: Blame) -> None:
-    from quantviz.figures.blame_plot import blame_figure
+    from quantviz.figures.marked_line import marked_line_figure
+    from quantviz.figures.small_plots import SMALL_PLOT_CONFIG
 
     points = [(each.k, each.whole_db) for each in blame.curve]
     chosen = blame.choice.k if blame.choice else None
     st.plotly_chart(
-        blame_figure(points, chosen, theme=theme(), language=language()),
+        marked_line_figure(points, chosen, counted="blame.plot_kept", theme=theme(), language=language()),
         key="blame_curve",
         theme=None,
-        config={"displayModeBar": False},
+        config=dict(SMALL_PLOT_CONFIG),
         alt=say("blame.plot_alt"),
     )
 

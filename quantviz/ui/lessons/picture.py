@@ -239,13 +239,17 @@ def _bits_plot(now: Now, scene: Scene) -> None:
     if "bits_plot" in now.covered:
         st.caption(say("lessons.plot_later"))
         return
-    from quantviz.figures.bits_plot import bits_figure
+    from quantviz.figures.marked_line import marked_line_figure
     from quantviz.figures.small_plots import SMALL_PLOT_CONFIG
 
     if "bits" not in scene.kept:
         scene.kept["bits"] = sqnr_of_bits(scene.state)
-    figure = bits_figure(
-        scene.kept["bits"], scene.state.scheme.number_format.bits, theme=theme(), language=language()
+    figure = marked_line_figure(
+        scene.kept["bits"],
+        scene.state.scheme.number_format.bits,
+        counted="lessons.plot_bits",
+        theme=theme(),
+        language=language(),
     )
     st.plotly_chart(figure, key="lesson_bits_plot", theme=None, config=dict(SMALL_PLOT_CONFIG))
 

@@ -1,0 +1,49 @@
+"""SQNR against a count, such as that of bits: what each further one is worth on one tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from quantviz.figures.small_plots import bare_layout
+from quantviz.figures.theme import THEMES
+from quantviz.text import DEFAULT_LANGUAGE, text
+
+_HEIGHT = 190
+#: More places than these are not each told on the axis.
+_MOST_TICKS = 10
+
+
+def marked_line_figure(
+    points: Sequence[tuple[int, float]],
+    marked: int | None,
+    *,
+    counted: str,
+    theme: str,
+    language: str = DEFAULT_LANGUAGE,
+) -> dict[str, Any]:
+    """Return the plot of counts and SQNR in dB as plotly takes it; the point with `marked` of them is larger.
+
+    `counted` is the key of the words for what is counted, and `theme` one of `THEMES`.
+    """
+    own = THEMES[theme]
+    layout = bare_layout(own, _HEIGHT, (8, 12, 8, 8))
+    counts = [count for count, _ in points]
+    layout["xaxis"] |= {"title": {"text": text(counted, language)}}
+    if len(counts) <= _MOST_TICKS:
+        layout["xaxis"]["tickvals"] = counts
+    layout["yaxis"] |= {"title": {"text": text("lessons.plot_sqnr", language)}}
+    stands_out = [count == marked for count in counts]
+    line = {
+        "type": "scatter",
+        "x": counts,
+        "y": [db for _, db in points],
+        "mode": "lines+markers",
+        "line": {"color": own.muted, "width": 1.5},
+        "marker": {
+            "color": [own.accent if each else own.muted for each in stands_out],
+            "size": [12 if each else 6 for each in stands_out],
+        },
+        "hovertemplate": "%{x} · %{y:.3g} dB<extra></extra>",
+    }
+    return {"data": [line], "layout": layout}
