@@ -396,6 +396,8 @@ def _value(node: ast.expr, scenes: Scenes) -> float:
 _HOLE = re.compile(r"\{([^{}|]*)(?:\|([^{}|]*))?\}")
 #: A term of the glossary, `[[scale]]`, and the same in other words, `[[scale|scales]]`; bold where the course
 #: introduces it.
+#: The beginning of a piece of HTML.
+_HTML = re.compile(r"<[a-zA-Z/!][^\s>]*")
 _TERM = re.compile(r"(\*\*)?\[\[(\w+)(?:\|([^\[\]|]+))?\]\](?(1)\*\*)")
 #: Significant digits of a number in words, unless it says how many.
 _DIGITS = 4
@@ -416,7 +418,9 @@ class Words:
 
     @classmethod
     def read(cls, text: str, states: Collection[str] = (HERE,)) -> Words:
-        """Return the text, whose formulas may name `states`."""
+        """Return the text, whose formulas may name `states`; HTML is refused: the page shows that of terms."""
+        if found := _HTML.search(text):
+            raise QuantVizError("lessons.html", got=found[0])
         for match in _HOLE.finditer(text):
             Formula.read(match[1], states)
             if match[2] is not None and not re.fullmatch(r"[1-9]|%|\+[1-9]?", match[2]):

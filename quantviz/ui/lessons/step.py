@@ -45,7 +45,7 @@ def show_step(place: Place, lesson: Lesson) -> None:
     try:
         with st.container(key="lesson_step"):
             with st.container(key="lesson_words"):
-                # The only HTML is that of terms: a test holds that lessons have none of their own.
+                # The only HTML is that of terms: a lesson with HTML of its own is refused when it is read.
                 st.markdown(step.words.say(now.scenes, _term), unsafe_allow_html=True)
             with st.container(key="lesson_picture"):
                 show_picture(now)
