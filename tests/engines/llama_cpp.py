@@ -6,13 +6,9 @@ What is packed is taken apart by `gguf`, which gives codes as values where all e
 
 from __future__ import annotations
 
-import functools
-import json
-import math
 from collections.abc import Iterator, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any
 
 import gguf
 import numpy as np
@@ -21,6 +17,7 @@ import torch
 import quantviz as qv
 from tests.engines import Answer, Case
 from tests.engines.record_llama_cpp import COMMIT, RECORD, TYPES
+from tests.engines.records import Record, read_record, recorded_tensors
 
 PRODUCER = "llama.cpp"
 VERSION = f"{COMMIT} (recorded)"
@@ -30,22 +27,14 @@ Fill = tuple[int, int, bytes]
 _ONE = b"\x00\x3c"
 
 
-@functools.cache
-def record() -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def record() -> Record:
     """What the record says of itself, and its arrays."""
-    with np.load(RECORD) as stored:
-        arrays = {name: stored[name] for name in stored.files}
-    return json.loads(arrays.pop("about").tobytes()), arrays
+    return read_record(RECORD)
 
 
 def tensors() -> Iterator[tuple[str, torch.Tensor]]:
     """The recorded tensors, by name."""
-    about, arrays = record()
-    start = 0
-    for name, shape in about["tensors"].items():
-        count = math.prod(shape)
-        yield name, torch.from_numpy(arrays["input"][start : start + count].copy()).reshape(shape)
-        start += count
+    return recorded_tensors(record())
 
 
 def importance() -> torch.Tensor:

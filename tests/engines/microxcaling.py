@@ -5,38 +5,28 @@
 
 from __future__ import annotations
 
-import functools
-import json
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import torch
 
 from tests.engines import Answer, Case, Refused, Undefined
 from tests.engines.record_microxcaling import COMMIT, FORMATS, RECORD, decode
+from tests.engines.records import Record, read_record, recorded_tensors
 
 PRODUCER = "microxcaling"
 VERSION = f"{COMMIT} (recorded)"
 
 
-@functools.cache
-def record() -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def record() -> Record:
     """What the record says of itself, and its arrays."""
-    with np.load(RECORD) as stored:
-        arrays = {name: stored[name] for name in stored.files}
-    return json.loads(arrays.pop("about").tobytes()), arrays
+    return read_record(RECORD)
 
 
 def tensors() -> Iterator[tuple[str, torch.Tensor]]:
     """The recorded tensors, by name."""
-    about, arrays = record()
-    start = 0
-    for name, shape in about["tensors"].items():
-        count = math.prod(shape)
-        yield name, torch.from_numpy(arrays["input"][start : start + count].copy()).reshape(shape)
-        start += count
+    return recorded_tensors(record())
 
 
 def _blocks(shape: tuple[int, ...], granularity: str) -> tuple[int, ...]:

@@ -418,7 +418,7 @@ class Words:
 
     @classmethod
     def read(cls, text: str, states: Collection[str] = (HERE,)) -> Words:
-        """Return the text, whose formulas may name `states`; HTML is refused: the page shows that of terms."""
+        """Return the text, whose formulas may name `states`. HTML is refused; terms alone are shown as it."""
         if found := _HTML.search(text):
             raise QuantVizError("lessons.html", got=found[0])
         for match in _HOLE.finditer(text):
